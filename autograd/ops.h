@@ -166,6 +166,11 @@ Var row_norms(const Var& x);
 /// counted rows and gives a mean. A training step of several micro-batches passes its total.
 /// Without any counted row the loss is 0.
 Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser = 0);
+/// temperature² · Σ KL(softmax(target / temperature) ‖ softmax(logits / temperature)) / normaliser
+/// over the rows: logits, target [r, c] → [1] in the accumulate type. The target is a constant
+/// (Hinton et al., arXiv 1503.02531).
+Var distillation_loss(const Var& logits, const Tensor& target, double temperature,
+                      double normaliser);
 /// mean((x − target)²) → [1] in the accumulate type. target has x's shape.
 Var mean_squared_error(const Var& x, const Tensor& target);
 

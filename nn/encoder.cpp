@@ -78,10 +78,11 @@ Var Embeddings::embed_positions(const Tensor& ids) const {
   return embedding(*positions_, rows, padding_row);
 }
 
-EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
-    : norm_(config.norm),
+EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number)
+    : number_(number),
+      norm_(config.norm),
       activation_(config.hidden_act),
-      attention_(scope / "attention" / "self", config),
+      attention_(scope / "attention" / "self", config.of_layer(number)),
       attention_output_(scope / "attention" / "output" / "dense", config.hidden_size,
                         config.hidden_size),
       attention_norm_(scope / "attention" / "output" / "LayerNorm", config.hidden_size,
@@ -101,7 +102,9 @@ Var EncoderLayer::operator()(const Var& x, const EncoderRows& rows, bool last,
   const TokenRows read = last ? rows.read : TokenRows();
   const Var attended =
       attention_(norm_ == Norm::pre ? attention_norm_(x) : x, rows.mask, rows.tokens, run);
-  const Var rest = read.rows_of(x), projected = attention_output_(read.rows_of(attended));
+  const Var rest = read.rows_of(x);
+  Var projected = attention_output_(read.rows_of(attended));
+  if (run.observe_attention_output) run.observe_attention_output(number_, projected);
   const RunContext after = read.of(rows.tokens.of(run));
   if (norm_ == Norm::pre) {
     const Var y = rest + attention_dropout_(projected, after);
@@ -115,7 +118,7 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config)
     : embeddings_(scope / "embeddings", config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     places_.push_back(scope.next_offset());
-    layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config.of_layer(i));
+    layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config, i);
   }
 }
 
@@ -130,7 +133,9 @@ Var Encoder::operator()(const ModelInput& input, const EncoderRows& rows,
     if (run.gradients_final && Tape::active())
       Tape::active()->add_backward_hook(
           [final = run.gradients_final, place = places_[i]] { final(place); });
-    if (run.activation_checkpointing && Tape::active()) {
+    // A constant x stands for frozen parameters alone. The tape records nothing of further frozen
+    // layers, and the first trained one keeps its activations: checkpoint() of a constant is one.
+    if (run.activation_checkpointing && Tape::active() && x.requires_grad()) {
       x = checkpoint([&layer, rows, last,
                       run](const std::vector<Var>& in) { return layer(in[0], rows, last, run); },
                      {x});

@@ -41,8 +41,8 @@ struct EncoderRows {
 /// One encoder layer, post-LN as BERT's or pre-LN.
 class EncoderLayer {
  public:
-  /// `config` is that of the layer: ModelConfig::of_layer.
-  EncoderLayer(const Scope& scope, const ModelConfig& config);
+  /// Layer `number` of a model of `config`.
+  EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number);
   /// The layer's output for x [b, n, hidden], or for rows.tokens, of the same shape. With `last`,
   /// of rows.read only: [r, hidden].
   Var operator()(const Var& x, const EncoderRows& rows, bool last, const RunContext& run) const;
@@ -50,6 +50,7 @@ class EncoderLayer {
  private:
   Var feed_forward(const Var& x) const;
 
+  std::int64_t number_;
   Norm norm_;
   Activation activation_;
   SelfAttention attention_;

@@ -23,6 +23,12 @@ struct RunContext {
   /// layer to the last. With checkpointing, backward calls it again, from the last layer to the
   /// first.
   std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
+  /// Each layer calls it with its number, from 0, and the output of its attention block: after the
+  /// output projection, before dropout and residual. The rows are those that the layer computes:
+  /// [b, n, hidden], or [r, hidden] for tokens alone; in the last layer for those that the head
+  /// reads. It may replace the output by an equal value. The order of calls is that of
+  /// observe_attention.
+  std::function<void(std::int64_t layer, Var& output)> observe_attention_output = {};
   /// Backward calls it when the gradients from slab offset `place` to the end are final for this
   /// pass: layer by layer, the last one first.
   std::function<void(std::int64_t place)> gradients_final = {};

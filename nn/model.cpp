@@ -188,7 +188,8 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
   const Var logits = (*masked_lm_)(slice(hidden, 0, firsts, hidden.dim(0)));
   const Shape count{std::ssize(chosen)};
   const Device device = logits.value().device();
-  MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count)};
+  MaskedLmOutput out{
+      {}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count), logits};
   kernels::argmax_rows(logits.value(), out.predictions);
   out.loss = cross_entropy(logits, out.labels, normaliser);
   if (sentence_order_) out.order_logits = sentence_order_->unrounded(slice(hidden, 0, 0, firsts));

@@ -23,6 +23,7 @@ struct MaskedLmOutput {
   Var loss;            ///< [1]
   Tensor predictions;  ///< [masked] i64: the argmax token
   Tensor labels;       ///< [masked] i64, on the CPU
+  Var logits{};        ///< [masked, vocab]
   /// [b, 2]: whether the two segments are in order or exchanged. Undefined without the
   /// sentence-order head.
   Var order_logits{};

@@ -13,6 +13,11 @@ namespace {
 
 constexpr std::int64_t slab_alignment = 16;  // elements: 64 bytes in f32
 
+/// The elements that a parameter of `count` values takes in the slabs.
+std::int64_t rounded_up(std::int64_t count) {
+  return (count + slab_alignment - 1) / slab_alignment * slab_alignment;
+}
+
 }  // namespace
 
 std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count,
@@ -47,8 +52,13 @@ Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, b
     require(entry->name != name, "parameter {} is declared twice", name);
   entries_.push_back(std::make_shared<Parameter::Entry>(
       Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}}));
-  slab_size_ += (shape.numel() + slab_alignment - 1) / slab_alignment * slab_alignment;
+  slab_size_ += rounded_up(shape.numel());
   return Parameter(entries_.back());
+}
+
+void ParameterStore::freeze(std::string_view name) {
+  require(!values_.defined(), "parameter {} is frozen after the store was allocated", name);
+  find(name).frozen = true;
 }
 
 void ParameterStore::allocate(DType dtype, StoreMode mode, Device device,
@@ -73,8 +83,8 @@ void ParameterStore::allocate(DType dtype, StoreMode mode, Device device,
       return slab.slice(0, entry->offset, entry->offset + entry->shape.numel())
           .reshape(entry->shape);
     };
-    entry->var =
-        gradients_.defined() ? Var::leaf(view(values_), view(gradients_)) : Var(view(values_));
+    entry->var = gradients_.defined() && !entry->frozen ? Var::leaf(view(values_), view(gradients_))
+                                                        : Var(view(values_));
   }
 }
 
@@ -177,22 +187,30 @@ std::int64_t ParameterStore::count() const {
   return total;
 }
 
-ParameterStore::Segments ParameterStore::segments() const {
-  std::vector<std::int64_t> ends;
-  std::vector<double> decay;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const double own = entries_[i]->decay ? 1 : 0;
-    const std::int64_t end = i + 1 < entries_.size() ? entries_[i + 1]->offset : slab_size_;
-    if (!decay.empty() && decay.back() == own) {
-      ends.back() = end;
-    } else {
-      ends.push_back(end);
-      decay.push_back(own);
-    }
+std::int64_t ParameterStore::trained_count() const {
+  std::int64_t total = 0;
+  for (const auto& entry : entries_)
+    if (!entry->frozen) total += entry->shape.numel();
+  return total;
+}
+
+SlabRange ParameterStore::range_of(std::string_view name) const {
+  const Parameter::Entry& entry = find(name);
+  return {entry.offset, entry.offset + rounded_up(entry.shape.numel())};
+}
+
+std::vector<SlabRange> ParameterStore::trained_ranges(SlabRange range) const {
+  std::vector<SlabRange> ranges;
+  for (const auto& entry : entries_) {
+    const std::int64_t begin = std::max(entry->offset, range.begin),
+                       end = std::min(entry->offset + rounded_up(entry->shape.numel()), range.end);
+    if (entry->frozen || begin >= end) continue;
+    if (!ranges.empty() && ranges.back().end == begin)
+      ranges.back().end = end;
+    else
+      ranges.push_back({begin, end});
   }
-  const auto count = static_cast<std::int64_t>(ends.size());
-  return {Tensor::from(ends, {count}).to(values_.device()),
-          Tensor::from(decay, {count}).to(values_.device())};
+  return ranges;
 }
 
 Scope Scope::operator/(std::string_view name) const {

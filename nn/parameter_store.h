@@ -47,6 +47,8 @@ class Parameter {
   bool decays() const { return entry_->decay; }
   /// Whether products with it are to be those of 8 bits: see ParameterStore::round_to_int8.
   bool is_int8() const { return entry_->int8; }
+  /// Whether training leaves it as it is: see ParameterStore::freeze.
+  bool is_frozen() const { return entry_->frozen; }
 
  private:
   friend class ParameterStore;
@@ -59,6 +61,7 @@ class Parameter {
     Var var;
     bool has_values = false;  ///< whether set() was called
     bool int8 = false;        ///< whether round_to_int8() was called
+    bool frozen = false;      ///< whether freeze() was called
   };
   explicit Parameter(std::shared_ptr<Entry> entry) : entry_(std::move(entry)) {}
   std::shared_ptr<Entry> entry_;
@@ -85,6 +88,9 @@ class ParameterStore {
 
   /// Declares a parameter. Throws if the name exists. Call it before allocate.
   Parameter add(std::string name, const Shape& shape, Init init, bool decay);
+  /// Excludes a parameter from training. It is a constant for the tape, so the backward pass ends
+  /// where all that lies below is frozen. Its gradient stays 0. Call it before allocate.
+  void freeze(std::string_view name);
   /// Allocates the slabs. Parameters have no values until initialise or set. With `masters`, the
   /// store keeps f32 masters of that range only. Throws an InputError when `device` does not
   /// compute in `dtype`.
@@ -115,12 +121,18 @@ class ParameterStore {
 
   /// All parameters, in order of declaration.
   std::vector<Parameter> parameters() const;
-  /// The number of trained values, without the padding between parameters.
+  /// The number of values, without the padding between parameters.
   std::int64_t count() const;
+  /// The number of values that are not frozen.
+  std::int64_t trained_count() const;
   /// The number of elements of a slab, with that padding.
   std::int64_t slab_size() const { return slab_size_; }
   /// The offset of parameter `name` in the slabs.
   std::int64_t offset_of(std::string_view name) const { return find(name).offset; }
+  /// The elements of parameter `name` in the slabs, with the padding behind them.
+  SlabRange range_of(std::string_view name) const;
+  /// The elements of `range` that belong to parameters that are not frozen, as the fewest ranges.
+  std::vector<SlabRange> trained_ranges(SlabRange range) const;
   /// The type of the values.
   DType dtype() const { return dtype_; }
 
@@ -137,15 +149,6 @@ class ParameterStore {
   Tensor masters(SlabRange range) const;
   /// Rounds changed masters into the values. Does nothing if the values are the masters.
   void round_masters();
-  /// Consecutive parameters with the same weight decay, in the form of kernels::adamw: the end of
-  /// each segment, and whether it decays.
-  struct Segments {
-    Tensor end;    ///< [k] i64
-    Tensor decay;  ///< [k] f64: 1 or 0
-  };
-  /// The segments of all parameters, on the device of the slabs.
-  Segments segments() const;
-
   /// The number of the model's next dropout, by order of construction.
   std::uint32_t next_dropout_site() { return dropout_sites_++; }
 

@@ -55,6 +55,51 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser) {
       });
 }
 
+Var distillation_loss(const Var& logits, const Tensor& target, double temperature,
+                      double normaliser) {
+  require(logits.rank() == 2 && target.shape() == logits.shape() && logits.dim(1) >= 1,
+          "distillation_loss: expected logits and target [r, c], got {} and {}", logits.shape(),
+          target.shape());
+  const std::int64_t rows = logits.dim(0), classes = logits.dim(1);
+  const Device device = logits.value().device();
+  const DType sums = accumulate_dtype(logits.dtype());
+  const Tensor zeros = Tensor::zeros({rows}, DType::i64, device);
+  Tensor unused = Tensor::empty({rows}, sums, device);
+  // With a = logits / temperature and b = target / temperature, the divergence of a row is
+  // ⟨softmax(b), b − a⟩ + log Σ exp(a) − log Σ exp(b).
+  const auto scaled = [&](const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), sums, device);
+    kernels::copy(x, y);
+    kernels::affine(y, 1 / temperature, 0, y);
+    return y;
+  };
+  const auto log_sum_exp = [&](const Tensor& x) {
+    Tensor y = Tensor::empty({rows}, sums, device);
+    kernels::cross_entropy(x, zeros, unused, y);
+    return y;
+  };
+  Tensor a = scaled(logits.value()), b = scaled(target.to(device)), products = empty_like(a);
+  kernels::binary(Binary::subtract, b, a, products);
+  Tensor divergence = log_sum_exp(a);
+  kernels::accumulate(log_sum_exp(b), -1, divergence);
+  kernels::softmax(a, a);
+  kernels::softmax(b, b);
+  kernels::binary(Binary::multiply, b, products, products);
+  kernels::sum_middle(products.reshape({rows, classes, 1}), divergence.reshape({rows, 1}), true);
+  Tensor loss = Tensor::empty({1}, sums, device);
+  kernels::sum_middle(divergence.reshape({1, rows, 1}), loss.reshape({1, 1}), false);
+  kernels::affine(loss, temperature * temperature / normaliser, 0, loss);
+  kernels::binary(Binary::subtract, a, b, a);
+  return record("distillation_loss", loss, {logits},
+                [difference = a, factor = temperature / normaliser](const Tensor& dy, Grads grads) {
+                  Tensor dlogits = empty_like(difference);
+                  kernels::binary(Binary::multiply, difference,
+                                  dy.reshape({1, 1}).expand(difference.shape()), dlogits);
+                  kernels::affine(dlogits, factor, 0, dlogits);
+                  grads.add(0, std::move(dlogits));
+                });
+}
+
 Var mean_squared_error(const Var& x, const Tensor& target) {
   require(target.shape() == x.shape(),
           "mean_squared_error: the target is {}, expected x's shape {}", target.shape(), x.shape());

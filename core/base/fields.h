@@ -9,7 +9,7 @@
 // A visitor is called as v(member, name, help, range…). A member is a bool, an int64, a double, a
 // std::string, an enum with enum_names, or a struct with its own `fields`. An optional or a vector
 // of these is also possible; a range then applies to the values within. A vector of pairs of a
-// std::string and one of these is a mapping in files.
+// std::string and one of these is a mapping in files. A vector of structs is a list of mappings.
 #pragma once
 
 #include <cstdint>
@@ -97,5 +97,11 @@ struct is_mapping<std::vector<std::pair<std::string, T>>> : std::true_type {};
 template <class T>
 concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> && !is_optional<T>::value &&
                   !is_vector<T>::value;
+
+/// A list of structs with their own field lists.
+template <class T>
+struct is_section_list : std::false_type {};
+template <Section T>
+struct is_section_list<std::vector<T>> : std::bool_constant<!is_mapping<std::vector<T>>::value> {};
 
 }  // namespace nystrom

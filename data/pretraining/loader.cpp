@@ -32,7 +32,12 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 
 /// The first sequence of a step for `rank`.
 std::int64_t first_row(const LoaderOptions& options, int rank) {
-  return rank * options.batch_size / options.world_size;
+  return rank * options.batch_size / options.world_size * options.sequences_for_one;
+}
+
+/// The largest number of sequences of a micro-batch.
+std::int64_t micro_batch_of(const LoaderOptions& options) {
+  return options.micro_batch_size * options.sequences_for_one;
 }
 
 }  // namespace
@@ -167,7 +172,7 @@ Loader::Loader(MaskedSamples source, LoaderOptions options, std::int64_t first_s
                 options_.batch_size, options_.world_size);
   first_row_ = first_row(options_, options_.rank);
   rows_ = first_row(options_, options_.rank + 1) - first_row_;
-  units_per_step_ = divide_up(rows_, options_.micro_batch_size);
+  units_per_step_ = divide_up(rows_, micro_batch_of(options_));
   batches_ = std::make_unique<Prefetcher>(
       first_step * units_per_step_, std::numeric_limits<std::int64_t>::max(), options_.workers,
       options_.prefetch, [this](std::int64_t unit) { return make(unit); });
@@ -177,19 +182,19 @@ std::vector<int> micro_batch_ranks(const LoaderOptions& options) {
   std::vector<int> ranks;
   for (int rank = 0; rank < options.world_size; ++rank) {
     const std::int64_t rows = first_row(options, rank + 1) - first_row(options, rank);
-    ranks.insert(ranks.end(), static_cast<std::size_t>(divide_up(rows, options.micro_batch_size)),
+    ranks.insert(ranks.end(), static_cast<std::size_t>(divide_up(rows, micro_batch_of(options))),
                  rank);
   }
   return ranks;
 }
 
 Batch Loader::make(std::int64_t unit) const {
-  const std::int64_t step = unit / units_per_step_,
-                     begin = unit % units_per_step_ * options_.micro_batch_size;
+  const std::int64_t step = unit / units_per_step_, size = micro_batch_of(options_),
+                     begin = unit % units_per_step_ * size,
+                     batch = options_.batch_size * options_.sequences_for_one;
   std::vector<SampleUse> uses;
-  for (std::int64_t row = begin; row < std::min(begin + options_.micro_batch_size, rows_); ++row) {
-    const std::int64_t place = step * options_.batch_size + first_row_ + row,
-                       epoch = place / order_.size();
+  for (std::int64_t row = begin; row < std::min(begin + size, rows_); ++row) {
+    const std::int64_t place = step * batch + first_row_ + row, epoch = place / order_.size();
     uses.push_back({order_(epoch, place % order_.size()), epoch, place});
   }
   return make_batch(source_, uses);

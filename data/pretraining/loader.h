@@ -67,6 +67,9 @@ class Prefetcher {
 struct LoaderOptions {
   std::int64_t batch_size = 256;       ///< sequences of a step, over all ranks
   std::int64_t micro_batch_size = 32;  ///< sequences that are computed at once
+  /// Shorter sequences that take the place of one: both sizes above are multiplied by it. The
+  /// division into ranks and micro-batches stays that of the sizes themselves.
+  std::int64_t sequences_for_one = 1;
   int rank = 0;
   int world_size = 1;
   int workers = 1;
@@ -78,7 +81,7 @@ struct LoaderOptions {
 std::vector<int> micro_batch_ranks(const LoaderOptions& options);
 
 /// The training data, step after step without end. Sequence i of step s has position p = s ·
-/// batch_size + i in the run. It is sample p mod N of epoch p / N in the order of SampleOrder,
+/// batch_size + i. It is sample p mod N of epoch p / N in the order of SampleOrder,
 /// where N is the number of samples. A step may thus cross the end of an epoch. Rank r of w gets
 /// sequences r · batch_size / w … (r + 1) · batch_size / w − 1 of each step.
 class Loader {

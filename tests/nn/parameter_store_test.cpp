@@ -157,26 +157,37 @@ TEST(ParameterStore, InitialValuesFollowFromSeedAndNameAlone) {
   EXPECT_NE(values({"a", "b"}, 1), values({"a", "b"}, 2));
 }
 
-TEST(ParameterStore, SegmentsCoverTheSlabAndSayWhatDecays) {
+TEST(ParameterStore, BiasesAndLayerNormDoNotDecay) {
   ModelConfig config = tiny_config();
   config.head = Head::masked_lm;
-  const auto model = make_model(config, DType::f32);
-  const ParameterStore& store = model->parameters();
-  const auto segments = store.segments();
-  const auto ends = segments.end.to_doubles(), decay = segments.decay.to_doubles();
-  ASSERT_EQ(ends.back(), store.values().numel());
-  EXPECT_TRUE(std::is_sorted(ends.begin(), ends.end()));
-  const auto* slab = store.values().data<float>();
-  for (const Parameter& parameter : store.parameters()) {
+  const Model model(config);
+  for (const Parameter& parameter : model.parameters().parameters()) {
     const std::string& name = parameter.name();
-    const auto begin = static_cast<double>(parameter.var().value().data<float>() - slab);
-    const auto segment =
-        static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
-    EXPECT_LE(begin + static_cast<double>(parameter.shape().numel()), ends[segment])
-        << name << " lies in one segment";
     const bool spared = name.ends_with("bias") || name.find("LayerNorm") != std::string::npos;
-    EXPECT_EQ(decay[segment], spared ? 0 : 1) << name;
+    EXPECT_EQ(parameter.decays(), !spared) << name;
   }
+}
+
+TEST(ParameterStore, RangesCoverTheSlabWithoutWhatIsFrozen) {
+  ParameterStore store;
+  const Scope scope(store);
+  for (const char* name : {"a", "b", "c", "d"}) scope.parameter(name, {20});
+  EXPECT_EQ(store.range_of("b").begin, 32);
+  EXPECT_EQ(store.range_of("b").end, 64);
+  const auto ranges = [&](SlabRange within) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> found;
+    for (const SlabRange& range : store.trained_ranges(within))
+      found.emplace_back(range.begin, range.end);
+    return found;
+  };
+  using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  EXPECT_EQ(ranges({0, store.slab_size()}), (Ranges{{0, 128}}));
+  store.freeze("b");
+  EXPECT_EQ(ranges({0, store.slab_size()}), (Ranges{{0, 32}, {64, 128}}));
+  EXPECT_EQ(ranges({16, 80}), (Ranges{{16, 32}, {64, 80}}));
+  EXPECT_EQ(ranges({32, 64}), Ranges{});
+  EXPECT_EQ(store.count(), 80);
+  EXPECT_EQ(store.trained_count(), 60);
 }
 
 /// A source of random weights with the given entries.

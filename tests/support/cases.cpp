@@ -306,6 +306,16 @@ std::vector<OpCase> other_cases() {
        }},
       {"row_norms", {{3, 2, 5}}, [](const Vars& v) { return row_norms(v[0]); }},
       {"row_norms_one_column", {{4, 1}}, [](const Vars& v) { return row_norms(v[0]); }},
+      {"distillation_loss",
+       {{3, 7}},
+       [](const Vars& v) {
+         return distillation_loss(v[0], random_normal({3, 7}, 98).cast(v[0].dtype()), 2, 5);
+       }},
+      {"distillation_loss_of_an_intermediate",
+       {{3, 7}},
+       [](const Vars& v) {
+         return distillation_loss(tanh(v[0]), random_normal({3, 7}, 98).cast(v[0].dtype()), 1, 3);
+       }},
       {"mean_squared_error",
        {{3, 4}},
        [](const Vars& v) {

@@ -36,6 +36,7 @@ std::string RunState::to_json() const {
       {"validation", validation},
       {"settings", settings},
       {"version", version}};
+  if (!teacher.empty()) json["teacher"] = teacher;
   if (loss_scale)
     json["loss_scale"] = {{"value", loss_scale->value()},
                           {"finite_steps", loss_scale->finite_steps()}};
@@ -108,6 +109,7 @@ RunState state_of(const json& saved) {
   saved.at("tokenizer").get_to(state.tokenizer);
   saved.at("data").get_to(state.data);
   if (saved.contains("validation")) saved["validation"].get_to(state.validation);
+  if (saved.contains("teacher")) saved["teacher"].get_to(state.teacher);
   saved.at("settings").get_to(state.settings);
   saved.at("version").get_to(state.version);
   if (saved.contains("loss_scale")) state.loss_scale = read_loss_scale(saved["loss_scale"]);

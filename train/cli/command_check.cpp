@@ -27,6 +27,7 @@
 #include "train/plan/step_flops.h"
 #include "train/pretrain/data_report.h"
 #include "train/pretrain/evaluation.h"
+#include "train/pretrain/teacher.h"
 
 namespace nystrom {
 namespace {
@@ -119,6 +120,7 @@ Lines find_problems(const std::string& file, RunConfig& config) {
   if (tokenizer_fits) {
     note(lines, file + ": run_dir", [&] { check_run_dir(config); });
     note(lines, file + ": model.from", [&] { check_run_start(config); });
+    if (lines.empty()) note(lines, file, [&] { check_teacher(config); });
   }
   return lines;
 }
@@ -210,7 +212,7 @@ RunPlan make_plan(const CheckOptions& options, Device device, Log& log) {
       plan.sequences =
           masked_samples(corpus->train, *corpus->tokenizer, plan.config).packing->size();
     }
-    require_warmup_within_run(plan.config, *plan.sequences);
+    require_schedules_within_run(plan.config, *plan.sequences);
     for (const std::string& line : epoch_warnings(epochs(plan.config, *plan.sequences)))
       plan.warnings.push_back(line);
   }

@@ -46,6 +46,13 @@ Json to_json(const Fit& fit, std::int64_t micro_batch) {
   return json;
 }
 
+Json stages_json(const DataConfig& data) {
+  Json stages = Json::array();
+  for (const LengthStage& stage : length_stages(data))
+    stages.push_back({{"steps_before", stage.begin}, {"sequence_length", stage.length}});
+  return stages;
+}
+
 Json to_json(const RunPlan& plan) {
   const TrainingConfig& training = plan.config.training;
   const std::int64_t length = plan.config.data.sequence_length;
@@ -57,6 +64,7 @@ Json to_json(const RunPlan& plan) {
                {"batch_size", training.batch_size},
                {"sequence_length", length},
                {"max_tokens_per_step", training.batch_size * length},
+               {"length_stages", stages_json(plan.config.data)},
                {"sequences", plan.sequences ? Json(*plan.sequences) : Json()},
                {"epochs", plan.sequences ? Json(epochs(plan.config, *plan.sequences)) : Json()},
                {"warnings", plan.warnings}};
@@ -154,6 +162,12 @@ void print(const RunPlan& plan) {
                                             : fmt::format("{} epochs", training.epochs.value_or(1));
   fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n",
              extent, training.batch_size, length, training.batch_size * length);
+  const std::vector<LengthStage> stages = length_stages(plan.config.data);
+  for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i) {
+    const std::int64_t batch = training.batch_size * (length / stages[i].length);
+    fmt::print("  from step {}: {} sequences of at most {} tokens\n", stages[i].begin + 1, batch,
+               stages[i].length);
+  }
   if (plan.sequences) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences,
                epochs(plan.config, *plan.sequences));

@@ -3,14 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 
 #include "core/base/check.h"
+#include "core/base/printable.h"
 #include "core/dispatch.h"
+#include "nn/model.h"
+#include "train/optim/parameter_groups.h"
 #include "train/optim/schedule.h"
 
 namespace nystrom {
+
+namespace {
+
+/// The number of steps that a key of data.length_schedule stands for.
+std::optional<std::int64_t> parse_step(std::string_view text) {
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && step >= 0;
+  return whole ? std::optional(step) : std::nullopt;
+}
+
+}  // namespace
 
 std::span<const EnumName<Reduction>> enum_names(Reduction) {
   static constexpr EnumName<Reduction> names[] = {{Reduction::exact, "exact"},
@@ -43,13 +59,21 @@ std::span<const EnumName<Documents>> enum_names(Documents) {
   return names;
 }
 
+std::vector<LengthStage> length_stages(const DataConfig& config) {
+  std::vector<LengthStage> stages;
+  for (const auto& [step, length] : config.length_schedule)
+    if (const auto begin = parse_step(step)) stages.push_back({*begin, length});
+  if (stages.empty()) stages.push_back({0, config.sequence_length});
+  return stages;
+}
+
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {
   if (config.steps) return *config.steps;
   const double sequences = std::ceil(config.epochs.value_or(1) * static_cast<double>(samples));
   return static_cast<std::int64_t>(std::ceil(sequences / static_cast<double>(config.batch_size)));
 }
 
-void require_warmup_within_run(const RunConfig& config, std::int64_t samples) {
+void require_schedules_within_run(const RunConfig& config, std::int64_t samples) {
   const std::int64_t steps = total_steps(config.training, samples),
                      warmup = warmup_of(config.schedule, steps);
   require_input(warmup <= steps,
@@ -58,6 +82,12 @@ void require_warmup_within_run(const RunConfig& config, std::int64_t samples) {
                 "learning rate would never reach its peak: lower it, or give schedule.warmup_share "
                 "in its place",
                 warmup, steps, config.training.epochs.value_or(1), samples,
+                config.training.batch_size);
+  const LengthStage last = length_stages(config.data).back();
+  require_input(last.begin < steps,
+                "data.length_schedule reaches {} tokens after {} steps, but training.epochs {} "
+                "make {} of {} samples in batches of {}; begin earlier, or leave this length out",
+                last.length, last.begin, config.training.epochs.value_or(1), steps, samples,
                 config.training.batch_size);
 }
 
@@ -192,6 +222,86 @@ void check_masking(const RunConfig& config, Problems& found) {
              *span.mean, span.max)});
 }
 
+/// Reports a wrong data.length_schedule. It is no rule of validate(): evaluations of a finished run
+/// have one length, which may be another.
+void check_lengths(const RunConfig& config, Problems& found) {
+  const DataConfig& data = config.data;
+  const auto& schedule = data.length_schedule;
+  if (schedule.empty()) return;
+  const auto add = [&](const std::string& reason) {
+    found.push_back({{"data.length_schedule", "data.sequence_length", "training.steps"},
+                     "data.length_schedule " + reason});
+  };
+  for (const auto& [step, length] : schedule) {
+    if (!parse_step(step))
+      return add(
+          fmt::format("'{}' is no number of steps; expected whole numbers, as in "
+                      "{{0: 512, 300: 1024}}",
+                      printable(step, 40)));
+    if (data.sequence_length % length != 0)
+      add(
+          fmt::format("{}: {} does not divide data.sequence_length {}; a step has a whole number "
+                      "of shorter sequences in place of each",
+                      step, length, data.sequence_length));
+  }
+  const std::vector<LengthStage> stages = length_stages(data);
+  if (stages.front().begin != 0)
+    add(fmt::format("begins after {} steps; give the length of the first ones, as in {{0: {}, …}}",
+                    stages.front().begin, stages.front().length));
+  for (std::size_t i = 1; i < stages.size(); ++i) {
+    const LengthStage &before = stages[i - 1], &stage = stages[i];
+    if (stage.begin <= before.begin)
+      add(fmt::format("has {} after {}; its steps must ascend", stage.begin, before.begin));
+    if (stage.length <= before.length)
+      add(fmt::format("{}: {} is not more than {} before; lengths must grow", stage.begin,
+                      stage.length, before.length));
+  }
+  if (stages.back().length != data.sequence_length)
+    add(fmt::format("ends with {} tokens, but data.sequence_length is {}; make them equal",
+                    stages.back().length, data.sequence_length));
+  if (config.training.steps && stages.back().begin >= *config.training.steps)
+    add(
+        fmt::format("reaches {} tokens after {} steps, but training.steps is {}; begin earlier, or "
+                    "leave this length out",
+                    stages.back().length, stages.back().begin, *config.training.steps));
+  if (config.model.fixed_length())
+    found.push_back({{"data.length_schedule", "model.attention.semantics"},
+                     fmt::format("data.length_schedule: with attention.semantics transformers the "
+                                 "model takes only {} tokens; set model.attention.semantics to "
+                                 "nystrom",
+                                 *config.model.fixed_length())});
+}
+
+void check_distillation(const RunConfig& config, Problems& found) {
+  const DistillationConfig& own = config.distillation;
+  const DistillationConfig none;
+  const bool given = own.logits != none.logits || own.attention_output != none.attention_output ||
+                     own.temperature != none.temperature || own.until_step != none.until_step;
+  if (!own.teacher) {
+    if (given)
+      found.push_back({{"distillation"},
+                       "distillation.teacher is null, but other options of distillation are set; "
+                       "name the teacher's folder, or leave them out"});
+    return;
+  }
+  if (has_task(config))
+    found.push_back(
+        {{"distillation.teacher"},
+         "distillation.teacher is for pretraining; a task learns from its labels: leave it out"});
+  if (own.logits == 0 && own.attention_output == 0)
+    found.push_back({{"distillation.logits", "distillation.attention_output"},
+                     "distillation.logits and distillation.attention_output are both 0; give one "
+                     "of them a weight, or leave the teacher out"});
+  if (config.masking.sentence_order)
+    found.push_back({{"distillation.teacher", "masking.sentence_order"},
+                     "distillation.teacher and masking.sentence_order exclude each other; the "
+                     "teacher reads the text in its order"});
+  if (own.teacher == config.start.from)
+    found.push_back({{"distillation.teacher", "model.from"},
+                     "distillation.teacher and model.from are the same folder; name the model with "
+                     "exact attention from which it was converted"});
+}
+
 }  // namespace
 
 Problems validate(const RunConfig& config) {
@@ -202,6 +312,7 @@ Problems validate(const RunConfig& config) {
   check_steps(config, found);
   check_data(config, found);
   check_masking(config, found);
+  check_distillation(config, found);
   if (has_task(config) && config.training.on_loss_spike == OnLossSpike::roll_back)
     found.push_back(
         {{"training.on_loss_spike"},
@@ -214,6 +325,18 @@ Problems validate(const RunConfig& config) {
 void require_computable(const RunConfig& config, Device device) {
   with_context("training.dtype", [&] { require_computable(config.training.dtype, device); });
 }
+
+namespace {
+
+/// Reports optimizer.groups that do not fit the model.
+void check_groups(const RunConfig& config, Problems& found) {
+  if (config.optimizer.groups.empty() || !problems(config.model).empty()) return;
+  const Model model(config.model);
+  std::ranges::move(group_problems(model.parameters(), config.optimizer),
+                    std::back_inserter(found));
+}
+
+}  // namespace
 
 Problems validate_pretraining(const RunConfig& config) {
   if (has_task(config))
@@ -248,6 +371,12 @@ Problems validate_pretraining(const RunConfig& config) {
     found.push_back(
         {{"model.embed_dim"},
          "model.embed_dim is set, but pretraining predicts tokens of text; leave it out"});
+  if (config.distillation.teacher && !config.start.from && !config.tokenizer.path)
+    found.push_back({{"distillation.teacher", "tokenizer.path"},
+                     "distillation.teacher needs a run with the teacher's tokenizer; name its "
+                     "folder in tokenizer.path"});
+  check_groups(config, found);
+  check_lengths(config, found);
   return found;
 }
 
@@ -310,8 +439,13 @@ Problems validate_finetuning(const RunConfig& config) {
         {{"model.from", "tokenizer.path"},
          "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
          "tokenizer"});
+  if (!config.data.length_schedule.empty())
+    found.push_back({{"data.length_schedule"},
+                     "data.length_schedule is for pretraining; a task has data.sequence_length: "
+                     "leave it out"});
   check_towers(config, found);
   check_embedding_loss(config, found);
+  check_groups(config, found);
   return found;
 }
 

@@ -67,6 +67,7 @@ struct DataConfig {
   Documents documents = Documents::files;
   double max_unreadable = 0.01;
   std::int64_t sequence_length = 512;
+  std::vector<std::pair<std::string, std::int64_t>> length_schedule;
   bool cross_documents = false;
   std::string cache = "runs/cache";
 };
@@ -85,9 +86,24 @@ void fields(V& v, DataConfig& c) {
     probability);
   v(c.sequence_length, "sequence_length",
     "tokens of a training sequence, the two special ones included", at_least(8));
+  v(c.length_schedule, "length_schedule",
+    "sequences of pretraining that grow: steps, and the tokens of a sequence after as many steps, "
+    "such as {0: 512, 300: 1024, 700: 4096}. The last length is sequence_length, and each divides "
+    "it: a step has as many more sequences as they are shorter, so its tokens stay the same. "
+    "Empty: all have sequence_length",
+    at_least(8));
   v(c.cross_documents, "cross_documents", "let a sequence go on into the next document");
   v(c.cache, "cache", "folder for tokenizers and token shards, shared by runs");
 }
+
+/// Consecutive steps whose sequences have one length.
+struct LengthStage {
+  std::int64_t begin = 0;   ///< steps before the stage
+  std::int64_t length = 0;  ///< tokens of a sequence
+};
+/// The stages of data.length_schedule; one of sequence_length without it. Keys that are no steps
+/// are left out: validate_pretraining() reports them.
+std::vector<LengthStage> length_stages(const DataConfig& config);
 
 struct SpanConfig {
   std::optional<double> mean;
@@ -123,6 +139,35 @@ void fields(V& v, MaskingConfig& c) {
   v(c.span, "span", "choose neighbouring tokens together, or neighbouring words with whole_word");
   v(c.sentence_order, "sentence_order",
     "also predict whether the two segments of a sequence stand as in the text or are swapped");
+}
+
+/// Distillation from a teacher: further losses of pretraining (train/loop/distillation.h).
+struct DistillationConfig {
+  std::optional<std::string> teacher = std::nullopt;
+  double logits = 1;
+  double attention_output = 1;
+  double temperature = 2;
+  std::optional<std::int64_t> until_step = std::nullopt;
+
+  /// Whether step `step`, from 1, has the losses of a teacher.
+  bool at_step(std::int64_t step) const { return teacher && (!until_step || step <= *until_step); }
+};
+
+template <class V>
+void fields(V& v, DistillationConfig& c) {
+  v(c.teacher, "teacher",
+    "folder of a masked language model with exact attention and the run's tokenizer, such as the "
+    "one that nystrom convert started from; null: no distillation");
+  v(c.logits, "logits",
+    "weight of the Kullback-Leibler divergence between the predictions at masked tokens, the "
+    "teacher's first, times temperature²",
+    not_negative);
+  v(c.attention_output, "attention_output",
+    "weight of the mean squared error of each layer's attention output, after its projection and "
+    "before dropout and residual, summed over the layers",
+    not_negative);
+  v(c.temperature, "temperature", "divides the logits of both before their softmax", positive);
+  v(c.until_step, "until_step", "last step with a teacher; null: all steps have one", at_least(1));
 }
 
 struct EvaluationConfig {
@@ -273,6 +318,7 @@ struct RunConfig {
   TaskConfig task;
   EmbeddingLossOptions embedding_loss;
   MaskingConfig masking;
+  DistillationConfig distillation;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   TrainingConfig training;
@@ -296,6 +342,7 @@ void fields(V& v, RunConfig& c) {
   v(c.task, "task", "the downstream task of nystrom finetune; pretraining has masking instead");
   v(c.embedding_loss, "embedding_loss", "the loss of tasks of kind embeddings");
   v(c.masking, "masking", "which tokens are to be predicted");
+  v(c.distillation, "distillation", "losses of pretraining against a teacher");
   v(c.optimizer, "optimizer", "the optimizer");
   v(c.schedule, "schedule", "the learning rate over the steps");
   v(c.training, "training", "how the run computes");
@@ -320,9 +367,9 @@ void set_finetuning_defaults(RunConfig& config, std::int64_t hidden_size);
 /// The number of optimizer steps of the whole run, over `samples` training samples. It follows from
 /// training.epochs if training.steps is null.
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples);
-/// Throws an InputError if the warm-up has more steps than the whole run over `samples` training
-/// samples.
-void require_warmup_within_run(const RunConfig& config, std::int64_t samples);
+/// Throws an InputError if the warm-up or the stages of data.length_schedule have more steps than
+/// the whole run over `samples` training samples.
+void require_schedules_within_run(const RunConfig& config, std::int64_t samples);
 /// The number of steps between evaluations: evaluation.every, or one epoch of `samples` training
 /// samples if that is null.
 std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);

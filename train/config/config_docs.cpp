@@ -25,6 +25,13 @@ struct OptionDoc {
   std::vector<std::string> words = {};
   std::optional<Json> value = {};  ///< the default; absent if it depends on the tokenizer
 
+  /// Whether it is a section, and not a list of sections.
+  bool is_section() const { return kind == Kind::section && !list; }
+  /// The path of the section of its own options.
+  std::string own_section() const { return list ? path() + "[]" : path(); }
+  /// Whether it is an option of the entries of a list, which --set cannot name.
+  bool is_of_entry() const { return section.ends_with("[]"); }
+
   std::string path() const { return section.empty() ? name : section + "." + name; }
 };
 
@@ -59,6 +66,8 @@ Json json_of(const T& value) {
     return value ? json_of(*value) : Json();
   else if constexpr (is_mapping<T>::value)
     return Json::object();  // all defaults are empty
+  else if constexpr (is_section_list<T>::value)
+    return Json::array();  // all defaults are empty
   else if constexpr (std::is_enum_v<T>)
     return enum_name(value);
   else
@@ -81,7 +90,13 @@ struct DocLister {
       fields(inner, member);
     } else {
       option.value = json_of(member);
+      const std::string entries = option.own_section();
       options.push_back(std::move(option));
+      if constexpr (is_section_list<T>::value) {
+        typename T::value_type entry;
+        DocLister inner{options, entries};
+        fields(inner, entry);
+      }
     }
   }
 };
@@ -101,11 +116,12 @@ std::vector<OptionDoc> all_options() {
 
 std::string type_of(const OptionDoc& option) {
   using Kind = OptionDoc::Kind;
-  std::string type = option.kind == Kind::boolean  ? "true or false"
-                     : option.kind == Kind::whole  ? "whole number"
-                     : option.kind == Kind::number ? "number"
-                     : option.kind == Kind::word   ? "word"
-                                                   : "text";
+  std::string type = option.kind == Kind::boolean   ? "true or false"
+                     : option.kind == Kind::whole   ? "whole number"
+                     : option.kind == Kind::number  ? "number"
+                     : option.kind == Kind::word    ? "word"
+                     : option.kind == Kind::section ? "mapping"
+                                                    : "text";
   if (option.list) type = "list of " + type + "s";
   if (option.mapping) type = "mapping to " + type + "s";
   return option.optional ? type + " or null" : type;
@@ -184,9 +200,11 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
   Json properties = Json::object();
   for (const OptionDoc& option : options) {
     if (option.section != section) continue;
-    const bool is_section = option.kind == OptionDoc::Kind::section;
-    Json schema = is_section    ? schema_of_section(options, option.path())
-                  : option.list ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
+    const bool has_options = option.kind == OptionDoc::Kind::section;
+    Json schema = option.is_section() ? schema_of_section(options, option.path())
+                  : has_options       ? Json{{"type", "array"},
+                                       {"items", schema_of_section(options, option.own_section())}}
+                  : option.list       ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
                   : option.mapping
                       ? Json{{"type", "object"}, {"additionalProperties", schema_of_value(option)}}
                       : schema_of_value(option);
@@ -231,7 +249,7 @@ std::string row(const OptionDoc& option) {
 std::string table(const std::vector<OptionDoc>& options, const std::string& section) {
   std::string rows;
   for (const OptionDoc& option : options)
-    if (option.section == section && option.kind != OptionDoc::Kind::section) rows += row(option);
+    if (option.section == section && !option.is_section()) rows += row(option);
   return "\n| key | type | default | values | meaning |\n|---|---|---|---|---|\n" + rows;
 }
 
@@ -242,8 +260,10 @@ std::string config_markdown() {
   std::string text = std::string(page_head) + "\n## At the top\n" + table(options, "");
   for (const OptionDoc& option : options) {
     if (option.kind != OptionDoc::Kind::section) continue;
-    text += fmt::format("\n## {}: {}\n{}", option.path(), option.meaning,
-                        table(options, option.path()));
+    const std::string path = option.own_section();
+    text += fmt::format("\n## {}: {}\n{}", path,
+                        option.list ? "each entry of " + option.path() : option.meaning,
+                        table(options, path));
   }
   return text;
 }
@@ -259,7 +279,7 @@ std::string option_path(std::string_view key) {
   const std::vector<OptionDoc> options = all_options();
   std::vector<std::string> paths;
   for (const OptionDoc& option : options) {
-    if (option.kind == OptionDoc::Kind::section) continue;
+    if (option.is_section() || option.is_of_entry()) continue;
     if (option.path() == key) return option.path();
     if (option.name == key) paths.push_back(option.path());
   }
@@ -271,7 +291,7 @@ std::string option_path(std::string_view key) {
 std::vector<std::string> option_paths() {
   std::vector<std::string> paths;
   for (const OptionDoc& option : all_options())
-    if (option.kind != OptionDoc::Kind::section) paths.push_back(option.path());
+    if (!option.is_section() && !option.is_of_entry()) paths.push_back(option.path());
   return paths;
 }
 
@@ -279,7 +299,7 @@ std::string full_override(const std::string& text) {
   const std::string name = text.substr(0, text.find('='));
   const std::vector<OptionDoc> options = all_options();
   const bool short_name = std::ranges::any_of(options, [&](const OptionDoc& option) {
-    return option.kind != OptionDoc::Kind::section && option.name == name;
+    return !option.is_section() && !option.is_of_entry() && option.name == name;
   });
   if (!short_name) return text;
   return with_context("--set", [&] { return option_path(name); }) + text.substr(name.size());
@@ -290,10 +310,10 @@ std::string explain_option(std::string_view key) {
   const auto found = std::ranges::find(options, key, &OptionDoc::path);
   if (found == options.end()) throw_unknown(key, options);
   if (found->kind != OptionDoc::Kind::section) return explain(*found);
-  std::string text = fmt::format("{}: {}\n", key, found->meaning);
+  std::string text = found->list ? explain(*found) : fmt::format("{}: {}\n", key, found->meaning);
   for (const OptionDoc& option : options) {
-    const bool inside = option.kind != OptionDoc::Kind::section &&
-                        option.path().starts_with(std::string(key) + ".");
+    const bool inside =
+        !option.is_section() && option.path().starts_with(found->own_section() + ".");
     if (inside) text += "\n" + explain(option);
   }
   return text;

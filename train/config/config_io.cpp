@@ -141,11 +141,32 @@ std::string format_value(const std::string& text) {
 }
 
 template <class T>
+std::string format_value(const T& value);
+template <class T>
+std::string format_value(const std::optional<T>& value);
+
+/// A visitor that writes a section as a mapping in one line.
+struct MappingWriter {
+  std::vector<std::string> items = {};
+
+  template <class T, class... Ranges>
+  void operator()(T& member, const char* name, const char*, const Ranges&...) {
+    items.push_back(fmt::format("{}: {}", name, format_value(member)));
+  }
+};
+
+template <class T>
 std::string format_value(const T& value) {
-  if constexpr (std::is_enum_v<T>)
+  if constexpr (std::is_enum_v<T>) {
     return enum_name(value);
-  else
+  } else if constexpr (Section<T>) {
+    T copy = value;  // field lists take a mutable struct
+    MappingWriter writer;
+    fields(writer, copy);
+    return fmt::format("{{{}}}", fmt::join(writer.items, ", "));
+  } else {
     return fmt::format("{}", value);
+  }
 }
 
 template <class T>
@@ -169,7 +190,8 @@ std::string format_value(const std::vector<T>& values) {
 }
 
 /// Calls `write(path, value)` for every option and `enter(path)` for every section, in order. Skips
-/// the section that the run does not use: `masking` if there is a task, else `task`.
+/// the sections that the run does not use: `masking` and `distillation` if there is a task, else
+/// `task`.
 template <class Enter, class Write>
 struct OptionVisitor {
   bool task;
@@ -179,7 +201,8 @@ struct OptionVisitor {
 
   template <class T, class... Ranges>
   void operator()(T& member, const char* name, const char*, const Ranges&...) {
-    if (path.empty() && std::string_view(name) == (task ? "masking" : "task")) return;
+    const std::string_view key = name;
+    if (path.empty() && (task ? key == "masking" || key == "distillation" : key == "task")) return;
     path.emplace_back(name);
     if constexpr (Section<T>) {
       enter(path);

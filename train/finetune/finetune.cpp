@@ -187,7 +187,7 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   run.train = reader(given)->read(config.task.train, Labelled::required);
   require_input(run.train->target() != TaskTarget::none,
                 "task.train: its files hold neither labels nor values; there is nothing to learn");
-  require_warmup_within_run(config, run.train->size());
+  require_schedules_within_run(config, run.train->size());
   // With features, the files decide whether the targets are classes or values.
   config.task.metric = deciding_metric(*run.train);
   run.reader = reader(run.train->labels());
@@ -226,7 +226,7 @@ RunResult finetune_embeddings(const RunConfig& config, Log& log, Device device,
   RunConfig complete = config;
   std::shared_ptr<const Tokenizer> tokenizer = fit_model_to_task(complete, log);
   EmbeddingData data = read_embedding_data(complete, std::move(tokenizer));
-  require_warmup_within_run(complete, std::ssize(data.train->samples()));
+  require_schedules_within_run(complete, std::ssize(data.train->samples()));
   check_run(complete);
   const auto prepare = [&]() -> PreparedRun {
     if (describe_data)

@@ -24,12 +24,16 @@ struct DataIdentity {
   std::string tokenizer, data, validation;  ///< hashes of the tokenizer and of the data
   std::string data_option,
       validation_option;  ///< the options that name the files: "data.train", "data.validation"
+  std::string teacher{};  ///< hash of the teacher of distillation.teacher; empty without one
 };
 
 /// The result of one step, and the number of tokens that it used.
 struct ObjectiveStep {
   StepResult result;
   std::int64_t tokens = 0;
+  /// Not empty: the data of this step and the next ones is of another kind, as the text says. Loss
+  /// and speed are not comparable with those before.
+  std::string new_stage{};
 };
 
 /// Training data, validation data and loss of a run.

@@ -24,6 +24,7 @@ FixedMemory fixed_memory(const RunConfig& config, std::int64_t elements, int dev
   memory.gradients = slab * (training.deterministic ? 1 + kept : 1);
   memory.optimizer = 2 * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
   memory.average = training.ema ? own : 0;
+  memory.teacher = config.distillation.teacher ? memory.weights : 0;
   memory.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
   if (devices > 1 && training.reduction == Reduction::bf16)
     memory.communication += elements * size_of(DType::bf16);

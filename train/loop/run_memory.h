@@ -15,11 +15,12 @@ struct FixedMemory {
   /// Moments, with zero only those of the device's range; for LAMB also the updates.
   std::int64_t optimizer = 0;
   std::int64_t average = 0;        ///< for training.ema
+  std::int64_t teacher = 0;        ///< its weights, as many as the model's
   std::int64_t communication = 0;  ///< buffers of the library that adds up gradients
 
   /// All bytes.
   std::int64_t total() const {
-    return weights + masters + gradients + optimizer + average + communication;
+    return weights + masters + gradients + optimizer + average + teacher + communication;
   }
 };
 

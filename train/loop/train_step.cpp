@@ -81,20 +81,37 @@ std::vector<double> total(const StepOptions& options, const std::vector<double>&
 
 StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                       const StepOptions& options) {
-  std::int64_t own_sequences = 0;
-  for (const Batch& batch : batches) own_sequences += batch.labels.dim(0);
-  const std::vector<double> counts = total(
-      options, {static_cast<double>(chosen_tokens(batches)), static_cast<double>(own_sequences)});
+  double own_sequences = 0, own_tokens = 0;
+  for (const Batch& batch : batches) {
+    own_sequences += static_cast<double>(batch.labels.dim(0));
+    own_tokens += static_cast<double>(batch.tokens);
+  }
+  const std::vector<double> counts =
+      total(options, {static_cast<double>(chosen_tokens(batches)), own_sequences, own_tokens});
   const double chosen = counts[0], sequences = counts[1];
   require(chosen > 0, "train_step: no token of the batch is chosen for prediction");
   std::vector<Tensor> sample_ids;
   for (const Batch& batch : batches) sample_ids.push_back(batch.sample_ids);
   std::vector<MaskedLmOutput> outputs;
   std::vector<Tensor> orders;
+  std::vector<DistilledShare> shares;
   const bool order = batches[0].swapped.defined();
   const auto loss = [&](std::size_t part, const RunContext& run) {
-    MaskedLmOutput out = model.masked_lm(batches[part].input, batches[part].labels, chosen, run);
+    RunContext context = run;
+    std::optional<DistillationPass> pass;
+    if (options.distillation) {
+      pass.emplace(*options.distillation, batches[part],
+                   StepTotals{chosen, counts[2], options.loss_scale});
+      pass->observe(context);
+    }
+    MaskedLmOutput out =
+        model.masked_lm(batches[part].input, batches[part].labels, chosen, context);
     outputs.push_back({{}, out.predictions, out.labels});
+    if (pass) {
+      Var total = pass->loss(out);
+      shares.push_back(pass->parts());
+      return total;
+    }
     if (!order) return std::move(out.loss);
     orders.push_back(argmax(out.order_logits));
     const Tensor swapped = batches[part].swapped.to(out.order_logits.value().device());
@@ -109,6 +126,7 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
       total(options, {static_cast<double>(correct), static_cast<double>(ordered)});
   result.accuracy = right[0] / chosen;
   if (order) result.order_accuracy = right[1] / sequences;
+  if (options.distillation) result.distilled = sum_of(shares, options.gradient_sum);
   return result;
 }
 

@@ -7,6 +7,7 @@
 
 #include "nn/model.h"
 #include "train/distributed/gradient_sum.h"
+#include "train/loop/distillation.h"
 #include "train/optim/optimizer.h"
 
 namespace nystrom {
@@ -29,6 +30,8 @@ struct StepOptions {
   /// Adds up gradients over the processes, or in a fixed order. Null: a single process adds them up
   /// as they come.
   GradientSum* gradient_sum = nullptr;
+  /// Of train_step: adds the losses of a teacher. Null: none.
+  const Distillation* distillation = nullptr;
 };
 
 /// The result of one step.
@@ -44,6 +47,8 @@ struct StepResult {
   std::optional<double> accuracy{};
   /// The share of sequences whose segment order was predicted correctly.
   std::optional<double> order_accuracy{};
+  /// The parts of the loss of a step with distillation.
+  std::optional<DistilledLoss> distilled{};
 };
 
 /// The number of equal values in two i64 tensors of one shape.
@@ -66,7 +71,7 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_i
 
 /// Runs optimizer_step with the masked-LM loss, normalised by the number of masked tokens in all
 /// micro-batches of all processes. A sentence-order head adds its cross-entropy, normalised by the
-/// number of sequences. Throws if no token is masked.
+/// number of sequences; options.distillation adds its losses. Throws if no token is masked.
 StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                       const StepOptions& options);
 

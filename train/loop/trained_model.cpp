@@ -3,6 +3,7 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/distributed/replicas.h"
 #include "train/formats/safetensors.h"
+#include "train/optim/parameter_groups.h"
 
 namespace nystrom {
 
@@ -18,6 +19,7 @@ TrainedModel::TrainedModel(const RunConfig& config, std::vector<int> micro_batch
     gradient_sum_.emplace(model_.parameters(), communicator, std::move(micro_batch_ranks),
                           GradientSumOptions{config.training.deterministic, sharded_,
                                              config.training.reduction == Reduction::bf16});
+  freeze_parameters(model_.parameters(), config.optimizer);
   const auto own_range = sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt;
   model_.parameters().allocate(config.training.dtype, StoreMode::training, device, own_range);
   optimizer_.emplace(model_.parameters(), config.optimizer, own_range);

@@ -53,6 +53,7 @@ class Run {
   void remove_old();
   void step(const StopSignals& stop);
   void judge(const StepResult& result);
+  void begin_stage(const std::string& stage);
   void watch_loss(double loss);
   void report(const ObjectiveStep& done, const StepOptions& options, double seconds);
   bool evaluation_due() const;
@@ -103,6 +104,7 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
   state_.tokenizer = identity_.tokenizer;
   state_.data = identity_.data;
   state_.validation = identity_.validation;
+  state_.teacher = identity_.teacher;
   if (config.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks vary too much: in a nearly solved task, a single wrong answer is a spike.
   if (!has_task(config)) state_.losses.emplace();
@@ -110,6 +112,7 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
       identity_.data_option,
       fmt::format("{} {} {}", identity_.tokenizer, identity_.data, objective.samples()));
   communicator.require_same_files(identity_.validation_option, identity_.validation);
+  communicator.require_same_files("distillation.teacher", identity_.teacher);
   if (communicator.is_first()) checkpoints_.remove_leftovers();
   resume();
   if (communicator.is_first())
@@ -151,8 +154,8 @@ void Run::restore_checkpoint(std::int64_t step) {
   state_ = std::move(saved);
 }
 
-/// Throws an InputError if a checkpoint belongs to other training or validation data. Its best
-/// score would not be comparable.
+/// Throws an InputError if a checkpoint belongs to other training or validation data, or to another
+/// teacher. Its best score would not be comparable.
 void Run::require_same_data(const RunState& saved) const {
   const auto require_same = [&](bool same, const char* what, const std::string& option) {
     require_input(same,
@@ -165,6 +168,7 @@ void Run::require_same_data(const RunState& saved) const {
   require_same(saved.data == state_.data, "come from other text", identity_.data_option);
   require_same(saved.validation == state_.validation, "were evaluated on other data",
                identity_.validation_option);
+  require_same(saved.teacher == state_.teacher, "had another teacher", "distillation.teacher");
 }
 
 /// Rolls back to the last checkpoint before the loss spike that ends with the last step. The data
@@ -310,6 +314,7 @@ void Run::step(const StopSignals& stop) {
   state_.version = NYSTROM_VERSION;
   state_.updates = trained_.optimizer().steps_taken();
   if (!done.result.skipped) trained_.update_average();
+  if (!done.new_stage.empty()) begin_stage(done.new_stage);
   judge(done.result);
   report(done, options, std::chrono::duration<double>(Clock::now() - start).count());
   watch_loss(done.result.loss);
@@ -337,6 +342,13 @@ void Run::judge(const StepResult& result) {
   }
 }
 
+/// Forgets the losses and the speed of the steps before the last one.
+void Run::begin_stage(const std::string& stage) {
+  log_.say(fmt::format("step {}: {}", state_.step, stage));
+  if (state_.losses) state_.losses.emplace();
+  speed_ = SpeedWatch(!device_.is_cpu());
+}
+
 void Run::watch_loss(double loss) {
   const auto spike = state_.losses ? state_.losses->update(loss) : std::nullopt;
   if (!spike) return;
@@ -360,6 +372,10 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
     if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
     if (result.order_accuracy)
       metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
+    if (const auto& parts = result.distilled)
+      metrics.insert(metrics.end(), {{"masked_lm_loss", parts->masked_lm},
+                                     {"distillation_logits", parts->logits},
+                                     {"distillation_attention_output", parts->attention_output}});
     metrics.insert(metrics.end(),
                    {{"learning_rate", options.learning_rate},
                     {"grad_norm", result.gradient_norm},
@@ -392,9 +408,12 @@ RunResult Run::train() {
   std::string place = device_.is_cpu() ? fmt::format("{} threads", num_threads()) : device_.name();
   if (communicator_.size() > 1)
     place += fmt::format(" in each of {} processes", communicator_.size());
+  const ParameterStore& parameters = trained_.model().parameters();
+  std::string trained = fmt::format("{}", parameters.trained_count());
+  if (parameters.trained_count() < parameters.count())
+    trained += fmt::format(" of {}", parameters.count());
   log_.say(fmt::format("training {} parameters on {} in {}, to step {}; learning rate {:g}",
-                       trained_.model().parameters().count(), place, config_.run_dir, steps_,
-                       config_.optimizer.learning_rate));
+                       trained, place, config_.run_dir, steps_, config_.optimizer.learning_rate));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
   const auto asked_to_stop = [&] {

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/kernels.h"
+#include "train/optim/parameter_groups.h"
 
 namespace nystrom {
 
@@ -14,44 +15,60 @@ std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
   return names;
 }
 
-namespace {
-
-/// The segments within `range`, relative to its beginning.
-ParameterStore::Segments segments_in(const ParameterStore::Segments& all, SlabRange range) {
-  std::vector<std::int64_t> ends;
-  std::vector<double> decay;
-  const Tensor all_ends = all.end.to(cpu_device);
-  const std::vector<double> all_decay = all.decay.to(cpu_device).to_doubles();
-  for (std::size_t i = 0; i < all_decay.size(); ++i) {
-    const std::int64_t end = std::min(all_ends.data<std::int64_t>()[i], range.end) - range.begin;
-    if (end <= (ends.empty() ? 0 : ends.back())) continue;
-    ends.push_back(end);
-    decay.push_back(all_decay[i]);
-  }
-  const auto count = static_cast<std::int64_t>(ends.size());
-  return {Tensor::from(ends, {count}).to(all.end.device()),
-          Tensor::from(decay, {count}).to(all.end.device())};
-}
-
-}  // namespace
-
 double clip_factor(double norm, double limit) { return std::min(1.0, limit / (norm + 1e-6)); }
 
 Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
                      std::optional<SlabRange> range)
-    : store_(store),
-      options_(options),
-      range_(range.value_or(SlabRange{0, store.slab_size()})),
-      segments_(segments_in(store.segments(), range_)) {
+    : store_(store), options_(options), range_(range.value_or(SlabRange{0, store.slab_size()})) {
   require(store.gradients().defined(),
           "the optimizer needs a parameter store that was allocated for training");
   require(options.betas.size() == 2, "the optimizer needs two betas, got {}", options.betas.size());
   require(!range || options.name != OptimizerKind::lamb,
           "LAMB needs whole parameters, not a range of the slabs");
+  find_parts();
   const AllocationLabel label("optimizer moments");
   moment1_ = zeros_like(store.masters(range_));
   moment2_ = zeros_like(moment1_);
   if (options.name == OptimizerKind::lamb) updates_ = zeros_like(store.masters());
+}
+
+/// Divides the elements of range_ that are trained into parts.
+void Optimizer::find_parts() {
+  const std::vector<Parameter> parameters = store_.parameters();
+  const std::vector<ParameterOptions> of_each = parameter_options(store_, options_);
+  struct Segments {
+    std::vector<std::int64_t> ends;
+    std::vector<double> decays;
+  };
+  std::vector<Segments> segments;  // of each part
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterOptions& own = of_each[i];
+    require(own.frozen <= parameters[i].is_frozen(),
+            "parameter {} was not frozen before its store was allocated", parameters[i].name());
+    const SlabRange all = store_.range_of(parameters[i].name()),
+                    here{std::max(all.begin, range_.begin), std::min(all.end, range_.end)};
+    if (parameters[i].is_frozen() || here.size() <= 0) continue;
+    const bool continues = !parts_.empty() && parts_.back().range.end == here.begin &&
+                           parts_.back().learning_rate_factor == own.learning_rate_factor;
+    if (!continues) {
+      parts_.push_back({{here.begin, here.begin}, own.learning_rate_factor, {}, {}});
+      segments.emplace_back();
+    }
+    auto& [ends, decays] = segments.back();
+    parts_.back().range.end = here.end;
+    if (!decays.empty() && decays.back() == own.weight_decay) {
+      ends.pop_back();
+      decays.pop_back();
+    }
+    ends.push_back(parts_.back().range.size());
+    decays.push_back(own.weight_decay);
+  }
+  const Device device = store_.values().device();
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Shape count{std::ssize(segments[i].ends)};
+    parts_[i].ends = Tensor::from(segments[i].ends, count).to(device);
+    parts_[i].decays = Tensor::from(segments[i].decays, count).to(device);
+  }
 }
 
 double Optimizer::gradient_norm() const {
@@ -72,10 +89,18 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
 void Optimizer::adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale) {
   const auto t = static_cast<double>(steps_taken_);
   const double beta1 = options_.betas[0], beta2 = options_.betas[1];
-  kernels::adamw(parameters, store_.gradients().slice(0, range_.begin, range_.end), moment1_,
-                 moment2_, low, segments_.end, segments_.decay,
-                 {learning_rate, beta1, beta2, options_.epsilon, options_.weight_decay,
-                  1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
+  for (const Part& part : parts_) {
+    const auto own = [&](const Tensor& x) {
+      return x.slice(0, part.range.begin - range_.begin, part.range.end - range_.begin);
+    };
+    // LAMB applies the factor to its scaled update.
+    const double factor = options_.name == OptimizerKind::lamb ? 1 : part.learning_rate_factor;
+    kernels::adamw(own(parameters), store_.gradients().slice(0, part.range.begin, part.range.end),
+                   own(moment1_), own(moment2_), low.defined() ? own(low) : Tensor(), part.ends,
+                   part.decays,
+                   {factor * learning_rate, beta1, beta2, options_.epsilon, 1,
+                    1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
+  }
 }
 
 void Optimizer::lamb(double learning_rate, double gradient_scale) {
@@ -86,10 +111,13 @@ void Optimizer::lamb(double learning_rate, double gradient_scale) {
   kernels::accumulate(masters, -1, updates_);
   const std::vector<double> ratios = trust_ratios(updates_);
   const std::vector<Parameter> parameters = store_.parameters();
+  const std::vector<ParameterOptions> of_each = parameter_options(store_, options_);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].is_frozen()) continue;
     const std::string& name = parameters[i].name();
     Tensor master = store_.master(name);
-    kernels::accumulate(store_.part_of(updates_, name), learning_rate * ratios[i], master);
+    kernels::accumulate(store_.part_of(updates_, name),
+                        learning_rate * of_each[i].learning_rate_factor * ratios[i], master);
   }
   store_.round_masters();
 }

@@ -14,14 +14,16 @@ double clip_factor(double norm, double limit);
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101). It computes
 /// torch.optim.AdamW, over all parameters in one pass. Biases and LayerNorm do not decay. Moments
-/// have the type of the masters.
+/// have the type of the masters. Parameters with another learning rate make passes of their own:
+/// see parameter_options (train/optim/parameter_groups.h). Frozen ones are left out.
 ///
 /// The kind lamb is algorithm 2 of You et al., ICLR 2020, arXiv 1904.00962. Each parameter p moves
 /// by the learning rate times ‖p‖ / ‖u‖ times u, its AdamW update with weight decay. The factor ‖p‖
 /// / ‖u‖ is 1 where a norm is 0. Parameters without decay move as under AdamW.
 class Optimizer {
  public:
-  /// `store` must be allocated for training and outlive the optimizer. With a range, the optimizer
+  /// `store` must be allocated for training and outlive the optimizer; its parameters must be
+  /// frozen as options.groups says. With a range, the optimizer
   /// updates that range only and holds its moments; the store keeps its masters. lamb accepts no
   /// range: it needs whole parameters.
   Optimizer(ParameterStore& store, const OptimizerOptions& options,
@@ -49,6 +51,16 @@ class Optimizer {
   void set_steps_taken(std::int64_t steps) { steps_taken_ = steps; }
 
  private:
+  /// Consecutive parameters with one learning rate, and the form in which kernels::adamw takes
+  /// their weight decay.
+  struct Part {
+    SlabRange range;
+    double learning_rate_factor;
+    Tensor ends;    // [k] i64: the end of each segment, from the range's begin
+    Tensor decays;  // [k] f64
+  };
+
+  void find_parts();
   void adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale);
   void lamb(double learning_rate, double gradient_scale);
   std::vector<double> trust_ratios(const Tensor& updates) const;
@@ -56,7 +68,7 @@ class Optimizer {
   ParameterStore& store_;
   OptimizerOptions options_;
   SlabRange range_;
-  ParameterStore::Segments segments_;
+  std::vector<Part> parts_;
   Tensor moment1_, moment2_;
   // For LAMB only.
   Tensor updates_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -16,6 +17,28 @@ enum class OptimizerKind { adamw, lamb };
 /// The names of the algorithms in configuration files.
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
 
+/// Parameters with options of their own: an entry of `optimizer.groups`.
+struct ParameterGroup {
+  std::string parameters;
+  double learning_rate_factor = 1;
+  std::optional<double> weight_decay = std::nullopt;
+  bool freeze = false;
+};
+
+template <class V>
+void fields(V& v, ParameterGroup& c) {
+  v(c.parameters, "parameters",
+    "pattern of their names, as nystrom info lists them: * stands for any characters, ? for one, "
+    "[0-3] for one of these");
+  v(c.learning_rate_factor, "learning_rate_factor",
+    "factor of the learning rate, beside that of layer_decay", positive);
+  v(c.weight_decay, "weight_decay",
+    "weight decay in place of the optimizer's, which again excludes biases and layer "
+    "normalisation; null: the optimizer's",
+    not_negative);
+  v(c.freeze, "freeze", "leave them as they are: no gradients, no update, no weight decay");
+}
+
 /// The options of an Optimizer.
 struct OptimizerOptions {
   OptimizerKind name = OptimizerKind::adamw;
@@ -24,6 +47,8 @@ struct OptimizerOptions {
   std::vector<double> betas = {0.9, 0.999};
   double epsilon = 1e-8;
   std::optional<double> clip_norm = 1.0;
+  std::optional<double> layer_decay = std::nullopt;
+  std::vector<ParameterGroup> groups = {};
 };
 
 template <class V>
@@ -38,6 +63,14 @@ void fields(V& v, OptimizerOptions& c) {
   v(c.betas, "betas", "decay of the first and the second moment", below_one);
   v(c.epsilon, "epsilon", "added to the root of the second moment", positive);
   v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);
+  v(c.layer_decay, "layer_decay",
+    "factor of the learning rate from each layer to the one below. Heads have the whole rate, the "
+    "last layer of L has layer_decay times it, the first layer layer_decay^L, the embeddings "
+    "layer_decay^(L + 1); null: all have the same",
+    positive_probability);
+  v(c.groups, "groups",
+    "parameters with options of their own, such as [{parameters: \"*.conv.weight\", "
+    "learning_rate_factor: 10}]; of several groups that match a parameter the last one applies");
 }
 
 /// The shape of the learning rate after the warm-up.

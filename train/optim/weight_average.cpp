@@ -17,11 +17,14 @@ WeightAverage::WeightAverage(ParameterStore& store, double decay, SlabRange rang
 
 void WeightAverage::update(std::int64_t number) {
   require(number >= 1, "WeightAverage: update {} is not at least 1", number);
-  if (range_.size() == 0) return;
   const double decay =
       std::min(decay_, static_cast<double>(1 + number) / static_cast<double>(10 + number));
-  kernels::affine(slab_, decay, 0, slab_);
-  kernels::accumulate(store_.masters(range_), 1 - decay, slab_);
+  // Frozen parameters keep their bits: rounding would change d · x + (1 − d) · x.
+  for (const SlabRange& trained : store_.trained_ranges(range_)) {
+    Tensor own = slab_.slice(0, trained.begin - range_.begin, trained.end - range_.begin);
+    kernels::affine(own, decay, 0, own);
+    kernels::accumulate(store_.masters(trained), 1 - decay, own);
+  }
 }
 
 void WeightAverage::with_average(const std::function<void()>& f) {

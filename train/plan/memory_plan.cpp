@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "nn/model.h"
 #include "train/distributed/gradient_sum.h"
+#include "train/loop/distillation.h"
 #include "train/plan/step_flops.h"
 
 namespace nystrom {
@@ -36,6 +37,34 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   return labels;
 }
 
+/// A teacher of the model's shape; nothing in a run without one.
+Distillation teacher_of(const RunConfig& config, ModelConfig shape, DType dtype) {
+  if (!config.distillation.teacher) return {};
+  shape.attention.kind = AttentionKind::softmax;
+  shape.attention.conv_kernel_size.reset();
+  auto teacher = std::make_unique<Model>(shape);
+  teacher->parameters().allocate(dtype, StoreMode::inference);
+  teacher->parameters().initialise(0, shape.initializer_range);
+  return {config.distillation, std::move(teacher)};
+}
+
+/// Forward and backward pass of a masked language model.
+void pretraining_pass(const Model& model, const Distillation& distillation, const Batch& batch,
+                      RunContext run) {
+  Tape tape;
+  Var loss;
+  std::optional<DistillationPass> pass;
+  if (distillation.teacher) {
+    pass.emplace(distillation, batch, StepTotals{1, 1, 1});
+    pass->observe(run);
+  }
+  {
+    const MaskedLmOutput out = model.masked_lm(batch.input, batch.labels, 1, run);
+    loss = pass ? pass->loss(out) : out.loss;
+  }
+  tape.backward(loss);
+}
+
 /// Measures the peak memory in bytes of forward and backward of `sequences` sequences, without the
 /// parameters. All `layers` layers have the attention `kind`.
 double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
@@ -55,10 +84,13 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
       memory_text(static_cast<double>(needed)), memory_text(static_cast<double>(there)));
   const DType dtype = config.training.dtype;
   /// f16 has the same size as bf16.
-  model.parameters().allocate(dtype == DType::f16 ? DType::bf16 : dtype, StoreMode::training);
+  const DType computed = dtype == DType::f16 ? DType::bf16 : dtype;
+  model.parameters().allocate(computed, StoreMode::training);
   model.parameters().initialise(0, small.initializer_range);
-  const ModelInput input = input_of(config, sequences);
-  const Tensor labels = labels_of(config, sequences);
+  const Distillation distillation = teacher_of(config, small, computed);
+  Batch batch;
+  batch.input = input_of(config, sequences);
+  batch.labels = labels_of(config, sequences);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(sequences));
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i);
   const RunContext run{true, config.training.activation_checkpointing, 0, 0,
@@ -66,31 +98,70 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   Arena& arena = Arena::of(cpu_device);
   const std::int64_t before = arena.statistics().in_use_bytes;
   arena.reset_peak();
-  Tape tape;
   if (small.head == Head::masked_lm) {
-    tape.backward(model.masked_lm(input, labels, 1, run).loss);
+    pretraining_pass(model, distillation, batch, run);
   } else {
-    const Var hidden = model(input, run).last_hidden_state;
+    Tape tape;
+    const Var hidden = model(batch.input, run).last_hidden_state;
     tape.backward(hidden, Tensor::full(hidden.shape(), 1, hidden.dtype()));
   }
   return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
 }
 
-/// Measures the activations of a model whose layers all have the attention `kind`, and adds a
-/// `share` of its layers to `plan`. The rest is that of the kind with the largest.
-void add_activations(const RunConfig& config, AttentionKind kind, double share, MemoryPlan& plan) {
+/// Bytes of activations: see MemoryPlan.
+struct Activations {
+  double rest[2], layer[2];
+};
+
+/// The activations of a model whose layers all have the attention `kind`.
+Activations measure_activations(const RunConfig& config, AttentionKind kind) {
   // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements. The
   // last layer computes less than the others, so there is one of those at least.
-  const std::int64_t few = std::min<std::int64_t>(plan.layers, 2);
+  const std::int64_t few = std::min<std::int64_t>(config.model.num_hidden_layers, 2);
   const double a11 = measure(config, kind, few, 1), a12 = measure(config, kind, few, 2),
                a21 = measure(config, kind, few + 1, 1), a22 = measure(config, kind, few + 1, 2);
   const auto before = static_cast<double>(few);
   const double by_sequence = a22 - a21 - a12 + a11, constant = a21 - a11 - by_sequence;
   const double rest_by_sequence = a12 - a11 - before * by_sequence;
-  plan.layer[1] += share * by_sequence;
-  plan.layer[0] += share * constant;
-  plan.rest[1] = std::max(plan.rest[1], rest_by_sequence);
-  plan.rest[0] = std::max(plan.rest[0], a11 - rest_by_sequence - before * (constant + by_sequence));
+  return {{a11 - rest_by_sequence - before * (constant + by_sequence), rest_by_sequence},
+          {constant, by_sequence}};
+}
+
+/// The activations of layers of several kinds: each has its own, and the rest is that of the kind
+/// with the largest.
+Activations activations_of_kinds(const RunConfig& config) {
+  const std::int64_t all = config.model.num_hidden_layers;
+  Activations sum{
+      {-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}, {0, 0}};
+  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
+    if (!config.model.has_kind(kind)) continue;
+    double layers = 0;
+    for (std::int64_t i = 0; i < all; ++i) layers += config.model.kind_of(i) == kind;
+    const Activations own = measure_activations(config, kind);
+    for (int i = 0; i < 2; ++i) {
+      sum.rest[i] = std::max(sum.rest[i], own.rest[i]);
+      sum.layer[i] += layers / static_cast<double>(std::max<std::int64_t>(1, all)) * own.layer[i];
+    }
+  }
+  return sum;
+}
+
+/// The largest activations of all stages of data.length_schedule. The memory of a token is a
+/// constant and a part that falls with the length, so the extremes are at the ends.
+Activations activations_of_stages(const RunConfig& config) {
+  const std::vector<LengthStage> stages = length_stages(config.data);
+  Activations largest = activations_of_kinds(config);
+  if (stages.size() == 1) return largest;
+  RunConfig first = config;
+  first.data.sequence_length = stages.front().length;
+  const Activations own = activations_of_kinds(first);
+  const auto for_one = static_cast<double>(config.data.sequence_length / stages.front().length);
+  for (int i = 0; i < 2; ++i) {
+    const double times = i == 1 ? for_one : 1;
+    largest.rest[i] = std::max(largest.rest[i], times * own.rest[i]);
+    largest.layer[i] = std::max(largest.layer[i], times * own.layer[i]);
+  }
+  return largest;
 }
 
 /// Computes the communication and the operations of a step with `elements` weights.
@@ -107,6 +178,13 @@ void plan_step(const RunConfig& config, int devices, std::int64_t elements, Memo
   };
   const StepFlops all = flops(training.batch_size);
   plan.flops = all.forward() + all.backward(training.activation_checkpointing);
+  if (config.distillation.teacher) {
+    ModelConfig exact = config.model;
+    exact.attention.kind = AttentionKind::softmax;
+    exact.attention.layers.clear();
+    plan.flops +=
+        step_flops(exact, training.batch_size, config.data.sequence_length, predicted).forward();
+  }
   if (training.deterministic) return;  // its gradients are summed at the end
   const std::int64_t last =
       (std::max<std::int64_t>(1, training.batch_size / devices) - 1) % training.micro_batch_size +
@@ -137,14 +215,9 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   plan.fixed = fixed_memory(config, elements, devices);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
-  plan.rest[0] = plan.rest[1] = -std::numeric_limits<double>::infinity();
-  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
-    double layers = 0;
-    for (std::int64_t i = 0; i < plan.layers; ++i) layers += config.model.kind_of(i) == kind;
-    if (config.model.has_kind(kind))
-      add_activations(config, kind,
-                      layers / static_cast<double>(std::max<std::int64_t>(1, plan.layers)), plan);
-  }
+  const Activations activations = activations_of_stages(config);
+  std::ranges::copy(activations.rest, plan.rest);
+  std::ranges::copy(activations.layer, plan.layer);
   return plan;
 }
 
@@ -155,6 +228,7 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan
           {"gradients", plan.fixed.gradients},
           {"optimizer", plan.fixed.optimizer},
           {"averaged_weights", plan.fixed.average},
+          {"teacher", plan.fixed.teacher},
           {"communication", plan.fixed.communication},
           {"activations", plan.activations(micro_batch)},
           {"activations_per_layer",
@@ -201,6 +275,7 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
   line("gradients", static_cast<double>(plan.fixed.gradients));
   line("optimizer", static_cast<double>(plan.fixed.optimizer));
   line("averaged weights", static_cast<double>(plan.fixed.average));
+  line("teacher", static_cast<double>(plan.fixed.teacher));
   line("communication", static_cast<double>(plan.fixed.communication));
   const double layer = plan.layer[0] + plan.layer[1] * b;
   line(fmt::format("activations of {} layers, {} each", plan.layers, memory_text(layer)),

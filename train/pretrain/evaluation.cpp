@@ -25,6 +25,14 @@ std::vector<std::int64_t> count_tokens(const TokenDataset& dataset) {
 
 }  // namespace
 
+std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> dataset,
+                                          std::int64_t length, const RunConfig& config) {
+  return std::make_shared<Packing>(
+      std::move(dataset), PackingOptions{.sequence_length = length,
+                                         .cross_documents = config.data.cross_documents,
+                                         .reserved = config.masking.sentence_order ? 1 : 0});
+}
+
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                              const Tokenizer& tokenizer, const RunConfig& config) {
   const TokenSetInfo& info = dataset->info();
@@ -32,10 +40,7 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
   for (std::int64_t id = 0; tokenizer.marks_words() && id < info.vocab_size; ++id)
     starts.push_back(tokenizer.starts_word(static_cast<std::int32_t>(id)));
   MaskedSamples result;
-  result.packing = std::make_shared<Packing>(
-      std::move(dataset), PackingOptions{.sequence_length = config.data.sequence_length,
-                                         .cross_documents = config.data.cross_documents,
-                                         .reserved = config.masking.sentence_order ? 1 : 0});
+  result.packing = packing_of(std::move(dataset), config.data.sequence_length, config);
   result.sentence_order = config.masking.sentence_order;
   result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask,
                                                 ids_of(info.special), starts);

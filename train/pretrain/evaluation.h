@@ -9,6 +9,10 @@
 
 namespace nystrom {
 
+/// The sequences of at most `length` tokens of a data set.
+std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> dataset,
+                                          std::int64_t length, const RunConfig& config);
+
 /// The samples of a data set, packed and masked as `config` says. For a model with a fixed length
 /// (attention.semantics transformers) every row is padded to that length.
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,

@@ -1,5 +1,7 @@
 #include "train/pretrain/pretrain.h"
 
+#include <algorithm>
+
 #include "core/base/file_io.h"
 #include "core/check.h"
 #include "data/tokenizers/tokenizer_folder.h"
@@ -9,6 +11,7 @@
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/fill_mask.h"
 #include "train/pretrain/mask_samples.h"
+#include "train/pretrain/teacher.h"
 
 namespace nystrom {
 namespace {
@@ -17,13 +20,15 @@ namespace {
 class MaskedLmObjective : public Objective {
  public:
   /// Each evaluation writes its result to `last`.
-  MaskedLmObjective(const RunConfig& config, Corpus corpus, Evaluation& last,
-                    Communicator& communicator)
+  MaskedLmObjective(const RunConfig& config, Corpus corpus, Distillation distillation,
+                    Evaluation& last, Communicator& communicator)
       : config_(config),
         communicator_(communicator),
         corpus_(std::move(corpus)),
+        stages_(length_stages(config.data)),
         train_(masked_samples(corpus_.train, *corpus_.tokenizer, config)),
         validation_(masked_samples(corpus_.validation, *corpus_.tokenizer, config)),
+        distillation_(std::move(distillation)),
         evaluation_(last) {
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
@@ -35,8 +40,12 @@ class MaskedLmObjective : public Objective {
     const auto checksum = [&](const char* set) {
       return file_checksum(corpus_.token_folder / set / "index.json");
     };
-    return {corpus_.train->info().tokenizer, checksum("train"), checksum("validation"),
-            "data.train", config_.data.validation.empty() ? "data.train" : "data.validation"};
+    return {corpus_.train->info().tokenizer,
+            checksum("train"),
+            checksum("validation"),
+            "data.train",
+            config_.data.validation.empty() ? "data.train" : "data.validation",
+            distillation_.teacher ? teacher_hash(*distillation_.teacher) : ""};
   }
   std::int64_t samples() const override { return train_.packing->size(); }
   std::string metric_name() const override { return "loss"; }
@@ -49,14 +58,28 @@ class MaskedLmObjective : public Objective {
     return nystrom::micro_batch_ranks(options_);
   }
   void start(std::int64_t batch) override {
-    loader_ = std::make_unique<Loader>(train_, options_, batch);
+    next_ = batch;
+    const LengthStage& stage = *stage_of(batch);
+    LoaderOptions options = options_;
+    options.sequences_for_one = config_.data.sequence_length / stage.length;
+    MaskedSamples samples = train_;
+    samples.packing = packing_of(corpus_.train, stage.length, config_);
+    loader_ = std::make_unique<Loader>(std::move(samples), options, batch - stage.begin);
   }
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     ObjectiveStep done;
+    if (const auto stage = stage_of(next_); next_ > 0 && stage->begin == next_) {
+      start(next_);
+      done.new_stage = fmt::format("sequences of {} tokens from here on", stage->length);
+    }
+    ++next_;
     const std::vector<Batch> batches = loader_->next();
     for (const Batch& batch : batches) done.tokens += batch.tokens;
-    done.result = train_step(model, optimizer, batches, options);
+    StepOptions own = options;
+    if (config_.distillation.at_step(static_cast<std::int64_t>(options.step)))
+      own.distillation = &distillation_;
+    done.result = train_step(model, optimizer, batches, own);
     return done;
   }
 
@@ -94,12 +117,20 @@ class MaskedLmObjective : public Objective {
   }
 
  private:
+  /// The stage of batch number `batch`.
+  std::vector<LengthStage>::const_iterator stage_of(std::int64_t batch) const {
+    return std::prev(std::ranges::upper_bound(stages_, batch, {}, &LengthStage::begin));
+  }
+
   RunConfig config_;
   Communicator& communicator_;
   LoaderOptions options_;
   Corpus corpus_;
-  MaskedSamples train_, validation_;
-  std::unique_ptr<Loader> loader_;
+  std::vector<LengthStage> stages_;
+  MaskedSamples train_, validation_;  // of sequence_length
+  Distillation distillation_;         // without a teacher: nothing
+  std::int64_t next_ = 0;             // the next batch
+  std::unique_ptr<Loader> loader_;    // of its stage
   Evaluation& evaluation_;
 };
 
@@ -116,13 +147,16 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device,
   for (const std::string& line : shared_file_warnings(given)) log.warn(line);
   const auto& path = given.tokenizer.path;
   check_run(path ? fit_model_to_tokenizer(given, *open_tokenizer(*path)) : given);
+  check_teacher(given);
   PretrainResult result;
   const auto prepare = [&]() -> PreparedRun {
     Corpus corpus = prepare_corpus(given, log, communicator);
     RunConfig config = fit_model_to_tokenizer(given, *corpus.tokenizer);
-    auto objective = std::make_unique<MaskedLmObjective>(config, std::move(corpus),
-                                                         result.evaluation, communicator);
-    require_warmup_within_run(config, objective->samples());
+    Distillation distillation;
+    if (config.distillation.teacher) distillation = load_teacher(config, device);
+    auto objective = std::make_unique<MaskedLmObjective>(
+        config, std::move(corpus), std::move(distillation), result.evaluation, communicator);
+    require_schedules_within_run(config, objective->samples());
     return {std::move(config), std::move(objective)};
   };
   result.run = train_run(given, prepare, log, device, communicator);

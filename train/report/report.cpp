@@ -41,7 +41,9 @@ std::string facts_of(const RunRecord& run) {
   facts.emplace_back("Model", fmt::format("{} layers of {}, {} attention", model.num_hidden_layers,
                                           model.hidden_size, describe_kinds(model)));
   if (run.parameters) facts.emplace_back("Parameters", fmt::format("{}", *run.parameters));
-  facts.emplace_back("Sequence length", fmt::format("{}", run.config.data.sequence_length));
+  std::vector<std::int64_t> lengths;
+  for (const LengthStage& stage : length_stages(run.config.data)) lengths.push_back(stage.length);
+  facts.emplace_back("Sequence length", fmt::format("{}", fmt::join(lengths, ", then ")));
   if (const double speed = speed_of(run); std::isfinite(speed))
     facts.emplace_back("Tokens a second", fmt::format("{:.0f} (median)", speed));
   if (const double memory = largest_of(run, "peak_memory_bytes"); std::isfinite(memory))

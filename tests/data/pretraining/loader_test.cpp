@@ -128,6 +128,28 @@ Rows rows_of(Loader& loader, int steps) {
   return rows;
 }
 
+/// Shorter sequences in place of longer ones: ranks and micro-batches divide them as the longer.
+TEST_F(LoaderTest, SeveralSequencesForOneKeepTheDivision) {
+  Loader plain(source_, {.batch_size = 15, .micro_batch_size = 15});
+  const Rows expected = rows_of(plain, 4);
+  const LoaderOptions for_one{.batch_size = 5, .micro_batch_size = 2, .world_size = 2};
+  LoaderOptions for_three = for_one;
+  for_three.sequences_for_one = 3;
+  EXPECT_EQ(micro_batch_ranks(for_three), micro_batch_ranks(for_one));
+  Rows rows;
+  for (int rank = 0; rank < 2; ++rank) {
+    LoaderOptions options = for_three;
+    options.rank = rank;
+    Loader loader(source_, options);
+    for (int step = 0; step < 4; ++step) {
+      const std::vector<Batch> batches = loader.next();
+      EXPECT_EQ(std::ssize(batches), rank == 0 ? 1 : 2) << "as 2 and 3 of the 5";
+      for (const Batch& batch : batches) collect(batch, rows);
+    }
+  }
+  EXPECT_EQ(rows, expected);
+}
+
 TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
   Loader plain(source_, {.batch_size = 12, .micro_batch_size = 12, .workers = 1});
   const Rows expected = rows_of(plain, 30);

@@ -402,6 +402,95 @@ const Case configurations[] = {
      "text.txt: is no folder; name another place"},
     {"run_in_a_foreign_folder", PRETRAIN "run_dir=weightless",
      "weightless: is not empty and holds no run; choose another run_dir"},
+    {"group_without_match", PRETRAIN "'optimizer.groups=[{parameters: \"*.convolution.weight\"}]'",
+     "optimizer.groups[0].parameters '*.convolution.weight' matches no parameter of the model; "
+     "nystrom info lists the names, such as cls.predictions.transform.LayerNorm.bias"},
+    {"group_mistyped", PRETRAIN "'optimizer.groups=[{parameters: \"*.quary.weight\"}]'",
+     "optimizer.groups[0].parameters '*.quary.weight' matches no parameter of the model; did you "
+     "mean 'query' in place of 'quary'?"},
+    {"group_without_name", PRETRAIN "'optimizer.groups=[{freeze: true}]'",
+     "optimizer.groups[0].parameters is empty; give a pattern of names, such as "
+     "\"*.conv.weight\"\noptimizer.groups freezes all parameters; leave some to train"},
+    {"group_of_another_rate",
+     PRETRAIN "'optimizer.groups=[{parameters: \"*\", learning_rate_factor: -1}]'",
+     "--set optimizer.groups=[{parameters: \"*\", learning_rate_factor: -1}]: "
+     "optimizer.groups[0].learning_rate_factor: got '-1', expected a number greater than 0"},
+    {"group_of_negative_decay",
+     PRETRAIN "'optimizer.groups=[{parameters: \"*\", weight_decay: -0.1}]'",
+     "--set optimizer.groups=[{parameters: \"*\", weight_decay: -0.1}]: "
+     "optimizer.groups[0].weight_decay: got '-0.1', expected a number at least 0, or null"},
+    {"group_with_another_option", PRETRAIN "'optimizer.groups=[{parameters: \"*\", rate: 2}]'",
+     "--set optimizer.groups=[{parameters: \"*\", rate: 2}]: unknown key "
+     "'optimizer.groups[0].rate'; expected one of parameters, learning_rate_factor, weight_decay, "
+     "freeze"},
+    {"groups_as_a_mapping", PRETRAIN "'optimizer.groups={parameters: \"*\"}'",
+     "--set optimizer.groups={parameters: \"*\"}: optimizer.groups: got a mapping, expected a list "
+     "such as [a, b]"},
+    {"group_frozen_and_faster",
+     PRETRAIN "'optimizer.groups=[{parameters: \"*.bias\", freeze: true, weight_decay: 0}]'",
+     "optimizer.groups[0].freeze true excludes learning_rate_factor and weight_decay; frozen "
+     "parameters do not change: leave these out, or set freeze to false"},
+    {"group_replaced",
+     PRETRAIN "'optimizer.groups=[{parameters: \"*.bias\"}, {parameters: \"*\"}]'",
+     "optimizer.groups[0].parameters '*.bias' matches only parameters of later groups, which "
+     "replace it; put it behind them, or remove it"},
+    {"all_frozen", PRETRAIN "'optimizer.groups=[{parameters: \"*\", freeze: true}]'",
+     "optimizer.groups freezes all parameters; leave some to train"},
+    {"layer_decay", PRETRAIN "optimizer.layer_decay=1.5",
+     "--set optimizer.layer_decay=1.5: optimizer.layer_decay: got '1.5', expected a number greater "
+     "than 0 and at most 1, or null"},
+    {"lengths_without_steps", PRETRAIN "'data.length_schedule={soon: 16}'",
+     "data.length_schedule 'soon' is no number of steps; "
+     "expected whole numbers, as in {0: 512, 300: 1024}"},
+    {"lengths_from_later", PRETRAIN "'data.length_schedule={1: 32}'",
+     "data.length_schedule begins after 1 steps; give the "
+     "length of the first ones, as in {0: 32, …}"},
+    {"lengths_of_falling_steps", PRETRAIN "'data.length_schedule={0: 8, 1: 16, 1e0: 32}'",
+     "data.length_schedule '1e0' is no number "
+     "of steps; expected whole numbers, as in {0: 512, 300: 1024}"},
+    {"lengths_of_descending_steps",
+     PRETRAIN "'data.length_schedule={0: 8, 9: 16, 5: 32}' --set training.steps=20",
+     "data.length_schedule has 5 after 9; its "
+     "steps must ascend"},
+    {"lengths_that_fall", PRETRAIN "'data.length_schedule={0: 32, 1: 32}'",
+     "data.length_schedule 1: 32 is not more than 32 "
+     "before; lengths must grow"},
+    {"lengths_that_end_short", PRETRAIN "'data.length_schedule={0: 8, 1: 16}'",
+     "data.length_schedule ends with 16 tokens, but "
+     "data.sequence_length is 32; make them equal"},
+    {"lengths_that_do_not_divide", PRETRAIN "'data.length_schedule={0: 12, 1: 32}'",
+     "data.length_schedule 0: 12 does not divide "
+     "data.sequence_length 32; a step has a whole number of shorter sequences in place of each"},
+    {"lengths_after_the_end", PRETRAIN "'data.length_schedule={0: 16, 2: 32}'",
+     "data.length_schedule reaches 32 tokens after 2 "
+     "steps, but training.steps is 2; begin earlier, or leave this length out"},
+    {"lengths_of_a_number", PRETRAIN "data.length_schedule=512",
+     "--set data.length_schedule=512: data.length_schedule: got '512', expected a mapping such as "
+     "{a: b}"},
+    {"short_lengths", PRETRAIN "'data.length_schedule={0: 4, 1: 32}'",
+     "--set data.length_schedule={0: 4, 1: 32}: data.length_schedule.0: got '4', expected a whole "
+     "number at least 8"},
+    {"no_teacher", PRETRAIN "distillation.logits=2",
+     "--set distillation.logits=2: distillation.teacher is null, but other options of distillation "
+     "are set; name the teacher's folder, or leave them out"},
+    {"teacher_of_another_tokenizer", PRETRAIN "distillation.teacher=model",
+     "distillation.teacher needs a run with the teacher's tokenizer; name its folder in "
+     "tokenizer.path"},
+    {"teacher_without_weight",
+     PRETRAIN "'distillation={teacher: model, logits: 0, attention_output: 0}'",
+     "--set distillation={teacher: model, logits: 0, attention_output: 0}: distillation.logits and "
+     "distillation.attention_output are both 0; give one of them a weight, or leave the teacher "
+     "out"},
+    {"cold_teacher", PRETRAIN "'distillation={teacher: model, temperature: 0}'",
+     "--set distillation={teacher: model, temperature: 0}: distillation.temperature: got '0', "
+     "expected a number greater than 0"},
+    {"negative_distillation", PRETRAIN "distillation.attention_output=-1",
+     "--set distillation.attention_output=-1: distillation.attention_output: got '-1', expected a "
+     "number at least 0"},
+    {"teacher_of_sentence_order",
+     PRETRAIN "distillation.teacher=model --set masking.sentence_order=true",
+     "--set masking.sentence_order=true: distillation.teacher and masking.sentence_order exclude "
+     "each other; the teacher reads the text in its order"},
     {"negative_threads", "pretrain run.yaml --threads -1",
      "--threads: Value -1 not in range 0 to 4096; see nystrom pretrain --help"},
 };

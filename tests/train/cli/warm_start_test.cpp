@@ -5,6 +5,7 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/support/golden.h"
+#include "tests/support/recorded_metric.h"
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -105,10 +106,13 @@ TEST_P(WarmStartCommands, ConvertHealFinetuneAndPredict) {
   run("convert model turned --landmarks 4 --conv 5 --length 30 --keep-exact 1 --text text.txt");
   const std::string training =
       "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n";
-  write_run("healed",
-            "data: {train: [text.txt], validation: [held.txt], sequence_length: 30}\n" + training,
-            "turned");
-  run("pretrain healed.yaml");
+  write_bytes(folder_ / "healing.yaml", run("config warm-start"));
+  run("pretrain healing.yaml --set run_dir=healed --set model.from=turned "
+      "--set 'data={train: [text.txt], validation: [held.txt], sequence_length: 27, "
+      "length_schedule: {0: 9, 2: 27}}' --set 'distillation={teacher: model, until_step: 2}' "
+      "--set 'training={dtype: f32, steps: 4, batch_size: 4, micro_batch_size: 4}' "
+      "--set schedule.warmup_steps=1 --set 'logging={every: 1, tensorboard: false}'");
+  EXPECT_EQ(recorded_metric(folder_ / "healed", "distillation_logits").size(), 2U);
   run("export healed exported --onnx f32 --verify --text text.txt");
   EXPECT_NE(run("info exported --json").find(R"("layers":{"1":"softmax"})"), std::string::npos);
   write_run("task",

@@ -365,15 +365,15 @@ TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
   config.training.epochs = 2;
   config.training.batch_size = 8;
   config.schedule.warmup_steps = 5;
-  require_warmup_within_run(config, 20);
+  require_schedules_within_run(config, 20);
   config.schedule.warmup_steps = 6;
-  EXPECT_EQ(input_error([&] { require_warmup_within_run(config, 20); }),
+  EXPECT_EQ(input_error([&] { require_schedules_within_run(config, 20); }),
             "schedule.warmup_steps 6 exceeds the number of steps, 5, that training.epochs 2 make "
             "of 20 samples in batches of 8; the "
             "learning rate would never reach its peak: lower it, or give schedule.warmup_share in "
             "its place");
   config.schedule.warmup_steps.reset();
-  for (const std::int64_t samples : {1, 20, 1000000}) require_warmup_within_run(config, samples);
+  for (const std::int64_t samples : {1, 20, 1000000}) require_schedules_within_run(config, samples);
 }
 
 /// The option paths that the rules in a source file list.
@@ -506,11 +506,19 @@ struct OptionChanger {
   template <class T>
   static void change(std::vector<std::pair<std::string, T>>& mapping) {
     mapping.emplace_back("1", T());
+    change(mapping.back().second);
+  }
+  template <Section T>
+  static void change(T& section) {
+    auto each = [](auto& member, const char*, const char*, const auto&...) { change(member); };
+    fields(each, section);
   }
   template <class T>
   static void change(std::vector<T>& list) {
-    for (T& value : list) change(value);
-    if (list.empty()) list.emplace_back();
+    const bool was_empty = list.empty();
+    if (was_empty) list.emplace_back();
+    if (!was_empty || Section<T>)
+      for (T& value : list) change(value);
   }
 };
 
@@ -539,6 +547,23 @@ TEST(ConfigRoundTrip, KeepsEveryOption) {
     });
     EXPECT_TRUE(kept) << changer.changed << ": " << errors[0] << "; " << errors[1];
   }
+}
+
+TEST(ConfigRoundTrip, KeepsGroupsAndLengths) {
+  RunConfig config;
+  config.optimizer.groups = {{"*.conv.weight", 10, 0.0}, {"a: [b]*", 1, std::nullopt, true}};
+  config.data.length_schedule = {{"0", 128}, {"700", 512}};
+  const RunConfig read = parse_resolved_config(to_yaml(config), "written.yaml");
+  ASSERT_EQ(read.optimizer.groups.size(), 2U);
+  EXPECT_EQ(read.optimizer.groups[0].learning_rate_factor, 10);
+  EXPECT_EQ(read.optimizer.groups[0].weight_decay, 0.0);
+  EXPECT_EQ(read.optimizer.groups[1].parameters, "a: [b]*");
+  EXPECT_TRUE(read.optimizer.groups[1].freeze);
+  EXPECT_EQ(read.data.length_schedule, config.data.length_schedule);
+  const std::vector<LengthStage> stages = length_stages(read.data);
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_EQ(stages[1].begin, 700);
+  EXPECT_EQ(stages[1].length, 512);
 }
 
 TEST(ConfigRoundTrip, KeepsExtremeNumbers) {

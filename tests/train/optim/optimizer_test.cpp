@@ -8,6 +8,7 @@
 #include "core/kernels.h"
 #include "tests/support/errors.h"
 #include "tests/support/random.h"
+#include "train/optim/parameter_groups.h"
 
 namespace nystrom::testing {
 namespace {
@@ -27,6 +28,8 @@ struct Textbook {
   std::vector<double> value, m, v;
   double decay;
   bool trust;  // whether LAMB's trust ratio applies
+  double rate_factor = 1;
+  bool frozen = false;
 
   void step(const OptimizerOptions& c, int t, double rate, const std::vector<double>& gradient,
             double scale) {
@@ -43,8 +46,10 @@ struct Textbook {
       own += value[i] * value[i];
       moved += update[i] * update[i];
     }
+    if (frozen) return;
     const double ratio = trust && own > 0 && moved > 0 ? std::sqrt(own) / std::sqrt(moved) : 1;
-    for (std::size_t i = 0; i < value.size(); ++i) value[i] -= rate * ratio * update[i];
+    for (std::size_t i = 0; i < value.size(); ++i)
+      value[i] -= rate_factor * rate * ratio * update[i];
   }
 };
 
@@ -73,6 +78,12 @@ OptimizerOptions lamb(double decay) {
   return config;
 }
 
+/// The groups of `first` with other rates and decay, and of a frozen bias.
+OptimizerOptions grouped(OptimizerOptions config) {
+  config.groups = {{"first.*", 3, 0.3}, {"second.bias", 1, std::nullopt, true}};
+  return config;
+}
+
 const Case cases[] = {
     {"f64", DType::f64, with(0.1), 1, 1e-12},
     {"f64_no_decay", DType::f64, with(0), 1, 1e-12},
@@ -85,6 +96,11 @@ const Case cases[] = {
     {"lamb_f64_clipped", DType::f64, lamb(0.1), 0.3, 1e-12},
     {"lamb_f32", DType::f32, lamb(0.1), 1, 1e-6},
     {"lamb_bf16_masters", DType::bf16, lamb(0.1), 1, 1e-6},
+    {"groups_f64", DType::f64, grouped(with(0.1)), 0.3, 1e-12},
+    {"groups_f32", DType::f32, grouped(with(0.1)), 1, 1e-6},
+    {"groups_bf16_masters", DType::bf16, grouped(with(0.1)), 1, 1e-6},
+    {"groups_lamb_f64", DType::f64, grouped(lamb(0.1)), 1, 1e-12},
+    {"groups_lamb_bf16_masters", DType::bf16, grouped(lamb(0.1)), 1, 1e-6},
 };
 
 class OptimizerOfStore : public ::testing::TestWithParam<Case> {};
@@ -93,15 +109,24 @@ TEST_P(OptimizerOfStore, EqualsTextbook) {
   const Case& test = GetParam();
   ParameterStore store;
   declare(store);
+  freeze_parameters(store, test.config);
   store.allocate(test.dtype, StoreMode::training);
   store.initialise(1, 0.5);
   std::map<std::string, Textbook> expected;
   for (const Parameter& p : store.parameters()) {
     const auto values = store.master(p.name()).to_doubles();
     const std::vector<double> zeros(values.size());
-    const bool weight = p.name().ends_with("weight");
-    expected[p.name()] = {values, zeros, zeros, weight ? test.config.weight_decay : 0,
-                          weight && test.config.name == OptimizerKind::lamb};
+    const bool weight = p.name().ends_with("weight"), groups = !test.config.groups.empty(),
+               first = groups && p.name().starts_with("first");
+    expected[p.name()] = {values,
+                          zeros,
+                          zeros,
+                          !weight ? 0
+                          : first ? 0.3
+                                  : test.config.weight_decay,
+                          weight && test.config.name == OptimizerKind::lamb,
+                          first ? 3.0 : 1.0,
+                          groups && p.name() == "second.bias"};
   }
   Optimizer optimizer(store, test.config);
   for (int t = 1; t <= 5; ++t) {
@@ -172,6 +197,10 @@ TEST(Optimizer, RefusesMisuse) {
   training.allocate(DType::f32, StoreMode::training);
   EXPECT_EQ(message_of([&] { Optimizer(training, with(0, {0.9})); }),
             "the optimizer needs two betas, got 1");
+  EXPECT_EQ(message_of([&] { Optimizer(training, grouped(with(0))); }),
+            "parameter second.bias was not frozen before its store was allocated");
+  EXPECT_EQ(message_of([&] { training.freeze("second.bias"); }),
+            "parameter second.bias is frozen after the store was allocated");
 }
 
 }  // namespace

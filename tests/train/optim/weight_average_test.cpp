@@ -106,6 +106,18 @@ TEST_P(WeightAverageOf, OfARangeLeavesTheRestAlone) {
   EXPECT_EQ(store_.values().to_doubles(), trained);
 }
 
+/// 1/3 is no sum of d/3 and (1 − d)/3 in floating point.
+TEST_P(WeightAverageOf, KeepsTheBitsOfFrozenParameters) {
+  declare(store_);
+  store_.freeze("weight");
+  store_.allocate(GetParam(), StoreMode::training);
+  store_.initialise(1, 1.0 / 3);
+  const std::vector<double> before = store_.part_of(store_.masters(), "weight").to_doubles();
+  WeightAverage average(store_, 0.9);
+  for (std::int64_t update = 1; update <= 20; ++update) average.update(update);
+  EXPECT_EQ(store_.part_of(average.slab(), "weight").to_doubles(), before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, WeightAverageOf,
                          ::testing::Values(DType::f64, DType::f32, DType::bf16),
                          [](const auto& test) { return std::string(name_of(test.param)); });

@@ -1,0 +1,279 @@
+"""Measures what healing a converted encoder takes, and prints a table.
+
+    python3 bench/warm_start.py --parent PARENT --text 'NOVELS/*.txt' --held-out 'HELD/*.txt' \
+        --work build/warm-start/bert
+
+PARENT is a folder with exact attention and 512 positions that nystrom reads. For each variant the
+script converts it, trains the result on TEXT, and measures the masked-LM loss on HELD-OUT: at 512
+tokens after 0, 100, 300 and 1000 steps of 16 x 512 tokens, and at 2,048 tokens before and after.
+The parent itself is measured at 512, where its documents are cut. WORK/results.json is written
+after each variant, and a variant that it has is not repeated. WORK/table.md holds the table. A stop
+loses no more than the steps since the last checkpoint. --only names some variants, --list all.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+SHORT, LONG = 512, 2048
+SEQUENCES = 16  # of SHORT tokens in a step
+MEASURED = (100, 300, 1000)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to convert and to heal."""
+
+    landmarks: int = 64
+    taps: str = "zero"  # or random
+    keep_exact: str = ""  # layers
+    distillation: bool = False
+    grow: bool = False  # 512 to 2,048 tokens, else 512
+    convert: bool = True  # False: the parent, trained on with exact attention
+    seed: int = 1
+
+    def name(self) -> str:
+        if not self.convert:
+            return f"parent-seed{self.seed}"
+        parts = [f"m{self.landmarks}", self.taps]
+        if self.keep_exact:
+            parts.append(f"exact{self.keep_exact}")
+        parts += ["distilled"] * self.distillation + ["grow"] * self.grow
+        return "-".join(parts + [f"seed{self.seed}"])
+
+
+def variants(layers: int) -> list[Variant]:
+    """The most telling first."""
+    base = Variant()
+    first = [
+        base,
+        replace(base, distillation=True),
+        replace(base, convert=False),
+        replace(base, taps="random"),
+        replace(base, distillation=True, grow=True),
+        replace(base, landmarks=32),
+        replace(base, landmarks=128),
+        replace(base, keep_exact="0"),
+        replace(base, keep_exact=str(layers - 1)),
+        replace(base, grow=True),
+        replace(base, seed=2),
+        replace(base, distillation=True, seed=2),
+        replace(base, landmarks=32, distillation=True),
+        replace(base, landmarks=128, distillation=True),
+        replace(base, taps="random", distillation=True),
+        replace(base, keep_exact="0", distillation=True),
+        replace(base, keep_exact=str(layers - 1), distillation=True),
+    ]
+    return first
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--parent", type=Path, required=True)
+    parser.add_argument("--text", nargs="+", required=True, help="files or patterns to train on")
+    parser.add_argument("--held-out", nargs="+", required=True, help="files or patterns to measure")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--micro-batch", type=int, default=8, help="sequences of 512 tokens")
+    parser.add_argument("--dtype", default="f32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", nargs="+", help="names of variants")
+    parser.add_argument("--list", action="store_true", help="print the names of all variants")
+    return parser.parse_args()
+
+
+class Bench:
+    """The program, the places and the results of one parent."""
+
+    def __init__(self, arguments: argparse.Namespace):
+        self.arguments = arguments
+        self.results_file = arguments.work / "results.json"
+        self.results = {}
+        if self.results_file.exists():
+            self.results = json.loads(self.results_file.read_text())
+
+    def nystrom(self, *command: str) -> str:
+        """Runs the program and returns its standard output; progress goes to the terminal."""
+        line = [str(self.arguments.nystrom), *command, "--threads", str(self.arguments.threads)]
+        print("$", " ".join(line), file=sys.stderr, flush=True)
+        return subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def loss(self, model: Path, length: int) -> float:
+        """The masked-LM loss on the held-out text, cut into sequences of `length` tokens."""
+        output = self.nystrom(
+            "evaluate", str(model), "--text", *self.arguments.held_out, "--json", "--quiet",
+            "--batch", str(max(1, 8192 // length)), "--set", f"data.sequence_length={length}",
+            "--set", "data.documents=files", "--set", "seed=42",
+        )  # fmt: skip
+        return json.loads(output)["loss"]
+
+    def keep(self, name: str, result: dict) -> None:
+        self.results[name] = result
+        unfinished = self.results_file.with_suffix(".tmp")
+        unfinished.write_text(json.dumps(self.results, indent=2) + "\n")
+        os.replace(unfinished, self.results_file)
+        (self.arguments.work / "table.md").write_text(table(self.results))
+
+
+def set_random_taps(folder: Path, seed: int) -> None:
+    """Overwrites the taps of the convolutions by N(0, 0.02), as a fresh model has them."""
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)  # its checksums no longer hold
+    values = bytearray(data[8 + size :])
+    draw = random.Random(seed)
+    for name in sorted(header):
+        if not name.endswith(".conv.weight"):
+            continue
+        begin, end = header[name]["data_offsets"]
+        count = (end - begin) // 4
+        assert header[name]["dtype"] == "F32"
+        values[begin:end] = struct.pack(f"<{count}f", *(draw.gauss(0, 0.02) for _ in range(count)))
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(values))
+
+
+def configuration(bench: Bench, variant: Variant, start: Path, run: Path) -> dict:
+    arguments, steps = bench.arguments, bench.arguments.steps
+    length = LONG if variant.grow else SHORT
+    shorter = length // SHORT
+    config = {
+        "run_dir": str(run),
+        "seed": variant.seed,
+        "model": {"from": str(start)},
+        "data": {
+            "train": arguments.text,
+            "validation": arguments.held_out,
+            "sequence_length": length,
+            "cache": str(arguments.work / "cache"),
+        },
+        "optimizer": {"learning_rate": arguments.learning_rate},
+        "schedule": {"warmup_steps": steps // 20},
+        "training": {
+            "steps": steps,
+            "batch_size": SEQUENCES // shorter,
+            "micro_batch_size": max(1, arguments.micro_batch // shorter),
+            "dtype": arguments.dtype,
+        },
+        "evaluation": {"every": steps},
+        "checkpoint": {"every": 100, "keep": 100},
+        "logging": {"tensorboard": False},
+    }
+    if variant.convert:
+        config["optimizer"]["groups"] = [
+            {"parameters": "*.conv.weight", "learning_rate_factor": 10, "weight_decay": 0}
+        ]
+    if variant.grow:
+        config["data"]["length_schedule"] = {
+            0: SHORT,
+            steps * 6 // 10: SHORT * 2,
+            steps * 8 // 10: LONG,
+        }
+    if variant.distillation:
+        config["distillation"] = {"teacher": str(arguments.parent)}
+        if variant.grow:  # the parent has no more positions
+            config["distillation"]["until_step"] = steps * 6 // 10
+    return config
+
+
+def heal(bench: Bench, variant: Variant) -> dict:
+    """Converts and trains the parent, and returns the losses."""
+    work = bench.arguments.work / variant.name()
+    start, run = bench.arguments.parent, work / "run"
+    work.mkdir(parents=True, exist_ok=True)
+    if variant.convert:
+        start = work / "converted"
+        if not (work / "converted.done").exists():
+            shutil.rmtree(start, ignore_errors=True)
+            keep = ["--keep-exact", variant.keep_exact] if variant.keep_exact else []
+            bench.nystrom(
+                "convert", str(bench.arguments.parent), str(start), "--landmarks",
+                str(variant.landmarks), "--conv", "33", "--length", str(LONG), *keep, "--quiet",
+            )  # fmt: skip
+            if variant.taps == "random":
+                set_random_taps(start, variant.seed)
+            (work / "converted.done").touch()
+    config = work / "run.yaml"
+    config.write_text(json.dumps(configuration(bench, variant, start, run), indent=2))
+    bench.nystrom("pretrain", str(config))
+    result = {"variant": asdict(variant), "steps": bench.arguments.steps, SHORT: {}, LONG: {}}
+    result[SHORT][0] = bench.loss(start, SHORT)
+    measured = [step for step in MEASURED if step < bench.arguments.steps]
+    for step in [*measured, bench.arguments.steps]:
+        folder = run / "checkpoints" / f"step-{step}"
+        result[SHORT][step] = bench.loss(folder, SHORT)
+    if variant.convert:
+        result[LONG][0] = bench.loss(start, LONG)
+        result[LONG][bench.arguments.steps] = bench.loss(folder, LONG)
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    speeds = sorted(r["tokens_per_second"] for r in records if "tokens_per_second" in r)
+    result["tokens_per_second"] = speeds[len(speeds) // 2]
+    shutil.rmtree(run / "checkpoints")
+    if variant.convert:
+        shutil.rmtree(start)
+    return result
+
+
+def table(results: dict) -> str:
+    """The results as Markdown. Keys of JSON objects are texts, those of fresh results numbers."""
+    steps = sorted({int(s) for r in results.values() for s in loss_of(r, SHORT)})
+    head = ["variant", *(f"step {s}" for s in steps), f"{LONG}: step 0", f"{LONG}: end", "tokens/s"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+
+    def cell(losses: dict, step: int) -> str:
+        return f"{losses[step]:.4f}" if step in losses else ""
+
+    for name, result in results.items():
+        short, long = loss_of(result, SHORT), loss_of(result, LONG)
+        end = max(long, default=0)
+        row = [name, *(cell(short, s) for s in steps)]
+        row += [cell(long, 0), cell(long, end) if end > 0 else ""]
+        row.append(f"{result['tokens_per_second']:.0f}" if "tokens_per_second" in result else "")
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def loss_of(result: dict, length: int) -> dict[int, float]:
+    losses = result.get(length, result.get(str(length), {}))
+    return {int(step): loss for step, loss in losses.items()}
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    config = json.loads((arguments.parent / "config.json").read_text())
+    layers = config.get("num_hidden_layers", config.get("n_layers"))  # DistilBERT's name
+    chosen = variants(layers)
+    if arguments.list:
+        print("\n".join(variant.name() for variant in chosen))
+        return
+    if arguments.only:
+        unknown = set(arguments.only) - {variant.name() for variant in chosen}
+        if unknown:
+            sys.exit(f"unknown variants {', '.join(sorted(unknown))}; --list names all")
+        chosen = [variant for variant in chosen if variant.name() in arguments.only]
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    bench = Bench(arguments)
+    if "parent" not in bench.results:
+        bench.keep("parent", {SHORT: {0: bench.loss(arguments.parent, SHORT)}})
+    for variant in chosen:
+        if variant.name() not in bench.results:
+            bench.keep(variant.name(), heal(bench, variant))
+    print(table(bench.results), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+// Training on after a conversion: growing lengths, parameter groups and distillation in one run. It
+// resumes to the same bits, in any number of processes, and refuses teachers that do not suit it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/base/file_io.h"
+#include "tests/support/golden.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/recorded_metric.h"
+#include "tests/support/run_program.h"
+#include "tests/support/small_text.h"
+#include "tests/support/tiny_checkpoint.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class HealingTest : public ::testing::Test {
+ protected:
+  /// Makes a parent with 16 positions, a converted model with 32, and the configuration of a run.
+  void SetUp() override {
+    write_small_text(folder_ / "text.txt");
+    write_lines(folder_ / "held.txt", tiny_lines(30, 5));
+    ModelConfig parent = tiny_masked_lm();
+    parent.max_position_embeddings = 16;
+    parent.attention.kind = AttentionKind::softmax;
+    parent.attention.conv_kernel_size.reset();
+    const TinyCheckpoint made(folder_ / "parent", parent);
+    succeed("convert parent turned --landmarks 3 --conv 3 --length 32 --quiet");
+    std::ofstream(folder_ / "run.yaml")
+        << "model: {from: turned}\n"
+           "data: {train: [text.txt], validation: [held.txt], sequence_length: 32, cache: cache,\n"
+           "       length_schedule: {0: 8, 9: 16, 15: 32}}\n"
+           "optimizer:\n"
+           "  learning_rate: 1.0e-3\n"
+           "  layer_decay: 0.9\n"
+           "  groups:\n"
+           "    - {parameters: '*.conv.weight', learning_rate_factor: 10, weight_decay: 0}\n"
+           "    - {parameters: 'nystromformer.embeddings.*', freeze: true}\n"
+           "    - {parameters: '*.position_embeddings.weight', learning_rate_factor: 3}\n"
+           "distillation: {teacher: parent, until_step: 15}\n"
+           "schedule: {warmup_steps: 2, decay: constant}\n"
+           "training: {steps: 20, batch_size: 4, micro_batch_size: 1, dtype: f32, ema: 0.9,\n"
+           "           deterministic: true}\n"
+           "evaluation: {every: 10}\n"
+           "checkpoint: {every: 5, keep: 9}\n"
+           "logging: {every: 1, tensorboard: false}\n";
+  }
+
+  void succeed(const std::string& arguments) {
+    const Outcome outcome = run_program(folder_, arguments + " --threads 1");
+    ASSERT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
+  }
+  static std::string words(const std::string& run_dir, const std::string& sets) {
+    std::string text = "pretrain run.yaml --threads 1 --set run_dir=" + run_dir;
+    std::istringstream list(sets);
+    for (std::string set; list >> set;) text += " --set '" + set + "'";
+    return text;
+  }
+  Outcome train(const std::string& run_dir, const std::string& sets = "", int processes = 1) {
+    const std::string launcher =
+        processes == 1 ? "" : mpirun + "-np " + std::to_string(processes) + " ";
+    return run_command(folder_, launcher + program_word() + words(run_dir, sets));
+  }
+  std::string checksum(const std::string& run_dir, const std::string& file = "model.safetensors") {
+    return file_checksum(folder_ / run_dir / "checkpoints" / "step-20" / file);
+  }
+  std::vector<double> metric(const std::string& run_dir, const std::string& name) {
+    return recorded_metric(folder_ / run_dir, name);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(HealingTest, RecordsTheTeachersLossesWhileThereIsOne) {
+  const Outcome outcome = train("run");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string log = read_bytes(folder_ / "run" / "log.txt");
+  EXPECT_NE(log.find("step 10: sequences of 16 tokens from here on"), log.npos) << log;
+  EXPECT_NE(log.find("step 16: sequences of 32 tokens from here on"), log.npos) << log;
+  const auto loss = metric("run", "loss"), masked_lm = metric("run", "masked_lm_loss"),
+             logits = metric("run", "distillation_logits"),
+             attention = metric("run", "distillation_attention_output");
+  ASSERT_EQ(loss.size(), 20u);
+  ASSERT_EQ(masked_lm.size(), 15u);
+  for (std::size_t i = 0; i < masked_lm.size(); ++i) {
+    EXPECT_NEAR(loss[i], masked_lm[i] + logits[i] + attention[i], 1e-5 * loss[i]);
+    EXPECT_GT(attention[i], 0) << "sequences are longer than the landmarks";
+  }
+}
+
+TEST_F(HealingTest, FrozenWeightsKeepTheirBits) {
+  ASSERT_EQ(train("run", "training.dtype=bf16").code, 0);
+  const auto before = read_tensors(folder_ / "turned" / "model.safetensors"),
+             after = read_tensors(folder_ / "run" / "checkpoints/step-20/model.safetensors");
+  for (const auto& [name, values] : before) {
+    const bool frozen = name.starts_with("nystromformer.embeddings.") &&
+                        name.find("position_embeddings") == name.npos;
+    EXPECT_EQ(values.to_doubles() == after.at(name).to_doubles(), frozen) << name;
+  }
+}
+
+/// Killed after the checkpoints at the ends of stages, and at others.
+TEST_F(HealingTest, ResumesToTheSameBits) {
+  for (const std::string dtype : {"f32", "bf16"}) {
+    const std::string sets = "checkpoint.every=3 training.dtype=" + dtype, cut = dtype + "-cut";
+    ASSERT_EQ(train(dtype, sets).code, 0);
+    for (const std::string step : {"6", "9", "12", "15"}) {
+      const pid_t run = start_command(folder_, program_word() + words(cut, sets));
+      const fs::path checkpoint = folder_ / cut / "checkpoints" / ("step-" + step);
+      for (int i = 0; i < 6000 && !fs::exists(checkpoint); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ::kill(run, SIGKILL);
+      outcome(run);
+    }
+    const Outcome last = train(cut, sets);
+    ASSERT_EQ(last.code, 0) << last.err;
+    EXPECT_EQ(checksum(cut), checksum(dtype));
+    EXPECT_EQ(checksum(cut, "optimizer.safetensors"), checksum(dtype, "optimizer.safetensors"));
+  }
+}
+
+TEST_F(HealingTest, CheckpointingAndLambTrainToo) {
+  ASSERT_EQ(train("plain").code, 0);
+  ASSERT_EQ(train("again", "training.activation_checkpointing=true").code, 0);
+  EXPECT_EQ(checksum("again"), checksum("plain"));
+  EXPECT_EQ(metric("again", "distillation_attention_output"),
+            metric("plain", "distillation_attention_output"));
+  const Outcome lamb = train("lamb", "optimizer.name=lamb training.dtype=bf16");
+  EXPECT_EQ(lamb.code, 0) << lamb.err;
+}
+
+TEST_F(HealingTest, AnyNumberOfProcessesGivesTheSameBits) {
+  if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "mpirun is not installed";
+  ASSERT_EQ(train("alone").code, 0);
+  for (const std::string zero : {"0", "1"}) {
+    const Outcome outcome = train("together" + zero, "training.zero=" + zero, 2);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(checksum("together" + zero), checksum("alone"));
+    for (const char* name : {"loss", "masked_lm_loss", "distillation_logits",
+                             "distillation_attention_output", "grad_norm", "validation_loss"})
+      EXPECT_EQ(metric("together" + zero, name), metric("alone", name)) << name;
+  }
+}
+
+TEST_F(HealingTest, AResumedRunHasItsTeacher) {
+  ASSERT_EQ(train("run").code, 0);
+  ModelConfig parent = tiny_masked_lm();
+  parent.max_position_embeddings = 16;
+  parent.attention.kind = AttentionKind::softmax;
+  parent.attention.conv_kernel_size.reset();
+  const auto other = make_model(parent, DType::f32, 1);
+  write_safetensors(folder_ / "parent" / "model.safetensors", weight_tensors(*other));
+  const Outcome outcome = train("run", "training.steps=22");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("run: its checkpoints had another teacher; bring the files of "
+                             "distillation.teacher back as they were, or choose another run_dir\n"),
+            outcome.err.npos)
+      << outcome.err;
+}
+
+TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
+  const auto teacher = [&](const char* name, const auto& change) {
+    ModelConfig config = tiny_masked_lm();
+    config.attention.kind = AttentionKind::softmax;
+    config.attention.conv_kernel_size.reset();
+    change(config);
+    const TinyCheckpoint made(folder_ / name, config);
+  };
+  teacher("shallow", [](ModelConfig& c) { c.num_hidden_layers = 1; });
+  teacher("wide", [](ModelConfig& c) { c.vocab_size = 40; });
+  teacher("head", [](ModelConfig& c) { c.head = Head::sequence_classification; });
+  teacher("nystrom", [](ModelConfig& c) { c.attention.kind = AttentionKind::nystrom; });
+  teacher("words", [](ModelConfig&) {});
+  std::string vocabulary = read_bytes(folder_ / "words" / "tokenizer.json");
+  const std::size_t at = vocabulary.find("\"▁sea\"");
+  ASSERT_NE(at, vocabulary.npos);
+  write_bytes(folder_ / "words" / "tokenizer.json",
+              vocabulary.replace(at, std::string("\"▁sea\"").size(), "\"▁tea\""));
+  struct Wrong {
+    std::string sets, message;
+  };
+  const std::vector<Wrong> cases = {
+      {"distillation.teacher=nowhere",
+       "distillation.teacher: nowhere: no such folder; expected a Hugging Face folder, a run "
+       "directory or a checkpoint"},
+      {"distillation.teacher=turned",
+       "distillation.teacher and model.from are the same folder; name the model with exact "
+       "attention from which it was converted"},
+      {"distillation.teacher=nystrom",
+       "distillation.teacher: nystrom: its attention is nystrom; a teacher has exact attention, "
+       "softmax: name the folder from which the model was converted"},
+      {"distillation.teacher=head",
+       "distillation.teacher: head: is a NystromformerForSequenceClassification; expected a masked "
+       "language model, NystromformerForMaskedLM"},
+      {"distillation.teacher=words",
+       "distillation.teacher: words: id 8 is '▁tea' in its tokenizer, '▁sea' in the run's; teacher "
+       "and student need one vocabulary: name another teacher, or its folder as tokenizer.path"},
+      {"distillation.teacher=wide",
+       "distillation.teacher: wide: it predicts 40 tokens, the model 36; set model.vocab_size to "
+       "40"},
+      {"distillation.teacher=shallow",
+       "distillation.teacher: shallow: it has 1 layers of width 6, the model 2 of width 6; "
+       "distillation.attention_output compares layer with layer: set it to 0, or name another "
+       "teacher"},
+      {"distillation.until_step=16",
+       "distillation.teacher: parent: it takes at most 16 tokens, the sequences have 32 after 15 "
+       "steps; set distillation.until_step to 15"},
+      {"data.length_schedule={}",
+       "distillation.teacher: parent: it takes at most 16 tokens, the sequences have 32; begin "
+       "with shorter ones in data.length_schedule, and end with the teacher before they grow, by "
+       "distillation.until_step"},
+  };
+  for (const Wrong& wrong : cases) {
+    const Outcome outcome = train("refused", wrong.sets);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(wrong.message + "\n"), outcome.err.npos)
+        << "expected: " << wrong.message << "\ngot: " << outcome.err;
+    EXPECT_FALSE(fs::exists(folder_ / "refused"));
+    const Outcome check = run_program(folder_, "check run.yaml --set '" + wrong.sets + "'");
+    EXPECT_EQ(check.code, 2);
+    EXPECT_NE(check.err.find(wrong.message + "\n"), check.err.npos) << check.err;
+  }
+}
+
+TEST_F(HealingTest, CheckTellsTheStagesAndTheTeachersMemory) {
+  const Outcome outcome = run_program(folder_, "check run.yaml --threads 1 --memory 1G");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("  from step 1: 16 sequences of at most 8 tokens\n"
+                             "  from step 10: 8 sequences of at most 16 tokens\n"
+                             "  from step 16: 4 sequences of at most 32 tokens\n"),
+            outcome.out.npos)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("\n  teacher "), outcome.out.npos) << outcome.out;
+}
+
+}  // namespace
+}  // namespace nystrom::testing

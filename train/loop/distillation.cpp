@@ -1,0 +1,124 @@
+#include "train/loop/distillation.h"
+
+#include <numeric>
+
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+/// x. When the backward pass has reached x, it goes on from `loss` too, with gradient `scale`.
+Var with_loss(const Var& x, const Var& loss, double scale) {
+  const auto backward = [scale, like = loss.value()](const Tensor& dy, Grads grads) {
+    grads.add(0, dy);
+    grads.add(1, Tensor::full(like.shape(), scale, like.dtype(), like.device()));
+  };
+  return record("with_loss", x.value(), {x, loss}, backward, DyLayout::strided);
+}
+
+/// The indices in the flattened [b · n] of a batch's tokens; undefined without padding.
+Tensor token_index(const Batch& batch) {
+  const Tensor& mask = batch.input.attention_mask;
+  if (!mask.defined()) return {};
+  std::vector<std::int64_t> index;
+  const auto* valid = mask.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < mask.numel(); ++i)
+    if (valid[i] != 0) index.push_back(i);
+  return Tensor::from(index, {std::ssize(index)});
+}
+
+}  // namespace
+
+struct DistillationPass::State {
+  Tensor tokens;                        // token_index of the batch
+  std::int64_t positions;               // b · n
+  Tensor teacher_logits;                // until loss()
+  std::vector<Tensor> targets, losses;  // of each layer's attention output
+  Tensor masked_lm, logits;             // losses, [1]
+
+  /// The rows of an attention output that are tokens: [r, hidden].
+  Var token_rows(const Var& output) const {
+    const std::int64_t width = output.dim(-1), rows = output.value().numel() / width;
+    const Var flat = reshape(output, {rows, width});
+    return tokens.defined() && rows == positions ? gather_rows(flat, tokens) : flat;
+  }
+};
+
+DistillationPass::DistillationPass(const Distillation& distillation, const Batch& batch,
+                                   const StepTotals& totals)
+    : distillation_(&distillation), totals_(totals), state_(std::make_shared<State>()) {
+  const NoGrad constant;
+  State& state = *state_;
+  state.tokens = token_index(batch);
+  state.positions = batch.labels.numel();
+  std::vector<std::int64_t> masked;
+  const auto* label = batch.labels.data<std::int64_t>();
+  for (std::int64_t i = 0; i < state.positions; ++i)
+    if (label[i] != ignore_index) masked.push_back(i);
+  RunContext run;
+  if (distillation.config.attention_output > 0)
+    run.observe_attention_output = [&state](std::int64_t, Var& output) {
+      state.targets.push_back(state.token_rows(output).value());
+    };
+  state.teacher_logits = distillation.teacher->masked_lm_logits(batch.input, masked, run).value();
+  state.losses.resize(state.targets.size());
+}
+
+void DistillationPass::observe(RunContext& run) const {
+  const double weight = distillation_->config.attention_output;
+  if (weight == 0) return;
+  run.observe_attention_output = [state = state_, totals = totals_, weight](std::int64_t layer,
+                                                                            Var& output) {
+    const auto i = static_cast<std::size_t>(layer);
+    const bool last = i + 1 == state->targets.size();
+    const DType sums = accumulate_dtype(output.dtype());
+    const Var difference =
+        cast(state->token_rows(output), sums) - Var(state->targets.at(i).cast(sums));
+    const double count =
+        (last ? totals.masked : totals.tokens) * static_cast<double>(output.dim(-1));
+    const Var loss = sum(square(difference)) / count;
+    state->losses[i] = loss.value();
+    output = with_loss(output, loss, weight * totals.loss_scale);
+  };
+}
+
+Var DistillationPass::loss(const MaskedLmOutput& student) {
+  const DistillationConfig& config = distillation_->config;
+  State& state = *state_;
+  state.masked_lm = student.loss.value();
+  Var loss = student.loss;
+  if (config.logits > 0) {
+    const Var divergence =
+        distillation_loss(student.logits, state.teacher_logits, config.temperature, totals_.masked);
+    state.logits = divergence.value();
+    loss = loss + config.logits * divergence;
+  }
+  state.teacher_logits = {};
+  for (const Tensor& value : state.losses) loss = loss + config.attention_output * Var(value);
+  return loss;
+}
+
+DistilledShare DistillationPass::parts() const {
+  return {state_->masked_lm, state_->logits, state_->losses};
+}
+
+DistilledLoss sum_of(const std::vector<DistilledShare>& shares, GradientSum* gradient_sum) {
+  std::vector<double> masked_lm, logits, attention;
+  for (const DistilledShare& share : shares) {
+    masked_lm.push_back(share.masked_lm.item());
+    logits.push_back(share.logits.defined() ? share.logits.item() : 0);
+    attention.push_back(0);
+    for (const Tensor& layer : share.attention_output) attention.back() += layer.item();
+  }
+  const auto total = [&](const std::vector<double>& own) {
+    const std::vector<double> all = gradient_sum ? gradient_sum->losses_of_all(own) : own;
+    return std::accumulate(all.begin(), all.end(), 0.0);
+  };
+  DistilledLoss sum;
+  sum.masked_lm = total(masked_lm);
+  sum.logits = total(logits);
+  sum.attention_output = total(attention);
+  return sum;
+}
+
+}  // namespace nystrom

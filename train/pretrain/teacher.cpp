@@ -1,0 +1,110 @@
+#include "train/pretrain/teacher.h"
+
+#include "core/base/checksum.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "nn/layer_kinds.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/distributed/replicas.h"
+#include "train/formats/hf_config.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+ModelFolder open_teacher_folder(const RunConfig& config) {
+  Log quiet(true);
+  return open_model_folder(*config.distillation.teacher, {}, quiet);
+}
+
+/// The tokenizer of a run that trains none.
+std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
+  Log quiet(true);
+  return open_tokenizer(config.tokenizer.path ? fs::path(*config.tokenizer.path)
+                                              : find_model(*config.start.from, quiet));
+}
+
+void require_same_vocabulary(const Tokenizer& teacher, const Tokenizer& run) {
+  constexpr const char* advice =
+      "teacher and student need one vocabulary: name another teacher, "
+      "or its folder as tokenizer.path";
+  require_input(teacher.vocab_size() == run.vocab_size(),
+                "its tokenizer has {} pieces, the run's {}; {}", teacher.vocab_size(),
+                run.vocab_size(), advice);
+  for (std::int32_t id = 0; id < run.vocab_size(); ++id)
+    require_input(teacher.piece(id) == run.piece(id),
+                  "id {} is '{}' in its tokenizer, '{}' in the "
+                  "run's; {}",
+                  id, printable(teacher.piece(id), 40), printable(run.piece(id), 40), advice);
+}
+
+void require_same_shape(const ModelConfig& teacher, const RunConfig& config) {
+  const ModelConfig& student = config.model;
+  require_input(
+      config.distillation.attention_output == 0 ||
+          (teacher.num_hidden_layers == student.num_hidden_layers &&
+           teacher.hidden_size == student.hidden_size),
+      "it has {} layers of width {}, the model {} of width {}; distillation.attention_output "
+      "compares layer with layer: set it to 0, or name another teacher",
+      teacher.num_hidden_layers, teacher.hidden_size, student.num_hidden_layers,
+      student.hidden_size);
+}
+
+/// Throws unless the teacher takes all sequences that it gets.
+void require_positions(const ModelConfig& teacher, const RunConfig& config) {
+  const auto longest = teacher.longest_sequence();
+  for (const LengthStage& stage : length_stages(config.data)) {
+    if (!longest || stage.length <= *longest || !config.distillation.at_step(stage.begin + 1))
+      continue;
+    require_input(stage.begin > 0,
+                  "it takes at most {} tokens, the sequences have {}; begin with shorter ones in "
+                  "data.length_schedule, and end with the teacher before they grow, by "
+                  "distillation.until_step",
+                  *longest, stage.length);
+    throw InputError(
+        fmt::format("it takes at most {} tokens, the sequences have {} after {} steps; set "
+                    "distillation.until_step "
+                    "to {}",
+                    *longest, stage.length, stage.begin, stage.begin));
+  }
+}
+
+}  // namespace
+
+void check_teacher(const RunConfig& config) {
+  if (!config.distillation.teacher) return;
+  with_context("distillation.teacher", [&] {
+    const ModelFolder folder = open_teacher_folder(config);
+    const ModelConfig& teacher = folder.config;
+    const auto tokenizer = open_masked_lm_tokenizer(folder), own = open_run_tokenizer(config);
+    with_context(printable_path(folder.path), [&] {
+      require_input(teacher.has_only(AttentionKind::softmax),
+                    "its attention is {}; a teacher has exact attention, softmax: name the folder "
+                    "from which the model was converted",
+                    describe_kinds(teacher));
+      require_same_vocabulary(*tokenizer, *own);
+      const std::int64_t rows =
+          config.vocab_size_from_tokenizer ? own->vocab_size() : config.model.vocab_size;
+      require_input(teacher.vocab_size == rows,
+                    "it predicts {} tokens, the model {}; set model.vocab_size to {}",
+                    teacher.vocab_size, rows, teacher.vocab_size);
+      require_same_shape(teacher, config);
+      require_positions(teacher, config);
+    });
+  });
+}
+
+Distillation load_teacher(const RunConfig& config, Device device) {
+  const ModelFolder folder = open_teacher_folder(config);
+  return {config.distillation, load_model(folder.path, folder.config, config.training.dtype,
+                                          StoreMode::inference, device)};
+}
+
+std::string teacher_hash(const Model& teacher) {
+  return text_checksum(fmt::format("{} {}", hf_config_text(teacher.config()),
+                                   fingerprint({{teacher.parameters().values()}})));
+}
+
+}  // namespace nystrom
