@@ -2,7 +2,7 @@
 tokens a step and several lengths.
 
     python bench/compare_gpu.py --output bench/results/h200.json python bench/compare_gpu.py
-    --nystrom dist/nystrom --lengths 512 4096 --tokens 16384 --rounds 1 --output quick.json
+    --nystrom dist/nystrom/nystrom --lengths 512 4096 --tokens 16384 --rounds 1 --output quick.json
 
 Contestants: nystrom (bf16); transformers 4.57.1's Nyströmformer with segment_means_seq_len =
 length, eager and compiled; BertForMaskedLM with PyTorch's fused attention, compiled. PyTorch's run

@@ -2,7 +2,8 @@
 and transformers' Nyström attention.
 
     python bench/compare_gpu_attention.py --output bench/results/h200-attention.json
-    python bench/compare_gpu_attention.py --nystrom dist/nystrom --longest 8192 --output quick.json
+    python bench/compare_gpu_attention.py --nystrom dist/nystrom/nystrom --longest 8192 \\
+      --output quick.json
 
 12 heads of width 64, 64 landmarks, no convolution, one sequence of 512, 1024, … tokens: the fastest
 of some runs, and the peak of memory beyond the inputs. Ours are `nystrom approximation cost`, which

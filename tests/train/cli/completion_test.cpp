@@ -112,5 +112,19 @@ TEST(Completion, WorksInZsh) {
       << outcome.out << outcome.err;
 }
 
+/// As a file in zsh's function path, the script is loaded by the first completion and answers it.
+TEST(Completion, IsAnAutoloadedFunctionOfZsh) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(run_program(folder, "--completion zsh").out.starts_with("#compdef nystrom\n"));
+  if (run_command(folder, "sh -c 'command -v zsh'").code != 0) GTEST_SKIP() << "no zsh";
+  const Outcome outcome = run_command(
+      folder,
+      "zsh -f -c '\"$0\" --completion zsh > _nystrom; fpath=($PWD $fpath); autoload -U compinit; "
+      "compinit -u -D; echo $_comps[nystrom]; _bash_complete() { echo asked for $* }; "
+      "autoload +X bashcompinit; bashcompinit() { complete() { echo declared } }; _nystrom' '" +
+          build_folder().string() + "/nystrom'");
+  EXPECT_EQ(outcome.out, "_nystrom\ndeclared\nasked for -o default -F _nystrom\n") << outcome.err;
+}
+
 }  // namespace
 }  // namespace nystrom::testing
