@@ -32,6 +32,8 @@ fi
 rm -rf "$root"
 cp -a "$base" "$root"
 mount -t proc proc "$root/proc"
+mount -t sysfs sys "$root/sys"
+mount -t devpts pts "$root/dev/pts"
 cp -rL /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -r /etc/apt/apt.conf.d "$root/etc/apt/"
 cp -r build/bare/model "$root/root/model"
@@ -59,7 +61,8 @@ say "from the installation to the first prediction: $(
 inside 'nystrom --version
   [[ -d examples ]] || cp -r /usr/share/nystrom/examples .
   nystrom config quickstart > my.yaml
-  nystrom pretrain my.yaml --set steps=5 --set batch_size=4 --set micro_batch_size=4 --quiet
+  nystrom pretrain my.yaml --set steps=5 --set warmup_steps=1 --set batch_size=4 \
+    --set micro_batch_size=4 --quiet
   nystrom predict runs/quickstart "The ship sailed on the [MASK]." --top-k 1'
 
 if [[ $package == deb ]]; then
@@ -72,8 +75,8 @@ if [[ $package == deb ]]; then
     ldd /usr/lib/nystrom/libnystrom_mpi.so | grep -q "not found"
     apt-get install -y -qq --no-install-recommends openmpi-bin > /dev/null
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -np 2 \
-      nystrom pretrain my.yaml --set steps=5 --set run_dir=runs/two --set batch_size=4 \
-      --set micro_batch_size=2 --quiet
+      nystrom pretrain my.yaml --set steps=5 --set warmup_steps=1 --set run_dir=runs/two \
+      --set batch_size=4 --set micro_batch_size=2 --quiet
     apt-get remove -y -qq nystrom > /dev/null
     [[ ! -e /usr/share/nystrom && ! -e /usr/lib/nystrom ]]'
 fi
