@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Uses a package of dist/ where nothing is installed: in a fresh Debian root, as a user would.
+# Uses a package of dist/ where nothing is installed: in a fresh root of the machine's distribution,
+# or of another suite of its mirror, as a user would.
 #   tests/bare_root.sh deb|bundle [SUITE]
 # Needs root, debootstrap, and a trained model in build/bare/model (./dev release makes it). The
 # mirror and the settings of apt are this machine's own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-readonly package=${1:?deb or bundle} suite=${2:-bookworm}
+codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+readonly codename package=${1:?deb or bundle} suite=${2:-$codename}
 readonly base=build/bare/$suite root=build/bare/root
 
 # Mounts are this script's own and end with it.
@@ -23,10 +25,10 @@ isolation=()
 if [[ ! -f $base/complete ]]; then
   say "debootstrap $suite"
   rm -rf "$base"
-  mirror=$(apt-get indextargets --format '$(SITE)' "Codename: $suite" 'Created-By: Packages' |
+  mirror=$(apt-get indextargets --format '$(SITE)' "Codename: $codename" 'Created-By: Packages' |
     head -n 1)
-  [[ $mirror ]] || { say "the apt configuration of this machine has no mirror of $suite" && exit 77; }
-  debootstrap --variant=minbase "$suite" "$base" "$mirror" > build/bare/debootstrap.log
+  debootstrap --variant=minbase "$suite" "$base" "$mirror" > build/bare/debootstrap.log ||
+    { say "no root of $suite from $mirror; see build/bare/debootstrap.log" && exit 1; }
   touch "$base/complete"
 fi
 rm -rf "$root"
