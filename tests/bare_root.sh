@@ -40,6 +40,7 @@ cp -rL /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -r /etc/apt/apt.conf.d "$root/etc/apt/"
 cp -r build/bare/model "$root/root/model"
 
+# A package's part: it leaves `nystrom` on the path, after a first prediction.
 case $package in
   deb)
     inside 'apt-get update -qq'
@@ -56,6 +57,7 @@ case $package in
       nystrom predict model "The ship sailed on the [MASK]." --top-k 3'
     cp -r examples "$root/root/"
     ;;
+  *) say "unknown package '$package'; known: deb, bundle" && exit 2 ;;
 esac
 say "from the installation to the first prediction: $(
   echo "$EPOCHREALTIME $begin" | awk '{ printf "%.1f s", $1 - $2 }')"
