@@ -1,4 +1,4 @@
-// Tests nystrom --man, and that the versions in the documents are the program's.
+// What packages need: the manual page (nystrom --man), and one version in all documents.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -74,6 +74,15 @@ TEST(Changelog, EndsInTheVersionOfTheProgram) {
 TEST(Citation, HasTheVersionOfTheProgram) {
   const std::string citation = read_bytes(source_folder() / "CITATION.cff");
   EXPECT_NE(citation.find("\nversion: " NYSTROM_VERSION "\n"), std::string::npos);
+}
+
+TEST(Install, NamesThePackagesOfThisVersion) {
+  for (const char* page : {"README.md", "docs/install.md"}) {
+    const std::string text = read_bytes(source_folder() / page);
+    for (const char* package : {"nystrom_" NYSTROM_VERSION "_amd64.deb",
+                                "nystrom-" NYSTROM_VERSION "-linux-x86_64.tar.gz"})
+      EXPECT_NE(text.find(package), std::string::npos) << page << " lacks " << package;
+  }
 }
 
 }  // namespace
