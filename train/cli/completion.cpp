@@ -127,11 +127,15 @@ complete -o default -F _nystrom nystrom
       fmt::arg("keys", keys_with("")), fmt::arg("assignments", keys_with("=")));
 }
 
+/// The script of bash, through zsh's own translation. As a file _nystrom in zsh's function path it
+/// is loaded by the first completion, which it then has to answer.
 std::string zsh_completion(const CLI::App& app) {
-  return "# Completion of nystrom in zsh. Put into ~/.zshrc: source <(nystrom --completion zsh)\n"
-         "autoload -U +X compinit && compinit -C\n"
+  return "#compdef nystrom\n"
+         "# Completion of nystrom in zsh. Put into ~/.zshrc: source <(nystrom --completion zsh)\n"
+         "(( $+functions[compdef] )) || { autoload -U +X compinit && compinit -C }\n"
          "autoload -U +X bashcompinit && bashcompinit\n" +
-         bash_completion(app);
+         bash_completion(app) +
+         "[[ $funcstack[1] != _nystrom ]] || _bash_complete -o default -F _nystrom\n";
 }
 
 /// Words in single quotes of fish.

@@ -24,6 +24,8 @@
 #include "train/cli/commands.h"
 #include "train/cli/completion.h"
 #include "train/cli/help_formatter.h"
+#include "train/cli/man_page.h"
+#include "train/cli/version.h"
 #include "train/config/config_docs.h"
 #include "train/distributed/processes.h"
 #include "train/loop/trainer.h"
@@ -188,6 +190,16 @@ void add_completion_option(CLI::App& app) {
       ->trigger_on_parse();
 }
 
+/// Declares --man, which prints the manual page and ends the program.
+void add_man_option(CLI::App& app) {
+  const auto print = [&app] {
+    fmt::print("{}", man_page(app));
+    throw CLI::Success();
+  };
+  app.add_flag_callback("--man", print, "print the manual page: nystrom --man | man -l -")
+      ->trigger_on_parse();
+}
+
 /// Throws an InputError if a launcher started several processes: each of them would print the
 /// results and write the same files.
 void require_one_process(const std::vector<Command>& commands, const std::string& name) {
@@ -209,8 +221,9 @@ void require_one_process(const std::vector<Command>& commands, const std::string
 
 int run(int argc, char** argv) {
   CLI::App app("nystrom: train, run and export Nyströmformer encoders, whose attention costs O(n)");
-  app.set_version_flag("--version", "nystrom " NYSTROM_VERSION);
+  app.set_version_flag("--version", version_text);
   add_completion_option(app);
+  add_man_option(app);
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
   app.footer("nystrom COMMAND --help shows a command's options and an example.");
@@ -228,7 +241,7 @@ int run(int argc, char** argv) {
     std::vector<const char*> arguments;
     for (std::string& word : words) arguments.push_back((word = with_guard(word)).c_str());
     app.parse(argc, arguments.data());
-  } catch (const CLI::Success& success) {  // --help, --version, --completion
+  } catch (const CLI::Success& success) {  // --help, --version, --completion, --man
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
     const auto chosen = std::find_if(commands.begin(), commands.end(),

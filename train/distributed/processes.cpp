@@ -36,10 +36,11 @@ std::map<std::string, std::string> own_environment() {
   return variables;
 }
 
+/// Looks where a build, a bundle and an installation have their modules.
 std::optional<fs::path> module_called(const char* name) {
   const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
   for (const fs::path& place :
-       {folder / name, folder / "lib" / name, folder.parent_path() / "lib" / name})
+       {folder / name, folder / "lib" / name, folder.parent_path() / "lib" / "nystrom" / name})
     if (fs::exists(place)) return place;
   return std::nullopt;
 }

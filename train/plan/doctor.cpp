@@ -172,25 +172,6 @@ bool is_nvidia_gpu(const fs::path& pci_device) {
          (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
 }
 
-/// Names such as "NVIDIA H100", one for each GPU. The name is unknown without a driver, or when the
-/// driver shows only device files, as in some containers.
-std::vector<std::string> gpu_names(const fs::path& root) {
-  const std::string unnamed = "an NVIDIA GPU of unknown name";
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(root / "proc/driver/nvidia/gpus", ignored)) {
-    const std::string model = trimmed(value_of(read(entry.path() / "information"), "Model"));
-    names.push_back(model.empty() ? unnamed : model);
-  }
-  if (!names.empty()) return names;
-  for (int i = 0; fs::exists(root / fmt::format("dev/nvidia{}", i), ignored); ++i)
-    names.push_back(unnamed);
-  if (!names.empty()) return names;
-  for (const auto& entry : fs::directory_iterator(root / "sys/bus/pci/devices", ignored))
-    if (is_nvidia_gpu(entry.path())) names.push_back(unnamed);
-  return names;
-}
-
 /// Returns "535.104.05" from "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug
 /// …".
 std::string driver_version(const fs::path& root) {
@@ -221,6 +202,23 @@ const char* name_of(Finding::Status status) {
     case Status::missing: return "missing";
   }
   return "?";
+}
+
+std::vector<std::string> gpu_names(const fs::path& root) {
+  const std::string unnamed = "an NVIDIA GPU of unknown name";
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(root / "proc/driver/nvidia/gpus", ignored)) {
+    const std::string model = trimmed(value_of(read(entry.path() / "information"), "Model"));
+    names.push_back(model.empty() ? unnamed : model);
+  }
+  if (!names.empty()) return names;
+  for (int i = 0; fs::exists(root / fmt::format("dev/nvidia{}", i), ignored); ++i)
+    names.push_back(unnamed);
+  if (!names.empty()) return names;
+  for (const auto& entry : fs::directory_iterator(root / "sys/bus/pci/devices", ignored))
+    if (is_nvidia_gpu(entry.path())) names.push_back(unnamed);
+  return names;
 }
 
 std::vector<Finding> examine_machine(const fs::path& root) {

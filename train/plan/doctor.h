@@ -26,6 +26,10 @@ const char* name_of(Finding::Status status);
 /// folder that contains /proc and /sys, which tests replace.
 std::vector<Finding> examine_machine(const std::filesystem::path& root = "/");
 
+/// Names such as "NVIDIA H100", one for each GPU of the machine. The name is unknown without a
+/// driver, or when the driver shows only device files, as in some containers.
+std::vector<std::string> gpu_names(const std::filesystem::path& root = "/");
+
 /// Checks GPUs and their driver, and the GPU libraries of this build.
 std::vector<Finding> examine_gpus(const std::filesystem::path& root = "/");
 

@@ -112,5 +112,19 @@ TEST(Completion, WorksInZsh) {
       << outcome.out << outcome.err;
 }
 
+/// As a file in zsh's function path, the script is loaded by the first completion, which puts
+/// bash's words in its own place.
+TEST(Completion, IsAnAutoloadedFunctionOfZsh) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(run_program(folder, "--completion zsh").out.starts_with("#compdef nystrom\n"));
+  if (run_command(folder, "sh -c 'command -v zsh'").code != 0) GTEST_SKIP() << "no zsh";
+  const Outcome outcome = run_command(
+      folder,
+      "zsh -f -c '\"$0\" --completion zsh > _nystrom; fpath=($PWD $fpath); autoload -U compinit; "
+      "compinit -u -D; echo $_comps[nystrom]; _nystrom 2> /dev/null; echo $_comps[nystrom]' '" +
+          build_folder().string() + "/nystrom'");
+  EXPECT_EQ(outcome.out, "_nystrom\n_bash_complete -o default -F _nystrom\n") << outcome.err;
+}
+
 }  // namespace
 }  // namespace nystrom::testing

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/support/fixtures.h"
 #include "tests/support/models.h"
@@ -213,7 +214,12 @@ TEST(Program, TellsItsVersion) {
   const TemporaryFolder folder;
   const Outcome outcome = run_program(folder, "--version");
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_TRUE(outcome.out.starts_with("nystrom ")) << outcome.out;
+  EXPECT_EQ(outcome.err, "");
+  const std::regex expected("nystrom " NYSTROM_VERSION
+                            "\ncommit   (unknown|[0-9a-f]{12}(-dirty)?)\n"
+                            "vectors  (baseline|avx2|avx512|avx512_bf16)\n"
+                            "CUDA     (not in this build|[0-9.]+; .+)\n");
+  EXPECT_TRUE(std::regex_match(outcome.out, expected)) << outcome.out;
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Uses a package of dist/ where nothing is installed: in a fresh root of the machine's distribution,
+# or of another suite of its mirror, as a user would.
+#   tests/bare_root.sh deb|bundle [SUITE]
+# Needs root, debootstrap, and a trained model in build/bare/model (./dev release makes it). The
+# mirror and the settings of apt are this machine's own.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+readonly codename package=${1:?deb or bundle} suite=${2:-$codename}
+readonly base=build/bare/$suite root=build/bare/root
+
+# Mounts are this script's own and end with it.
+[[ ${NYSTROM_BARE_ROOT:-} ]] ||
+  NYSTROM_BARE_ROOT=1 exec unshare --mount --propagation private "$0" "$@"
+
+say() { echo "bare root: $*"; }
+# Runs a command of the user in the root: without this machine's environment.
+inside() {
+  env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+    DEBIAN_FRONTEND=noninteractive "${isolation[@]}" chroot "$root" bash -ec "cd /root; $1"
+}
+isolation=()
+
+if [[ ! -f $base/complete ]]; then
+  say "debootstrap $suite"
+  rm -rf "$base"
+  mirror=$(apt-get indextargets --format '$(SITE)' "Codename: $codename" 'Created-By: Packages' |
+    head -n 1)
+  debootstrap --variant=minbase "$suite" "$base" "$mirror" > build/bare/debootstrap.log ||
+    { say "no root of $suite from $mirror; see build/bare/debootstrap.log" && exit 1; }
+  touch "$base/complete"
+fi
+rm -rf "$root"
+cp -a "$base" "$root"
+mount -t proc proc "$root/proc"
+mount -t sysfs sys "$root/sys"
+mount -t devpts pts "$root/dev/pts"
+cp -rL /etc/resolv.conf /etc/hosts "$root/etc/"
+cp -r /etc/apt/apt.conf.d "$root/etc/apt/"
+cp -r build/bare/model "$root/root/model"
+
+# A package's part: it leaves `nystrom` on the path, after a first prediction.
+case $package in
+  deb)
+    inside 'apt-get update -qq'
+    cp dist/nystrom_*.deb "$root/root/"
+    begin=$EPOCHREALTIME
+    inside 'apt-get install -y -qq ./nystrom_*.deb > /dev/null
+      nystrom predict model "The ship sailed on the [MASK]." --top-k 3'
+    ;;
+  bundle)
+    isolation=(unshare --net)
+    cp dist/nystrom-*-linux-x86_64.tar.gz "$root/root/"
+    begin=$EPOCHREALTIME
+    inside 'tar xzf nystrom-*.tar.gz && ln -s /root/nystrom-*/nystrom /usr/bin/nystrom
+      nystrom predict model "The ship sailed on the [MASK]." --top-k 3'
+    cp -r examples "$root/root/"
+    ;;
+  *) say "unknown package '$package'; known: deb, bundle" && exit 2 ;;
+esac
+say "from the installation to the first prediction: $(
+  echo "$EPOCHREALTIME $begin" | awk '{ printf "%.1f s", $1 - $2 }')"
+
+inside 'nystrom --version
+  [[ -d examples ]] || cp -r /usr/share/nystrom/examples .
+  nystrom config quickstart > my.yaml
+  nystrom pretrain my.yaml --set steps=5 --set warmup_steps=1 --set batch_size=4 \
+    --set micro_batch_size=4 --quiet
+  nystrom predict runs/quickstart "The ship sailed on the [MASK]." --top-k 1'
+
+if [[ $package == deb ]]; then
+  inside 'apt-get install -y -qq --no-install-recommends man-db bash-completion zsh fish > /dev/null
+    man nystrom | grep -q "nystrom pretrain .OPTIONS. CONFIG"
+    bash -c ". /usr/share/bash-completion/bash_completion; _completion_loader nystrom || :
+      complete -p nystrom"
+    fish -c "complete -C \"nystrom pre\"" | grep pretrain
+    zsh -fc "autoload -U compinit && compinit && echo \$_comps[nystrom]" | grep _nystrom
+    ldd /usr/lib/nystrom/libnystrom_mpi.so | grep -q "not found"
+    apt-get install -y -qq --no-install-recommends openmpi-bin > /dev/null
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -np 2 \
+      nystrom pretrain my.yaml --set steps=5 --set warmup_steps=1 --set run_dir=runs/two \
+      --set batch_size=4 --set micro_batch_size=2 --quiet
+    apt-get remove -y -qq nystrom > /dev/null
+    [[ ! -e /usr/share/nystrom && ! -e /usr/lib/nystrom ]]'
+fi
+say "$package: passed"
