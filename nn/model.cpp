@@ -132,6 +132,16 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   return out;
 }
 
+Var Model::pooled(const ModelInput& input, Pooling pooling, const RunContext& run) const {
+  RunContext context = run;
+  context.logits_only = true;  // nobody reads padding
+  const bool first = pooling == Pooling::first;
+  const Pass pass(*this, input, context,
+                  first ? std::optional(first_positions(input.input_ids)) : std::nullopt);
+  const Var hidden = encoder_(pass.input, pass.rows, pass.run);
+  return first ? hidden : mean_token(hidden, pass.rows.mask);
+}
+
 Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,
                                 const std::vector<std::int64_t>& positions) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",

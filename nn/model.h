@@ -45,6 +45,10 @@ class Model {
   /// device.
   ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
 
+  /// The last hidden states as one vector for each row, without the head: [b, hidden]. mean: over
+  /// the tokens; first: that of the first position.
+  Var pooled(const ModelInput& input, Pooling pooling, const RunContext& run = {}) const;
+
   /// Logits of the masked-LM head at some positions only: r indices into the flattened [b · n] →
   /// [r, vocab].
   Var masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& positions,
