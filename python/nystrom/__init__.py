@@ -1,0 +1,48 @@
+"""Trains, runs and exports Nyströmformer encoders, whose attention costs O(n).
+
+    model = nystrom.load("runs/mine")
+    model.fill_mask("The ship sailed on the [MASK].")
+
+The package holds no logic of its own: it calls the libraries of the program `nystrom`, and its
+results are the program's.
+"""
+
+from nystrom._extension import (
+    InputError,
+    InternalError,
+    Interrupted,
+    NoGrad,
+    Run,
+    Step,
+    Tape,
+    Tensor,
+    __version__,
+    checkpoint,
+    num_threads,
+    set_num_threads,
+)
+from nystrom import nn, ops, optim
+from nystrom.model import Model, load
+from nystrom.runs import finetune, pretrain
+
+__all__ = [
+    "InputError",
+    "InternalError",
+    "Interrupted",
+    "Model",
+    "NoGrad",
+    "Run",
+    "Step",
+    "Tape",
+    "Tensor",
+    "__version__",
+    "checkpoint",
+    "finetune",
+    "load",
+    "nn",
+    "num_threads",
+    "ops",
+    "optim",
+    "pretrain",
+    "set_num_threads",
+]
