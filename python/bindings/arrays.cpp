@@ -84,7 +84,7 @@ nb::object array_of(const Tensor& tensor) {
                                               strides.data(), dlpack_dtype(tensor.dtype()),
                                               nb::device::cpu::value));
   };
-  return tensor.dtype() == DType::bf16 ? made(TypeTag<nb::ndarray<>>{})
+  return tensor.dtype() == DType::bf16 ? made(TypeTag<nb::ndarray<nb::array_api>>{})
                                        : made(TypeTag<nb::ndarray<nb::numpy>>{});
 }
 

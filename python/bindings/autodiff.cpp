@@ -64,7 +64,7 @@ void bind_tensor(nb::module_& module) {
           "On the memory of an array of NumPy or another library, without a copy. requires_grad: "
           "a leaf, for which the backward pass collects a gradient.")
       .def("numpy", &numpy_of,
-           "The values as a NumPy array on the same memory. bf16, which NumPy lacks, becomes an "
+           "The values as an array of NumPy on the same memory. bf16, which NumPy lacks, becomes an "
            "object with __dlpack__ alone.")
       .def(
           "__array__",
@@ -113,6 +113,22 @@ void bind_tensor(nb::module_& module) {
           ReleaseLock())
       .def(
           "__rmul__", [](const Var& x, double y) { return x * y; }, nb::is_operator(),
+          ReleaseLock())
+      // Of an array and a tensor.
+      .def(
+          "__radd__", [](const Var& x, const Var& y) { return y + x; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rsub__", [](const Var& x, const Var& y) { return y - x; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rmul__", [](const Var& x, const Var& y) { return y * x; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rtruediv__", [](const Var& x, const Var& y) { return y / x; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rmatmul__", [](const Var& b, const Var& a) { return matmul(a, b); }, nb::is_operator(),
           ReleaseLock())
       .def(
           "__matmul__", [](const Var& a, const Var& b) { return matmul(a, b); }, nb::is_operator(),

@@ -90,6 +90,9 @@ class LoadedModel {
   Strings predict(const std::vector<GivenTexts>& texts, std::int64_t top_k,
                   std::int64_t batch_size) {
     require_input(top_k >= 1, "top_k {}; expected at least 1", top_k);
+    require_input(task_of(folder_.config).has_value(),
+                  "{}: is a {}, which does no task; finetune makes a model that does",
+                  printable_path(folder_.path), enum_name(folder_.config.head));
     const TaskModel& task = opened_task();
     const TaskConfig& options = task.settings.task;
     Strings result;
@@ -116,7 +119,7 @@ class LoadedModel {
 
   Tensor encode(const Strings& texts, const std::string& pooling, std::int64_t batch_size,
                 std::optional<std::int64_t> max_length) const {
-    require_input(tokenizer_ != nullptr, "{}: has no tokenizer", folder_.path.string());
+    require_input(tokenizer_ != nullptr, "{}: has no tokenizer", printable_path(folder_.path));
     require_input(batch_size >= 1, "batch_size {}; expected at least 1", batch_size);
     EmbedOptions options;
     options.pooling = value_called<SentencePooling>("pooling", pooling);

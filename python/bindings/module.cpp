@@ -9,27 +9,14 @@ namespace nystrom::python {
 namespace {
 
 struct Exceptions {
-  PyObject *input, *internal, *interrupted;
+  nb::object input, internal, interrupted;
 };
 
-PyObject* new_exception(nb::module_& module, const char* name, const char* doc, PyObject* base) {
-  const std::string path = std::string("nystrom.") + name;
-  PyObject* made = PyErr_NewExceptionWithDoc(path.c_str(), doc, base, nullptr);
-  if (!made) throw nb::python_error();
-  module.attr(name) = nb::borrow(made);
-  return made;  // lives as long as the process
-}
-
-void bind_exceptions(nb::module_& module) {
-  static const Exceptions exceptions{
-      new_exception(module, "InputError",
-                    "A wrong file, option or value. The message is the program's.",
-                    PyExc_ValueError),
-      new_exception(module, "InternalError", "An error of nystrom itself; please report it.",
-                    PyExc_RuntimeError),
-      new_exception(module, "Interrupted",
-                    "A signal stopped the work. What had to be saved is saved.",
-                    PyExc_KeyboardInterrupt)};
+void throw_exceptions_of_python() {
+  const nb::module_ errors = nb::module_::import_("nystrom.errors");
+  // Lives as long as the process: exceptions may come until its end.
+  static const auto& exceptions = *new Exceptions{
+      errors.attr("InputError"), errors.attr("InternalError"), errors.attr("Interrupted")};
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
@@ -39,10 +26,10 @@ void bind_exceptions(nb::module_& module) {
       throw;
     } catch (const std::exception&) {
       const Failure failure = current_failure();
-      PyObject* type = failure.kind == FailureKind::input         ? exceptions.input
-                       : failure.kind == FailureKind::interrupted ? exceptions.interrupted
-                                                                  : exceptions.internal;
-      PyErr_SetString(type, failure.message.c_str());
+      const nb::object& type = failure.kind == FailureKind::input         ? exceptions.input
+                               : failure.kind == FailureKind::interrupted ? exceptions.interrupted
+                                                                          : exceptions.internal;
+      PyErr_SetString(type.ptr(), failure.message.c_str());
     }
   });
 }
@@ -50,8 +37,8 @@ void bind_exceptions(nb::module_& module) {
 }  // namespace
 
 NB_MODULE(_core, module) {
-  module.attr("__version__") = NYSTROM_VERSION;
-  bind_exceptions(module);
+  module.attr("version") = NYSTROM_VERSION;
+  throw_exceptions_of_python();
   module.def("set_num_threads", &set_num_threads, nb::arg("n"),
              "Sets the number of CPU threads for calls from this thread of Python.");
   module.def("num_threads", &num_threads,

@@ -8,9 +8,6 @@ results are the program's.
 """
 
 from nystrom._extension import (
-    InputError,
-    InternalError,
-    Interrupted,
     NoGrad,
     Run,
     Step,
@@ -22,6 +19,7 @@ from nystrom._extension import (
     set_num_threads,
 )
 from nystrom import nn, ops, optim
+from nystrom.errors import InputError, InternalError, Interrupted
 from nystrom.model import Model, load
 from nystrom.runs import finetune, pretrain
 

@@ -12,18 +12,15 @@ if _spins:
     os.environ["GOMP_SPINCOUNT"] = "1000"
 try:
     from nystrom._core import (
-        InputError as InputError,
-        InternalError as InternalError,
-        Interrupted as Interrupted,
         NoGrad as NoGrad,
         Run as Run,
         Step as Step,
         Tape as Tape,
         Tensor as Tensor,
-        __version__ as __version__,
         checkpoint as checkpoint,
         num_threads as num_threads,
         set_num_threads as set_num_threads,
+        version as __version__,
     )
 finally:
     if _spins:

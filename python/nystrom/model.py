@@ -3,11 +3,12 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from nystrom import _core
 from nystrom._core import Tokenizer
 from nystrom._options import overrides
+from nystrom.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +50,8 @@ class Model:
     @property
     def config(self) -> dict[str, Any]:
         """The content of config.json."""
-        return json.loads(self._core.config)
+        content: dict[str, Any] = json.loads(self._core.config)
+        return content
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -113,7 +115,7 @@ class Model:
         """
         if isinstance(texts, str):
             if pairs is not None and not isinstance(pairs, str):
-                raise _core.InputError("pairs: expected one text, as `texts` is one text")
+                raise InputError("pairs: expected one text, as `texts` is one text")
             results = self._predict([texts], [pairs], [list(choices or [])], top_k, batch_size)
             return results[0] if len(results) == 1 else results
         given = list(texts)
@@ -121,7 +123,9 @@ class Model:
         given_choices = [[]] * len(given) if choices is None else [list(each) for each in choices]
         for name, values in (("pairs", given_pairs), ("choices", given_choices)):
             if len(values) != len(given):
-                raise _core.InputError(f"{name}: got {len(values)}, expected {len(given)}, one for each text")
+                raise InputError(
+                    f"{name}: got {len(values)}, expected {len(given)}, one for each text"
+                )
         return self._predict(given, given_pairs, given_choices, top_k, batch_size)
 
     def _predict(

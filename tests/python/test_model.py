@@ -168,11 +168,9 @@ def test_a_tokenizer_decodes_what_it_encoded(model):
 
 
 def test_messages_are_the_programs(trained, classifier, program):
-    model = nystrom.load(trained)
     missing = trained.parent / "missing"
     for call, command in [
         (lambda: nystrom.load(missing), ["info", missing]),
-        (lambda: model.predict("the sea"), ["evaluate", trained, "--file", "x.tsv"]),
         (lambda: nystrom.load(classifier).predict("the sea", "old"),
          ["predict", classifier, "the sea", "--pair", "old"]),
         (lambda: nystrom.load(classifier).predict("the sea", choices=["a", "b"]),
@@ -198,7 +196,7 @@ def test_messages_are_the_programs(trained, classifier, program):
         (lambda m: m([[2]], atention_mask=[[1]]), "the model has no use for the input tensor atention_mask; did you mean 'attention_mask'?; it takes attention_mask, input_ids, labels, token_type_ids"),
         (lambda m: m(np.zeros((1, 1), np.int16)), "input_ids: an array has elements of 16 bits that nystrom does not know; expected float32, float64, float16, bfloat16, int64, int32, uint8 or bool"),
         (lambda m: m(np.array([[2, 7]])[:, ::-1]), "input_ids: an array has a negative stride; pass numpy.ascontiguousarray(…)"),
-        (lambda m: m.export("/dev/null/x"), "/dev/null/x: cannot create: Not a directory"),
+        (lambda m: m.export("/dev/null/x"), "/dev/null: is no folder; name another place"),
         (lambda m: m.predict(["a", "b"], pairs=["c"]), "pairs: got 1, expected 2, one for each text"),
         (lambda m: nystrom.load(m.path, dtype="f8"), "dtype 'f8'; expected bf16, f16, f32, f64"),
         (lambda m: nystrom.load(m.path, device="gpu"), "device 'gpu': unknown device; expected cpu, cuda or cuda:N"),
@@ -208,6 +206,11 @@ def test_wrong_input_is_an_input_error(model, call, message):
     with pytest.raises(nystrom.InputError) as raised:
         call(model)
     assert str(raised.value) == message
+
+
+def test_a_masked_language_model_predicts_no_task(model):
+    with pytest.raises(nystrom.InputError, match="which does no task; finetune makes a model"):
+        model.predict("the sea")
 
 
 def test_an_input_error_is_a_value_error():
