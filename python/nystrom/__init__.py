@@ -13,10 +13,10 @@ from nystrom._extension import (
     Step,
     Tape,
     Tensor,
-    __version__,
     checkpoint,
     num_threads,
     set_num_threads,
+    version as __version__,
 )
 from nystrom import nn, ops, optim
 from nystrom.errors import InputError, InternalError, Interrupted

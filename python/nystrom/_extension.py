@@ -20,7 +20,7 @@ try:
         checkpoint as checkpoint,
         num_threads as num_threads,
         set_num_threads as set_num_threads,
-        version as __version__,
+        version as version,
     )
 finally:
     if _spins:

@@ -51,7 +51,8 @@ def test_nothing_is_left_behind(trained, tmp_path):
     """
     before = sorted(trained.rglob("*"))
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), trained], cwd=tmp_path,
-                          env=os.environ | {"TMPDIR": str(tmp_path)}, timeout=120)  # fmt: skip
+                          env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)},
+                          timeout=120)  # fmt: skip
     assert done.returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["exported"]
     assert sorted(trained.rglob("*")) == before
