@@ -63,9 +63,10 @@ void bind_tensor(nb::module_& module) {
           nb::arg("array"), nb::arg("requires_grad") = false,
           "On the memory of an array of NumPy or another library, without a copy. requires_grad: "
           "a leaf, for which the backward pass collects a gradient.")
-      .def("numpy", &numpy_of,
-           "The values as an array of NumPy on the same memory. bf16, which NumPy lacks, becomes an "
-           "object with __dlpack__ alone.")
+      .def(
+          "numpy", &numpy_of, nb::sig("def numpy(self) -> numpy.ndarray"),
+          "The values as an array of NumPy on the same memory. bf16, which NumPy lacks, becomes an "
+          "object with __dlpack__ alone.")
       .def(
           "__array__",
           [](const Var& x, nb::object dtype, nb::object) {

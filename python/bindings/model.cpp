@@ -260,19 +260,22 @@ void bind_model(nb::module_& module) {
               result[output.name.c_str()] = array_of(output.tensor);
             return result;
           },
-          nb::arg("inputs"))
-      .def("parameters",
-           [](nb::handle_t<LoadedModel> self) {
-             nb::dict result;
-             const ParameterStore& store = nb::cast<const LoadedModel&>(self).parameters();
-             for (const Parameter& parameter : store.parameters()) {
-               const Tensor& value = parameter.var().value();
-               require_input(value.device().is_cpu(), "the parameters lie on {}, not on the CPU",
-                             value.device().name());
-               result[parameter.name().c_str()] = array_of(value);
-             }
-             return result;
-           })
+          nb::arg("inputs"),
+          nb::sig("def forward(self, inputs: dict[str, typing.Any]) -> dict[str, numpy.ndarray]"))
+      .def(
+          "parameters",
+          [](const LoadedModel& model) {
+            nb::dict result;
+            const ParameterStore& store = model.parameters();
+            for (const Parameter& parameter : store.parameters()) {
+              const Tensor& value = parameter.var().value();
+              require_input(value.device().is_cpu(), "the parameters lie on {}, not on the CPU",
+                            value.device().name());
+              result[parameter.name().c_str()] = array_of(value);
+            }
+            return result;
+          },
+          nb::sig("def parameters(self) -> dict[str, numpy.ndarray]"))
       .def(
           "export",
           [](const LoadedModel& model, const std::string& folder, const std::string& format,

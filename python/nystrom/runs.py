@@ -26,7 +26,8 @@ def pretrain(
     `config` is the path of a YAML file or a dict of the same form. Sections override its options:
     training={"steps": 500}. `on_step` is called after each step with its Step. What it throws
     stops the run, which then saves a checkpoint. So does Ctrl-C, which throws Interrupted, a
-    KeyboardInterrupt. threads 0: one per core. quiet: prints warnings only.
+    KeyboardInterrupt. threads: as set_num_threads; 0 leaves their number. quiet: prints warnings
+    only.
     """
     return _core.pretrain(*_given(config), overrides(sections), on_step, device, threads, quiet)
 

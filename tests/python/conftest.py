@@ -50,13 +50,12 @@ def program() -> Program:
     return Program()
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> dict[str, object]:
-    """The configuration of a run that takes a second."""
-    text = tmp_path / "text.txt"
+def small_config(folder: Path) -> dict[str, object]:
+    """The configuration of a run that takes a second, in `folder`."""
+    text = folder / "text.txt"
     text.write_text("\n".join(lines(300, seed=1)))
     return {
-        "run_dir": tmp_path / "run",
+        "run_dir": folder / "run",
         "model": {
             "hidden_size": 32,
             "num_hidden_layers": 2,
@@ -71,7 +70,7 @@ def config(tmp_path: Path) -> dict[str, object]:
             "validation_fraction": 0.1,
             "documents": "lines",
             "sequence_length": 32,
-            "cache": tmp_path / "cache",
+            "cache": folder / "cache",
         },
         "training": {"steps": 12, "batch_size": 8, "micro_batch_size": 8, "dtype": "f32"},
         "optimizer": {"learning_rate": 1e-2},
@@ -82,11 +81,16 @@ def config(tmp_path: Path) -> dict[str, object]:
     }
 
 
+@pytest.fixture
+def config(tmp_path: Path) -> dict[str, object]:
+    return small_config(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a trained masked language model."""
     folder = tmp_path_factory.mktemp("trained")
-    run = nystrom.pretrain(config.__wrapped__(folder), quiet=True)  # type: ignore[attr-defined]
+    run = nystrom.pretrain(small_config(folder), quiet=True)
     return Path(run.run_dir)
 
 
