@@ -1,6 +1,6 @@
 """The Python package beside PyTorch: two OpenMP runtimes in one process, imported in either order.
 
-    PYTHONPATH=build/release/python build/interop/bin/python tests/reference/check_python.py
+    build/interop/bin/python tests/reference/check_python.py
 
 Both compute in turns and at once. nystrom's results must have the bits that they have without
 PyTorch, and PyTorch's those that it has alone. Tensors pass between them without a copy, bf16 too.
@@ -12,6 +12,15 @@ import tempfile
 import textwrap
 from pathlib import Path
 
+
+BUILD = Path(__file__).parents[2] / "build"
+
+# The environment of PyTorch lacks nanobind-backend; its own packages come first.
+PATHS = f"""
+import glob, sys
+sys.path.insert(0, {str(BUILD / "release" / "python")!r})
+sys.path += glob.glob({str(BUILD / "python" / "lib" / "python3*" / "site-packages")!r})
+"""
 
 PREPARE = """
     import hashlib, sys
@@ -92,7 +101,7 @@ TRAIN = """
 def run(script: str, argument: Path) -> list[str]:
     """The words that a script prints, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-c", script, str(argument)], capture_output=True, text=True
+        [sys.executable, "-c", PATHS + script, str(argument)], capture_output=True, text=True
     )
     if done.returncode != 0:
         sys.exit(done.stderr)
