@@ -53,12 +53,15 @@ def main() -> None:
     for header in sys.argv[2:]:
         for name, text in docs_of(Path(header)).items():
             docs.setdefault(name, text)
+    constants = (
+        f'inline constexpr const char* {name} = R"DOC({text})DOC";' for name, text in docs.items()
+    )
     lines = [
         "// Written by python/bindings/header_docs.py.",
         "#pragma once",
         "",
         "namespace nystrom::doc {",
-        *(f'inline constexpr const char* {name} = R"DOC({text})DOC";' for name, text in docs.items()),
+        *constants,
         "}  // namespace nystrom::doc",
     ]
     Path(sys.argv[1]).write_text("\n".join(lines) + "\n")

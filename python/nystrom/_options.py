@@ -1,4 +1,4 @@
-"""Options from Python's values, in the forms that the program reads: YAML, of which JSON is a part."""
+"""Options from values of Python, in the form that the program reads: YAML, which includes JSON."""
 
 import json
 import os

@@ -86,7 +86,9 @@ class Model:
         vectors = self._core.encode(given, pooling, batch_size, max_length)
         return vectors[0] if single else vectors
 
-    def fill_mask(self, texts: str | Iterable[str], top_k: int = 5, batch_size: int = 16) -> list[Any]:
+    def fill_mask(
+        self, texts: str | Iterable[str], top_k: int = 5, batch_size: int = 16
+    ) -> list[Any]:
         """The most probable tokens at each mask, as Hugging Face's fill-mask pipeline gives them.
 
         For a text with one mask this is a list of dicts with score, token, token_str and sequence;

@@ -9,7 +9,6 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/entities.h"
 #include "data/tasks/task_report.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
