@@ -4,7 +4,8 @@
         --text examples/quickstart/heldout.txt.gz
 
 MODEL is a masked language model. Both fill one mask in each sentence; whole processes are timed,
-with their start, in turns. The program has no command that makes vectors, so `encode` is timed alone.
+with their start, in turns. The program has no command that makes vectors, so `encode` is timed
+alone.
 """
 
 import argparse

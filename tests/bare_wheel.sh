@@ -14,11 +14,12 @@ readonly base=build/bare/$suite-python root=build/bare/root-wheel
   NYSTROM_BARE_WHEEL=1 exec unshare --mount --propagation private "$0" "$@"
 
 say() { echo "bare wheel: $*"; }
-# Runs a command of the user in the root: without this machine's environment but for pip's settings.
+# Settings with which pip reaches its index.
+mapfile -t pip_settings < <(env | grep -E '^(PIP_|https?_proxy=|HTTPS?_PROXY=|SSL_CERT_FILE=)')
+# Runs a command of the user in the root: without the rest of this machine's environment.
 inside() {
   env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-    $(env | grep -E '^(PIP_|https?_proxy=|HTTPS?_PROXY=|SSL_CERT_FILE=|REQUESTS_CA_BUNDLE=)' || true) \
-    chroot "$root" bash -ec "cd /root; $1"
+    "${pip_settings[@]}" chroot "$root" bash -ec "cd /root; $1"
 }
 
 mkdir -p build/bare
@@ -27,7 +28,7 @@ if [[ ! -f $base/complete ]]; then
   rm -rf "$base"
   mirror=$(apt-get indextargets --format '$(SITE)' "Codename: $suite" 'Created-By: Packages' |
     head -n 1)
-  [[ $mirror ]] || { say "the apt configuration of this machine has no mirror of $suite" && exit 77; }
+  [[ $mirror ]] || { say "the apt configuration of this machine has no mirror of $suite"; exit 77; }
   # --include takes no recommended packages, so pip comes without compilers.
   debootstrap --variant=minbase --include=python3,python3-pip,python3-venv "$suite" "$base" \
     "$mirror" > build/bare/debootstrap-python.log
