@@ -1,5 +1,6 @@
 """The autodiff in Python: every op, gradients, layers and the optimizer."""
 
+import os
 import re
 from pathlib import Path
 
@@ -46,6 +47,18 @@ def test_a_tensor_shares_the_memory_of_its_array():
     assert tensor.numpy()[1, 2] == 9
     assert tensor.shape == (2, 3) and tensor.ndim == 2 and tensor.dtype == "f32"
     assert repr(tensor) == "nystrom.Tensor([2, 3], f32)"
+
+
+def test_views_take_no_memory():
+    def memory() -> int:
+        status = Path("/proc/self/statm").read_text().split()
+        return int(status[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    array = np.ones(25_000_000, np.float32)  # 100 MB
+    before = memory()
+    views = [nystrom.Tensor(array, requires_grad=False).numpy() for _ in range(10)]
+    assert all(np.shares_memory(view, array) for view in views)
+    assert memory() - before < 10_000_000
 
 
 def test_strided_and_read_only_arrays_are_shared_too():
