@@ -20,4 +20,8 @@ struct Device {
 
 inline constexpr Device cpu_device{};
 
+/// The device called "cpu", "cuda" or "cuda:N". "cuda" without a number is GPU `default_gpu`.
+/// Throws an InputError for another name, and for a GPU that cannot be used.
+Device device_called(const std::string& name, int default_gpu = 0);
+
 }  // namespace nystrom

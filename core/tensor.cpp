@@ -58,6 +58,22 @@ template Tensor Tensor::from(std::span<const std::int32_t>, const Shape&);
 template Tensor Tensor::from(std::span<const std::int64_t>, const Shape&);
 template Tensor Tensor::from(std::span<const std::uint8_t>, const Shape&);
 
+Tensor Tensor::borrow(std::shared_ptr<void> data, const Shape& shape,
+                      std::span<const std::int64_t> strides, DType dtype) {
+  require(static_cast<int>(strides.size()) == shape.rank(), "{} strides for shape {}",
+          strides.size(), shape);
+  require(std::ranges::all_of(strides, [](std::int64_t stride) { return stride >= 0; }),
+          "a tensor has no negative strides");
+  require(reinterpret_cast<std::uintptr_t>(data.get()) % size_of(dtype) == 0,
+          "the elements of a tensor of {} begin at a multiple of their size", dtype);
+  Tensor result;
+  result.storage_ = std::move(data);
+  result.shape_ = shape;
+  std::ranges::copy(strides, result.strides_.begin());
+  result.dtype_ = dtype;
+  return result;
+}
+
 bool Tensor::is_contiguous() const {
   const auto expected = contiguous_strides(shape_);
   for (int i = 0; i < rank(); ++i)

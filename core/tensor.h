@@ -29,6 +29,10 @@ class Tensor {
   static Tensor from(const std::vector<T>& values, const Shape& shape) {
     return from(std::span<const T>(values), shape);
   }
+  /// A CPU tensor on memory that others made: `data` owns the first element, which lies at a
+  /// multiple of its size. `strides` are in elements, one for each axis, and not negative.
+  static Tensor borrow(std::shared_ptr<void> data, const Shape& shape,
+                       std::span<const std::int64_t> strides, DType dtype);
 
   /// Whether the handle refers to a tensor.
   bool defined() const { return storage_ != nullptr; }

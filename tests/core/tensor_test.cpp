@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "tests/support/errors.h"
@@ -29,6 +31,31 @@ TEST(Tensor, FactoriesFill) {
     EXPECT_EQ(elements(Tensor::full({3}, 7, dtype)), (Values{7, 7, 7})) << name_of(dtype);
     EXPECT_EQ(Tensor::empty({2, 3}, dtype).bytes(), 6 * size_of(dtype)) << name_of(dtype);
   }
+}
+
+TEST(Tensor, BorrowsMemoryThatItsOwnerFreesLater) {
+  const auto owner = std::make_shared<std::array<float, 6>>();
+  std::iota(owner->begin(), owner->end(), 0.0f);
+  const std::shared_ptr<void> second(owner, owner->data() + 1);
+  Tensor x = Tensor::borrow(second, {2, 2}, std::array<std::int64_t, 2>{1, 2}, DType::f32);
+  EXPECT_EQ(elements(x.clone()), (Values{1, 3, 2, 4}));
+  x.data<float>()[0] = 9;
+  EXPECT_EQ((*owner)[1], 9);
+  const std::weak_ptr<void> alive = owner;
+  x = {};
+  EXPECT_EQ(alive.use_count(), 2);
+}
+
+TEST(Tensor, RefusesMemoryThatKernelsCannotRead) {
+  const auto owner = std::make_shared<std::array<float, 4>>();
+  const auto borrowed = [&](std::size_t bytes, std::int64_t stride) {
+    return message_of([&] {
+      const std::shared_ptr<void> data(owner, reinterpret_cast<char*>(owner->data()) + bytes);
+      Tensor::borrow(data, {2}, std::array{stride}, DType::f32);
+    });
+  };
+  EXPECT_EQ(borrowed(4, -1), "a tensor has no negative strides");
+  EXPECT_EQ(borrowed(2, 1), "the elements of a tensor of f32 begin at a multiple of their size");
 }
 
 TEST(Tensor, CopiesShareTheirStorage) {

@@ -102,18 +102,22 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
   return tokenizer;
 }
 
-std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
+void require_masked_lm(const ModelFolder& folder, const Tokenizer* tokenizer) {
   const std::string where = printable_path(folder.path);
   require_input(folder.config.head == Head::masked_lm,
                 "{}: is a {}; expected a masked language model, {}", where,
                 enum_name(folder.config.head), enum_name(Head::masked_lm));
-  auto tokenizer = open_tokenizer_of(folder);
   require_input(
       tokenizer != nullptr,
       "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
       "with merges.txt",
       where);
   with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
+}
+
+std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
+  auto tokenizer = open_tokenizer_of(folder);
+  require_masked_lm(folder, tokenizer.get());
   return tokenizer;
 }
 

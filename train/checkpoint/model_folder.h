@@ -91,8 +91,11 @@ std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& master
 /// InputError when it has more tokens than the model.
 std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder);
 
-/// The tokenizer of a masked language model. Throws an InputError for another model, or without a
-/// matching tokenizer.
+/// Throws an InputError unless the folder has a masked language model, and its tokenizer (or null)
+/// suits one.
+void require_masked_lm(const ModelFolder& folder, const Tokenizer* tokenizer);
+
+/// The tokenizer of a masked language model. Throws the InputErrors of require_masked_lm.
 std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder);
 
 /// One line about semantics that a reader of the folder might not expect: Hugging Face's, or its

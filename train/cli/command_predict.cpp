@@ -9,7 +9,6 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/entities.h"
 #include "data/tasks/task_report.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
@@ -141,38 +140,6 @@ std::string rendered(const Example& example, const Prediction& prediction) {
   return result;
 }
 
-/// An example from the command line. `takes_pair`: a second text is permitted. Throws an InputError
-/// if the task needs other parts.
-Example example_of(const PredictOptions& options, const TaskConfig& task, bool takes_pair,
-                   const std::string& text) {
-  Example example;
-  example.text = text;
-  example.pair = options.pair;
-  example.choices = options.choices;
-  if (task.kind == TaskKind::tokens) {
-    for (const TextRange& word : split_words(text)) {
-      example.words.push_back(text.substr(static_cast<std::size_t>(word.begin),
-                                          static_cast<std::size_t>(word.end - word.begin)));
-    }
-  }
-  const bool wants_pair =
-      task.kind == TaskKind::questions || (task.kind != TaskKind::choice && task.columns.pair);
-  require_input(!wants_pair || options.pair, "'{}': {}", printable(text, 60),
-                task.kind == TaskKind::questions
-                    ? "a question needs the text that answers it; give --pair TEXT"
-                    : "the task has pairs of texts; give the second by --pair TEXT");
-  require_input(!options.pair || takes_pair,
-                "'{}': the task has single texts (task.columns.pair is null); leave --pair out",
-                printable(text, 60));
-  require_input(task.kind == TaskKind::choice || options.choices.empty(),
-                "'{}': a task of kind {} has no choices; leave --choice out", printable(text, 60),
-                enum_name(*task.kind));
-  require_input(task.kind != TaskKind::choice || options.choices.size() >= 2,
-                "'{}': there must be at least two choices; give each by --choice TEXT",
-                printable(text, 60));
-  return example;
-}
-
 /// The output for an example. For a document the JSON object has its name.
 std::string output_of(const PredictOptions& options, const TaskModel& task, const Example& example,
                       const Prediction& prediction) {
@@ -229,13 +196,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
                                          value_named<DType>(options.dtype), options.device);
   if (task.settings.task.kind == TaskKind::features)
     return predict_files_of_features(options, task, log);
-  const TaskKind kind = *task.settings.task.kind;
-  // A configuration says whether the task has pairs of texts.
-  const bool told = options.config || fs::exists(folder.path / "config.yaml");
-  const bool may_be_pairs =
-      (kind == TaskKind::classification || kind == TaskKind::regression) && !told;
-  const bool takes_pair = kind == TaskKind::questions || kind == TaskKind::choice ||
-                          task.settings.task.columns.pair || may_be_pairs;
+  const bool described = is_task_described(folder, options.config);
   CutExamples cut(task);
   PredictionStream stream(
       options.skip_bad, options.json, window_of(options),
@@ -256,7 +217,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
           task_of_file(options.arguments, options.common.overrides, task.settings.task, text),
           text);
     } else {
-      stream.add(example_of(options, task.settings.task, takes_pair, text));
+      stream.add(example_of(task.settings.task, described, {text, options.pair, options.choices}));
     }
   }
   stream.finish(log);

@@ -95,11 +95,6 @@ Command add_extend_command(CLI::App& app);
 Command add_convert_command(CLI::App& app);
 Command add_report_command(CLI::App& app);
 
-struct RunResult;
-class Log;
-/// Throws Interrupted if the run was stopped before its end, and records that in the run's log.
-void require_finished(const RunResult& result, Log& log);
-
 /// Connects the processes that mpirun, srun or torchrun started, and runs `work` in this one with
 /// its device; without a launcher there is one process. With `--device cuda` the n-th process on a
 /// machine gets its n-th GPU. An error in one process ends all of them with its message. If all

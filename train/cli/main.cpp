@@ -8,12 +8,9 @@
 #include <CLI/Formatter.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <new>
 #include <thread>
 
 #include "core/base/printable.h"
@@ -28,7 +25,7 @@
 #include "train/cli/version.h"
 #include "train/config/config_docs.h"
 #include "train/distributed/processes.h"
-#include "train/loop/trainer.h"
+#include "train/loop/failure.h"
 
 namespace nystrom {
 
@@ -50,23 +47,7 @@ void CommonOptions::add_to(CLI::App& app, const CommonUse& use) {
 
 Device CommonOptions::apply(int default_gpu) const {
   if (threads > 0) set_num_threads(threads);
-  if (device == "cpu") return cpu_device;
-  Device gpu{Device::Kind::cuda, default_gpu};
-  const std::string_view number =
-      std::string_view(device).substr(std::min<std::size_t>(device.size(), 5));
-  const bool numbered =
-      device.starts_with("cuda:") && !number.empty() &&
-      std::from_chars(number.data(), number.data() + number.size(), gpu.index).ptr ==
-          number.data() + number.size() &&
-      gpu.index >= 0;
-  require_input(device == "cuda" || device.starts_with("cuda:"),
-                "--device {}: unknown device; expected cpu, cuda or cuda:N", device);
-  require_input(cuda::built_in(),
-                "--device {}: this build of nystrom has no CUDA support; use --device cpu", device);
-  require_input(device == "cuda" || numbered,
-                "--device {}: no number of a GPU; expected cuda:0, cuda:1, …", device);
-  with_context("--device " + device, [&] { cuda::require_device(gpu.index); });
-  return gpu;
+  return with_context("--device " + device, [&] { return device_called(device, default_gpu); });
 }
 
 void CommonOptions::refuse_overrides(const std::string& command, const std::string& why) const {
@@ -87,35 +68,15 @@ std::string with_guard(const std::string& word) {
   return word.starts_with('[') && word.ends_with(']') ? " " + word : word;
 }
 
-struct Failure {
-  ExitCode code;
-  std::string message;
-};
-
-/// The exit code and the message for the exception that is being handled.
-Failure current_failure() {
-  try {
-    throw;
-  } catch (const Interrupted& reason) {
-    return {interrupted, reason.what()};
-  } catch (const InputError& error) {
-    return {input_error, error.what()};
-  } catch (const std::filesystem::filesystem_error& error) {
-    const std::string place = error.path1().empty() ? "" : printable_path(error.path1()) + ": ";
-    return {input_error, place + error.code().message()};
-  } catch (const std::bad_alloc&) {
-    return {input_error, "out of memory; lower the batch size or the sequence length"};
-  } catch (const ProcessLost& error) {
-    return {internal_error, error.what()};
-  } catch (const std::exception& error) {
-    return {internal_error, std::string("internal error: ") + error.what()};
-  }
-}
-
 int fail(const Failure& failure) {
   // fmt::print would throw if standard error cannot be written.
   if (!failure.message.empty()) std::fputs(("nystrom: " + failure.message + "\n").c_str(), stderr);
-  return failure.code;
+  switch (failure.kind) {
+    case FailureKind::interrupted: return interrupted;
+    case FailureKind::input: return input_error;
+    case FailureKind::internal: break;
+  }
+  return internal_error;
 }
 
 std::string listed(const std::vector<std::string>& words) {
@@ -246,8 +207,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const auto chosen = std::find_if(commands.begin(), commands.end(),
                                      [](const Command& command) { return command.app->parsed(); });
-    return fail(
-        {input_error, parse_message(error, chosen == commands.end() ? nullptr : chosen->app)});
+    return fail({FailureKind::input,
+                 parse_message(error, chosen == commands.end() ? nullptr : chosen->app)});
   }
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
@@ -260,14 +221,6 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-
-void require_finished(const RunResult& result, Log& log) {
-  if (!result.interrupted) return;
-  const std::string message =
-      fmt::format("stopped after step {}; the same command goes on from there", result.steps);
-  log.record(message);
-  throw Interrupted(message);
-}
 
 void with_processes(const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work) {

@@ -15,7 +15,7 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/export/model_classes.h"
 #include "train/formats/hf_config.h"
-#include "train/pretrain/evaluation.h"
+#include "train/pretrain/text_batches.h"
 
 namespace nystrom {
 namespace {

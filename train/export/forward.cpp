@@ -18,14 +18,17 @@ std::string place(const Shape& shape, std::int64_t index) {
   return text;
 }
 
-/// Returns the elements of an i64 or i32 tensor. Double would lose integers beyond 2⁵³.
+/// Returns the elements of a tensor of integers. Double would lose integers beyond 2⁵³.
 std::vector<std::int64_t> whole_numbers(const Tensor& tensor) {
   const Tensor flat = tensor.contiguous();
   const auto copied = [&](const auto* values) {
     return std::vector<std::int64_t>(values, values + flat.numel());
   };
-  return flat.dtype() == DType::i64 ? copied(flat.data<std::int64_t>())
-                                    : copied(flat.data<std::int32_t>());
+  switch (flat.dtype()) {
+    case DType::i64: return copied(flat.data<std::int64_t>());
+    case DType::i32: return copied(flat.data<std::int32_t>());
+    default: return copied(flat.data<std::uint8_t>());
+  }
 }
 
 void require_not_empty(const char* name, const Shape& shape) {
@@ -54,8 +57,8 @@ class Inputs {
   Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest,
                   std::int64_t highest, std::int64_t also) {
     const Tensor& tensor = any(name);
-    require_input(tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32,
-                  "{} is {}; expected i64 or i32", name, tensor.dtype());
+    require_input(!is_float(tensor.dtype()), "{} is {}; expected i64, i32 or u8", name,
+                  tensor.dtype());
     require_input(tensor.shape() == shape, "{} is {}; expected {}", name, tensor.shape(), shape);
     std::vector<std::int64_t> values;
     for (const std::int64_t v : whole_numbers(tensor)) {

@@ -239,7 +239,7 @@ RunResult finetune_embeddings(const RunConfig& config, Log& log, Device device,
 }  // namespace
 
 RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator,
-                   bool describe_data) {
+                   bool describe_data, const OnStep& on_step) {
   require_none(validate_finetuning(config));
   require_computable(config, device);
   require_memory(config, device, communicator.size());
@@ -259,7 +259,7 @@ RunResult finetune(const RunConfig& config, Log& log, Device device, Communicato
             std::make_unique<TaskObjective>(run.config, *run.reader, run.train, run.validation,
                                             run.tokenizer, report, communicator)};
   };
-  const RunResult result = train_run(config, prepare, log, device, communicator);
+  const RunResult result = train_run(config, prepare, log, device, communicator, on_step);
   const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive);
   if (!result.interrupted && useless)
     log.warn(

@@ -37,6 +37,6 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
 /// invalid configuration or an error in the task's files. `describe_data`: log what the data is
 /// like, with its warnings.
 RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator,
-                   bool describe_data = true);
+                   bool describe_data = true, const OnStep& on_step = {});
 
 }  // namespace nystrom

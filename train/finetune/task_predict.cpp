@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tasks/answers.h"
@@ -200,6 +201,39 @@ Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskD
 }
 
 }  // namespace
+
+Example example_of(const TaskConfig& task, bool described, GivenTexts texts) {
+  const TaskKind kind = *task.kind;
+  const std::string name = fmt::format("'{}'", printable(texts.text, 60));
+  const bool needs_pair =
+      kind == TaskKind::questions || (kind != TaskKind::choice && task.columns.pair);
+  const bool may_be_pair =
+      !described && (kind == TaskKind::classification || kind == TaskKind::regression);
+  const bool takes_pair =
+      needs_pair || kind == TaskKind::choice || task.columns.pair || may_be_pair;
+  require_input(!needs_pair || texts.pair, "{}: {}", name,
+                kind == TaskKind::questions
+                    ? "a question needs the text that answers it; give --pair TEXT"
+                    : "the task has pairs of texts; give the second by --pair TEXT");
+  require_input(!texts.pair || takes_pair,
+                "{}: the task has single texts (task.columns.pair is null); leave --pair out",
+                name);
+  require_input(kind == TaskKind::choice || texts.choices.empty(),
+                "{}: a task of kind {} has no choices; leave --choice out", name, enum_name(kind));
+  require_input(kind != TaskKind::choice || texts.choices.size() >= 2,
+                "{}: there must be at least two choices; give each by --choice TEXT", name);
+  Example example;
+  if (kind == TaskKind::tokens) {
+    for (const TextRange& word : split_words(texts.text)) {
+      example.words.push_back(texts.text.substr(static_cast<std::size_t>(word.begin),
+                                                static_cast<std::size_t>(word.end - word.begin)));
+    }
+  }
+  example.text = std::move(texts.text);
+  example.pair = std::move(texts.pair);
+  example.choices = std::move(texts.choices);
+  return example;
+}
 
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
                              std::int64_t batch_size, std::int64_t top_k) {

@@ -36,6 +36,18 @@ struct Predictions {
   EncodingCounts counts;
 };
 
+/// The texts of an example that comes from no file.
+struct GivenTexts {
+  std::string text;
+  std::optional<std::string> pair{};  ///< the second text, or the one that answers a question
+  std::vector<std::string> choices{};
+};
+
+/// An example of `task`, which is resolved. `described`: see is_task_described. Throws an
+/// InputError if the task needs a text that is missing, or has no use for one. The message names
+/// the options of the command line.
+Example example_of(const TaskConfig& task, bool described, GivenTexts texts);
+
 /// Predicts examples in batches of `batch_size` and ignores their labels. `top_k` is the maximum
 /// number of guesses for labels, answers and choices. Throws an InputError for an invalid example.
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,

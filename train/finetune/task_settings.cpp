@@ -16,6 +16,11 @@ LabelSet labels_of(const ModelConfig& config, const TaskConfig& task) {
   return classes ? LabelSet(config.labels) : LabelSet();
 }
 
+/// The file with the settings of a folder's training; it may not exist.
+std::filesystem::path described_in(const ModelFolder& folder) {
+  return folder.path / "config.yaml";
+}
+
 }  // namespace
 
 SplitOverrides::SplitOverrides(const std::vector<std::string>& overrides,
@@ -43,12 +48,15 @@ std::optional<TaskKind> task_of(const ModelConfig& config) {
   return std::nullopt;
 }
 
+bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given) {
+  return given || std::filesystem::exists(described_in(folder));
+}
+
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides) {
-  const std::filesystem::path file = folder.path / "config.yaml";
   RunConfig config;
-  if (given || std::filesystem::exists(file)) {
-    config = read_resolved_config(given ? *given : file.string(), overrides);
+  if (is_task_described(folder, given)) {
+    config = read_resolved_config(given ? *given : described_in(folder).string(), overrides);
   } else {
     config.task.kind = task_of(folder.config);
     config.model = folder.config;
@@ -81,8 +89,7 @@ RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::s
   return config;
 }
 
-TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype,
-                          Device device) {
+TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
   const std::string where = printable_path(folder.path);
   require_input(has_task(settings),
                 "{}: is a {}, and no task is known; name one: --set task.kind=classification",
@@ -115,8 +122,14 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
   }
   result.reader = std::make_unique<TaskReader>(task, labels, result.tokenizer, folder.config,
                                                settings.data.sequence_length);
-  result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
   result.settings = std::move(settings);
+  return result;
+}
+
+TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype,
+                          Device device) {
+  TaskModel result = open_task(folder, std::move(settings));
+  result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
   return result;
 }
 

@@ -27,6 +27,10 @@ struct SplitOverrides {
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides);
 
+/// Whether a file describes the task of a folder's model: `given`, or config.yaml in the folder.
+/// Otherwise the head tells its kind, and not whether its texts have pairs.
+bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given);
+
 /// settings_of for a masked language model. Throws an InputError if data.sequence_length does not
 /// fit the model.
 RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::string>& overrides);
@@ -42,8 +46,12 @@ struct TaskModel {
   std::unique_ptr<TaskReader> reader;
 };
 
-/// Loads the model and the tokenizer of a folder, for the task of `settings`. Throws an InputError
-/// if the tokenizer is missing, or the model's head or labels do not fit the task.
+/// A TaskModel without its model. Throws an InputError if the tokenizer is missing, or the model's
+/// head or labels do not fit the task.
+TaskModel open_task(const ModelFolder& folder, RunConfig settings);
+
+/// Loads the model and the tokenizer of a folder, for the task of `settings`. Throws the
+/// InputErrors of open_task and load_model.
 TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype,
                           Device device);
 

@@ -40,7 +40,7 @@ std::string fault_at(std::int64_t step) {
 class Run {
  public:
   Run(const RunConfig& config, Objective& objective, Log& log, Device device,
-      Communicator& communicator);
+      Communicator& communicator, const OnStep& on_step);
   RunResult train();
 
  private:
@@ -68,6 +68,7 @@ class Run {
   Log& log_;
   Device device_;
   Communicator& communicator_;
+  const OnStep& on_step_;
   TrainedModel trained_;
   AttentionMonitor attention_;
   SpeedWatch speed_;
@@ -78,8 +79,9 @@ class Run {
   StepMeans means_;
   RunState state_;
   std::int64_t steps_, evaluation_interval_;
-  std::string settings_;  // hash of config_
-  std::string saved_;     // state in the newest checkpoint
+  std::string settings_;      // hash of config_
+  std::string saved_;         // state in the newest checkpoint
+  bool stop_wanted_ = false;  // by the observer of the steps
   bool stop_agreed_ = false;
   struct {
     double working = 0, waiting = 0;
@@ -87,13 +89,14 @@ class Run {
 };
 
 Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
-         Communicator& communicator)
+         Communicator& communicator, const OnStep& on_step)
     : config_(config),
       objective_(objective),
       identity_(objective.identity()),
       log_(log),
       device_(device),
       communicator_(communicator),
+      on_step_(on_step),
       trained_(config_, objective.micro_batch_ranks(), device, communicator),
       attention_(config, log),
       speed_(!device.is_cpu()),
@@ -303,8 +306,8 @@ void Run::step(const StopSignals& stop) {
   if (communicator_.is_first()) attention_.begin(number, options);
   options.gradient_sum = trained_.gradient_sum();
   ObjectiveStep done = objective_.step(trained_.model(), trained_.optimizer(), options);
-  const std::vector<double> of_all =
-      communicator_.sum({static_cast<double>(done.tokens), stop.requested() ? 1.0 : 0.0});
+  const std::vector<double> of_all = communicator_.sum(
+      {static_cast<double>(done.tokens), stop.requested() || stop_wanted_ ? 1.0 : 0.0});
   done.tokens = static_cast<std::int64_t>(of_all[0]);
   stop_agreed_ = of_all[1] > 0;
   communication_.working += communicator_.working_seconds();
@@ -398,6 +401,14 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
                                 accuracy, means_.tokens_per_second(), memory / 1e9),
                     record);
   if (record) means_.clear();
+  if (!on_step_ || !communicator_.is_first()) return;
+  stop_wanted_ |= !on_step_({.step = state_.step,
+                             .steps = steps_,
+                             .loss = result.loss,
+                             .accuracy = result.accuracy,
+                             .learning_rate = options.learning_rate,
+                             .gradient_norm = result.gradient_norm,
+                             .tokens_per_second = static_cast<double>(done.tokens) / seconds});
 }
 
 RunResult Run::train() {
@@ -417,7 +428,7 @@ RunResult Run::train() {
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
   const auto asked_to_stop = [&] {
-    return communicator_.size() == 1 ? stop.requested() : stop_agreed_;
+    return communicator_.size() == 1 ? stop.requested() || stop_wanted_ : stop_agreed_;
   };
   for (bool stepped = false;; stepped = true) {
     if (evaluation_due() && (asked_to_stop() || !evaluate(stop))) break;
@@ -441,8 +452,16 @@ RunResult Run::train() {
 
 }  // namespace
 
+void require_finished(const RunResult& result, Log& log) {
+  if (!result.interrupted) return;
+  const std::string message =
+      fmt::format("stopped after step {}; the same command goes on from there", result.steps);
+  log.record(message);
+  throw Interrupted(message);
+}
+
 RunResult train_run(const RunConfig& given, const PrepareRun& prepare, Log& log, Device device,
-                    Communicator& communicator) {
+                    Communicator& communicator, const OnStep& on_step) {
   require_same_config(given, communicator);
   require_work_for_all(given.training, has_task(given), communicator.size());
   std::optional<RunLock> lock;
@@ -458,7 +477,7 @@ RunResult train_run(const RunConfig& given, const PrepareRun& prepare, Log& log,
     const Communicator::TimeLimit limit(communicator, fs::path(config.run_dir) / ".waiting",
                                         config.training.timeout);
     if (communicator.is_first()) write_resolved_config(config);
-    return Run(config, *objective, log, device, communicator).train();
+    return Run(config, *objective, log, device, communicator, on_step).train();
   } catch (const Error& error) {
     log.record(fmt::format("error: {}", error.what()));
     throw;

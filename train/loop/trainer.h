@@ -2,6 +2,7 @@
 // and loss.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "train/config/config.h"
@@ -21,6 +22,19 @@ struct RunResult {
   /// Whether SIGINT or SIGTERM stopped the run. A checkpoint of the last step was then saved.
   bool interrupted = false;
 };
+
+/// One step of a run, for observers.
+struct StepRecord {
+  std::int64_t step = 0, steps = 0;  ///< its number, from 1, and the last number of the run
+  double loss = 0;                   ///< mean over the step's targets
+  std::optional<double> accuracy{};  ///< share of masked tokens predicted correctly; not for tasks
+  double learning_rate = 0;
+  double gradient_norm = 0;      ///< before clipping
+  double tokens_per_second = 0;  ///< of this step
+};
+
+/// Observes the steps of a run. Returning false stops it after a checkpoint of that step.
+using OnStep = std::function<bool(const StepRecord&)>;
 
 /// A run whose configuration is complete: all values that follow from tokenizer and data are set.
 /// From here on the configuration does not change.
@@ -46,7 +60,12 @@ using PrepareRun = std::function<PreparedRun()>;
 /// Several processes train one run together and get the same result. Rank 0 alone writes files,
 /// except for sharded state. Throws ProcessLost when one process lets the others wait for longer
 /// than training.timeout.
+///
+/// Rank 0 calls `on_step` after each step. If it returns false, the run stops as a signal stops it.
 RunResult train_run(const RunConfig& given, const PrepareRun& prepare, Log& log, Device device,
-                    Communicator& communicator);
+                    Communicator& communicator, const OnStep& on_step = {});
+
+/// Throws Interrupted if the run was stopped before its end, and records that in the run's log.
+void require_finished(const RunResult& result, Log& log);
 
 }  // namespace nystrom

@@ -54,23 +54,6 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
   return result;
 }
 
-ModelInput input_of(const std::vector<std::span<const std::int32_t>>& texts, std::int64_t positions,
-                    std::int64_t pad) {
-  std::vector<std::int64_t> ids;
-  std::vector<std::uint8_t> valid;
-  bool padded = false;
-  for (const auto& text : texts) {
-    const std::size_t rest = static_cast<std::size_t>(positions) - text.size();
-    ids.insert(ids.end(), text.begin(), text.end());
-    ids.insert(ids.end(), rest, pad);
-    valid.insert(valid.end(), text.size(), 1);
-    valid.insert(valid.end(), rest, 0);
-    padded |= rest > 0;
-  }
-  const Shape shape{static_cast<std::int64_t>(texts.size()), positions};
-  return {Tensor::from(ids, shape), {}, padded ? Tensor::from(valid, shape) : Tensor(), {}};
-}
-
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress) {

@@ -39,9 +39,4 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress = {});
 
-/// The model input [b, positions] for the ids of b texts. Positions after a text have the id `pad`;
-/// the attention mask is set only if there are any.
-ModelInput input_of(const std::vector<std::span<const std::int32_t>>& texts, std::int64_t positions,
-                    std::int64_t pad);
-
 }  // namespace nystrom

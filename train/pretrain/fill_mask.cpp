@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/check.h"
-#include "train/pretrain/evaluation.h"
+#include "train/pretrain/text_batches.h"
 
 namespace nystrom {
 namespace {
@@ -73,36 +73,6 @@ std::vector<MaskFill> fills_of(const Tokenizer& tokenizer, const MaskedText& tex
   return fills;
 }
 
-/// The predictions for texts in one batch.
-std::vector<MaskFills> fill_batch(const Model& model, const Tokenizer& tokenizer,
-                                  const std::vector<const MaskedText*>& texts, std::int64_t top_k) {
-  std::size_t longest = 0;
-  std::vector<std::span<const std::int32_t>> rows;
-  for (const MaskedText* text : texts) {
-    longest = std::max(longest, text->ids.size());
-    rows.emplace_back(text->ids);
-  }
-  const std::int64_t positions =
-      model.config().fixed_length().value_or(static_cast<std::int64_t>(longest));
-  std::vector<std::int64_t> places;
-  for (std::size_t row = 0; row < texts.size(); ++row)
-    for (const std::int64_t place : texts[row]->places)
-      places.push_back(static_cast<std::int64_t>(row) * positions + place);
-  const ModelInput input = input_of(rows, positions, tokenizer.special().pad);
-  const Tensor logits = model.masked_lm_logits(input, places).value().to(cpu_device);
-  std::vector<MaskFills> result;
-  std::int64_t mask = 0;
-  for (const MaskedText* text : texts) {
-    result.emplace_back();
-    for (const std::int64_t place : text->places) {
-      result.back().push_back(
-          fills_of(tokenizer, *text, place, logits.slice(0, mask, mask + 1), top_k));
-      ++mask;
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 MaskedText masked_text(const ModelConfig& config, const Tokenizer& tokenizer,
@@ -130,22 +100,25 @@ std::vector<MaskFills> fill_masks(const Model& model, const Tokenizer& tokenizer
   const ModelConfig& config = model.config();
   require(top_k >= 1 && top_k <= config.vocab_size, "fill_masks: {} of {} tokens", top_k,
           config.vocab_size);
-  const bool same_length =
-      config.attention.semantics == Semantics::transformers && !config.fixed_length();
-  std::vector<std::size_t> order(texts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return texts[i].ids.size(); });
+  std::vector<TextIds> rows;
+  for (const MaskedText& text : texts) rows.emplace_back(text.ids);
   std::vector<MaskFills> result(texts.size());
-  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    std::vector<const MaskedText*> batch;
-    for (; end < order.size() && end - begin < static_cast<std::size_t>(batch_size); ++end) {
-      const MaskedText& text = texts[order[end]];
-      if (same_length && !batch.empty() && batch[0]->ids.size() != text.ids.size()) break;
-      batch.push_back(&text);
+  const auto fill = [&](const TextBatch& batch) {
+    std::vector<std::int64_t> places;
+    for (std::size_t row = 0; row < batch.texts.size(); ++row)
+      for (const std::int64_t place : texts[batch.texts[row]].places)
+        places.push_back(static_cast<std::int64_t>(row) * batch.positions + place);
+    const Tensor logits = model.masked_lm_logits(batch.input, places).value().to(cpu_device);
+    std::int64_t mask = 0;
+    for (const std::size_t text : batch.texts) {
+      for (const std::int64_t place : texts[text].places) {
+        result[text].push_back(
+            fills_of(tokenizer, texts[text], place, logits.slice(0, mask, mask + 1), top_k));
+        ++mask;
+      }
     }
-    auto fills = fill_batch(model, tokenizer, batch, top_k);
-    for (std::size_t i = begin; i < end; ++i) result[order[i]] = std::move(fills[i - begin]);
-  }
+  };
+  for_each_batch(rows, config, tokenizer.special().pad, batch_size, fill);
   return result;
 }
 

@@ -136,8 +136,8 @@ class MaskedLmObjective : public Objective {
 
 }  // namespace
 
-PretrainResult pretrain(const RunConfig& given, Log& log, Device device,
-                        Communicator& communicator) {
+PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communicator& communicator,
+                        const OnStep& on_step) {
   require_none(validate_pretraining(given));
   require_computable(given, device);
   require_memory(given, device, communicator.size());
@@ -159,7 +159,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device,
     require_schedules_within_run(config, objective->samples());
     return {std::move(config), std::move(objective)};
   };
-  result.run = train_run(given, prepare, log, device, communicator);
+  result.run = train_run(given, prepare, log, device, communicator, on_step);
   return result;
 }
 

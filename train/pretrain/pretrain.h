@@ -16,7 +16,7 @@ struct PretrainResult {
 /// Prepares the text of `given` (prepare_corpus) and pretrains in its run directory with train_run.
 /// With model.from the run starts from the weights and the tokenizer of that folder; tokenizer.path
 /// replaces the tokenizer. Throws an InputError for an invalid configuration or unusable text.
-PretrainResult pretrain(const RunConfig& given, Log& log, Device device,
-                        Communicator& communicator);
+PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communicator& communicator,
+                        const OnStep& on_step = {});
 
 }  // namespace nystrom

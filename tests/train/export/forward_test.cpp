@@ -51,7 +51,7 @@ const Case cases[] = {
      [](NamedTensors& t) {
        t["input_ids"] = Tensor::zeros({2, 4}, DType::f32);
      },
-     "input_ids is f32; expected i64 or i32"},
+     "input_ids is f32; expected i64, i32 or u8"},
     {"ids_of_rank_1", plain, [](NamedTensors& t) { t["input_ids"] = ones({4}); },
      "input_ids are [4]; expected [b, n]"},
     {"ids_of_rank_3", plain,
@@ -97,7 +97,7 @@ const Case cases[] = {
      [](NamedTensors& t) {
        t["attention_mask"] = Tensor::full({2, 4}, 1, DType::f64);
      },
-     "attention_mask is f64; expected i64 or i32"},
+     "attention_mask is f64; expected i64, i32 or u8"},
     {"misspelt_mask", plain,
      [](NamedTensors& t) {
        t["atention_mask"] = ones({2, 4});

@@ -1,0 +1,28 @@
+#include "core/device.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "core/base/check.h"
+#include "core/cuda/runtime.h"
+
+namespace nystrom {
+
+Device device_called(const std::string& name, int default_gpu) {
+  if (name == "cpu") return cpu_device;
+  require_input(name == "cuda" || name.starts_with("cuda:"),
+                "unknown device; expected cpu, cuda or cuda:N");
+  require_input(cuda::built_in(), "this build of nystrom has no CUDA support; use --device cpu");
+  Device gpu{Device::Kind::cuda, default_gpu};
+  if (name != "cuda") {
+    const std::string_view number = std::string_view(name).substr(5);
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), gpu.index);
+    require_input(error == std::errc() && end == number.data() + number.size() && gpu.index >= 0,
+                  "no number of a GPU; expected cuda:0, cuda:1, …");
+  }
+  cuda::require_device(gpu.index);
+  return gpu;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,27 @@
+// A text as tokens with their places, as Hugging Face's tokenizers give them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/tokenizers/tokenizer.h"
+
+namespace nystrom {
+
+/// The tokens of a text. All lists have an entry for each token.
+struct Encoding {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> type_ids;  ///< as WrappedIds has them
+  /// The token's characters in its text, in code points; the end is exclusive. (0, 0) for a special
+  /// token that the text does not hold.
+  std::vector<std::pair<std::int64_t, std::int64_t>> offsets;
+};
+
+/// Encodes a text. `special`: with the special tokens of the model around it. Throws an InputError
+/// unless the text is UTF-8.
+Encoding encode_with_places(const Tokenizer& tokenizer, std::string_view text, bool special,
+                            SpecialNames names = SpecialNames::text);
+
+}  // namespace nystrom

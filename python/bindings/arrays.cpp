@@ -1,0 +1,105 @@
+#include "core/base/fields.h"
+#include "core/check.h"
+#include "python/bindings/bindings.h"
+#include "train/config/config.h"
+
+namespace nystrom::python {
+namespace {
+
+DType dtype_of(nb::dlpack::dtype type) {
+  using Code = nb::dlpack::dtype_code;
+  const auto is = [&](Code code, int bits) {
+    return type.code == static_cast<std::uint8_t>(code) && type.bits == bits && type.lanes == 1;
+  };
+  if (is(Code::Float, 32)) return DType::f32;
+  if (is(Code::Float, 64)) return DType::f64;
+  if (is(Code::Float, 16)) return DType::f16;
+  if (is(Code::Bfloat, 16)) return DType::bf16;
+  if (is(Code::Int, 64)) return DType::i64;
+  if (is(Code::Int, 32)) return DType::i32;
+  if (is(Code::UInt, 8) || is(Code::Bool, 8)) return DType::u8;
+  throw InputError(
+      fmt::format("an array has elements of {} bits that nystrom does not know; expected float32, "
+                  "float64, float16, bfloat16, int64, int32, uint8 or bool",
+                  type.bits));
+}
+
+nb::dlpack::dtype dlpack_dtype(DType type) {
+  using Code = nb::dlpack::dtype_code;
+  const auto made = [&](Code code) {
+    return nb::dlpack::dtype{static_cast<std::uint8_t>(code),
+                             static_cast<std::uint8_t>(8 * size_of(type)), 1};
+  };
+  switch (type) {
+    case DType::bf16: return made(Code::Bfloat);
+    case DType::i32:
+    case DType::i64: return made(Code::Int);
+    case DType::u8: return made(Code::UInt);
+    default: return made(Code::Float);
+  }
+}
+
+/// A handle to an array that any thread may drop.
+std::shared_ptr<void> shared(const Array& array) {
+  auto* kept = new Array(array);
+  return {const_cast<void*>(static_cast<const void*>(array.data())), [kept](void*) {
+            if (!nb::is_alive()) return;  // at the end of the interpreter nothing can be released
+            const nb::gil_scoped_acquire lock;
+            delete kept;
+          }};
+}
+
+}  // namespace
+
+Tensor tensor_of(const Array& array) {
+  const DType dtype = dtype_of(array.dtype());
+  const std::size_t rank = array.ndim();
+  require_input(rank <= max_rank, "an array has {} axes; expected at most {}", rank,
+                static_cast<int>(max_rank));
+  std::vector<std::int64_t> sizes, strides;
+  bool negative = false;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    sizes.push_back(static_cast<std::int64_t>(array.shape(axis)));
+    strides.push_back(array.stride(axis));
+    negative |= strides.back() < 0;
+  }
+  require_input(!negative, "an array has a negative stride; pass numpy.ascontiguousarray(…)");
+  if (array.size() == 0) return Tensor::empty(Shape(sizes), dtype);
+  return Tensor::borrow(shared(array), Shape(sizes), strides, dtype);
+}
+
+nb::object array_of(const Tensor& tensor) {
+  const CView view = tensor;
+  std::vector<std::size_t> sizes;
+  std::vector<std::int64_t> strides;
+  for (int axis = 0; axis < tensor.rank(); ++axis) {
+    sizes.push_back(static_cast<std::size_t>(tensor.dim(axis)));
+    strides.push_back(tensor.stride(axis));
+  }
+  const nb::capsule owner(new Tensor(tensor),
+                          [](void* kept) noexcept { delete static_cast<Tensor*>(kept); });
+  void* data = const_cast<void*>(view.data);
+  const auto made = [&]<class... Framework>(TypeTag<nb::ndarray<Framework...>>) {
+    return nb::cast(nb::ndarray<Framework...>(data, sizes.size(), sizes.data(), owner,
+                                              strides.data(), dlpack_dtype(tensor.dtype()),
+                                              nb::device::cpu::value));
+  };
+  return tensor.dtype() == DType::bf16 ? made(TypeTag<nb::ndarray<nb::array_api>>{})
+                                       : made(TypeTag<nb::ndarray<nb::numpy>>{});
+}
+
+DType dtype_called(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& entry : enum_names(DType{})) {
+    if (name == entry.name) return entry.value;
+    names.emplace_back(entry.name);
+  }
+  throw InputError(fmt::format("dtype '{}'; expected {}", name, fmt::join(names, ", ")));
+}
+
+void check_signals() {
+  const nb::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+}  // namespace nystrom::python

@@ -1,0 +1,185 @@
+// Tensors with gradients, and the tape.
+#include <nanobind/operators.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "autograd/ops.h"
+#include "core/check.h"
+#include "docs.h"
+#include "python/bindings/bindings.h"
+
+namespace nystrom::python {
+namespace {
+
+/// A C++ object with a scope as a context manager of Python: it lives from __enter__ to __exit__.
+template <class T>
+class Context {
+ public:
+  void enter() {
+    require_input(!object_, "the block of this object has begun; make another one");
+    object_.emplace();
+  }
+  void exit() { object_.reset(); }
+  T& object() {
+    require_input(object_.has_value(), "call this inside the block: with nystrom.Tape() as tape:");
+    return *object_;
+  }
+
+ private:
+  std::optional<T> object_;
+};
+
+template <class T>
+nb::class_<Context<T>> bind_context(nb::module_& module, const char* name, const char* doc) {
+  return nb::class_<Context<T>>(module, name, doc)
+      .def(nb::init<>())
+      .def(
+          "__enter__",
+          [](Context<T>& self) -> Context<T>& {
+            self.enter();
+            return self;
+          },
+          nb::rv_policy::reference)
+      .def(
+          "__exit__", [](Context<T>& self, nb::handle, nb::handle, nb::handle) { self.exit(); },
+          nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none());
+}
+
+nb::object numpy_of(const Var& x) { return array_of(x.value().to(cpu_device)); }
+
+std::vector<std::int64_t> sizes_of(const Var& x) { return {x.shape().begin(), x.shape().end()}; }
+
+void bind_tensor(nb::module_& module) {
+  nb::class_<Var>(module, "Tensor", doc::Var)
+      .def(
+          "__init__",
+          [](Var* self, const Array& array, bool requires_grad) {
+            const Tensor value = tensor_of(array);
+            new (self) Var(requires_grad ? Var::leaf(value) : Var(value));
+          },
+          nb::arg("array"), nb::arg("requires_grad") = false,
+          "On the memory of an array of NumPy or another library, without a copy. requires_grad: "
+          "a leaf, for which the backward pass collects a gradient.")
+      .def(
+          "numpy", &numpy_of, nb::sig("def numpy(self) -> numpy.ndarray"),
+          "The values as an array of NumPy on the same memory. bf16, which NumPy lacks, becomes an "
+          "object with __dlpack__ alone.")
+      .def(
+          "__array__",
+          [](const Var& x, nb::object dtype, nb::object) {
+            const nb::object array = numpy_of(x);
+            return dtype.is_none() ? array : array.attr("astype")(dtype);
+          },
+          nb::arg("dtype").none() = nb::none(), nb::arg("copy").none() = nb::none())
+      .def("__dlpack__",
+           [](const Var& x, nb::kwargs options) {
+             return numpy_of(x).attr("__dlpack__")(**options);
+           })
+      .def("__dlpack_device__",
+           [](const Var&) { return nb::make_tuple(nb::device::cpu::value, 0); })
+      .def_prop_ro(
+          "grad", [](const Var& x) { return Var(x.grad()); }, doc::Var_grad)
+      .def_prop_ro("requires_grad", &Var::requires_grad, doc::Var_requires_grad)
+      .def("detach", &Var::detach, doc::Var_detach)
+      .def(
+          "item", [](const Var& x) { return x.value().item(); },
+          "The value of a tensor with one element.")
+      .def_prop_ro(
+          "shape", [](const Var& x) { return nb::tuple(nb::cast(sizes_of(x))); }, doc::Var_shape)
+      .def_prop_ro("ndim", &Var::rank, doc::Var_rank)
+      .def_prop_ro(
+          "dtype", [](const Var& x) { return std::string(name_of(x.dtype())); }, doc::Var_dtype)
+      .def("__repr__",
+           [](const Var& x) {
+             return fmt::format("nystrom.Tensor({}, {}{})", x.shape(), x.dtype(),
+                                x.requires_grad() ? ", requires_grad=True" : "");
+           })
+      .def(nb::self + nb::self, ReleaseLock())
+      .def(nb::self - nb::self, ReleaseLock())
+      .def(nb::self * nb::self, ReleaseLock())
+      .def(nb::self / nb::self, ReleaseLock())
+      .def(-nb::self, ReleaseLock())
+      .def(nb::self + double(), ReleaseLock())
+      .def(nb::self - double(), ReleaseLock())
+      .def(nb::self * double(), ReleaseLock())
+      .def(nb::self / double(), ReleaseLock())
+      .def(
+          "__radd__", [](const Var& x, double y) { return x + y; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rsub__", [](const Var& x, double y) { return affine(x, -1, y); }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rmul__", [](const Var& x, double y) { return x * y; }, nb::is_operator(),
+          ReleaseLock())
+      // Of an array and a tensor.
+      .def(
+          "__radd__", [](const Var& x, const Var& y) { return y + x; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rsub__", [](const Var& x, const Var& y) { return y - x; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rmul__", [](const Var& x, const Var& y) { return y * x; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rtruediv__", [](const Var& x, const Var& y) { return y / x; }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__rmatmul__", [](const Var& b, const Var& a) { return matmul(a, b); }, nb::is_operator(),
+          ReleaseLock())
+      .def(
+          "__matmul__", [](const Var& a, const Var& b) { return matmul(a, b); }, nb::is_operator(),
+          ReleaseLock())
+      // NumPy leaves operators between its arrays and tensors to this class.
+      .attr("__array_ufunc__") = nb::none();
+  nb::implicitly_convertible<Array, Var>();
+}
+
+/// A function of Python that a tape may call and drop without the interpreter's lock.
+std::function<Var(const std::vector<Var>&)> callable_anywhere(const nb::callable& function) {
+  const std::shared_ptr<nb::callable> kept(new nb::callable(function), [](nb::callable* given) {
+    if (!nb::is_alive()) return;
+    const nb::gil_scoped_acquire lock;
+    delete given;
+  });
+  return [kept](const std::vector<Var>& inputs) {
+    const nb::gil_scoped_acquire lock;
+    nb::list arguments;
+    for (const Var& input : inputs) arguments.append(nb::cast(input));
+    return nb::cast<Var>((*kept)(*arguments));
+  };
+}
+
+}  // namespace
+
+void bind_autodiff(nb::module_& module) {
+  bind_tensor(module);
+  bind_context<Tape>(module, "Tape", doc::Tape)
+      .def(
+          "backward",
+          [](Context<Tape>& tape, const Var& output, const std::optional<Array>& seed) {
+            // The backward pass may overwrite the seed.
+            const Tensor given = seed ? tensor_of(*seed).clone() : Tensor();
+            const nb::gil_scoped_release unlocked;
+            given.defined() ? tape.object().backward(output, given)
+                            : tape.object().backward(output);
+          },
+          nb::arg("output"), nb::arg("seed").none() = nb::none(), doc::Tape_backward)
+      .def(
+          "__len__", [](Context<Tape>& tape) { return tape.object().size(); }, doc::Tape_size);
+  bind_context<NoGrad>(module, "NoGrad", doc::NoGrad);
+  module.def(
+      "checkpoint",
+      [](const nb::callable& f, const std::vector<Var>& inputs) {
+        const auto function = callable_anywhere(f);
+        const nb::gil_scoped_release unlocked;
+        return checkpoint(function, inputs);
+      },
+      nb::arg("f"), nb::arg("inputs"), doc::checkpoint);
+}
+
+}  // namespace nystrom::python

@@ -1,0 +1,325 @@
+// Models and tokenizers.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tokenizers/encoding.h"
+#include "docs.h"
+#include "python/bindings/bindings.h"
+#include "train/embeddings/text_embedder.h"
+#include "train/export/export.h"
+#include "train/export/forward.h"
+#include "train/finetune/task_predict.h"
+#include "train/formats/hf_config.h"
+#include "train/pretrain/fill_mask.h"
+
+namespace nystrom::python {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+/// The value of an enum that has this name. Throws an InputError, which begins with `option`.
+template <class E>
+E value_called(const char* option, const std::string& name) {
+  Strings names;
+  for (const auto& entry : enum_names(E{})) {
+    if (name == entry.name) return entry.value;
+    names.emplace_back(entry.name);
+  }
+  throw InputError(fmt::format("{} '{}'; expected {}", option, name, fmt::join(names, ", ")));
+}
+
+/// Calls `work(begin, end)` for parts of `count` items, and looks for Ctrl-C before each.
+void in_parts(std::size_t count, std::int64_t batch_size,
+              const std::function<void(std::size_t, std::size_t)>& work) {
+  require_input(batch_size >= 1, "batch_size {}; expected at least 1", batch_size);
+  const auto part = static_cast<std::size_t>(64 * batch_size);
+  for (std::size_t begin = 0; begin < count; begin += part) {
+    check_signals();
+    work(begin, std::min(begin + part, count));
+  }
+}
+
+/// The options of LoadedModel::encode; null: those of the model.
+struct VectorOptions {
+  std::optional<std::string> pooling;
+  std::optional<bool> normalize;
+  std::optional<std::int64_t> dimensions;
+  std::string prompt;
+  std::int64_t batch_size;
+  std::optional<std::int64_t> max_length;
+};
+
+/// A model with what its folder says of it. Its calls may come from several threads.
+class LoadedModel {
+ public:
+  LoadedModel(const std::string& path, const std::string& dtype, const std::string& device,
+              const Strings& overrides) {
+    Log log(/*quiet=*/true);
+    const Device place =
+        with_context("device '" + device + "'", [&] { return device_called(device); });
+    folder_ = open_model_folder(path, overrides, log);
+    tokenizer_ = open_tokenizer_of(folder_);
+    task_.model =
+        load_model(folder_.path, folder_.config, dtype_called(dtype), StoreMode::inference, place);
+    model_ = task_.model.get();
+  }
+
+  const ModelFolder& folder() const { return folder_; }
+  std::shared_ptr<const Tokenizer> tokenizer() const { return tokenizer_; }
+  std::int64_t trained_length() const { return nystrom::trained_length(folder_); }
+
+  Strings fill_masks(const Strings& texts, std::int64_t top_k, std::int64_t batch_size) const {
+    require_masked_lm(folder_, tokenizer_.get());
+    const std::int64_t vocabulary = folder_.config.vocab_size;
+    require_input(top_k >= 1 && top_k <= vocabulary, "top_k {}; expected 1 … {}", top_k,
+                  vocabulary);
+    std::vector<MaskedText> masked;
+    for (const std::string& text : texts) {
+      masked.push_back(with_context(fmt::format("'{}'", printable(text, 60)), [&] {
+        return masked_text(folder_.config, *tokenizer_, text);
+      }));
+    }
+    Strings result;
+    in_parts(masked.size(), batch_size, [&](std::size_t begin, std::size_t end) {
+      const auto part = std::span(masked).subspan(begin, end - begin);
+      for (const MaskFills& fills :
+           nystrom::fill_masks(*model_, *tokenizer_, part, top_k, batch_size))
+        result.push_back(fill_mask_json(fills));
+    });
+    return result;
+  }
+
+  Strings predict(const std::vector<GivenTexts>& texts, std::int64_t top_k,
+                  std::int64_t batch_size) {
+    require_input(top_k >= 1, "top_k {}; expected at least 1", top_k);
+    require_input(task_of(folder_.config).has_value(),
+                  "{}: is a {}, which does no task; finetune makes a model that does",
+                  printable_path(folder_.path), enum_name(folder_.config.head));
+    const TaskModel& task = opened_task();
+    const TaskConfig& options = task.settings.task;
+    Strings result;
+    const auto add = [&](const Predictions& predictions) {
+      for (const Prediction& each : predictions.all) result.push_back(prediction_json(task, each));
+    };
+    if (options.kind == TaskKind::features) {
+      Strings files;
+      for (const GivenTexts& text : texts) files.push_back(text.text);
+      add(predict_features(task, files, batch_size, top_k));
+      return result;
+    }
+    const bool described = is_task_described(folder_, std::nullopt);
+    std::vector<Example> examples;
+    for (const GivenTexts& text : texts) examples.push_back(example_of(options, described, text));
+    in_parts(examples.size(), batch_size, [&](std::size_t begin, std::size_t end) {
+      add(predict_examples(task,
+                           {examples.begin() + static_cast<std::ptrdiff_t>(begin),
+                            examples.begin() + static_cast<std::ptrdiff_t>(end)},
+                           batch_size, top_k));
+    });
+    return result;
+  }
+
+  Tensor encode(const Strings& texts, const VectorOptions& given) const {
+    require_input(tokenizer_ != nullptr, "{}: has no tokenizer", printable_path(folder_.path));
+    EmbeddingOptions options =
+        embedding_options(model_->config(), value_called<PromptKind>("prompt", given.prompt),
+                          given.max_length.value_or(trained_length()));
+    if (given.pooling) options.pooling = value_called<SentencePooling>("pooling", *given.pooling);
+    if (given.normalize) options.normalize = *given.normalize;
+    options.dimensions = given.dimensions;
+    options.batch_size = given.batch_size;
+    TextEmbedder embedder(*model_, *tokenizer_, options);
+    const std::int64_t width = embedder.width();
+    Tensor vectors = Tensor::empty({std::ssize(texts), width}, DType::f32);
+    in_parts(texts.size(), given.batch_size, [&](std::size_t begin, std::size_t end) {
+      const Tensor part = embedder(std::span(texts).subspan(begin, end - begin));
+      std::copy_n(part.data<float>(), part.numel(),
+                  vectors.data<float>() + static_cast<std::int64_t>(begin) * width);
+    });
+    return vectors;
+  }
+
+  std::vector<NamedTensor> forward(const NamedTensors& inputs) const {
+    return run_forward(*model_, inputs, /*gradients=*/false);
+  }
+
+  const ParameterStore& parameters() const { return model_->parameters(); }
+
+  Strings export_to(const std::string& folder, const ExportOptions& options) const {
+    Log log(/*quiet=*/true);
+    return export_model(folder_, folder, options, log).files;
+  }
+
+ private:
+  const TaskModel& opened_task() {
+    const std::lock_guard lock(mutex_);
+    if (!task_.reader) {
+      TaskModel opened = open_task(folder_, settings_of(folder_, std::nullopt, {}));
+      opened.model = std::move(task_.model);
+      task_ = std::move(opened);
+    }
+    return task_;
+  }
+
+  ModelFolder folder_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::mutex mutex_;
+  TaskModel task_;      // has its model from the start, and the rest after the first prediction
+  const Model* model_;  // that of task_
+};
+
+void bind_tokenizer(nb::module_& module) {
+  nb::class_<Encoding>(module, "Encoding", doc::Encoding)
+      .def_ro("ids", &Encoding::ids, "The id of each token.")
+      .def_ro("type_ids", &Encoding::type_ids, doc::WrappedIds_type_ids)
+      .def_ro("offsets", &Encoding::offsets, doc::Encoding_offsets)
+      .def("__len__", [](const Encoding& encoding) { return encoding.ids.size(); });
+  const auto names = [](bool special) {
+    return special ? SpecialNames::tokens : SpecialNames::text;
+  };
+  nb::class_<Tokenizer>(module, "Tokenizer", "Converts between text and the ids of tokens.")
+      .def(
+          "encode",
+          [names](const Tokenizer& tokenizer, const std::string& text, bool add_special_tokens,
+                  bool parse_special_tokens) {
+            return encode_with_places(tokenizer, text, add_special_tokens,
+                                      names(parse_special_tokens));
+          },
+          nb::arg("text"), nb::arg("add_special_tokens") = true,
+          nb::arg("parse_special_tokens") = false, doc::encode_with_places, ReleaseLock())
+      .def(
+          "decode",
+          [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
+             bool skip_special_tokens) { return tokenizer.decode(ids, skip_special_tokens); },
+          nb::arg("ids"), nb::arg("skip_special_tokens") = true, doc::Tokenizer_decode,
+          ReleaseLock())
+      .def("id_to_token", &Tokenizer::piece, nb::arg("id"), doc::Tokenizer_piece)
+      .def(
+          "token_to_id",
+          [](const Tokenizer& tokenizer, const std::string& token) {
+            return tokenizer.find(token);
+          },
+          nb::arg("token"), doc::Tokenizer_find)
+      .def_prop_ro("vocab_size", &Tokenizer::vocab_size, doc::Tokenizer_vocab_size)
+      .def("__len__", &Tokenizer::vocab_size);
+}
+
+std::vector<GivenTexts> given_texts(const Strings& texts,
+                                    const std::vector<std::optional<std::string>>& pairs,
+                                    const std::vector<Strings>& choices) {
+  std::vector<GivenTexts> given;
+  for (std::size_t i = 0; i < texts.size(); ++i) given.push_back({texts[i], pairs[i], choices[i]});
+  return given;
+}
+
+}  // namespace
+
+void bind_model(nb::module_& module) {
+  bind_tokenizer(module);
+  nb::class_<LoadedModel>(module, "Model", "The C++ part of nystrom.Model.")
+      .def(nb::init<const std::string&, const std::string&, const std::string&, const Strings&>(),
+           nb::arg("path"), nb::arg("dtype"), nb::arg("device"), nb::arg("overrides"),
+           ReleaseLock())
+      .def_prop_ro("path", [](const LoadedModel& model) { return model.folder().path.string(); })
+      .def_prop_ro("config",
+                   [](const LoadedModel& model) { return hf_config_text(model.folder().config); })
+      .def_prop_ro("tokenizer", &LoadedModel::tokenizer)
+      .def_prop_ro("max_length", &LoadedModel::trained_length)
+      .def_prop_ro("num_parameters",
+                   [](const LoadedModel& model) { return model.parameters().count(); })
+      .def("fill_masks", &LoadedModel::fill_masks, nb::arg("texts"), nb::arg("top_k"),
+           nb::arg("batch_size"), ReleaseLock())
+      .def(
+          "predict",
+          [](LoadedModel& model, const Strings& texts,
+             const std::vector<std::optional<std::string>>& pairs,
+             const std::vector<Strings>& choices, std::int64_t top_k, std::int64_t batch_size) {
+            return model.predict(given_texts(texts, pairs, choices), top_k, batch_size);
+          },
+          nb::arg("texts"), nb::arg("pairs"), nb::arg("choices"), nb::arg("top_k"),
+          nb::arg("batch_size"), ReleaseLock())
+      .def(
+          "encode",
+          [](const LoadedModel& model, const Strings& texts,
+             const std::optional<std::string>& pooling, std::optional<bool> normalize,
+             std::optional<std::int64_t> dimensions, const std::string& prompt,
+             std::int64_t batch_size, std::optional<std::int64_t> max_length) {
+            Tensor vectors;
+            {
+              const nb::gil_scoped_release unlocked;
+              vectors = model.encode(
+                  texts, {pooling, normalize, dimensions, prompt, batch_size, max_length});
+            }
+            return array_of(vectors);
+          },
+          nb::arg("texts"), nb::arg("pooling").none(), nb::arg("normalize").none(),
+          nb::arg("dimensions").none(), nb::arg("prompt"), nb::arg("batch_size"),
+          nb::arg("max_length").none(),
+          nb::sig("def encode(self, texts: list[str], pooling: str | None, "
+                  "normalize: bool | None, dimensions: int | None, prompt: str, "
+                  "batch_size: int, max_length: int | None) -> numpy.ndarray"))
+      .def(
+          "forward",
+          [](const LoadedModel& model, const std::map<std::string, Array>& arrays) {
+            NamedTensors inputs;
+            for (const auto& [name, array] : arrays)
+              inputs.emplace(name,
+                             with_context(name, [&] { return tensor_of(array).contiguous(); }));
+            std::vector<NamedTensor> outputs;
+            {
+              const nb::gil_scoped_release unlocked;
+              outputs = model.forward(inputs);
+            }
+            nb::dict result;
+            for (const NamedTensor& output : outputs)
+              result[output.name.c_str()] = array_of(output.tensor);
+            return result;
+          },
+          nb::arg("inputs"),
+          nb::sig("def forward(self, inputs: dict[str, typing.Any]) -> dict[str, numpy.ndarray]"))
+      .def(
+          "parameters",
+          [](const LoadedModel& model) {
+            nb::dict result;
+            const ParameterStore& store = model.parameters();
+            for (const Parameter& parameter : store.parameters()) {
+              const Tensor& value = parameter.var().value();
+              require_input(value.device().is_cpu(), "the parameters lie on {}, not on the CPU",
+                            value.device().name());
+              result[parameter.name().c_str()] = array_of(value);
+            }
+            return result;
+          },
+          nb::sig("def parameters(self) -> dict[str, numpy.ndarray]"))
+      .def(
+          "export",
+          [](const LoadedModel& model, const std::string& folder, const std::string& format,
+             bool softmax, const std::optional<std::string>& sentence_transformers,
+             const std::string& onnx, bool verify) {
+            ExportOptions options;
+            options.format = value_called<ExportFormat>("format", format);
+            options.softmax = softmax;
+            if (sentence_transformers) {
+              VectorExport& vectors = options.sentence_transformers.emplace();
+              if (*sentence_transformers != "model")
+                vectors.pooling =
+                    value_called<SentencePooling>("sentence_transformers", *sentence_transformers);
+            }
+            options.onnx = value_called<OnnxExport>("onnx", onnx);
+            options.verify = verify;
+            return model.export_to(folder, options);
+          },
+          nb::arg("folder"), nb::arg("format"), nb::arg("softmax"),
+          nb::arg("sentence_transformers").none(), nb::arg("onnx"), nb::arg("verify"),
+          ReleaseLock());
+}
+
+}  // namespace nystrom::python

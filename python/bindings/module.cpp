@@ -1,0 +1,53 @@
+// The extension nystrom._core: the libraries as Python sees them, and exceptions of three classes.
+#include <nanobind/stl/string.h>
+
+#include "core/threads.h"
+#include "python/bindings/bindings.h"
+#include "train/loop/failure.h"
+
+namespace nystrom::python {
+namespace {
+
+struct Exceptions {
+  nb::object input, internal, interrupted;
+};
+
+void throw_exceptions_of_python() {
+  const nb::module_ errors = nb::module_::import_("nystrom.errors");
+  // Lives as long as the process: exceptions may come until its end.
+  static const auto& exceptions = *new Exceptions{
+      errors.attr("InputError"), errors.attr("InternalError"), errors.attr("Interrupted")};
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const nb::python_error&) {
+      throw;
+    } catch (const nb::builtin_exception&) {
+      throw;
+    } catch (const std::exception&) {
+      const Failure failure = current_failure();
+      const nb::object& type = failure.kind == FailureKind::input         ? exceptions.input
+                               : failure.kind == FailureKind::interrupted ? exceptions.interrupted
+                                                                          : exceptions.internal;
+      PyErr_SetString(type.ptr(), failure.message.c_str());
+    }
+  });
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+  module.attr("version") = NYSTROM_VERSION;
+  throw_exceptions_of_python();
+  module.def("set_num_threads", &set_num_threads, nb::arg("n"),
+             "Sets the number of CPU threads for calls from this thread of Python.");
+  module.def("num_threads", &num_threads,
+             "The number of CPU threads for calls from this thread of Python.");
+  bind_autodiff(module);
+  bind_ops(module);
+  bind_nn(module);
+  bind_model(module);
+  bind_runs(module);
+}
+
+}  // namespace nystrom::python

@@ -1,0 +1,182 @@
+// nystrom.nn and nystrom.optim: parameters, layers and the optimizer.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "core/check.h"
+#include "docs.h"
+#include "nn/encoder.h"
+#include "python/bindings/bindings.h"
+#include "train/config/config_io.h"
+#include "train/optim/optimizer.h"
+#include "train/optim/schedule.h"
+
+namespace nystrom::python {
+namespace {
+
+RunContext context_of(bool training, const std::optional<Array>& sample_ids, std::uint64_t seed,
+                      std::uint64_t step) {
+  RunContext run;
+  run.training = training;
+  run.seed = seed;
+  run.step = step;
+  if (sample_ids) run.sample_ids = tensor_of(*sample_ids);
+  require_input(!training || run.sample_ids.defined(),
+                "training needs sample_ids, which decide the dropout masks");
+  return run;
+}
+
+void bind_parameters(nb::module_& nn) {
+  nb::class_<Parameter>(nn, "Parameter", doc::Parameter)
+      .def_prop_ro("name", &Parameter::name, doc::Parameter_name)
+      .def_prop_ro(
+          "value", [](const Parameter& parameter) { return parameter.var(); }, doc::Parameter_var)
+      .def_prop_ro("decays", &Parameter::decays, doc::Parameter_decays);
+  nb::class_<ParameterStore>(nn, "ParameterStore", doc::ParameterStore)
+      .def(nb::init<>())
+      .def(
+          "scope", [](ParameterStore& store) { return Scope(store); }, nb::keep_alive<0, 1>(),
+          doc::Scope_Scope)
+      .def(
+          "allocate",
+          [](ParameterStore& store, const std::string& dtype, bool training) {
+            store.allocate(dtype_called(dtype),
+                           training ? StoreMode::training : StoreMode::inference);
+          },
+          nb::arg("dtype") = "f32", nb::arg("training") = true, doc::ParameterStore_allocate)
+      .def(
+          "initialise",
+          [](ParameterStore& store, std::uint64_t seed, double standard_deviation) {
+            store.initialise(seed, standard_deviation);
+          },
+          nb::arg("seed"), nb::arg("standard_deviation"), doc::ParameterStore_initialise)
+      .def(
+          "set",
+          [](ParameterStore& store, const std::string& name, const Array& values) {
+            store.set(name, tensor_of(values).contiguous());
+          },
+          nb::arg("name"), nb::arg("values"), doc::ParameterStore_set)
+      .def("parameters", &ParameterStore::parameters, doc::ParameterStore_parameters)
+      .def("count", &ParameterStore::count, doc::ParameterStore_count);
+  nb::class_<Scope>(nn, "Scope", doc::Scope)
+      .def(
+          "__truediv__", [](const Scope& scope, const std::string& name) { return scope / name; },
+          nb::arg("name"), nb::keep_alive<0, 1>(), "The scope `name` below this one.")
+      .def_prop_ro("path", &Scope::path, doc::Scope_path)
+      .def(
+          "parameter",
+          [](const Scope& scope, const std::string& name, const std::vector<std::int64_t>& shape,
+             bool decay) { return scope.parameter(name, Shape(shape), {}, decay); },
+          nb::arg("name"), nb::arg("shape"), nb::arg("decay") = true, doc::Scope_parameter);
+}
+
+void bind_layers(nb::module_& nn) {
+  nb::class_<Linear>(nn, "Linear", doc::Linear)
+      .def(nb::init<const Scope&, std::int64_t, std::int64_t>(), nb::arg("scope"), nb::arg("width"),
+           nb::arg("outputs"), doc::Linear_Linear)
+      .def(
+          "__call__", [](const Linear& layer, const Var& x) { return layer(x); }, nb::arg("x"),
+          ReleaseLock())
+      .def_prop_ro("weight", &Linear::weight, doc::Linear_weight)
+      .def_prop_ro("bias", &Linear::bias, doc::Linear_bias);
+  nb::class_<LayerNorm>(nn, "LayerNorm", doc::LayerNorm)
+      .def(nb::init<const Scope&, std::int64_t, double>(), nb::arg("scope"), nb::arg("width"),
+           nb::arg("epsilon") = 1e-5, doc::LayerNorm_LayerNorm)
+      .def(
+          "__call__", [](const LayerNorm& layer, const Var& x) { return layer(x); }, nb::arg("x"),
+          ReleaseLock());
+  nb::class_<Dropout>(nn, "Dropout", doc::Dropout)
+      .def(nb::init<const Scope&, double>(), nb::arg("scope"), nb::arg("p"), doc::Dropout_Dropout)
+      .def(
+          "__call__",
+          [](const Dropout& layer, const Var& x, bool training,
+             const std::optional<Array>& sample_ids, std::uint64_t seed,
+             std::uint64_t step) { return layer(x, context_of(training, sample_ids, seed, step)); },
+          nb::arg("x"), nb::arg("training") = false, nb::arg("sample_ids").none() = nb::none(),
+          nb::arg("seed") = 0, nb::arg("step") = 0, ReleaseLock());
+}
+
+/// An encoder that knows its configuration, from options of the section model.
+class ConfiguredEncoder {
+ public:
+  ConfiguredEncoder(const Scope& scope, const std::vector<std::string>& options)
+      : encoder_(scope, configured(options)) {}
+  ConfiguredEncoder(const ConfiguredEncoder&) = delete;
+  ConfiguredEncoder& operator=(const ConfiguredEncoder&) = delete;
+
+  Var operator()(const Array& input_ids, const std::optional<Array>& attention_mask,
+                 const RunContext& run) const {
+    const Tensor ids = tensor_of(input_ids).contiguous();
+    require_input(ids.rank() == 2, "input_ids are {}; expected [b, n]", ids.shape());
+    const SequenceMask mask = attention_mask ? SequenceMask(tensor_of(*attention_mask).contiguous())
+                                             : SequenceMask(ids.dim(0), ids.dim(1));
+    ModelInput input;
+    input.input_ids = ids;
+    return encoder_(input, EncoderRows{mask}, run);
+  }
+
+ private:
+  static ModelConfig configured(const std::vector<std::string>& options) {
+    ModelConfig config;
+    override_model(config, "model", options);
+    return config;
+  }
+
+  Encoder encoder_;
+};
+
+void bind_encoder(nb::module_& nn) {
+  nb::class_<ConfiguredEncoder>(nn, "Encoder", doc::Encoder)
+      .def(nb::init<const Scope&, const std::vector<std::string>&>(), nb::arg("scope"),
+           nb::arg("options"),
+           "`options` are those of the section model, each as text: hidden_size=64.")
+      .def(
+          "__call__",
+          [](const ConfiguredEncoder& encoder, const Array& input_ids,
+             const std::optional<Array>& attention_mask, bool training,
+             const std::optional<Array>& sample_ids, std::uint64_t seed, std::uint64_t step) {
+            return encoder(input_ids, attention_mask, context_of(training, sample_ids, seed, step));
+          },
+          nb::arg("input_ids"), nb::arg("attention_mask").none() = nb::none(),
+          nb::arg("training") = false, nb::arg("sample_ids").none() = nb::none(),
+          nb::arg("seed") = 0, nb::arg("step") = 0,
+          "The hidden states [b, n, hidden] of ids [b, n].", ReleaseLock());
+}
+
+void bind_optim(nb::module_& optim) {
+  nb::class_<Optimizer>(optim, "AdamW", doc::Optimizer)
+      .def(
+          "__init__",
+          [](Optimizer* self, ParameterStore& store, double weight_decay,
+             const std::pair<double, double>& betas, double epsilon) {
+            OptimizerOptions options;
+            options.weight_decay = weight_decay;
+            options.betas = {betas.first, betas.second};
+            options.epsilon = epsilon;
+            new (self) Optimizer(store, options);
+          },
+          nb::arg("parameters"), nb::arg("weight_decay") = 0.01,
+          nb::arg("betas") = std::pair(0.9, 0.999), nb::arg("epsilon") = 1e-8,
+          nb::keep_alive<1, 2>(), doc::Optimizer_Optimizer)
+      .def("step", &Optimizer::step, nb::arg("learning_rate"), nb::arg("gradient_scale") = 1.0,
+           doc::Optimizer_step, ReleaseLock())
+      .def("zero_gradients", &Optimizer::zero_gradients, doc::Optimizer_zero_gradients,
+           ReleaseLock())
+      .def("gradient_norm", &Optimizer::gradient_norm, doc::Optimizer_gradient_norm, ReleaseLock())
+      .def_prop_ro("steps_taken", &Optimizer::steps_taken, doc::Optimizer_steps_taken);
+  optim.def("clip_factor", &clip_factor, nb::arg("norm"), nb::arg("limit"), doc::clip_factor);
+}
+
+}  // namespace
+
+void bind_nn(nb::module_& module) {
+  nb::module_ nn = module.def_submodule("nn", "Parameters and layers.");
+  bind_parameters(nn);
+  bind_layers(nn);
+  bind_encoder(nn);
+  nb::module_ optim = module.def_submodule("optim", "The optimizer.");
+  bind_optim(optim);
+}
+
+}  // namespace nystrom::python

@@ -1,0 +1,230 @@
+// nystrom.ops: the functions of autograd/ops.h.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "autograd/ops.h"
+#include "core/check.h"
+#include "docs.h"
+#include "python/bindings/bindings.h"
+
+namespace nystrom::python {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+/// An argument that may be left out.
+Tensor tensor_of(const std::optional<Array>& array) {
+  return array ? python::tensor_of(*array) : Tensor();
+}
+
+/// The value that has this name among `values`. Throws an InputError, which begins with `option`.
+template <class E>
+E choose(const char* option, const std::string& name,
+         std::initializer_list<std::pair<const char*, E>> values) {
+  std::vector<std::string> names;
+  for (const auto& [known, value] : values) {
+    if (name == known) return value;
+    names.emplace_back(known);
+  }
+  throw InputError(fmt::format("{} '{}'; expected {}", option, name, fmt::join(names, ", ")));
+}
+
+Unary unary_called(const std::string& name) {
+  return choose<Unary>("activation", name,
+                       {{"gelu_erf", Unary::gelu_erf},
+                        {"gelu_tanh", Unary::gelu_tanh},
+                        {"relu", Unary::relu},
+                        {"tanh", Unary::tanh},
+                        {"exp", Unary::exp},
+                        {"square", Unary::square}});
+}
+
+Precision precision_called(const std::string& name) {
+  return choose<Precision>("precision", name,
+                           {{"full", Precision::full}, {"tf32", Precision::tf32}});
+}
+
+void bind_elementwise(nb::module_& ops) {
+  ops.def("affine", &affine, nb::arg("x"), nb::arg("scale"), nb::arg("shift") = 0.0, doc::affine,
+          ReleaseLock());
+  ops.def("gelu_erf", &gelu_erf, nb::arg("x"), doc::gelu_erf, ReleaseLock());
+  ops.def("gelu_tanh", &gelu_tanh, nb::arg("x"), doc::gelu_erf, ReleaseLock());
+  ops.def("relu", &relu, nb::arg("x"), doc::relu, ReleaseLock());
+  ops.def(
+      "tanh", [](const Var& x) { return tanh(x); }, nb::arg("x"), doc::tanh, ReleaseLock());
+  ops.def(
+      "exp", [](const Var& x) { return exp(x); }, nb::arg("x"), doc::exp, ReleaseLock());
+  ops.def("square", &square, nb::arg("x"), doc::square, ReleaseLock());
+  ops.def(
+      "cast", [](const Var& x, const std::string& type) { return cast(x, dtype_called(type)); },
+      nb::arg("x"), nb::arg("dtype"), doc::cast, ReleaseLock());
+  ops.def(
+      "round_to",
+      [](const Var& x, const std::string& type) { return round_to(x, dtype_called(type)); },
+      nb::arg("x"), nb::arg("dtype"), doc::round_to, ReleaseLock());
+  ops.def(
+      "dropout",
+      [](const Var& x, double p, const Array& sample_ids, std::uint64_t seed, std::uint64_t step,
+         std::uint32_t site) {
+        return dropout(x, p, {seed, step, site}, python::tensor_of(sample_ids));
+      },
+      nb::arg("x"), nb::arg("p"), nb::arg("sample_ids"), nb::arg("seed") = 0, nb::arg("step") = 0,
+      nb::arg("site") = 0, doc::dropout, ReleaseLock());
+}
+
+void bind_products(nb::module_& ops) {
+  ops.def(
+      "linear",
+      [](const Var& x, const Var& weight, const std::optional<Var>& bias,
+         const std::string& precision) {
+        return linear(x, weight, bias.value_or(Var()), precision_called(precision));
+      },
+      nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
+      nb::arg("precision") = "full", doc::linear, ReleaseLock());
+  ops.def(
+      "linear_unrounded",
+      [](const Var& x, const Var& weight, const std::optional<Var>& bias) {
+        return linear_unrounded(x, weight, bias.value_or(Var()));
+      },
+      nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(), doc::linear_unrounded,
+      ReleaseLock());
+  ops.def(
+      "activated_linear",
+      [](const std::string& activation, const Var& x, const Var& weight,
+         const std::optional<Var>& bias) {
+        return activated_linear(unary_called(activation), x, weight, bias.value_or(Var()));
+      },
+      nb::arg("activation"), nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
+      doc::activated_linear, ReleaseLock());
+  ops.def("matmul", &matmul, nb::arg("a"), nb::arg("b"), doc::matmul, ReleaseLock());
+}
+
+void bind_attention(nb::module_& ops) {
+  ops.def("softmax", &softmax, nb::arg("x"), doc::softmax, ReleaseLock());
+  ops.def(
+      "attention",
+      [](const Var& q, const Var& k, const Var& v, double scale,
+         const std::optional<Array>& key_mask, const std::string& empty_rows,
+         const std::optional<std::string>& out) {
+        AttentionOptions options;
+        options.scale = scale;
+        options.key_mask = tensor_of(key_mask);
+        options.empty_rows = choose<EmptyRows>(
+            "empty_rows", empty_rows, {{"zero", EmptyRows::zero}, {"uniform", EmptyRows::uniform}});
+        options.out = out ? dtype_called(*out) : q.dtype();
+        return attention(q, k, v, options);
+      },
+      nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("scale") = 1.0,
+      nb::arg("key_mask").none() = nb::none(), nb::arg("empty_rows") = "zero",
+      nb::arg("out").none() = nb::none(), doc::attention, ReleaseLock());
+  ops.def(
+      "segment_means",
+      [](const Var& x, const std::optional<Array>& mask, std::int64_t segments) {
+        return segment_means(x, tensor_of(mask), segments);
+      },
+      nb::arg("x"), nb::arg("mask").none(), nb::arg("segments"), doc::segment_means, ReleaseLock());
+  ops.def(
+      "pseudo_inverse_iterative",
+      [](const Var& a, std::int64_t iterations, const std::string& scale) {
+        return pseudo_inverse_iterative(
+            a, iterations,
+            choose<PinvScale>(
+                "scale", scale,
+                {{"per_matrix", PinvScale::per_matrix}, {"whole_batch", PinvScale::whole_batch}}));
+      },
+      nb::arg("a"), nb::arg("iterations"), nb::arg("scale") = "per_matrix",
+      doc::pseudo_inverse_iterative, ReleaseLock());
+  ops.def("pseudo_inverse_exact", &pseudo_inverse_exact, nb::arg("a"), doc::pseudo_inverse_exact,
+          ReleaseLock());
+  ops.def(
+      "sequence_conv",
+      [](const Var& x, const Var& weight, const std::optional<Array>& mask) {
+        return sequence_conv(x, weight, tensor_of(mask));
+      },
+      nb::arg("x"), nb::arg("weight"), nb::arg("mask").none() = nb::none(), doc::sequence_conv,
+      ReleaseLock());
+  ops.def("layer_norm", &layer_norm, nb::arg("x"), nb::arg("gamma"), nb::arg("beta"),
+          nb::arg("epsilon"), doc::layer_norm, ReleaseLock());
+  ops.def(
+      "residual_layer_norm",
+      [](const Var& x, const Var& residual, const Var& gamma, const Var& beta, double epsilon,
+         double p, const std::optional<Array>& sample_ids, std::uint64_t seed, std::uint64_t step,
+         std::uint32_t site) {
+        const DropoutOptions options{p, {seed, step, site}, tensor_of(sample_ids)};
+        return residual_layer_norm(x, residual, options, gamma, beta, epsilon);
+      },
+      nb::arg("x"), nb::arg("residual"), nb::arg("gamma"), nb::arg("beta"), nb::arg("epsilon"),
+      nb::arg("p") = 0.0, nb::arg("sample_ids").none() = nb::none(), nb::arg("seed") = 0,
+      nb::arg("step") = 0, nb::arg("site") = 0, doc::residual_layer_norm, ReleaseLock());
+}
+
+void bind_rows(nb::module_& ops) {
+  ops.def(
+      "embedding",
+      [](const Var& table, const Array& ids, std::int64_t padding_row) {
+        return embedding(table, python::tensor_of(ids), padding_row);
+      },
+      nb::arg("table"), nb::arg("ids"), nb::arg("padding_row") = -1, doc::embedding, ReleaseLock());
+  ops.def(
+      "gather_rows",
+      [](const Var& x, const Array& index) { return gather_rows(x, python::tensor_of(index)); },
+      nb::arg("x"), nb::arg("index"), doc::gather_rows, ReleaseLock());
+  ops.def(
+      "scatter_rows",
+      [](const Var& x, const Array& index, std::int64_t rows) {
+        return scatter_rows(x, python::tensor_of(index), rows);
+      },
+      nb::arg("x"), nb::arg("index"), nb::arg("rows"), doc::scatter_rows, ReleaseLock());
+  ops.def(
+      "mask_rows",
+      [](const Var& x, const Array& mask) { return mask_rows(x, python::tensor_of(mask)); },
+      nb::arg("x"), nb::arg("mask"), doc::mask_rows, ReleaseLock());
+}
+
+void bind_shapes(nb::module_& ops) {
+  ops.def(
+      "reshape", [](const Var& x, const Sizes& shape) { return reshape(x, Shape(shape)); },
+      nb::arg("x"), nb::arg("shape"), doc::reshape, ReleaseLock());
+  ops.def("transpose", &transpose, nb::arg("x"), nb::arg("axis_a"), nb::arg("axis_b"),
+          doc::transpose, ReleaseLock());
+  ops.def("slice", &slice, nb::arg("x"), nb::arg("axis"), nb::arg("begin"), nb::arg("end"),
+          doc::slice, ReleaseLock());
+  ops.def("concat", &concat, nb::arg("parts"), nb::arg("axis"), doc::concat, ReleaseLock());
+  ops.def(
+      "sum", [](const Var& x, std::optional<int> axis) { return axis ? sum(x, *axis) : sum(x); },
+      nb::arg("x"), nb::arg("axis").none() = nb::none(),
+      "The sum of all elements → [1], or over one axis, which the result does not have.",
+      ReleaseLock());
+  ops.def(
+      "mean", [](const Var& x, std::optional<int> axis) { return axis ? mean(x, *axis) : mean(x); },
+      nb::arg("x"), nb::arg("axis").none() = nb::none(),
+      "The mean of all elements → [1], or over one axis, which the result does not have.",
+      ReleaseLock());
+  ops.def(
+      "cross_entropy",
+      [](const Var& logits, const Array& labels, double normaliser) {
+        return cross_entropy(logits, python::tensor_of(labels), normaliser);
+      },
+      nb::arg("logits"), nb::arg("labels"), nb::arg("normaliser") = 0.0, doc::cross_entropy,
+      ReleaseLock());
+  ops.def(
+      "mean_squared_error",
+      [](const Var& x, const Array& target) {
+        return mean_squared_error(x, python::tensor_of(target));
+      },
+      nb::arg("x"), nb::arg("target"), doc::mean_squared_error, ReleaseLock());
+}
+
+}  // namespace
+
+void bind_ops(nb::module_& module) {
+  nb::module_ ops = module.def_submodule("ops", "All differentiable functions.");
+  bind_elementwise(ops);
+  bind_products(ops);
+  bind_attention(ops);
+  bind_rows(ops);
+  bind_shapes(ops);
+}
+
+}  // namespace nystrom::python

@@ -1,0 +1,46 @@
+"""Trains, runs and exports Nyströmformer encoders, whose attention costs O(n).
+
+    model = nystrom.load("runs/mine")
+    model.fill_mask("The ship sailed on the [MASK].")
+
+The package holds no logic of its own: it calls the libraries of the program `nystrom`, and its
+results are the program's.
+"""
+
+from nystrom._extension import (
+    NoGrad,
+    Run,
+    Step,
+    Tape,
+    Tensor,
+    checkpoint,
+    num_threads,
+    set_num_threads,
+    version as __version__,
+)
+from nystrom import nn, ops, optim
+from nystrom.errors import InputError, InternalError, Interrupted
+from nystrom.model import Model, load
+from nystrom.runs import finetune, pretrain
+
+__all__ = [
+    "InputError",
+    "InternalError",
+    "Interrupted",
+    "Model",
+    "NoGrad",
+    "Run",
+    "Step",
+    "Tape",
+    "Tensor",
+    "__version__",
+    "checkpoint",
+    "finetune",
+    "load",
+    "nn",
+    "num_threads",
+    "ops",
+    "optim",
+    "pretrain",
+    "set_num_threads",
+]

@@ -1,0 +1,16 @@
+"""Options from values of Python, in the form that the program reads: YAML, which includes JSON."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+
+def text_of(value: Any) -> str:
+    """A value as YAML. Paths become texts."""
+    return json.dumps(value, ensure_ascii=False, default=os.fspath)
+
+
+def overrides(sections: Mapping[str, Any]) -> list[str]:
+    """Options like those of --set, one for each section: {"training": {"steps": 9}}."""
+    return [f"{name}={text_of(value)}" for name, value in sections.items()]

@@ -1,0 +1,253 @@
+"""The autodiff in Python: every op, gradients, layers and the optimizer."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nystrom
+from conftest import ROOT
+from nystrom import nn, ops, optim
+
+
+def test_the_sine_is_learned_in_twenty_lines():
+    x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+    target = np.sin(3 * x)
+    parameters = nn.ParameterStore()
+    root = parameters.scope()
+    hidden, output = nn.Linear(root / "hidden", 1, 32), nn.Linear(root / "output", 32, 1)
+    parameters.allocate()
+    parameters.initialise(seed=1, standard_deviation=1)
+    optimizer = optim.AdamW(parameters, weight_decay=1e-4)
+    for step in range(1000):
+        with nystrom.Tape() as tape:
+            loss = ops.mean_squared_error(output(ops.tanh(hidden(x))), target)
+            tape.backward(loss)
+        optimizer.step(learning_rate=0.02)
+        optimizer.zero_gradients()
+    assert loss.item() < 1e-3
+
+
+def test_every_op_is_there():
+    text = (ROOT / "autograd" / "ops.h").read_text()
+    declared = set(re.findall(r"^Var (\w+)\(", text, re.MULTILINE)) - {"operator"}
+    assert declared == {name for name in dir(ops) if not name.startswith("_")}
+
+
+# ---- Arrays -------------------------------------------------------------------------------------
+
+
+def test_a_tensor_shares_the_memory_of_its_array():
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensor = nystrom.Tensor(array)
+    assert np.shares_memory(tensor.numpy(), array)
+    array[1, 2] = 9
+    assert tensor.numpy()[1, 2] == 9
+    assert tensor.shape == (2, 3) and tensor.ndim == 2 and tensor.dtype == "f32"
+    assert repr(tensor) == "nystrom.Tensor([2, 3], f32)"
+
+
+def test_views_take_no_memory():
+    def memory() -> int:
+        status = Path("/proc/self/statm").read_text().split()
+        return int(status[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    array = np.ones(25_000_000, np.float32)  # 100 MB
+    before = memory()
+    views = [nystrom.Tensor(array, requires_grad=False).numpy() for _ in range(10)]
+    assert all(np.shares_memory(view, array) for view in views)
+    assert memory() - before < 10_000_000
+
+
+def test_strided_and_read_only_arrays_are_shared_too():
+    array = np.arange(12, dtype=np.float64).reshape(3, 4)
+    array.flags.writeable = False
+    assert np.shares_memory(nystrom.Tensor(array.T[:, ::2]).numpy(), array)
+
+
+def test_an_array_lives_as_long_as_its_tensor():
+    tensor = nystrom.Tensor(np.full(1000, 7, np.float32))
+    np.full(1000, 8, np.float32)
+    assert (tensor.numpy() == 7).all()
+
+
+def test_tensors_and_arrays_mix():
+    x, y = np.ones(3, np.float32), nystrom.Tensor(np.full(3, 2, np.float32))
+    for mixed in (x + y, y + x, 1 + y, y + 1, 5 - y, y / 2 + x + x):
+        np.testing.assert_array_equal(np.asarray(mixed), 3)
+    np.testing.assert_array_equal(np.from_dlpack(y), y.numpy())
+
+
+# ---- Gradients ----------------------------------------------------------------------------------
+
+
+def gradient_check(function, *arrays: np.ndarray) -> None:
+    """Compares the gradient of a sum of the results with differences, in float64."""
+    leaves = [nystrom.Tensor(array, requires_grad=True) for array in arrays]
+    with nystrom.Tape() as tape:
+        output = function(*leaves)
+        weights = np.random.default_rng(2).normal(size=output.shape)
+        tape.backward(ops.sum(output * weights))
+
+    def value() -> float:
+        return float((np.asarray(function(*leaves)) * weights).sum())
+
+    for array, leaf in zip(arrays, leaves):
+        gradient, expected = leaf.grad.numpy(), np.zeros_like(array)
+        for place in np.ndindex(array.shape):
+            kept = array[place]
+            array[place] = kept + 1e-6
+            above = value()
+            array[place] = kept - 1e-6
+            expected[place] = (above - value()) / 2e-6
+            array[place] = kept
+        np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=shape)
+
+
+IDS = np.array([0, 2, 2, 1])
+
+
+@pytest.mark.parametrize(
+    "function, shapes",
+    [
+        (lambda a, b: a * b + a / (b * b + 1) - b, [(2, 3), (3,)]),
+        (lambda a: 2 - 3 * -a, [(4,)]),
+        (lambda a, b: a @ b, [(2, 3, 4), (4, 2)]),
+        (lambda a: ops.affine(a, 2, shift=1), [(3,)]),
+        (lambda a: ops.exp(ops.square(a)), [(3,)]),
+        (lambda a: ops.gelu_erf(a) + ops.gelu_tanh(a) + ops.tanh(a) + ops.relu(a), [(5,)]),
+        (lambda a: ops.softmax(a), [(2, 5)]),
+        (lambda x, w, b: ops.linear(x, w, b), [(2, 3), (4, 3), (4,)]),
+        (lambda x, w: ops.linear_unrounded(x, w), [(2, 3), (4, 3)]),
+        (lambda x, w: ops.activated_linear("gelu_erf", x, w), [(2, 3), (4, 3)]),
+        (lambda q, k, v: ops.attention(q, k, v, scale=0.5), [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4)]),
+        (lambda x: ops.segment_means(x, None, 2), [(1, 5, 3)]),
+        (lambda a: ops.pseudo_inverse_iterative(ops.softmax(a), 6), [(3, 3)]),
+        (lambda a: ops.pseudo_inverse_exact(a), [(3, 3)]),
+        (lambda x, w: ops.sequence_conv(x, w), [(1, 6, 2, 3), (2, 3)]),
+        (lambda x, g, b: ops.layer_norm(x, g, b, 1e-5), [(2, 6), (6,), (6,)]),
+        (lambda x, r, g, b: ops.residual_layer_norm(x, r, g, b, 1e-5), [(2, 6), (2, 6), (6,), (6,)]),
+        (lambda t: ops.embedding(t, IDS), [(3, 2)]),
+        (lambda t: ops.gather_rows(t, IDS), [(3, 2)]),
+        (lambda x: ops.scatter_rows(x, IDS, 4), [(4, 2)]),
+        (lambda x: ops.mask_rows(x, np.array([[1, 0, 1]], bool)), [(1, 3, 2)]),
+        (lambda x: ops.transpose(ops.reshape(x, [3, 4]), 0, 1), [(2, 6)]),
+        (lambda x: ops.slice(x, 1, 1, 3), [(2, 4)]),
+        (lambda a, b: ops.concat([a, b], 0), [(2, 3), (1, 3)]),
+        (lambda x: ops.sum(x, 0) + ops.mean(x, axis=0) + ops.sum(x) + ops.mean(x), [(3, 2)]),
+        (lambda x: ops.cross_entropy(x, np.array([1, -100, 0])), [(3, 4)]),
+        (lambda x: ops.mean_squared_error(x, np.ones((2, 3))), [(2, 3)]),
+        (lambda x: ops.dropout(x, 0.5, np.arange(2)), [(2, 6)]),
+        (lambda x: nystrom.checkpoint(lambda y: ops.exp(y) * y, [x]), [(3,)]),
+    ],
+)  # fmt: skip
+def test_gradients_equal_differences(function, shapes):
+    gradient_check(function, *(normal(*shape) for shape in shapes))
+
+
+def test_a_gradient_accumulates_over_tapes():
+    x = nystrom.Tensor(np.ones(2), requires_grad=True)
+    for _ in range(3):
+        with nystrom.Tape() as tape:
+            y = x * 2.0
+            assert len(tape) == 1
+            tape.backward(y, seed=np.ones(2))
+    np.testing.assert_array_equal(x.grad.numpy(), 6)
+
+
+def test_a_seed_stays_as_it_was():
+    x, seed = nystrom.Tensor(np.full(3, 2.0), requires_grad=True), np.ones(3)
+    with nystrom.Tape() as tape:
+        tape.backward(ops.square(x), seed)
+    np.testing.assert_array_equal(seed, 1)
+
+
+def test_nothing_is_recorded_without_a_tape():
+    x = nystrom.Tensor(np.ones(2), requires_grad=True)
+    assert not (x * 2.0).requires_grad
+    with nystrom.Tape() as tape, nystrom.NoGrad():
+        assert not (x * 2.0).requires_grad
+        assert len(tape) == 0
+
+
+def test_halves_pass_through_dlpack():
+    half = ops.cast(np.array([1.00390625], np.float32), "bf16")
+    assert half.dtype == "bf16" and ops.cast(half, "f32").item() == 1
+    assert ops.round_to(np.array([1.00390625], np.float32), "bf16").item() == 1
+
+
+# ---- Layers -------------------------------------------------------------------------------------
+
+
+def test_an_encoder_learns():
+    parameters = nn.ParameterStore()
+    root = parameters.scope()
+    encoder = nn.Encoder(root / "encoder", vocab_size=20, hidden_size=16, num_hidden_layers=1,
+                         num_attention_heads=2, intermediate_size=32, max_position_embeddings=16,
+                         attention={"num_landmarks": 4, "conv_kernel_size": 3})  # fmt: skip
+    head = nn.Linear(root / "head", 16, 2)
+    parameters.allocate()
+    parameters.initialise(seed=1, standard_deviation=0.1)
+    optimizer = optim.AdamW(parameters)
+    draw = np.random.default_rng(1)
+    ids = draw.integers(1, 20, (32, 16))
+    labels = (ids == 7).any(1).astype(np.int64)
+    losses = []
+    for step in range(60):
+        with nystrom.Tape() as tape:
+            hidden = encoder(ids, training=True, sample_ids=np.arange(32), step=step)
+            loss = ops.cross_entropy(head(ops.mean(hidden, 1)), labels)
+            tape.backward(loss)
+        optimizer.step(0.01, optim.clip_factor(optimizer.gradient_norm(), 1))
+        optimizer.zero_gradients()
+        losses.append(loss.item())
+    assert losses[-1] < 0.3 * losses[0]
+
+
+def test_parameters_have_names_and_can_be_set():
+    parameters = nn.ParameterStore()
+    layer = nn.LayerNorm(parameters.scope() / "norm", 3)
+    weight = (parameters.scope() / "own").parameter("weight", [2])
+    parameters.allocate("f64", training=False)
+    names = [parameter.name for parameter in parameters.parameters()]
+    assert names == ["norm.weight", "norm.bias", "own.weight"] and parameters.count() == 8
+    parameters.set("norm.weight", np.full(3, 2.0))
+    parameters.set("norm.bias", np.full(3, 1.0))
+    np.testing.assert_allclose(layer(np.array([[-1.0, 0.0, 1.0]])).numpy().mean(), 1)
+    with pytest.raises(nystrom.InternalError, match="own.weight"):
+        weight.value
+
+
+# ---- Errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (lambda: ops.cast(np.ones(2), "f8"), nystrom.InputError, "dtype 'f8'; expected bf16, f16, f32, f64"),
+        (lambda: nystrom.Tape().backward(nystrom.Tensor(np.ones(1))), nystrom.InputError, "call this inside the block: with nystrom.Tape() as tape:"),
+        (lambda: ops.activated_linear("silu", np.ones((1, 1)), np.ones((1, 1))), nystrom.InputError, "activation 'silu'; expected gelu_erf, gelu_tanh, relu, tanh, exp, square"),
+        (lambda: nystrom.Tensor(np.ones(2, np.complex64)), nystrom.InputError, "an array has elements of 64 bits that nystrom does not know; expected float32, float64, float16, bfloat16, int64, int32, uint8 or bool"),
+    ],
+)  # fmt: skip
+def test_wrong_use_is_an_error(call, kind, message):
+    with pytest.raises(kind) as raised:
+        call()
+    assert str(raised.value) == message
+
+
+def test_shapes_that_do_not_fit_are_named():
+    with pytest.raises(nystrom.InternalError, match=r"\[2, 3\].*\[2, 3\]"):
+        nystrom.Tensor(np.ones((2, 3))) @ np.ones((2, 3))
+
+
+def test_a_dropout_in_training_wants_sample_ids():
+    dropout = nn.Dropout(nn.ParameterStore().scope(), 0.5)
+    with pytest.raises(nystrom.InputError, match="sample_ids"):
+        dropout(np.ones((2, 3)), training=True)

@@ -1,0 +1,74 @@
+"""The package as a whole: quick to import, nothing left behind, typed."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+PACKAGE = Path(__import__("nystrom").__file__).parent
+
+
+def python(script: str, *arguments: object, **environment: str) -> str:
+    """The output of a script in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        capture_output=True, text=True, timeout=120, env=os.environ | environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_importing_is_quick_and_brings_no_numpy():
+    script = """
+        import sys, time
+        started = time.process_time()
+        import nystrom
+        print(time.process_time() - started)
+        assert "numpy" not in sys.modules
+    """
+    assert min(float(python(script)) for _ in range(5)) < 0.05
+
+
+def test_importing_leaves_the_environment_alone():
+    script = "import os; before = dict(os.environ); import nystrom; assert os.environ == before"
+    python(script)
+    python(script, OMP_WAIT_POLICY="passive")
+
+
+def test_nothing_is_left_behind(trained, tmp_path):
+    script = """
+        import os, sys, nystrom
+        model = nystrom.load(sys.argv[1])
+        model.fill_mask("the [MASK] was calm")
+        model.encode(["the sea"] * 100)
+        model.export("exported")
+    """
+    before = sorted(trained.rglob("*"))
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), trained], cwd=tmp_path,
+                          env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)},
+                          timeout=120)  # fmt: skip
+    assert done.returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["exported"]
+    assert sorted(trained.rglob("*")) == before
+
+
+def test_loading_leaks_nothing(trained):
+    """check_leaks.py does it a thousand times."""
+    script = ROOT / "tests" / "python" / "check_leaks.py"
+    done = subprocess.run([sys.executable, script, trained, "60"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_types_hold(monkeypatch):
+    mypy = pytest.importorskip("mypy.api")
+    monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
+    output, errors, code = mypy.run(
+        ["--config-file", str(ROOT / "pyproject.toml"), "-p", "nystrom"]
+    )
+    assert code == 0, output + errors

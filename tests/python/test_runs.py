@@ -1,0 +1,142 @@
+"""Runs from Python: the program's own bits, an observer of the steps, and Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+import nystrom
+
+
+def weights_of(run_dir: Path) -> bytes:
+    newest = max((run_dir / "checkpoints").glob("step-*"), key=lambda p: int(p.name[5:]))
+    return (newest / "model.safetensors").read_bytes()
+
+
+def test_a_run_has_the_programs_bits(config, program, tmp_path):
+    run = nystrom.pretrain(config, quiet=True)
+    file = tmp_path / "config.yaml"
+    file.write_text(json.dumps(config | {"run_dir": tmp_path / "other"}, default=str))
+    program.run("pretrain", file)
+    assert weights_of(Path(run.run_dir)) == weights_of(tmp_path / "other")
+    assert run.steps == 12 and run.metric == "loss"
+    assert run.best_step in (6, 12) and run.best_value > 0
+
+
+def test_an_observer_sees_each_step(config, tmp_path):
+    steps = []
+    run = nystrom.pretrain(config, on_step=steps.append, quiet=True, training={"steps": 7})
+    assert [step.step for step in steps] == list(range(1, 8))
+    assert {step.steps for step in steps} == {7}
+    lines = (Path(run.run_dir) / "metrics.jsonl").read_text().splitlines()
+    recorded = [r for r in map(json.loads, lines) if "loss" in r]
+    assert [r["loss"] for r in recorded] == pytest.approx([step.loss for step in steps], abs=0)
+    assert [r["grad_norm"] for r in recorded] == [step.gradient_norm for step in steps]
+    assert [r["learning_rate"] for r in recorded] == [step.learning_rate for step in steps]
+    assert 0 <= steps[0].accuracy <= 1 and steps[0].tokens_per_second > 0
+    assert repr(steps[0]) == f"nystrom.Step(step=1, loss={steps[0].loss:.4f})"
+
+
+def test_what_an_observer_raises_stops_the_run_after_a_checkpoint(config):
+    def observer(step: nystrom.Step) -> None:
+        if step.step == 4:
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        nystrom.pretrain(config, on_step=observer, quiet=True)
+    assert (config["run_dir"] / "checkpoints" / "step-4").is_dir()
+    steps = []
+    nystrom.pretrain(config, on_step=lambda step: steps.append(step.step), quiet=True)
+    assert steps == list(range(5, 13))
+
+
+def test_ctrl_c_stops_a_run_after_a_checkpoint(config, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(config, default=str))
+    script = """
+        import sys, nystrom
+        try:
+            nystrom.pretrain(sys.argv[1], training={"steps": 100000},
+                             on_step=lambda step: print(step.step, flush=True))
+        except nystrom.Interrupted as reason:
+            assert isinstance(reason, KeyboardInterrupt)
+            print(reason)
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), tmp_path / "config.json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for line in child.stdout:
+        if line == "3\n":
+            break
+    child.send_signal(signal.SIGINT)
+    output, errors = child.communicate(timeout=60)
+    assert child.returncode == 0, errors
+    reason = output.splitlines()[-1]
+    step = int(reason.split()[3].rstrip(";"))
+    assert reason == f"stopped after step {step}; the same command goes on from there"
+    assert (config["run_dir"] / "checkpoints" / f"step-{step}").is_dir()
+
+
+def test_ctrl_c_stops_a_long_computation(trained):
+    script = """
+        import sys, threading, os, signal, time, nystrom
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
+        model = nystrom.load(sys.argv[1])
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        started = time.monotonic()
+        try:
+            while True:
+                model.encode(["the sea was calm"] * 2000)
+        except KeyboardInterrupt:
+            print(time.monotonic() - started)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), trained],
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 5
+
+
+def test_a_run_stands_for_its_folder(config):
+    run = nystrom.pretrain(config, quiet=True, training={"steps": 2}, schedule={"warmup_steps": 1})
+    assert os.fspath(run) == str(config["run_dir"])
+    assert nystrom.load(run).fill_mask("the [MASK] was calm", top_k=1)
+
+
+def test_another_thread_works_while_a_run_computes(config):
+    import threading
+
+    ticks, done = [], threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.01):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    nystrom.pretrain(config, quiet=True)
+    done.set()
+    thread.join()
+    assert len(ticks) > 3
+
+
+@pytest.mark.parametrize(
+    "sections, message",
+    [
+        ({"training": {"stepz": 5}}, "--set training={{\"stepz\": 5}}: unknown key 'training.stepz'; did you mean 'steps'?"),
+        ({"training": {"steps": "many"}}, "--set training={{\"steps\": \"many\"}}: training.steps: got the text 'many', expected a whole number at least 1, or null"),
+        ({"data": {"train": ["{missing}"]}}, "'{missing}' matches no file; relative names start at the current folder {here}"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_input_errors(config, tmp_path, sections, message):
+    missing = str(tmp_path / "missing")
+    text = json.dumps(sections).replace("{missing}", missing)
+    with pytest.raises(nystrom.InputError) as raised:
+        nystrom.pretrain(config, quiet=True, **json.loads(text))
+    assert str(raised.value) == message.format(missing=missing, here=os.getcwd())
+    assert not config["run_dir"].exists()

@@ -1,0 +1,31 @@
+#include "train/loop/failure.h"
+
+#include <filesystem>
+#include <new>
+
+#include "core/base/printable.h"
+#include "train/distributed/communicator.h"
+#include "train/logging/stop_signals.h"
+
+namespace nystrom {
+
+Failure current_failure() {
+  try {
+    throw;
+  } catch (const Interrupted& reason) {
+    return {FailureKind::interrupted, reason.what()};
+  } catch (const InputError& error) {
+    return {FailureKind::input, error.what()};
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string place = error.path1().empty() ? "" : printable_path(error.path1()) + ": ";
+    return {FailureKind::input, place + error.code().message()};
+  } catch (const std::bad_alloc&) {
+    return {FailureKind::input, "out of memory; lower the batch size or the sequence length"};
+  } catch (const ProcessLost& error) {
+    return {FailureKind::internal, error.what()};
+  } catch (const std::exception& error) {
+    return {FailureKind::internal, std::string("internal error: ") + error.what()};
+  }
+}
+
+}  // namespace nystrom
