@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Uses a package of dist/ where nothing is installed: in a fresh root of the machine's distribution,
 # or of another suite of its mirror, as a user would.
-#   tests/bare_root.sh deb|bundle [SUITE]
+#   tests/bare_root.sh deb|bundle|wheel [SUITE]
 # Needs root, debootstrap, and a trained model in build/bare/model (./dev release makes it). The
-# mirror and the settings of apt are this machine's own.
+# mirror and the settings of apt and pip are this machine's own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-readonly codename package=${1:?deb or bundle} suite=${2:-$codename}
+readonly codename package=${1:?deb, bundle or wheel} suite=${2:-$codename}
 readonly base=build/bare/$suite root=build/bare/root
 
 # Mounts are this script's own and end with it.
@@ -15,10 +15,13 @@ readonly base=build/bare/$suite root=build/bare/root
   NYSTROM_BARE_ROOT=1 exec unshare --mount --propagation private "$0" "$@"
 
 say() { echo "bare root: $*"; }
-# Runs a command of the user in the root: without this machine's environment.
+# Settings with which pip reaches its index.
+mapfile -t pip_settings < <(env | grep -E '^(PIP_|https?_proxy=|HTTPS?_PROXY=|SSL_CERT_FILE=)')
+# Runs a command of the user in the root: without the rest of this machine's environment.
 inside() {
   env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive "${isolation[@]}" chroot "$root" bash -ec "cd /root; $1"
+    DEBIAN_FRONTEND=noninteractive "${pip_settings[@]}" "${isolation[@]}" \
+    chroot "$root" bash -ec "cd /root; $1"
 }
 isolation=()
 
@@ -57,7 +60,23 @@ case $package in
       nystrom predict model "The ship sailed on the [MASK]." --top-k 3'
     cp -r examples "$root/root/"
     ;;
-  *) say "unknown package '$package'; known: deb, bundle" && exit 2 ;;
+  wheel)
+    [[ ! -f /etc/pip.conf ]] || cp -L /etc/pip.conf "$root/etc/"
+    cp -rL /etc/ssl/certs "$root/etc/ssl/" 2> /dev/null || true
+    # Without recommended packages, so that pip comes without compilers.
+    inside 'apt-get update -qq && apt-get install -y -qq --no-install-recommends \
+      python3 python3-pip python3-venv > /dev/null'
+    cp dist/nystrom-*.whl "$root/root/"
+    begin=$EPOCHREALTIME
+    inside 'python3 -m venv venv && venv/bin/pip install --quiet nystrom-*.whl
+      venv/bin/python -c "
+import nystrom
+for fill in nystrom.load(\"model\").fill_mask(\"The ship sailed on the [MASK].\", top_k=3):
+    print(fill[\"score\"], fill[\"sequence\"])"
+      ln -s /root/venv/bin/nystrom /usr/bin/nystrom'
+    cp -r examples "$root/root/"
+    ;;
+  *) say "unknown package '$package'; known: deb, bundle, wheel" && exit 2 ;;
 esac
 say "from the installation to the first prediction: $(
   echo "$EPOCHREALTIME $begin" | awk '{ printf "%.1f s", $1 - $2 }')"
@@ -69,6 +88,11 @@ inside 'nystrom --version
     --set micro_batch_size=4 --quiet
   nystrom predict runs/quickstart "The ship sailed on the [MASK]." --top-k 1'
 
+if [[ $package == wheel ]]; then
+  inside 'venv/bin/python -c "import nystrom; nystrom.pretrain(\"my.yaml\", run_dir=\"runs/more\",
+    quiet=True, training={\"steps\": 5}, schedule={\"warmup_steps\": 2})"
+    [[ -d runs/more/checkpoints/step-5 ]]'
+fi
 if [[ $package == deb ]]; then
   inside 'apt-get install -y -qq --no-install-recommends man-db bash-completion zsh fish > /dev/null
     man nystrom | grep -q "nystrom pretrain .OPTIONS. CONFIG"
