@@ -26,7 +26,7 @@ if(EXISTS ${CPACK_NYSTROM_BUILD}/libnystrom_mpi.so)
   list(APPEND files -dSuggests ${CPACK_NYSTROM_BUILD}/libnystrom_mpi.so)
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openmpi-bin, ")
 endif()
-set(shlibdeps ${CPACK_NYSTROM_BUILD}/packaging/shlibdeps)
+set(shlibdeps ${CPACK_NYSTROM_BUILD}/package/shlibdeps)
 file(WRITE ${shlibdeps}/debian/control "Source: nystrom\n\nPackage: nystrom\nArchitecture: any\n")
 execute_process(COMMAND dpkg-shlibdeps -O ${files} WORKING_DIRECTORY ${shlibdeps}
   OUTPUT_VARIABLE found ERROR_VARIABLE messages RESULT_VARIABLE code)
