@@ -87,8 +87,7 @@ def on_files(files, config):
             folders.setdefault(str(path.parent), []).append(str(path))
     index = [
         "# C++ API",
-        "The public headers, room by room. Which library holds a room, and examples: "
-        "[C++ library](../library.md).",
+        "The public headers, room by room. Libraries and examples: [C++ library](../library.md).",
     ]
     for folder, headers in folders.items():
         if folder in INTERNAL:
