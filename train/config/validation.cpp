@@ -1,0 +1,343 @@
+// The rules of configurations that ranges of options do not express.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "core/base/check.h"
+#include "core/base/printable.h"
+#include "core/dispatch.h"
+#include "nn/model.h"
+#include "train/config/config.h"
+#include "train/config/config_reader.h"
+#include "train/optim/parameter_groups.h"
+#include "train/optim/schedule.h"
+
+namespace nystrom {
+
+namespace {
+
+void check_steps(const RunConfig& config, Problems& found) {
+  if (config.optimizer.betas.size() != 2)
+    found.push_back({{"optimizer.betas"},
+                     fmt::format("optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}",
+                                 config.optimizer.betas.size())});
+  const TrainingConfig& training = config.training;
+  if (training.steps && training.epochs)
+    found.push_back(
+        {{"training.steps", "training.epochs"},
+         fmt::format(
+             "training.steps {} and training.epochs {} exclude each other; set one of them to null",
+             *training.steps, *training.epochs)});
+  const auto warmup = config.schedule.warmup_steps;
+  if (warmup && config.schedule.warmup_share)
+    found.push_back(
+        {{"schedule.warmup_steps", "schedule.warmup_share"},
+         fmt::format(
+             "schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set "
+             "one of them to null",
+             *warmup, *config.schedule.warmup_share)});
+  if (training.steps && warmup && *warmup > *training.steps)
+    found.push_back(
+        {{"schedule.warmup_steps", "training.steps"},
+         fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would "
+                     "never reach its peak",
+                     *warmup, *training.steps)});
+  if (training.batch_size % training.micro_batch_size != 0)
+    found.push_back(
+        {{"training.batch_size", "training.micro_batch_size"},
+         fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a "
+                     "whole number of micro-batches",
+                     training.batch_size, training.micro_batch_size)});
+  if (training.zero > 0 && config.optimizer.name == OptimizerKind::lamb)
+    found.push_back(
+        {{"training.zero", "optimizer.name"},
+         "training.zero 1 and optimizer.name lamb exclude each other; LAMB compares whole "
+         "parameters with their updates"});
+  if (training.deterministic && training.reduction != Reduction::exact)
+    found.push_back({{"training.deterministic", "training.reduction"},
+                     "training.deterministic and training.reduction bf16 exclude each other; the "
+                     "rounding depends on the number of processes"});
+}
+
+void check_data(const RunConfig& config, Problems& found) {
+  if (config.model.positions != Positions::none &&
+      config.data.sequence_length > config.model.max_position_embeddings)
+    found.push_back(
+        {{"data.sequence_length", "model.max_position_embeddings"},
+         fmt::format(
+             "data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the "
+             "sequences or enlarge the model's "
+             "position table",
+             config.data.sequence_length, config.model.max_position_embeddings)});
+  if (!config.data.validation.empty() && config.data.validation_fraction)
+    found.push_back(
+        {{"data.validation_fraction", "data.validation"},
+         "data.validation_fraction and data.validation exclude each other; give one of them"});
+  if (config.tokenizer.builtin && config.tokenizer.path)
+    found.push_back(
+        {{"tokenizer.builtin", "tokenizer.path"},
+         fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
+                     enum_name(*config.tokenizer.builtin))});
+}
+
+void check_masking(const RunConfig& config, Problems& found) {
+  if (config.masking.mask + config.masking.random > 1)
+    found.push_back({{"masking.mask", "masking.random"},
+                     fmt::format("masking.mask {} and masking.random {} add up to more than 1; the "
+                                 "rest stays unchanged",
+                                 config.masking.mask, config.masking.random)});
+  if (config.masking.sentence_order && config.data.cross_documents)
+    found.push_back(
+        {{"masking.sentence_order", "data.cross_documents"},
+         "masking.sentence_order and data.cross_documents exclude each other; both segments come "
+         "from one document"});
+  if (config.masking.sentence_order && config.model.type_vocab_size < 2)
+    found.push_back(
+        {{"masking.sentence_order", "model.type_vocab_size"},
+         fmt::format("masking.sentence_order needs model.type_vocab_size 2, got {}; each segment "
+                     "has a type of its own",
+                     config.model.type_vocab_size)});
+  const SpanConfig& span = config.masking.span;
+  if (span.mean && *span.mean > static_cast<double>(span.max))
+    found.push_back(
+        {{"masking.span.mean", "masking.span.max"},
+         fmt::format(
+             "masking.span.mean {} exceeds masking.span.max {}; most spans would be cut: raise max",
+             *span.mean, span.max)});
+}
+
+/// Reports a wrong data.length_schedule. It is no rule of validate(): evaluations of a finished run
+/// have one length, which may be another.
+void check_lengths(const RunConfig& config, Problems& found) {
+  const DataConfig& data = config.data;
+  const auto& schedule = data.length_schedule;
+  if (schedule.empty()) return;
+  const auto add = [&](const std::string& reason) {
+    found.push_back({{"data.length_schedule", "data.sequence_length", "training.steps"},
+                     "data.length_schedule " + reason});
+  };
+  for (const auto& [step, length] : schedule) {
+    const auto begin = parse_whole_number(step);
+    if (!begin || *begin < 0)
+      return add(
+          fmt::format("'{}' is no number of steps; expected whole numbers, as in "
+                      "{{0: 512, 300: 1024}}",
+                      printable(step, 40)));
+    if (data.sequence_length % length != 0)
+      add(
+          fmt::format("{}: {} does not divide data.sequence_length {}; a step has a whole number "
+                      "of shorter sequences in place of each",
+                      step, length, data.sequence_length));
+  }
+  const std::vector<LengthStage> stages = length_stages(data);
+  if (stages.front().begin != 0)
+    add(fmt::format("begins after {} steps; give the length of the first ones, as in {{0: {}, …}}",
+                    stages.front().begin, stages.front().length));
+  for (std::size_t i = 1; i < stages.size(); ++i) {
+    const LengthStage &before = stages[i - 1], &stage = stages[i];
+    if (stage.begin <= before.begin)
+      add(fmt::format("has {} after {}; its steps must ascend", stage.begin, before.begin));
+    if (stage.length <= before.length)
+      add(fmt::format("{}: {} is not more than {} before; lengths must grow", stage.begin,
+                      stage.length, before.length));
+  }
+  if (stages.back().length != data.sequence_length)
+    add(fmt::format("ends with {} tokens, but data.sequence_length is {}; make them equal",
+                    stages.back().length, data.sequence_length));
+  if (config.training.steps && stages.back().begin >= *config.training.steps)
+    add(
+        fmt::format("reaches {} tokens after {} steps, but training.steps is {}; begin earlier, or "
+                    "leave this length out",
+                    stages.back().length, stages.back().begin, *config.training.steps));
+  if (config.model.fixed_length())
+    found.push_back({{"data.length_schedule", "model.attention.semantics"},
+                     fmt::format("data.length_schedule: with attention.semantics transformers the "
+                                 "model takes only {} tokens; set model.attention.semantics to "
+                                 "nystrom",
+                                 *config.model.fixed_length())});
+}
+
+void check_distillation(const RunConfig& config, Problems& found) {
+  const DistillationConfig& own = config.distillation;
+  const DistillationConfig none;
+  const bool given = own.logits != none.logits || own.attention_output != none.attention_output ||
+                     own.temperature != none.temperature || own.until_step != none.until_step;
+  if (!own.teacher) {
+    if (given)
+      found.push_back({{"distillation"},
+                       "distillation.teacher is null, but other options of distillation are set; "
+                       "name the teacher's folder, or leave them out"});
+    return;
+  }
+  if (has_task(config))
+    found.push_back(
+        {{"distillation.teacher"},
+         "distillation.teacher is for pretraining; a task learns from its labels: leave it out"});
+  if (own.logits == 0 && own.attention_output == 0)
+    found.push_back({{"distillation.logits", "distillation.attention_output"},
+                     "distillation.logits and distillation.attention_output are both 0; give one "
+                     "of them a weight, or leave the teacher out"});
+  if (config.masking.sentence_order)
+    found.push_back({{"distillation.teacher", "masking.sentence_order"},
+                     "distillation.teacher and masking.sentence_order exclude each other; the "
+                     "teacher reads the text in its order"});
+  if (own.teacher == config.start.from)
+    found.push_back({{"distillation.teacher", "model.from"},
+                     "distillation.teacher and model.from are the same folder; name the model with "
+                     "exact attention from which it was converted"});
+}
+
+}  // namespace
+
+Problems validate(const RunConfig& config) {
+  Problems found;
+  if (config.run_dir.empty())
+    found.push_back({{"run_dir"}, "run_dir is empty; expected a folder such as runs/base"});
+  std::ranges::move(in_section("model", problems(config.model)), std::back_inserter(found));
+  check_steps(config, found);
+  check_data(config, found);
+  check_masking(config, found);
+  check_distillation(config, found);
+  if (has_task(config) && config.training.on_loss_spike == OnLossSpike::roll_back)
+    found.push_back(
+        {{"training.on_loss_spike"},
+         "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
+         "single wrong answer"});
+  if (has_task(config)) std::ranges::move(problems(config.task), std::back_inserter(found));
+  return found;
+}
+
+void require_computable(const RunConfig& config, Device device) {
+  with_context("training.dtype", [&] { require_computable(config.training.dtype, device); });
+}
+
+namespace {
+
+/// Reports optimizer.groups that do not fit the model.
+void check_groups(const RunConfig& config, Problems& found) {
+  if (config.optimizer.groups.empty() || !problems(config.model).empty()) return;
+  const Model model(config.model);
+  std::ranges::move(group_problems(model.parameters(), config.optimizer),
+                    std::back_inserter(found));
+}
+
+}  // namespace
+
+Problems validate_pretraining(const RunConfig& config) {
+  if (has_task(config))
+    return {
+        {{"task"},
+         "task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"}};
+  Problems found = validate(config);
+  if (config.data.train.empty())
+    found.push_back(
+        {{"data.train"},
+         "data.train is empty; name the text files to train on, such as [corpus/*.txt]"});
+  if (config.data.validation.empty() && !config.data.validation_fraction)
+    found.push_back({{"data.validation", "data.validation_fraction"},
+                     "data.validation is empty; name held-out text files, or set "
+                     "data.validation_fraction, such "
+                     "as 0.01"});
+  const auto fixed = config.model.fixed_length();
+  if (fixed && *fixed != config.data.sequence_length)
+    found.push_back(
+        {{"data.sequence_length", "model.attention.semantics"},
+         fmt::format("data.sequence_length {}: with attention.semantics transformers the model "
+                     "takes only {}; change it, or set "
+                     "model.attention.semantics to nystrom",
+                     config.data.sequence_length, *fixed)});
+  if (config.tokenizer.builtin)
+    found.push_back(
+        {{"tokenizer.builtin", "tokenizer.path"},
+         fmt::format("tokenizer.builtin {} has no token to mask, which pretraining needs; name a "
+                     "tokenizer.path, or train one",
+                     enum_name(*config.tokenizer.builtin))});
+  if (config.model.embed_dim)
+    found.push_back(
+        {{"model.embed_dim"},
+         "model.embed_dim is set, but pretraining predicts tokens of text; leave it out"});
+  if (config.distillation.teacher && !config.start.from && !config.tokenizer.path)
+    found.push_back({{"distillation.teacher", "tokenizer.path"},
+                     "distillation.teacher needs a run with the teacher's tokenizer; name its "
+                     "folder in tokenizer.path"});
+  check_groups(config, found);
+  check_lengths(config, found);
+  return found;
+}
+
+namespace {
+
+/// Reports dimensions of embedding_loss that vectors do not have.
+void check_embedding_loss(const RunConfig& config, Problems& found) {
+  for (const std::int64_t dimensions : config.embedding_loss.matryoshka_dimensions) {
+    if (dimensions > config.model.vector_width())
+      found.push_back({{"embedding_loss.matryoshka_dimensions", "model.embedding.projection"},
+                       fmt::format("embedding_loss.matryoshka_dimensions has {}, and vectors have "
+                                   "{} dimensions; leave it out",
+                                   dimensions, config.model.vector_width())});
+  }
+}
+
+/// Reports `model.pairs: towers` for a task without pairs of texts.
+void check_towers(const RunConfig& config, Problems& found) {
+  if (config.model.pairs != Pairs::towers || !problems(config.task).empty()) return;
+  const TaskConfig task = resolve_task(config.task);
+  if (*task.kind != TaskKind::classification && *task.kind != TaskKind::regression) {
+    found.push_back(
+        {{"model.pairs", "task.kind"},
+         fmt::format(
+             "model.pairs towers: a task of kind {} is read as one sequence; set it to joined",
+             enum_name(*task.kind))});
+  } else if (!task.columns.pair) {
+    found.push_back({{"model.pairs", "task.columns.pair"},
+                     "model.pairs towers: task.columns.pair is null; name the column of the second "
+                     "text, or set "
+                     "model.pairs to joined"});
+  }
+}
+
+}  // namespace
+
+Problems validate_finetuning(const RunConfig& config) {
+  if (!has_task(config))
+    return {{{"task.recipe", "task.kind"},
+             "task names neither recipe nor kind; name one, such as task: {kind: "
+             "classification, …}"}};
+  Problems found = validate(config);
+  if (config.task.train.empty())
+    found.push_back({{"task.train"}, "task.train is empty; name the files to train on"});
+  if (config.task.validation.empty())
+    found.push_back(
+        {{"task.validation"},
+         "task.validation is empty; name held-out files, which choose the best checkpoint"});
+  const bool features = config.task.kind == TaskKind::features;
+  if (features && !config.model.embed_dim)
+    found.push_back(
+        {{"model.embed_dim", "model.norm", "model.positions"},
+         "model.embed_dim is null; give the width of the features, with model.norm: pre and "
+         "model.positions: none"});
+  if (!features && config.model.embed_dim)
+    found.push_back(
+        {{"model.embed_dim"}, "model.embed_dim is set, but the task reads text; leave it out"});
+  if (!features && !config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
+    found.push_back(
+        {{"model.from", "tokenizer.path"},
+         "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
+         "tokenizer"});
+  if (!config.data.length_schedule.empty())
+    found.push_back({{"data.length_schedule"},
+                     "data.length_schedule is for pretraining; a task has data.sequence_length: "
+                     "leave it out"});
+  check_towers(config, found);
+  check_embedding_loss(config, found);
+  check_groups(config, found);
+  return found;
+}
+
+void require_none(const Problems& problems) {
+  require_input(problems.empty(), "{}", fmt::join(messages_of(problems), "\n"));
+}
+
+}  // namespace nystrom
