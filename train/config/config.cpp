@@ -44,9 +44,10 @@ std::span<const EnumName<Documents>> enum_names(Documents) {
 
 std::vector<LengthStage> length_stages(const DataConfig& config) {
   std::vector<LengthStage> stages;
-  for (const auto& [step, length] : config.length_schedule)
+  for (const auto& [step, length] : config.length_schedule) {
     const auto begin = parse_whole_number(step);
-  if (begin && *begin >= 0) stages.push_back({*begin, length});
+    if (begin && *begin >= 0) stages.push_back({*begin, length});
+  }
   if (stages.empty()) stages.push_back({0, config.sequence_length});
   return stages;
 }
