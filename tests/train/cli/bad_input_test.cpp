@@ -404,7 +404,7 @@ const Case configurations[] = {
      "weightless: is not empty and holds no run; choose another run_dir"},
     {"group_without_match", PRETRAIN "'optimizer.groups=[{parameters: \"*.convolution.weight\"}]'",
      "optimizer.groups[0].parameters '*.convolution.weight' matches no parameter of the model; "
-     "nystrom info lists the names, such as cls.predictions.transform.LayerNorm.bias"},
+     "nystrom info lists the names, such as cls.predictions.bias"},
     {"group_mistyped", PRETRAIN "'optimizer.groups=[{parameters: \"*.quary.weight\"}]'",
      "optimizer.groups[0].parameters '*.quary.weight' matches no parameter of the model; did you "
      "mean 'query' in place of 'quary'?"},
