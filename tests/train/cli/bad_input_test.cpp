@@ -410,7 +410,7 @@ const Case configurations[] = {
      "mean 'query' in place of 'quary'?"},
     {"group_without_name", PRETRAIN "'optimizer.groups=[{freeze: true}]'",
      "optimizer.groups[0].parameters is empty; give a pattern of names, such as "
-     "\"*.conv.weight\"\noptimizer.groups freezes all parameters; leave some to train"},
+     "\"*.conv.weight\""},
     {"group_of_another_rate",
      PRETRAIN "'optimizer.groups=[{parameters: \"*\", learning_rate_factor: -1}]'",
      "--set optimizer.groups=[{parameters: \"*\", learning_rate_factor: -1}]: "
