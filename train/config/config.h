@@ -98,7 +98,7 @@ void fields(V& v, DataConfig& c) {
 
 /// Consecutive steps whose sequences have one length.
 struct LengthStage {
-  std::int64_t begin = 0;   ///< steps before the stage
+  std::int64_t begin = 0;   ///< steps before the stage; skipped batches count as steps
   std::int64_t length = 0;  ///< tokens of a sequence
 };
 /// The stages of data.length_schedule; one of sequence_length without it. Keys that are no steps
@@ -149,7 +149,7 @@ struct DistillationConfig {
   double temperature = 2;
   std::optional<std::int64_t> until_step = std::nullopt;
 
-  /// Whether step `step`, from 1, has the losses of a teacher.
+  /// Whether step `step`, from 1, has the losses of a teacher. Skipped batches count as steps.
   bool at_step(std::int64_t step) const { return teacher && (!until_step || step <= *until_step); }
 };
 

@@ -166,7 +166,8 @@ void check_distillation(const RunConfig& config, Problems& found) {
                      own.temperature != none.temperature || own.until_step != none.until_step;
   if (!own.teacher) {
     if (given)
-      found.push_back({{"distillation"},
+      found.push_back({{"distillation.logits", "distillation.attention_output",
+                        "distillation.temperature", "distillation.until_step"},
                        "distillation.teacher is null, but other options of distillation are set; "
                        "name the teacher's folder, or leave them out"});
     return;

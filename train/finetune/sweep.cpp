@@ -108,6 +108,17 @@ void write_summary(const fs::path& folder, const SweepResult& result) {
                   Json{{"metric", result.metric}, {"points", points}}.dump(2) + "\n");
 }
 
+/// The end of the value that begins at `begin`: the next comma outside of brackets.
+std::size_t end_of_value(const std::string& text, std::size_t begin) {
+  int depth = 0;
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == '{') ++depth;
+    if (text[i] == ']' || text[i] == '}') --depth;
+    if (text[i] == ',' && depth <= 0) return i;
+  }
+  return text.size();
+}
+
 }  // namespace
 
 GridAxis parse_grid_axis(const std::string& text) {
@@ -118,7 +129,7 @@ GridAxis parse_grid_axis(const std::string& text) {
   GridAxis axis{with_context("--grid", [&] { return option_path(text.substr(0, equals)); }), {}};
   std::size_t begin = equals + 1;
   while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::size_t end = end_of_value(text, begin);
     require_input(end > begin, "--grid {}: a value is empty", printable(text, 80));
     axis.values.push_back(text.substr(begin, end - begin));
     begin = end + 1;

@@ -17,7 +17,8 @@ struct GridAxis {
   std::vector<std::string> values;
 };
 
-/// Parses "learning_rate=2e-5,3e-5". The option is a path, or its last part if that is unambiguous.
+/// Parses "learning_rate=2e-5,3e-5". Commas within brackets belong to a value: "betas=[0.9,
+/// 0.95],[0.9, 0.999]" has two. The option is a path, or its last part if that is unambiguous.
 /// Throws an InputError if the text is invalid or the option is run_dir or seed.
 GridAxis parse_grid_axis(const std::string& text);
 

@@ -77,8 +77,8 @@ class MaskedLmObjective : public Objective {
     const std::vector<Batch> batches = loader_->next();
     for (const Batch& batch : batches) done.tokens += batch.tokens;
     StepOptions own = options;
-    if (config_.distillation.at_step(static_cast<std::int64_t>(options.step)))
-      own.distillation = &distillation_;
+    // By batches, as the stages: the teacher may not take the sequences of the next one.
+    if (config_.distillation.at_step(next_)) own.distillation = &distillation_;
     done.result = train_step(model, optimizer, batches, own);
     return done;
   }

@@ -20,6 +20,14 @@
 namespace nystrom::testing {
 namespace {
 
+TEST(GridAxis, CommasInBracketsBelongToTheirValue) {
+  const GridAxis axis =
+      parse_grid_axis("groups=[],[{parameters: a, freeze: true},{parameters: b}]");
+  EXPECT_EQ(axis.option, "optimizer.groups");
+  EXPECT_EQ(axis.values,
+            (std::vector<std::string>{"[]", "[{parameters: a, freeze: true},{parameters: b}]"}));
+}
+
 TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
   configure_classification();
   const auto start = [&](const std::string& run_dir) {

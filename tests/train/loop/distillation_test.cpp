@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/errors.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/models.h"
@@ -94,17 +96,18 @@ TEST(Distillation, GradientsAreThoseOfTheLoss) {
   const Distillation distillation = distillation_of(0.7, 0.4);
   const auto student = make_model(student_config(), DType::f64);
   const Result result = step_of(*student, &distillation, 2);
-  for (const char* name :
-       {"nystromformer.encoder.layer.0.attention.self.query.weight",
-        "nystromformer.encoder.layer.0.attention.output.dense.bias",
-        "nystromformer.encoder.layer.1.attention.self.conv.weight",
-        "nystromformer.encoder.layer.1.attention.output.dense.weight",
-        "nystromformer.embeddings.position_embeddings.weight", "cls.predictions.bias"}) {
-    const Tensor analytic = student->parameters().gradient(name).clone();
+  std::map<std::string, Tensor> analytic;
+  for (const char* name : {"nystromformer.embeddings.LayerNorm.weight",
+                           "nystromformer.encoder.layer.0.attention.self.query.bias",
+                           "nystromformer.encoder.layer.0.attention.output.dense.bias",
+                           "nystromformer.encoder.layer.1.attention.self.conv.weight",
+                           "nystromformer.encoder.layer.1.attention.output.dense.bias"})
+    analytic[name] = student->parameters().gradient(name).clone();
+  for (const auto& [name, gradient] : analytic) {
     const Tensor numerical =
         numerical_gradient([&] { return step_of(*student, &distillation, 2).step.loss; },
                            student->parameters().master(name));
-    EXPECT_LE(max_difference(analytic, numerical), 1e-8) << name;
+    EXPECT_LE(max_difference(gradient, numerical), 1e-8) << name;
   }
   EXPECT_TRUE(result.step.distilled.has_value());
 }

@@ -84,13 +84,13 @@ TEST(GroupProblems, NameTheOptionAndTheWayOut) {
   const std::vector<WrongGroups> cases = {
       {{{"*.convolution.weight"}},
        "optimizer.groups[0].parameters '*.convolution.weight' matches no parameter of the model; "
-       "nystrom info lists the names, such as cls.predictions.transform.LayerNorm.bias"},
+       "nystrom info lists the names, such as cls.predictions.bias"},
       {{{"*.bias", 2}, {"nystromformer.embedings.*"}},
        "optimizer.groups[1].parameters 'nystromformer.embedings.*' matches no parameter of the "
        "model; did you mean 'embeddings' in place of 'embedings'?"},
       {{{"*.layer.7.*"}},
        "optimizer.groups[0].parameters '*.layer.7.*' matches no parameter of the model; nystrom "
-       "info lists the names, such as cls.predictions.transform.LayerNorm.bias"},
+       "info lists the names, such as cls.predictions.bias"},
       {{{""}},
        "optimizer.groups[0].parameters is empty; give a pattern of names, such as "
        "\"*.conv.weight\""},

@@ -57,8 +57,20 @@ std::int64_t measured_peak(const RunConfig& config) {
     batch.input.input_ids.data<std::int64_t>()[i] = 5 + i * 7 % 2900;
     if (i % 20 < 3) batch.labels.data<std::int64_t>()[i] = 5 + i * 11 % 2900;
   }
+  batch.tokens = b * n;
+  Distillation distillation;
+  if (config.distillation.teacher) {
+    ModelConfig exact = config.model;
+    exact.attention.kind = AttentionKind::softmax;
+    exact.attention.conv_kernel_size.reset();
+    auto teacher = std::make_unique<Model>(exact);
+    teacher->parameters().allocate(config.training.dtype, StoreMode::inference);
+    teacher->parameters().initialise(2, 0.02);
+    distillation = {config.distillation, std::move(teacher)};
+  }
   arena.reset_peak();
   StepOptions options;
+  if (distillation.teacher) options.distillation = &distillation;
   options.activation_checkpointing = config.training.activation_checkpointing;
   for (options.step = 1; options.step <= 2; ++options.step)
     train_step(model, optimizer, {&batch, 1}, options);
@@ -170,6 +182,31 @@ TEST(StepFlops, AreTheSumOverTheKindsOfLayers) {
   EXPECT_NE(nystrom, softmax);
   EXPECT_NEAR(flops(AttentionKind::nystrom, {{"0-1", AttentionKind::softmax}}),
               (4 * nystrom + 2 * softmax) / 6, 1e-9 * nystrom);
+}
+
+TEST(MemoryPlan, CountsATeacher) {
+  for (const bool checkpointing : {false, true}) {
+    RunConfig config =
+        config_of({"", AttentionKind::nystrom, DType::f32, checkpointing, OptimizerKind::adamw});
+    config.distillation.teacher = "teacher";
+    const auto planned = static_cast<double>(plan_memory(config, 1).total(5)),
+               measured = static_cast<double>(measured_peak(config));
+    EXPECT_NEAR(planned, measured, 0.1 * measured) << "checkpointing " << checkpointing;
+  }
+}
+
+TEST(MemoryPlan, CountsTheShortSequencesOfTheFirstStage) {
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  const std::int64_t without = plan_memory(config, 1).total(5);
+  config.data.length_schedule = {{"0", 16}, {"1", 128}};
+  const auto planned = static_cast<double>(plan_memory(config, 1).total(5));
+  EXPECT_GE(planned, static_cast<double>(without));
+  RunConfig first = config;
+  first.data.length_schedule.clear();
+  first.data.sequence_length = 16;
+  first.training.micro_batch_size = 8 * 5;
+  EXPECT_GE(1.1 * planned, static_cast<double>(plan_memory(first, 1).total(40)));
 }
 
 TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {
