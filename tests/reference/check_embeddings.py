@@ -71,12 +71,15 @@ def mean_scores(judged, runs):
     results = pytrec_eval.RelevanceEvaluator(judged, MEASURES).evaluate(runs)
     first = {q: dict(sorted(r.items(), key=lambda p: (p[1], p[0]))[-10:]) for q, r in runs.items()}
     ranks = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(first)
-    mean = {m: sum(r[m] for r in results.values()) / len(results) for m in next(iter(results.values()))}
+
+    def mean(measure):
+        return sum(result[measure] for result in results.values()) / len(results)
+
     return {
-        "ndcg_at_10": mean["ndcg_cut_10"],
+        "ndcg_at_10": mean("ndcg_cut_10"),
         "mrr_at_10": sum(r["recip_rank"] for r in ranks.values()) / len(ranks),
-        "recall_at_100": mean["recall_100"],
-        "map_at_100": mean["map_cut_100"],
+        "recall_at_100": mean("recall_100"),
+        "map_at_100": mean("map_cut_100"),
     }
 
 

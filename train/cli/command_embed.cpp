@@ -8,6 +8,7 @@
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
+#include "train/embeddings/text_blocks.h"
 #include "train/embeddings/vector_writer.h"
 #include "train/formats/hf_config.h"
 #include "train/logging/progress.h"
@@ -30,35 +31,15 @@ std::unique_ptr<ExampleReader> open_texts(const EmbedOptions& options, const Vec
   return open_arguments(options.arguments, options.common.overrides, model.task);
 }
 
-/// Reads blocks of examples, and calls use(examples, vectors) for each.
-template <class Use>
-void for_each_block(ExampleReader& reader, TextEmbedder& embedder, const Use& use) {
-  std::vector<Example> examples;
-  std::int64_t bytes = 0;
-  const auto flush = [&] {
-    std::vector<std::string> texts;
-    for (const Example& example : examples) texts.push_back(example.text);
-    use(examples, embedder(texts));
-    examples.clear();
-    bytes = 0;
-  };
-  while (auto example = reader.next()) {
-    bytes += std::ssize(example->text);
-    examples.push_back(std::move(*example));
-    if (is_full_block(std::ssize(examples), bytes, embedder.options().batch_size)) flush();
-  }
-  if (!examples.empty()) flush();
-}
-
 void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEmbedder& embedder) {
-  for_each_block(
-      *open_texts(options, model), embedder,
-      [&](const std::vector<Example>& examples, const Tensor& vectors) {
-        const Tensor rounded = rounded_vectors(vectors, options.vector_dtype()).cast(DType::f32);
-        const auto width = static_cast<std::size_t>(embedder.width());
-        for (std::size_t i = 0; i < examples.size(); ++i)
-          fmt::print("{}", vector_line(examples[i], {rounded.data<float>() + i * width, width}));
-      });
+  const auto width = static_cast<std::size_t>(embedder.width());
+  TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
+    const Tensor rounded = rounded_vectors(vectors, options.vector_dtype()).cast(DType::f32);
+    for (std::size_t i = 0; i < examples.size(); ++i)
+      fmt::print("{}", vector_line(examples[i], {rounded.data<float>() + i * width, width}));
+  });
+  blocks.add_all(*open_texts(options, model));
+  blocks.finish();
 }
 
 /// The checksum of all that the model computes with.
@@ -115,13 +96,14 @@ void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
   Progress progress("text", writer.done(), total, log);
   const auto reader = open_texts(options, model);
   skip(*reader, writer.done());
-  for_each_block(*reader, embedder,
-                 [&](const std::vector<Example>& examples, const Tensor& vectors) {
-                   writer.add(examples, vectors);
-                   progress.update(writer.done(), "", writer.done() == total);
-                   if (stop.requested() && writer.done() < total)
-                     throw Interrupted("stopped; the same command goes on");
-                 });
+  TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
+    writer.add(examples, vectors);
+    progress.update(writer.done(), "", writer.done() == total);
+    if (stop.requested() && writer.done() < total)
+      throw Interrupted("stopped; the same command goes on");
+  });
+  blocks.add_all(*reader);
+  blocks.finish();
   writer.finish();
   log.say(fmt::format("{}: {} vectors of {} numbers", printable_path(options.output), total,
                       embedder.width()));

@@ -15,6 +15,7 @@
 #include "train/cli/prediction_stream.h"
 #include "train/cli/text_arguments.h"
 #include "train/embeddings/nearest.h"
+#include "train/embeddings/text_blocks.h"
 #include "train/embeddings/vector_reader.h"
 
 namespace nystrom {
@@ -52,18 +53,10 @@ void for_each_block(const SearchOptions& options, const VectorModel& model, cons
     return;
   }
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::document);
-  const auto reader = open_corpus_texts(options, model, options.corpus);
-  std::vector<std::string> texts;
-  std::int64_t bytes = 0;
-  while (auto example = reader->next()) {
-    bytes += std::ssize(example->text);
-    texts.push_back(std::move(example->text));
-    if (!is_full_block(std::ssize(texts), bytes, embedder.options().batch_size)) continue;
-    use(embedder(texts));
-    texts.clear();
-    bytes = 0;
-  }
-  if (!texts.empty()) use(embedder(texts));
+  TextBlocks blocks(embedder,
+                    [&](const std::vector<Example>&, const Tensor& vectors) { use(vectors); });
+  blocks.add_all(*open_corpus_texts(options, model, options.corpus));
+  blocks.finish();
 }
 
 /// The examples of these rows of the corpus; none where only vectors are known.
@@ -143,7 +136,7 @@ void run(SearchOptions options) {
     texts.push_back(query->text);
     queries.push_back(std::move(*query));
   }
-  NearestNeighbours nearest(embedder(texts), options.top_k);
+  NearestNeighbours nearest(embed_all(embedder, texts), options.top_k);
   std::int64_t rows = 0;
   for_each_block(options, model, [&](const Tensor& vectors) {
     require_input(vectors.dim(1) == embedder.width(),

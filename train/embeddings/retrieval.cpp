@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "data/tasks/table_reader.h"
 #include "train/embeddings/nearest.h"
+#include "train/embeddings/text_blocks.h"
 
 namespace nystrom {
 namespace {
@@ -108,43 +109,25 @@ DocumentOrder order_documents(const fs::path& corpus) {
   return result;
 }
 
-Tensor embed_queries(TextEmbedder& embedder, const std::vector<std::string>& queries) {
-  Tensor all = Tensor::empty({std::ssize(queries), embedder.width()}, DType::f32);
-  for (std::size_t begin = 0, end = 0; begin < queries.size(); begin = end) {
-    std::int64_t bytes = 0;
-    do bytes += std::ssize(queries[end++]);
-    while (end < queries.size() && !is_full_block(static_cast<std::int64_t>(end - begin), bytes,
-                                                  embedder.options().batch_size));
-    const Tensor vectors = embedder(std::span(queries).subspan(begin, end - begin));
-    std::copy_n(vectors.data<float>(), vectors.numel(),
-                all.data<float>() + static_cast<std::int64_t>(begin) * embedder.width());
-  }
-  return all;
-}
-
 /// The nearest documents of each query, as places in `order`.
 std::vector<std::vector<Neighbour>> rank_documents(
     TextEmbedder& embedder, const fs::path& corpus, const DocumentOrder& order, Tensor queries,
     const std::function<void(std::int64_t, std::int64_t)>& progress) {
   NearestNeighbours nearest(std::move(queries), depth + 1);  // one may be the query itself
-  std::vector<std::string> texts;
-  std::int64_t bytes = 0;
   std::size_t done = 0;
-  const auto flush = [&] {
-    nearest.add(embedder(texts), std::span(order.places).subspan(done, texts.size()));
-    done += texts.size();
-    texts.clear();
-    bytes = 0;
-    if (progress) progress(static_cast<std::int64_t>(done), std::ssize(order.places));
-  };
-  for_each_text(corpus, [&](const TableRow&, const std::string&, std::string text) {
-    bytes += std::ssize(text);
-    texts.push_back(std::move(text));
-    require_input(done + texts.size() <= order.places.size(),
+  TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
+    require_input(done + examples.size() <= order.places.size(),
                   "{}: the file changed while being read", printable_path(corpus));
-    if (is_full_block(std::ssize(texts), bytes, embedder.options().batch_size)) flush();
+    nearest.add(vectors, std::span(order.places).subspan(done, examples.size()));
+    done += examples.size();
+    if (progress) progress(static_cast<std::int64_t>(done), std::ssize(order.places));
   });
-  if (!texts.empty()) flush();
+  for_each_text(corpus, [&](const TableRow&, const std::string&, std::string text) {
+    Example example;
+    example.text = std::move(text);
+    blocks.add(std::move(example));
+  });
+  blocks.finish();
   return nearest.sorted();
 }
 
@@ -180,7 +163,7 @@ RetrievalScores evaluate_retrieval(
     const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const DocumentOrder order = order_documents(set.corpus);
   const auto rankings =
-      rank_documents(documents, set.corpus, order, embed_queries(queries, set.queries), progress);
+      rank_documents(documents, set.corpus, order, embed_all(queries, set.queries), progress);
   RetrievalScores result{{}, std::ssize(set.queries), std::ssize(order.places)};
   for (std::size_t query = 0; query < rankings.size(); ++query) {
     std::vector<std::int64_t> ranked, judged;

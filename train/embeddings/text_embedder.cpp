@@ -88,11 +88,6 @@ std::string TextEmbedder::note() const {
       counts_.windowed, counts_.texts, options_.sequence_length);
 }
 
-bool is_full_block(std::int64_t texts, std::int64_t bytes, std::int64_t batch_size) {
-  constexpr std::int64_t batches = 64, max_bytes = std::int64_t{4} << 20;
-  return texts >= batches * batch_size || bytes >= max_bytes;
-}
-
 /// The windows of each batch, shortest first.
 std::vector<std::vector<std::int64_t>> TextEmbedder::batches(const TaskDataset& windows) const {
   std::vector<std::int64_t> order(static_cast<std::size_t>(windows.size()));

@@ -74,8 +74,4 @@ class TextEmbedder {
   EmbeddingCounts counts_;
 };
 
-/// Whether `texts` texts with `bytes` bytes are a block to turn into vectors at once. Sorting by
-/// length pays within 64 batches. The bytes bound the memory.
-bool is_full_block(std::int64_t texts, std::int64_t bytes, std::int64_t batch_size);
-
 }  // namespace nystrom

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
+#include "train/embeddings/text_blocks.h"
 
 namespace nystrom {
 namespace {

@@ -86,7 +86,7 @@ TEST_F(EmbedCommandTest, AMegabyteOfOneTextNeedsLittleMemory) {
   std::string text;
   while (text.size() < 1'000'000) text += lines_[text.size() % 400] + " ";
   write_bytes(folder_ / "long.txt", text + "\n");
-  // 512 MB of addresses: the program and its libraries take most of it.
+  // Most of these addresses are the program's and its libraries'.
   const Outcome outcome =
       run_command(folder_, "sh -c 'ulimit -v 1500000; exec " + build_folder().string() +
                                "/nystrom embed model long.txt --threads 1 --output v.npy'");
@@ -155,8 +155,9 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
       {"embed model texts.txt --dimensions 7",
        "7 dimensions: the vectors of this model have 6; choose at most as many"},
       {"embed model texts.txt --set data.sequence_length=30",
-       "data.sequence_length 30 is more than the 24 tokens that the model takes; --set "
-       "data.sequence_length=24"},
+       "--set data.sequence_length=30: data.sequence_length 30 exceeds "
+       "model.max_position_embeddings 24; shorten the sequences or enlarge the model's position "
+       "table"},
       {"embed model texts.txt --set task.kind=tokens",
        "--set task.kind=tokens: vectors are made of single texts; leave it out"},
       {"embed model texts.txt --set optimizer.learning_rate=1",
