@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "autograd/ops.h"
-#include "core/check.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
 

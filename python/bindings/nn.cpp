@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "core/check.h"
 #include "docs.h"
 #include "nn/encoder.h"
 #include "python/bindings/bindings.h"

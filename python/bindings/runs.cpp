@@ -3,7 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "core/check.h"
 #include "core/threads.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"

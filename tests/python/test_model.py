@@ -1,14 +1,13 @@
 """Models in Python: the same results as the program's, bit for bit, and arrays without copies."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nystrom
 import tensor_files
-from conftest import Program, lines
+from conftest import lines
 
 MASKED = ["the old [MASK] sailed home", "the [MASK] was [MASK]", "men sang while [MASK]"]
 
