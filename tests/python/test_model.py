@@ -201,6 +201,7 @@ def test_messages_are_the_programs(trained, classifier, program):
         (lambda m: m.export("/dev/null/x"), "/dev/null: is no folder; name another place"),
         (lambda m: m.predict(["a", "b"], pairs=["c"]), "pairs: got 1, expected 2, one for each text"),
         (lambda m: nystrom.load(m.path, dtype="f8"), "dtype 'f8'; expected bf16, f16, f32, f64"),
+        (lambda m: nystrom.set_num_threads(0), "n 0; expected at least 1"),
         (lambda m: nystrom.load(m.path, device="gpu"), "device 'gpu': unknown device; expected cpu, cuda or cuda:N"),
     ],
 )  # fmt: skip
