@@ -1,5 +1,3 @@
-#include "core/base/fields.h"
-#include "core/check.h"
 #include "python/bindings/bindings.h"
 #include "train/config/config.h"
 
@@ -89,12 +87,7 @@ nb::object array_of(const Tensor& tensor) {
 }
 
 DType dtype_called(const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& entry : enum_names(DType{})) {
-    if (name == entry.name) return entry.value;
-    names.emplace_back(entry.name);
-  }
-  throw InputError(fmt::format("dtype '{}'; expected {}", name, fmt::join(names, ", ")));
+  return value_called("dtype", name, enum_names(DType{}));
 }
 
 void check_signals() {

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "autograd/ops.h"
-#include "core/check.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
 
@@ -52,13 +51,24 @@ nb::object numpy_of(const Var& x) { return array_of(x.value().to(cpu_device)); }
 
 std::vector<std::int64_t> sizes_of(const Var& x) { return {x.shape().begin(), x.shape().end()}; }
 
+/// A leaf on the memory of an array. Ops may overwrite the values of which they hold the last
+/// reference. The slot, which lives as long as the tape needs the leaf, holds another one.
+Var borrowed_leaf(const Tensor& value) {
+  struct Slot {
+    GradSlot slot;
+    Tensor value;
+  };
+  const auto owner = std::make_shared<Slot>(Slot{*Var::leaf(value).slot(), value});
+  return {value, std::shared_ptr<GradSlot>(owner, &owner->slot)};
+}
+
 void bind_tensor(nb::module_& module) {
   nb::class_<Var>(module, "Tensor", doc::Var)
       .def(
           "__init__",
           [](Var* self, const Array& array, bool requires_grad) {
             const Tensor value = tensor_of(array);
-            new (self) Var(requires_grad ? Var::leaf(value) : Var(value));
+            new (self) Var(requires_grad ? borrowed_leaf(value) : Var(value));
           },
           nb::arg("array"), nb::arg("requires_grad") = false,
           "On the memory of an array of NumPy or another library, without a copy. requires_grad: "

@@ -5,7 +5,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "autograd/var.h"
+#include "core/base/fields.h"
+#include "core/check.h"
 #include "core/tensor.h"
 
 namespace nystrom::python {
@@ -22,6 +28,17 @@ Tensor tensor_of(const Array& array);
 /// A NumPy array on the memory of a CPU tensor. NumPy lacks bf16: such a tensor becomes an object
 /// with __dlpack__ alone.
 nb::object array_of(const Tensor& tensor);
+
+/// The value that has this name among `names`. Throws an InputError, which begins with `option`.
+template <class E>
+E value_called(const char* option, const std::string& name, std::span<const EnumName<E>> names) {
+  std::vector<std::string> known;
+  for (const EnumName<E>& entry : names) {
+    if (name == entry.name) return entry.value;
+    known.emplace_back(entry.name);
+  }
+  throw InputError(fmt::format("{} '{}'; expected {}", option, name, fmt::join(known, ", ")));
+}
 
 /// The type called "f32", "bf16", "f16" or "f64". Throws an InputError for other names.
 DType dtype_called(const std::string& name);

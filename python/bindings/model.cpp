@@ -9,7 +9,6 @@
 #include <mutex>
 
 #include "core/base/printable.h"
-#include "core/check.h"
 #include "data/tokenizers/encoding.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
@@ -24,17 +23,6 @@ namespace nystrom::python {
 namespace {
 
 using Strings = std::vector<std::string>;
-
-/// The value of an enum that has this name. Throws an InputError, which begins with `option`.
-template <class E>
-E value_called(const char* option, const std::string& name) {
-  Strings names;
-  for (const auto& entry : enum_names(E{})) {
-    if (name == entry.name) return entry.value;
-    names.emplace_back(entry.name);
-  }
-  throw InputError(fmt::format("{} '{}'; expected {}", option, name, fmt::join(names, ", ")));
-}
 
 /// Calls `work(begin, end)` for parts of `count` items, and looks for Ctrl-C before each.
 void in_parts(std::size_t count, std::int64_t batch_size,
@@ -129,10 +117,11 @@ class LoadedModel {
 
   Tensor encode(const Strings& texts, const VectorOptions& given) const {
     require_input(tokenizer_ != nullptr, "{}: has no tokenizer", printable_path(folder_.path));
-    EmbeddingOptions options =
-        embedding_options(model_->config(), value_called<PromptKind>("prompt", given.prompt),
-                          given.max_length.value_or(trained_length()));
-    if (given.pooling) options.pooling = value_called<SentencePooling>("pooling", *given.pooling);
+    EmbeddingOptions options = embedding_options(
+        model_->config(), value_called("prompt", given.prompt, enum_names(PromptKind{})),
+        given.max_length.value_or(trained_length()));
+    if (given.pooling)
+      options.pooling = value_called("pooling", *given.pooling, enum_names(SentencePooling{}));
     if (given.normalize) options.normalize = *given.normalize;
     options.dimensions = given.dimensions;
     options.batch_size = given.batch_size;
@@ -305,15 +294,15 @@ void bind_model(nb::module_& module) {
              bool softmax, const std::optional<std::string>& sentence_transformers,
              const std::string& onnx, bool verify) {
             ExportOptions options;
-            options.format = value_called<ExportFormat>("format", format);
+            options.format = value_called("format", format, enum_names(ExportFormat{}));
             options.softmax = softmax;
             if (sentence_transformers) {
               VectorExport& vectors = options.sentence_transformers.emplace();
               if (*sentence_transformers != "model")
-                vectors.pooling =
-                    value_called<SentencePooling>("sentence_transformers", *sentence_transformers);
+                vectors.pooling = value_called("sentence_transformers", *sentence_transformers,
+                                               enum_names(SentencePooling{}));
             }
-            options.onnx = value_called<OnnxExport>("onnx", onnx);
+            options.onnx = value_called("onnx", onnx, enum_names(OnnxExport{}));
             options.verify = verify;
             return model.export_to(folder, options);
           },

@@ -39,8 +39,13 @@ void throw_exceptions_of_python() {
 NB_MODULE(_core, module) {
   module.attr("version") = NYSTROM_VERSION;
   throw_exceptions_of_python();
-  module.def("set_num_threads", &set_num_threads, nb::arg("n"),
-             "Sets the number of CPU threads for calls from this thread of Python.");
+  module.def(
+      "set_num_threads",
+      [](int n) {
+        require_input(n >= 1, "n {}; expected at least 1", n);
+        set_num_threads(n);
+      },
+      nb::arg("n"), "Sets the number of CPU threads for calls from this thread of Python.");
   module.def("num_threads", &num_threads,
              "The number of CPU threads for calls from this thread of Python.");
   bind_autodiff(module);

@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "core/check.h"
 #include "docs.h"
 #include "nn/encoder.h"
 #include "python/bindings/bindings.h"
@@ -73,8 +72,8 @@ void bind_parameters(nb::module_& nn) {
 
 void bind_layers(nb::module_& nn) {
   nb::class_<Linear>(nn, "Linear", doc::Linear)
-      .def(nb::init<const Scope&, std::int64_t, std::int64_t>(), nb::arg("scope"), nb::arg("width"),
-           nb::arg("outputs"), doc::Linear_Linear)
+      .def(nb::init<const Scope&, std::int64_t, std::int64_t>(), nb::arg("scope"),
+           nb::arg("inputs"), nb::arg("outputs"), doc::Linear_Linear)
       .def(
           "__call__", [](const Linear& layer, const Var& x) { return layer(x); }, nb::arg("x"),
           ReleaseLock())

@@ -4,7 +4,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "autograd/ops.h"
-#include "core/check.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
 
@@ -18,32 +17,16 @@ Tensor tensor_of(const std::optional<Array>& array) {
   return array ? python::tensor_of(*array) : Tensor();
 }
 
-/// The value that has this name among `values`. Throws an InputError, which begins with `option`.
-template <class E>
-E choose(const char* option, const std::string& name,
-         std::initializer_list<std::pair<const char*, E>> values) {
-  std::vector<std::string> names;
-  for (const auto& [known, value] : values) {
-    if (name == known) return value;
-    names.emplace_back(known);
-  }
-  throw InputError(fmt::format("{} '{}'; expected {}", option, name, fmt::join(names, ", ")));
-}
-
-Unary unary_called(const std::string& name) {
-  return choose<Unary>("activation", name,
-                       {{"gelu_erf", Unary::gelu_erf},
-                        {"gelu_tanh", Unary::gelu_tanh},
-                        {"relu", Unary::relu},
-                        {"tanh", Unary::tanh},
-                        {"exp", Unary::exp},
-                        {"square", Unary::square}});
-}
-
-Precision precision_called(const std::string& name) {
-  return choose<Precision>("precision", name,
-                           {{"full", Precision::full}, {"tf32", Precision::tf32}});
-}
+constexpr EnumName<Unary> unary_names[] = {
+    {Unary::gelu_erf, "gelu_erf"}, {Unary::gelu_tanh, "gelu_tanh"},
+    {Unary::relu, "relu"},         {Unary::tanh, "tanh"},
+    {Unary::exp, "exp"},           {Unary::square, "square"}};
+constexpr EnumName<Precision> precision_names[] = {{Precision::full, "full"},
+                                                   {Precision::tf32, "tf32"}};
+constexpr EnumName<EmptyRows> empty_rows_names[] = {{EmptyRows::zero, "zero"},
+                                                    {EmptyRows::uniform, "uniform"}};
+constexpr EnumName<PinvScale> scale_names[] = {{PinvScale::per_matrix, "per_matrix"},
+                                               {PinvScale::whole_batch, "whole_batch"}};
 
 void bind_elementwise(nb::module_& ops) {
   ops.def("affine", &affine, nb::arg("x"), nb::arg("scale"), nb::arg("shift") = 0.0, doc::affine,
@@ -78,7 +61,8 @@ void bind_products(nb::module_& ops) {
       "linear",
       [](const Var& x, const Var& weight, const std::optional<Var>& bias,
          const std::string& precision) {
-        return linear(x, weight, bias.value_or(Var()), precision_called(precision));
+        return linear(x, weight, bias.value_or(Var()),
+                      value_called<Precision>("precision", precision, precision_names));
       },
       nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
       nb::arg("precision") = "full", doc::linear, ReleaseLock());
@@ -93,7 +77,8 @@ void bind_products(nb::module_& ops) {
       "activated_linear",
       [](const std::string& activation, const Var& x, const Var& weight,
          const std::optional<Var>& bias) {
-        return activated_linear(unary_called(activation), x, weight, bias.value_or(Var()));
+        return activated_linear(value_called<Unary>("activation", activation, unary_names), x,
+                                weight, bias.value_or(Var()));
       },
       nb::arg("activation"), nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
       doc::activated_linear, ReleaseLock());
@@ -110,8 +95,7 @@ void bind_attention(nb::module_& ops) {
         AttentionOptions options;
         options.scale = scale;
         options.key_mask = tensor_of(key_mask);
-        options.empty_rows = choose<EmptyRows>(
-            "empty_rows", empty_rows, {{"zero", EmptyRows::zero}, {"uniform", EmptyRows::uniform}});
+        options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
         options.out = out ? dtype_called(*out) : q.dtype();
         return attention(q, k, v, options);
       },
@@ -127,11 +111,8 @@ void bind_attention(nb::module_& ops) {
   ops.def(
       "pseudo_inverse_iterative",
       [](const Var& a, std::int64_t iterations, const std::string& scale) {
-        return pseudo_inverse_iterative(
-            a, iterations,
-            choose<PinvScale>(
-                "scale", scale,
-                {{"per_matrix", PinvScale::per_matrix}, {"whole_batch", PinvScale::whole_batch}}));
+        return pseudo_inverse_iterative(a, iterations,
+                                        value_called<PinvScale>("scale", scale, scale_names));
       },
       nb::arg("a"), nb::arg("iterations"), nb::arg("scale") = "per_matrix",
       doc::pseudo_inverse_iterative, ReleaseLock());

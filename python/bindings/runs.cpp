@@ -3,7 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "core/check.h"
 #include "core/threads.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
@@ -76,6 +75,7 @@ FinishedRun run(const GivenRun& given, nb::handle on_step, const Train& train) {
     require_input(started_as().size == 1,
                   "a run from Python has one process; for several start the program nystrom by "
                   "mpirun, srun or torchrun");
+    require_input(given.threads >= 0, "threads {}; expected at least 0", given.threads);
     if (given.threads > 0) set_num_threads(given.threads);
     const Device device =
         with_context("device '" + given.device + "'", [&] { return device_called(given.device); });

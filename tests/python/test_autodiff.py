@@ -168,6 +168,19 @@ def test_a_seed_stays_as_it_was():
     np.testing.assert_array_equal(seed, 1)
 
 
+def test_an_array_stays_as_it_was_when_its_tensor_is_gone():
+    array = normal(3, 4)
+    kept = array.copy()
+    with nystrom.Tape() as tape:
+        leaf = nystrom.Tensor(array, requires_grad=True)
+        loss = ops.cross_entropy(ops.reshape(leaf, [2, 6]), np.array([1, 0]))
+        del leaf
+        tape.backward(loss)
+        loss = ops.cross_entropy(nystrom.Tensor(array, requires_grad=True), np.array([1, 0, 2]))
+        tape.backward(loss)
+    np.testing.assert_array_equal(array, kept)
+
+
 def test_nothing_is_recorded_without_a_tape():
     x = nystrom.Tensor(np.ones(2), requires_grad=True)
     assert not (x * 2.0).requires_grad

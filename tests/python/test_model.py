@@ -1,14 +1,13 @@
 """Models in Python: the same results as the program's, bit for bit, and arrays without copies."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nystrom
 import tensor_files
-from conftest import Program, lines
+from conftest import lines
 
 MASKED = ["the old [MASK] sailed home", "the [MASK] was [MASK]", "men sang while [MASK]"]
 
@@ -208,6 +207,7 @@ def test_messages_are_the_programs(trained, classifier, program):
         (lambda m: m.export("/dev/null/x"), "/dev/null: is no folder; name another place"),
         (lambda m: m.predict(["a", "b"], pairs=["c"]), "pairs: got 1, expected 2, one for each text"),
         (lambda m: nystrom.load(m.path, dtype="f8"), "dtype 'f8'; expected bf16, f16, f32, f64"),
+        (lambda m: nystrom.set_num_threads(0), "n 0; expected at least 1"),
         (lambda m: nystrom.load(m.path, device="gpu"), "device 'gpu': unknown device; expected cpu, cuda or cuda:N"),
     ],
 )  # fmt: skip

@@ -35,6 +35,12 @@ def test_importing_is_quick_and_brings_no_numpy():
     assert min(float(python(script)) for _ in range(5)) < 0.05
 
 
+def test_the_module_is_the_program(program):
+    done = subprocess.run([sys.executable, "-m", "nystrom", "--version"], capture_output=True,
+                          text=True, env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)})  # fmt: skip
+    assert done.stdout == program.run("--version")
+
+
 def test_importing_leaves_the_environment_alone():
     script = "import os; before = dict(os.environ); import nystrom; assert os.environ == before"
     python(script)

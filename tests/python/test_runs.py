@@ -125,6 +125,11 @@ def test_another_thread_works_while_a_run_computes(config):
     assert len(ticks) > 3
 
 
+def test_a_negative_number_of_threads_is_an_input_error(config):
+    with pytest.raises(nystrom.InputError, match="threads -1; expected at least 0"):
+        nystrom.pretrain(config, threads=-1)
+
+
 @pytest.mark.parametrize(
     "sections, message",
     [
