@@ -177,8 +177,9 @@ def time_trainer(arguments: argparse.Namespace, name: str, program: str) -> dict
     from torch.utils.data import Dataset
 
     torch.set_num_threads(arguments.threads)
-    task, length, batch = settings_of(arguments, name)["task"], *(
-        TASKS[name][key] for key in ("length", "batch")
+    task, length, batch = (
+        settings_of(arguments, name)["task"],
+        *(TASKS[name][key] for key in ("length", "batch")),
     )
     if "recipe" in task:  # as nystrom's recipe has it
         task |= {"columns": {"text": "sentence", "label": "label"}, "labels": ["0", "1"]}

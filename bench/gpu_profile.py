@@ -57,7 +57,16 @@ def counters(arguments, length: int, clock: Clock) -> list[dict] | dict:
     ncu = shutil.which("ncu")
     if not ncu and not arguments.dry_run:
         return {"error": "ncu is not installed"}
-    prefix = [ncu, "--csv", "--page", "raw", "--metrics", ",".join(METRICS), "--launch-count", "400"]
+    prefix = [
+        ncu,
+        "--csv",
+        "--page",
+        "raw",
+        "--metrics",
+        ",".join(METRICS),
+        "--launch-count",
+        "400",
+    ]
     program = bench(arguments, length, 4, 1, layers=1)
     done = clock.run([*(prefix if ncu else []), *program], 150)
     if done.returncode:
@@ -66,7 +75,9 @@ def counters(arguments, length: int, clock: Clock) -> list[dict] | dict:
     rows = list(csv.DictReader(io.StringIO(text)))[1:]  # the first row holds the units
     longest: dict[str, dict] = {}
     for row in rows:
-        kept = {key: row.get(key, "") for key in ["Kernel Name", "Grid Size", "Block Size", *METRICS]}
+        kept = {
+            key: row.get(key, "") for key in ["Kernel Name", "Grid Size", "Block Size", *METRICS]
+        }
         before = longest.get(kept["Kernel Name"])
         if before is None or duration(kept) > duration(before):
             longest[kept["Kernel Name"]] = kept

@@ -1,6 +1,6 @@
 """Runs kernels under compute-sanitizer: memcheck, then racecheck.
 
-    python3 bench/gpu_sanitize.py --output bench/results/h200-sanitize.json"""
+python3 bench/gpu_sanitize.py --output bench/results/h200-sanitize.json"""
 
 import shutil
 

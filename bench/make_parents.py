@@ -199,8 +199,11 @@ def train(name: str, arguments: argparse.Namespace) -> None:
         if (step + 1) % 50 == 0:
             mean = sum(losses[-50:]) / 50
             seconds = time.monotonic() - start
-            print(f"{name} {step + 1}/{arguments.steps} loss {mean:.3f} {seconds:.0f} s",
-                  file=sys.stderr, flush=True)
+            print(
+                f"{name} {step + 1}/{arguments.steps} loss {mean:.3f} {seconds:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     report = {

@@ -92,9 +92,7 @@ def main() -> None:
     arguments = parse_arguments()
     arguments.work.mkdir(parents=True, exist_ok=True)
     for part in ("train", "dev"):  # their columns are between tabs, which their names do not tell
-        shutil.copyfile(
-            arguments.data / f"stsb/sts-{part}.csv", arguments.work / f"sts-{part}.tsv"
-        )
+        shutil.copyfile(arguments.data / f"stsb/sts-{part}.csv", arguments.work / f"sts-{part}.tsv")
     results: dict[str, list[float]] = {"masked": [spearman(arguments, arguments.start)]}
     for seed in range(1, arguments.seeds + 1):
         model = arguments.start

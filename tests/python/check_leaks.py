@@ -1,6 +1,6 @@
 """Loads a model many times and fails if memory, threads or open files grow.
 
-    PYTHONPATH=build/release/python build/python/bin/python tests/python/check_leaks.py MODEL [LOADS]
+PYTHONPATH=build/release/python build/python/bin/python tests/python/check_leaks.py MODEL [LOADS]
 """
 
 import gc

@@ -100,7 +100,10 @@ def main():
                     theirs = encode(SHORT, convert_to_tensor=True, batch_size=len(SHORT))
                     ours = embedded(program, folder, kind)
                     right = expected(
-                        program, folder, model.tokenizer, "cls" if pooling == "cls" else "mean",
+                        program,
+                        folder,
+                        model.tokenizer,
+                        "cls" if pooling == "cls" else "mean",
                         prompt,
                     )
                     lengths = (theirs.norm(dim=1) - 1).abs().max().item()
