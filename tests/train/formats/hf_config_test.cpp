@@ -222,8 +222,8 @@ const BadCase bad_cases[] = {
      "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})",
-     "nystrom.nrom: unknown key; known are attention, classifier_act, embed_dim, embedding_size, "
-     "norm, "
+     "nystrom.nrom: unknown key; known are attention, classifier_act, embed_dim, embedding, "
+     "embedding_size, norm, "
      "pairs, pooling, position_offset, positions, sentence_order, transform_act"},
     {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})",
      "nystrom.norm: expected one of post, pre, got \"layer\""},
