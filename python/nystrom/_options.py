@@ -1,9 +1,14 @@
 """Options from values of Python, in the form that the program reads: YAML, which includes JSON."""
 
+from __future__ import annotations
+
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 
 def text_of(value: Any) -> str:

@@ -1,18 +1,23 @@
 """Trained models: nystrom.load opens one."""
 
+from __future__ import annotations
+
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
 
 from nystrom import _core
-from nystrom._core import Tokenizer
 from nystrom._options import overrides
 from nystrom.errors import InputError
 
+TYPE_CHECKING = False  # as that of typing, whose import takes longer than all others
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Literal
+
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+    from nystrom._core import Tokenizer
 
     Pooling = Literal["mean", "cls", "landmarks"]
     Prompt = Literal["query", "document", "none"]
@@ -20,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def load(
-    path: "str | os.PathLike[str]",
+    path: str | os.PathLike[str],
     *,
     dtype: str = "f32",
     device: str = "cpu",
     model: Mapping[str, Any] | None = None,
-) -> "Model":
+) -> Model:
     """Opens a model: a run directory, a checkpoint or a Hugging Face folder.
 
     Of a run it is the checkpoint with the best evaluation, else the newest. `dtype` is f32, bf16,
@@ -73,13 +78,13 @@ class Model:
         self,
         texts: str | Iterable[str],
         *,
-        pooling: "Pooling | None" = None,
+        pooling: Pooling | None = None,
         normalize: bool | None = None,
         dimensions: int | None = None,
-        prompt: "Prompt" = "document",
+        prompt: Prompt = "document",
         batch_size: int = 32,
         max_length: int | None = None,
-    ) -> "FloatArray":
+    ) -> FloatArray:
         """One vector for each text: float32 [texts, width], or [width] for a single text.
 
         The vectors of `nystrom embed`, to the bit. pooling mean: the mean of the last hidden states
@@ -142,7 +147,7 @@ class Model:
     def _predict(
         self,
         texts: list[str],
-        pairs: "Sequence[str | None]",
+        pairs: Sequence[str | None],
         choices: list[list[str]],
         top_k: int,
         batch_size: int,
@@ -152,10 +157,10 @@ class Model:
 
     def __call__(
         self,
-        input_ids: "ArrayLike | None" = None,
-        attention_mask: "ArrayLike | None" = None,
-        **inputs: "ArrayLike",
-    ) -> "dict[str, NDArray[Any]]":
+        input_ids: ArrayLike | None = None,
+        attention_mask: ArrayLike | None = None,
+        **inputs: ArrayLike,
+    ) -> dict[str, NDArray[Any]]:
         """The forward pass on arrays, as `nystrom forward` computes it.
 
         Further inputs are token_type_ids, features, labels, start_positions and end_positions. The
@@ -168,7 +173,7 @@ class Model:
             {name: _array(value) for name, value in named.items() if value is not None}
         )
 
-    def parameters(self) -> "dict[str, NDArray[Any]]":
+    def parameters(self) -> dict[str, NDArray[Any]]:
         """All parameters by name, as arrays on the model's own memory: writing changes the model.
 
         In bf16, which NumPy lacks, they are objects with __dlpack__ for libraries that have it.
@@ -177,7 +182,7 @@ class Model:
 
     def export(
         self,
-        folder: "str | os.PathLike[str]",
+        folder: str | os.PathLike[str],
         *,
         format: Literal["nystrom", "transformers"] = "nystrom",
         softmax: bool = False,

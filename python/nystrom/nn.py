@@ -4,7 +4,7 @@ Layers declare their parameters under a scope of a ParameterStore. After all dec
 `allocate` makes the parameters, and `initialise` or `set` gives them values.
 """
 
-from typing import Any
+from __future__ import annotations
 
 from nystrom import _core
 from nystrom._core.nn import (
@@ -16,6 +16,10 @@ from nystrom._core.nn import (
     Scope as Scope,
 )
 from nystrom._options import overrides
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Encoder(_core.nn.Encoder):

@@ -1,15 +1,22 @@
 """Training runs: nystrom.pretrain and nystrom.finetune."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from nystrom import _core
-from nystrom._core import Run, Step
 from nystrom._options import overrides, text_of
 
-Config = str | os.PathLike[str] | Mapping[str, Any]
-OnStep = Callable[[Step], object]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from nystrom._core import Run, Step
+
+    Config = str | os.PathLike[str] | Mapping[str, Any]
+    OnStep = Callable[[Step], object]
 
 
 def pretrain(
