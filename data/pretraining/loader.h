@@ -67,13 +67,13 @@ class Prefetcher {
 struct LoaderOptions {
   std::int64_t batch_size = 256;       ///< sequences of a step, over all ranks
   std::int64_t micro_batch_size = 32;  ///< sequences that are computed at once
-  /// Shorter sequences that take the place of one: both sizes above are multiplied by it. The
-  /// division into ranks and micro-batches stays that of the sizes themselves.
-  std::int64_t sequences_for_one = 1;
   int rank = 0;
   int world_size = 1;
   int workers = 1;
   std::int64_t prefetch = 8;  ///< micro-batches that are prepared ahead
+  /// Shorter sequences that take the place of one: batch_size and micro_batch_size are multiplied
+  /// by it. The division into ranks and micro-batches stays that of the sizes themselves.
+  std::int64_t sequences_for_one = 1;
 };
 
 /// The rank that computes each micro-batch of a Loader's step, in the order of the step's

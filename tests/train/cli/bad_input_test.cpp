@@ -193,7 +193,7 @@ const Case command_lines[] = {
      "nystrom config --help"},
     {"unknown_recipe", "config smal",
      "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, "
-     "base-1024, base-2048, base-4096, sst2, "
+     "base-1024, base-2048, base-4096, warm-start, sst2, "
      "long-document, ner, squad, features, lra-listops, lra-text, lra-retrieval, lra-image, "
      "lra-pathfinder"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
