@@ -1,6 +1,7 @@
 #include "train/cli/version.h"
 
-#include "commit.h"
+#include <commit.h>  // made by commit.cmake
+
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"

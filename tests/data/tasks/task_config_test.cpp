@@ -20,8 +20,8 @@ void PrintTo(const BadConfig& test, std::ostream* out) {
 
 const BadConfig bad_configs[] = {
     {"no_kind", [](TaskConfig&) {},
-     "task.kind is missing; expected classification, regression, tokens, questions, choice or "
-     "features, or a task.recipe"},
+     "task.kind is missing; expected classification, regression, tokens, questions, choice, "
+     "features or embeddings, or a task.recipe"},
     {"unknown_recipe", [](TaskConfig& task) { task.recipe = "sst"; },
      "task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, "
      "qqp, mnli, qnli, rte, imdb, trec, "

@@ -543,7 +543,7 @@ const Case tasks[] = {
      "rte, imdb, trec, listops, aan, cifar10, pathfinder"},
     {"kind_of_task", FINETUNE "task.kind=class",
      "--set task.kind=class: task.kind: got 'class', expected classification or regression or "
-     "tokens or questions or choice or features"},
+     "tokens or questions or choice or features or embeddings"},
     {"no_training_files", FINETUNE "'task.train=[]'",
      "task.train is empty; name the files to train on"},
     {"no_validation_files", FINETUNE "'task.validation=[]'",
@@ -574,11 +574,11 @@ const Case tasks[] = {
      "task.validation: its examples have 3 choices, those of task.train 2; all need as many"},
     {"task_without_kind", "finetune base.yaml --set 'task.train=[train.tsv]'",
      "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, "
-     "tokens, questions, choice or features, or "
+     "tokens, questions, choice, features or embeddings, or "
      "a task.recipe"},
     {"task_without_kind_in_check", "check base.yaml --set 'task.train=[train.tsv]'",
      "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, "
-     "tokens, questions, choice or features, or "
+     "tokens, questions, choice, features or embeddings, or "
      "a task.recipe"},
     {"small_model_in_check", "check task.yaml --set model.vocab_size=35",
      "task.yaml: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it "

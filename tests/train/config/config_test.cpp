@@ -397,7 +397,7 @@ TEST(ConfigRules, NameOptionsThatExist) {
     for (const auto& [path, value] : option_values(config)) known.insert(path);
   int count = 0;
   for (const auto& [file, prefix] :
-       {std::pair("train/config/config.cpp", ""), std::pair("data/tasks/task_config.cpp", ""),
+       {std::pair("train/config/validation.cpp", ""), std::pair("data/tasks/task_config.cpp", ""),
         std::pair("nn/model_config.cpp", "model.")}) {
     for (const std::string& path : options_of_rules(file)) {
       EXPECT_TRUE(known.contains(prefix + path)) << file << ": " << path;
