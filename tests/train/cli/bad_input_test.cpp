@@ -194,7 +194,8 @@ const Case command_lines[] = {
     {"unknown_recipe", "config smal",
      "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, "
      "base-1024, base-2048, base-4096, warm-start, sst2, "
-     "long-document, ner, squad, features, lra-listops, lra-text, lra-retrieval, lra-image, "
+     "long-document, ner, squad, features, embeddings, lra-listops, lra-text, lra-retrieval, "
+     "lra-image, "
      "lra-pathfinder"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
      "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config "
@@ -445,8 +446,8 @@ const Case configurations[] = {
     {"lengths_from_later", PRETRAIN "'data.length_schedule={1: 32}'",
      "data.length_schedule begins after 1 steps; give the "
      "length of the first ones, as in {0: 32, …}"},
-    {"lengths_of_falling_steps", PRETRAIN "'data.length_schedule={0: 8, 1: 16, 1e0: 32}'",
-     "data.length_schedule '1e0' is no number "
+    {"lengths_of_half_steps", PRETRAIN "'data.length_schedule={0: 8, 1: 16, 1.5: 32}'",
+     "data.length_schedule '1.5' is no number "
      "of steps; expected whole numbers, as in {0: 512, 300: 1024}"},
     {"lengths_of_descending_steps",
      PRETRAIN "'data.length_schedule={0: 8, 9: 16, 5: 32}' --set training.steps=20",

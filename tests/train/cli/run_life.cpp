@@ -227,7 +227,9 @@ std::string RunLife::trained(const Event& event, const Known& before, int code) 
   const bool stopped = event.kind == Kind::stop || event.kind == Kind::two_processes,
              full = event.kind == Kind::full_disk;
   if (code == -SIGTERM && stopped && text.empty()) return "";  // before the first line of main
-  const bool expected = code == 0 || (code == 130 && stopped) ||
+  // mpirun has no handler any more when its processes have ended.
+  const bool late = code == -SIGUSR1 && event.kind == Kind::two_processes;
+  const bool expected = code == 0 || (code == 130 && stopped) || late ||
                         (code == -SIGKILL && event.kind == Kind::kill) || (code == 2 && full);
   if (!expected) return fmt::format("ended with {}", code);
   const bool training = text.find(" parameters on ") != std::string::npos;
