@@ -182,6 +182,14 @@ void bind_shapes(nb::module_& ops) {
       nb::arg("x"), nb::arg("axis").none() = nb::none(),
       "The mean of all elements → [1], or over one axis, which the result does not have.",
       ReleaseLock());
+  ops.def("row_norms", &row_norms, nb::arg("x"), doc::row_norms, ReleaseLock());
+  ops.def(
+      "distillation_loss",
+      [](const Var& logits, const Array& target, double temperature, double normaliser) {
+        return distillation_loss(logits, python::tensor_of(target), temperature, normaliser);
+      },
+      nb::arg("logits"), nb::arg("target"), nb::arg("temperature"), nb::arg("normaliser"),
+      doc::distillation_loss, ReleaseLock());
   ops.def(
       "cross_entropy",
       [](const Var& logits, const Array& labels, double normaliser) {
