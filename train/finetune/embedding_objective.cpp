@@ -140,7 +140,8 @@ class EmbeddingObjective : public Objective {
       done.result = optimizer_step(optimizer, sample_ids, loss, options);
       return done;
     }
-    const auto [loss, gradient] = loss_and_gradient(model, step, options);
+    const std::pair<double, Tensor> found = loss_and_gradient(model, step, options);
+    const Tensor& gradient = found.second;
     // The gradient of Σ vectors · gradient is that of the loss.
     const auto product = [&](std::size_t part, const RunContext& run) {
       const Var vectors = vectors_of(model, step.batches[part].input, run);
@@ -149,7 +150,7 @@ class EmbeddingObjective : public Objective {
       return sum(vectors * Var(share.contiguous().to(vectors.value().device())));
     };
     done.result = optimizer_step(optimizer, sample_ids, product, options);
-    done.result.loss = loss;
+    done.result.loss = found.first;
     return done;
   }
 
