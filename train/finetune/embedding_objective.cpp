@@ -79,6 +79,7 @@ class Exchange {
     const std::string bytes(reinterpret_cast<const char*>(own_.data()),
                             own_.size() * sizeof(double));
     for (const std::string& each : communicator.gather(bytes)) {
+      if (each.empty()) continue;  // a process without micro-batches
       std::vector<double> numbers(each.size() / sizeof(double));
       std::memcpy(numbers.data(), each.data(), each.size());
       for (std::size_t i = 0; i < numbers.size(); i += stride_ + 1)
