@@ -157,8 +157,8 @@ Var sum(const Var& x, int axis);
 Var mean(const Var& x);
 /// The mean over one axis, which the result does not have.
 Var mean(const Var& x, int axis);
-/// The Euclidean lengths of the rows of x […, c] → […], at least 1e-12. The gradient of a shorter row
-/// is 0.
+/// The Euclidean lengths of the rows of x […, c] → […], at least 1e-12. The gradient of a shorter
+/// row is 0.
 Var row_norms(const Var& x);
 
 /// Σ −log softmax(logits)[label] / normaliser, over rows whose label is not ignore_index: logits
