@@ -165,10 +165,7 @@ Command add_embed_command(CLI::App& app) {
                    "on GPUs")
       ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
-  command->add_flag("--as-text", options->arguments.as_text,
-                    "take each TEXT for a text, even one that names a file");
-  command->add_flag("--document", options->arguments.document,
-                    "read each file, and each file in a folder, as one text");
+  options->arguments.add_flags_to(*command);
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};
 }

@@ -291,10 +291,7 @@ Command add_predict_command(CLI::App& app) {
                    "on GPUs")
       ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
-  command->add_flag("--as-text", options->arguments.as_text,
-                    "take each TEXT for a text, even one that names a file");
-  command->add_flag("--document", options->arguments.document,
-                    "read each file, and each file in a folder, as one text");
+  options->arguments.add_flags_to(*command);
   command->add_flag("--skip-bad", options->skip_bad,
                     "mark a line that cannot be predicted, and go on");
   command->add_flag("--json", options->json, "print one JSON line a text");

@@ -1,5 +1,7 @@
 #include "train/cli/text_arguments.h"
 
+#include <CLI/App.hpp>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -67,6 +69,12 @@ class ArgumentReader : public ExampleReader {
 bool is_path(const TextArguments& arguments, const std::string& text) {
   std::error_code error;
   return !arguments.as_text && (fs::is_regular_file(text, error) || fs::is_directory(text, error));
+}
+
+void TextArguments::add_flags_to(CLI::App& command) {
+  command.add_flag("--as-text", as_text, "take each TEXT for a text, even one that names a file");
+  command.add_flag("--document", document,
+                   "read each file, and each file in a folder, as one text");
 }
 
 std::vector<std::string> checked_texts(const TextArguments& arguments) {

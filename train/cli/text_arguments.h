@@ -7,6 +7,10 @@
 
 #include "data/tasks/examples.h"
 
+namespace CLI {
+class App;
+}
+
 namespace nystrom {
 
 /// The arguments, and the options that say how they are read.
@@ -14,6 +18,9 @@ struct TextArguments {
   std::vector<std::string> texts;
   bool as_text = false;   ///< --as-text: each is a text, even one that names a file
   bool document = false;  ///< --document: each file is one text
+
+  /// Declares --as-text and --document.
+  void add_flags_to(CLI::App& command);
 };
 
 /// The arguments as the user gave them. Throws an InputError for an empty argument, and without
