@@ -44,10 +44,6 @@ MODELS = {
 MAX_BATCH, BATCH_TOKENS, LABELS = 16, 8192, 2
 
 
-def batch_of(length):
-    return max(1, min(MAX_BATCH, BATCH_TOKENS // length))
-
-
 def texts_of(folder, length, count):
     """Texts of `length` tokens with the special ones."""
     from transformers import AutoTokenizer
@@ -61,36 +57,39 @@ def texts_of(folder, length, count):
     return texts
 
 
-def make_model(program, folder, name):
-    """An exported classifier with random weights and the tokenizer of a quickstart."""
+def write_model(folder, name, auto_class, own_class, extra):
+    """A folder of an untrained model with the tokenizer of a fixture. `auto_class` is transformers'
+    class that loads `own_class`, and `extra` more keys of config.json."""
     import transformers
 
-    start, exported = folder / f"{name}-start", folder / name
     config = {
         "model_type": "nystrom",
         "auto_map": {
             "AutoConfig": "configuration_nystrom.NystromConfig",
-            "AutoModelForSequenceClassification": (
-                "modeling_nystrom.NystromForSequenceClassification"
-            ),
+            auto_class: f"modeling_nystrom.{own_class}",
         },
         "vocab_size": 30000,
         "intermediate_size": 4 * MODELS[name]["hidden_size"],
         "max_position_embeddings": 4096,
-        "num_labels": LABELS,
         "nystrom": {"attention": {"num_landmarks": 64, "conv_kernel_size": 33}},
     }
-    start.mkdir()
-    (start / "config.json").write_text(json.dumps(config | MODELS[name]))
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config | MODELS[name] | extra))
     for source in (ROOT / "python/export").glob("*.py"):
-        (start / source.name).write_text(source.read_text())
-    config = transformers.AutoConfig.from_pretrained(start, trust_remote_code=True)
-    model = transformers.AutoModelForSequenceClassification.from_config(
-        config, trust_remote_code=True
-    )
-    model.save_pretrained(start)
+        (folder / source.name).write_text(source.read_text())
+    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
+    model = getattr(transformers, auto_class).from_config(config, trust_remote_code=True)
+    model.save_pretrained(folder)
     tokenizer = ROOT / "tests/fixtures/tokenizers/albert/spiece.model"
-    (start / "spiece.model").write_bytes(tokenizer.read_bytes())
+    (folder / "spiece.model").write_bytes(tokenizer.read_bytes())
+
+
+def make_model(program, folder, name):
+    """An exported classifier with random weights and the tokenizer of a quickstart."""
+    start, exported = folder / f"{name}-start", folder / name
+    classifier = "AutoModelForSequenceClassification"
+    own_class = "NystromForSequenceClassification"
+    write_model(start, name, classifier, own_class, {"num_labels": LABELS})
     subprocess.run(
         [program, "export", start, exported, "--onnx", "int8", "--quiet"],
         check=True,
@@ -195,36 +194,35 @@ def rate_of(command):
     return json.loads(done.stdout.splitlines()[-1])["texts_per_second"]
 
 
-def compare(arguments, folder):
+def measure_length(arguments, script, machine, exported, texts, batch):
+    """The rates of each contestant, measured by `script` in processes of its own."""
+    found = {contestant: [] for contestant in arguments.contestants}
+    for _ in range(arguments.rounds):
+        for contestant in arguments.contestants:
+            command = [sys.executable, script, "--one", contestant]
+            command += ["--folder", exported, "--texts", texts, "--batch", str(batch)]
+            command += ["--threads", str(arguments.threads), "--nystrom", arguments.nystrom]
+            found[contestant].append(machine.measure(contestant, lambda: rate_of(command))[0])
+    return found
+
+
+def compare(arguments, folder, script, make_model, max_batch):
+    """Compares the contestants of `script` on models that `make_model` makes."""
     machine, results = QuietMachine(arguments.threads, attempts=30), []
+    width = max(map(len, arguments.contestants))
     for name in arguments.models:
         exported = make_model(arguments.nystrom, folder, name)
         for length in arguments.lengths:
-            batch = batch_of(length)
+            batch = max(1, min(max_batch, BATCH_TOKENS // length))
             count = batch * max(3, arguments.tokens // (batch * length) + 1)
             texts = folder / f"{name}-{length}.txt"
             texts.write_text("".join(t + "\n" for t in texts_of(exported, length, count)))
-            found = {contestant: [] for contestant in arguments.contestants}
-            for _ in range(arguments.rounds):
-                for contestant in arguments.contestants:
-                    command = [sys.executable, __file__, "--one", contestant]
-                    command += ["--folder", exported, "--texts", texts, "--batch", str(batch)]
-                    command += ["--threads", str(arguments.threads), "--nystrom", arguments.nystrom]
-
-                    found[contestant].append(
-                        machine.measure(contestant, lambda: rate_of(command))[0]
-                    )
+            found = measure_length(arguments, script, machine, exported, texts, batch)
             for contestant, rates in found.items():
-                results.append(
-                    {
-                        "model": name,
-                        "length": length,
-                        "contestant": contestant,
-                        "texts_per_second": rates,
-                    }
-                )
+                row = {"model": name, "length": length, "contestant": contestant}
+                results.append(row | {"texts_per_second": rates})
                 print(
-                    f"{name:6} {length:5} {contestant:13} {statistics.median(rates):9.2f} "
+                    f"{name:6} {length:5} {contestant:{width}} {statistics.median(rates):9.2f} "
                     f"({min(rates):.2f} to {max(rates):.2f})",
                     flush=True,
                 )
@@ -234,33 +232,38 @@ def compare(arguments, folder):
                 arguments.output.write_text(text + "\n")
 
 
-def parse_arguments():
+def parse_arguments(description, contestants, lengths):
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--lengths", nargs="+", type=int, default=[128, 512, 4096])
-    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=CONTESTANTS)
+    parser.add_argument("--lengths", nargs="+", type=int, default=lengths)
+    parser.add_argument("--contestants", nargs="+", choices=contestants, default=contestants)
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each contestant")
     parser.add_argument("--tokens", type=int, default=100_000, help="of a measurement, at least")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--nystrom", type=Path, default=ROOT / "build/release/nystrom")
     parser.add_argument("--output", type=Path, help="JSON file for the results")
-    parser.add_argument("--one", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=contestants, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--texts", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def main():
-    arguments = parse_arguments()
+def run(arguments, measure_one, **comparison):
+    """Measures one contestant, or compares all: see compare."""
     os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
     if arguments.one:
         return measure_one(arguments)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HF_MODULES_CACHE"] = folder
-        compare(arguments, Path(folder))
+        compare(arguments, Path(folder), **comparison)
+
+
+def main():
+    arguments = parse_arguments(__doc__, CONTESTANTS, [128, 512, 4096])
+    run(arguments, measure_one, script=__file__, make_model=make_model, max_batch=MAX_BATCH)
 
 
 if __name__ == "__main__":
