@@ -9,8 +9,8 @@ DATA holds STS-B's files (stsb/sts-train.csv, stsb/sts-dev.csv). For each seed:
     simcse    after paragraphs of the bundled novels, each with itself under other dropout
     cosent    then after STS-B's training pairs
 
-Each figure is Spearman's correlation on STS-B's dev set, of the last step: nothing is chosen on that
-set. Finished runs are not repeated. WORK/results.json holds every figure."""
+Each figure is Spearman's correlation on STS-B's dev set, of the last step: nothing is chosen on
+that set. Finished runs are not repeated. WORK/results.json holds every figure."""
 
 import argparse
 import json

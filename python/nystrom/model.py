@@ -89,9 +89,9 @@ class Model:
 
         The vectors of `nystrom embed`, to the bit. pooling mean: the mean of the last hidden states
         over the tokens; cls: that of the first token; landmarks: the mean of the segment means.
-        normalize: divide by the length. None stands for the model's own options. dimensions: keep the
-        first ones. prompt: which of the model's prompts stands before each text. A text of more than
-        `max_length` tokens (None: the length of the training) is read in windows.
+        normalize: divide by the length. None stands for the model's own options. dimensions: keep
+        the first ones. prompt: which of the model's prompts stands before each text. A text of more
+        than `max_length` tokens (None: the length of the training) is read in windows.
         """
         single = isinstance(texts, str)
         given = [texts] if isinstance(texts, str) else list(texts)
@@ -193,8 +193,8 @@ class Model:
         """Writes the folder of this model for Hugging Face, and returns its files.
 
         It does what `nystrom export` does, with the weights of the model's folder. softmax: exact
-        attention in place of the model's own. sentence_transformers: also that program's files; model
-        stands for the model's own pooling. verify: reads the files back and compares them.
+        attention in place of the model's own. sentence_transformers: also that program's files;
+        model stands for the model's own pooling. verify: reads the files back and compares them.
         """
         return self._core.export(
             os.fspath(folder), format, softmax, sentence_transformers, onnx, verify
