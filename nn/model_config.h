@@ -198,6 +198,10 @@ struct ModelConfig {
                        segment_means_seq_len != attention.num_landmarks;
     return fixed ? std::optional(segment_means_seq_len) : std::nullopt;
   }
+  /// Whether padding changes results, so that only sequences of one length share a batch.
+  bool needs_equal_lengths() const {
+    return attention.semantics == Semantics::transformers && !fixed_length();
+  }
   /// The limit of a sequence's tokens, with the special ones; nothing: no limit.
   std::optional<std::int64_t> longest_sequence() const {
     if (fixed_length()) return fixed_length();

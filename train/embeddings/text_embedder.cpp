@@ -7,7 +7,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/task_loader.h"
+#include "train/config/padding.h"
 
 namespace nystrom {
 namespace {
@@ -38,17 +38,6 @@ const Model& checked(const Model& model, const EmbeddingOptions& options) {
                 options.sequence_length, longest.value_or(0), longest.value_or(0));
   require(options.batch_size >= 1, "TextEmbedder: batch_size {}", options.batch_size);
   return model;
-}
-
-/// Whether padding would change results, so that only windows of one length share a batch.
-bool needs_equal_lengths(const ModelConfig& config) {
-  return config.attention.semantics == Semantics::transformers && !config.fixed_length();
-}
-
-PaddingOptions padding_of(const ModelConfig& config, std::int64_t sequence_length) {
-  if (const auto fixed = config.fixed_length()) return {*fixed, *fixed};
-  if (needs_equal_lengths(config)) return {1, sequence_length};
-  return {8, sequence_length};
 }
 
 }  // namespace
@@ -93,7 +82,7 @@ std::vector<std::vector<std::int64_t>> TextEmbedder::batches(const TaskDataset& 
   std::vector<std::int64_t> order(static_cast<std::size_t>(windows.size()));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::ranges::stable_sort(order, {}, [&](std::int64_t i) { return windows.length(i); });
-  const bool equal = needs_equal_lengths(model_.config());
+  const bool equal = model_.config().needs_equal_lengths();
   std::vector<std::vector<std::int64_t>> result;
   for (const std::int64_t window : order) {
     const std::int64_t length = windows.length(window);
@@ -111,7 +100,8 @@ std::vector<std::vector<std::int64_t>> TextEmbedder::batches(const TaskDataset& 
 /// The vector of each window, [windows, vector_width] f32.
 Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   const std::int64_t width = model_.config().vector_width();
-  const PaddingOptions padding = padding_of(model_.config(), options_.sequence_length);
+  PaddingOptions padding = padding_of(model_.config(), options_.sequence_length);
+  if (model_.config().needs_equal_lengths()) padding.multiple = 1;
   const auto all = batches(windows);
   const auto world = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->size()) : 1;
   const auto rank = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->rank()) : 0;

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
 #include "nn/embedding_loss.h"
+#include "train/config/padding.h"
 
 namespace nystrom {
 namespace {
@@ -28,11 +29,6 @@ std::string checksum_of(const EmbeddingDataset& data) {
     checksum.update(numbers, sizeof numbers);
   }
   return checksum.hex();
-}
-
-PaddingOptions padding_of(const RunConfig& config) {
-  if (const auto fixed = config.model.fixed_length()) return {*fixed, *fixed};
-  return {8, config.data.sequence_length};
 }
 
 std::vector<TaskMetric> metrics_of(TextRoles roles) {
@@ -102,7 +98,7 @@ class EmbeddingObjective : public Objective {
       : config_(config), communicator_(communicator), data_(std::move(data)) {
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
-    options_.padding = padding_of(config);
+    options_.padding = padding_of(config.model, config.data.sequence_length);
     options_.seed = static_cast<std::uint64_t>(config.seed);
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "train/config/padding.h"
 
 namespace nystrom {
 
@@ -14,9 +15,7 @@ TaskReader::TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const T
       model_(model),
       sequence_length_(
           std::min(sequence_length, model.longest_sequence().value_or(sequence_length))),
-      padding_{8, sequence_length_} {
-  if (const auto fixed = model.fixed_length()) padding_ = {*fixed, *fixed};
-}
+      padding_(padding_of(model, sequence_length_)) {}
 
 std::shared_ptr<const TaskDataset> TaskReader::read(const std::vector<std::string>& patterns,
                                                     Labelled labelled) const {

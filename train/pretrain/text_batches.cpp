@@ -23,8 +23,7 @@ ModelInput input_of(const std::vector<TextIds>& texts, std::int64_t positions, s
 
 void for_each_batch(const std::vector<TextIds>& texts, const ModelConfig& config, std::int64_t pad,
                     std::int64_t batch_size, const std::function<void(const TextBatch&)>& compute) {
-  const bool same_length =
-      config.attention.semantics == Semantics::transformers && !config.fixed_length();
+  const bool same_length = config.needs_equal_lengths();
   std::vector<std::size_t> order(texts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return texts[i].size(); });
