@@ -5,13 +5,15 @@ metrics beside each other.
     build/interop/bin/python bench/compare_finetune.py --config my.yaml --model exported --threads 1
 
 The other side is transformers' own class, hence --format transformers. Run from the repository's
-root; needs build/release/nystrom, transformers 4.57.1, scikit-learn, scipy (build/interop has them)
-and no network. my.yaml is a run of kind classification or regression whose model.from is the model
-that was exported, so that both begin with the same encoder. A run that is finished already is not
-repeated. Both have the settings of my.yaml: files, labels, length,
-batch, epochs, AdamW, clipping, warm-up, dropout, dtype (bf16 is autocast in PyTorch), evaluation
-after as many steps, early stop, and the best evaluation counts. They differ in what is drawn (fresh
-head, order, dropout): take --seeds 3 before you read anything into tenths.
+root; needs build/release/nystrom, transformers 4.57.1, scikit-learn, scipy, seqeval (build/interop
+has them) and no network. my.yaml is a run of kind classification, regression or tokens whose
+model.from is the model that was exported, so that both begin with the same encoder. A folder of
+BERT's kind that model.from names may also be --model itself: both then have exact attention.
+
+A run that is finished already is not repeated. Both have the settings of my.yaml: files, labels,
+length, batch, epochs, AdamW, clipping, warm-up, dropout, dtype (bf16 is autocast in PyTorch),
+evaluation after as many steps, early stop, and the best evaluation counts. They differ in what is
+drawn (fresh head, order, dropout): take --seeds 3 before you read anything into tenths.
 
 Each side computes attention in its own way, as its users would run it:
 
@@ -51,7 +53,8 @@ def parse_arguments() -> argparse.Namespace:
         "--model",
         type=Path,
         required=True,
-        help="folder that `nystrom export --format transformers` made of the run's model.from",
+        help="folder that `nystrom export --format transformers` made of the run's model.from, or "
+        "model.from itself",
     )
     parser.add_argument(
         "--set",
@@ -150,32 +153,46 @@ def read_rows(path: Path, task: dict):
             yield dict(zip(names or map(str, range(1, len(row) + 1)), row, strict=True))
 
 
+def find_files(patterns: list[str]) -> list[Path]:
+    absolute = [pattern for pattern in patterns if Path(pattern).is_absolute()]
+    relative = [pattern for pattern in patterns if not Path(pattern).is_absolute()]
+    found = [path for pattern in absolute for path in sorted(Path("/").glob(pattern[1:]))]
+    return found + [path for pattern in relative for path in sorted(Path().glob(pattern))]
+
+
 def read_examples(patterns: list[str], task: dict) -> tuple[list[str], list[str] | None, list]:
     """Texts, second texts if there are, and targets: numbers of labels, or values."""
     columns = task["columns"]
     texts, pairs, targets = [], [], []
-    for pattern in patterns:
-        for path in (
-            sorted(Path().glob(pattern))
-            if not Path(pattern).is_absolute()
-            else sorted(Path("/").glob(pattern[1:]))
-        ):
-            for row in read_rows(path, task):
-                texts.append(row[columns["text"] or "text"])
-                pairs.append(row[columns["pair"]] if columns["pair"] else None)
-                label = row[columns["label"] or "label"]
-                targets.append(
-                    float(label)
-                    if task["kind"] == "regression"
-                    else task["labels"].index(str(label))
-                )
+    for path in find_files(patterns):
+        for row in read_rows(path, task):
+            texts.append(row[columns["text"] or "text"])
+            pairs.append(row[columns["pair"]] if columns["pair"] else None)
+            label = row[columns["label"] or "label"]
+            targets.append(
+                float(label) if task["kind"] == "regression" else task["labels"].index(str(label))
+            )
     return texts, pairs if columns["pair"] else None, targets
+
+
+def read_sentences(patterns: list[str]) -> tuple[list[list[str]], list[list[str]]]:
+    """Words and tags of CoNLL files with two columns."""
+    words, tags = [], []
+    for path in find_files(patterns):
+        for sentence in path.read_text(encoding="utf-8").split("\n\n"):
+            rows = [line.split() for line in sentence.splitlines()]
+            rows = [row for row in rows if row and row[0] != "-DOCSTART-"]
+            if rows:
+                words.append([row[0] for row in rows])
+                tags.append([row[1] for row in rows])
+    return words, tags
 
 
 # --- transformers ---------------------------------------------------------------------------------
 
 
 def measure(metric: str, truth: list, logits: list[list[float]]) -> float:
+    """The metric of one target and one row of logits for each example."""
     import scipy.stats
     import sklearn.metrics
 
@@ -194,18 +211,32 @@ def measure(metric: str, truth: list, logits: list[list[float]]) -> float:
     )
 
 
+def measure_entities(truth: list[list[str]], said: list[list[str]]) -> float:
+    """F1 of whole entities, as conlleval has it."""
+    import seqeval.metrics
+
+    return float(seqeval.metrics.f1_score(truth, said))
+
+
 def is_exact(config) -> bool:
+    if config.model_type != "nystromformer":
+        return True
     return config.segment_means_seq_len == config.num_landmarks
 
 
 def load_model(folder: Path, settings: dict):
     """The folder's encoder with a fresh head, dropout and length of the run."""
-    from transformers import AutoConfig, NystromformerForSequenceClassification
+    from transformers import (
+        AutoConfig,
+        AutoModelForSequenceClassification,
+        AutoModelForTokenClassification,
+    )
 
     length, task = settings["data"]["sequence_length"], settings["task"]
     config = AutoConfig.from_pretrained(folder)
     config.num_labels = 1 if task["kind"] == "regression" else len(task["labels"])
-    config.hidden_dropout_prob = settings["model"]["hidden_dropout_prob"]
+    dropout = "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob"
+    setattr(config, dropout, settings["model"]["hidden_dropout_prob"])
     if not is_exact(config):
         config.num_landmarks = settings["model"]["attention"]["num_landmarks"]
         config.segment_means_seq_len = length
@@ -219,7 +250,9 @@ def load_model(folder: Path, settings: dict):
             f"data.sequence_length {length}: {folder} has "
             f"{config.max_position_embeddings} positions"
         )
-    return NystromformerForSequenceClassification.from_pretrained(folder, config=config)
+    words = task["kind"] == "tokens"
+    kind = AutoModelForTokenClassification if words else AutoModelForSequenceClassification
+    return kind.from_pretrained(folder, config=config)
 
 
 class TorchRun:
@@ -232,17 +265,29 @@ class TorchRun:
 
         set_seed(seed)
         self.torch, self.settings, self.task = torch, settings, settings["task"]
+        if self.task["kind"] == "tokens":
+            _, tags = read_sentences(self.task["train"])
+            self.task["labels"] = sorted({tag for sentence in tags for tag in sentence})
         self.model = load_model(arguments.model, settings)
         self.tokenizer = AutoTokenizer.from_pretrained(arguments.model)
         self.optimizer = make_optimizer(self.model, settings)
         self.order = torch.Generator().manual_seed(seed)
         self.train, self.validation = self.encode("train"), self.encode("validation")
 
-    def encode(self, part: str) -> list[tuple[dict, float]]:
-        texts, pairs, targets = read_examples(self.task[part], self.task)
-        rows = self.tokenizer(
-            texts, pairs, truncation=True, max_length=self.settings["data"]["sequence_length"]
-        )
+    def encode(self, part: str) -> list[tuple[dict, object]]:
+        """Samples and their targets. Those of words are pairs: a position in the row, or None where
+        it is truncated, and a tag."""
+        options = {"truncation": True, "max_length": self.settings["data"]["sequence_length"]}
+        if self.task["kind"] == "tokens":
+            words, tags = read_sentences(self.task[part])
+            rows = self.tokenizer(words, is_split_into_words=True, **options)
+            targets = []
+            for i, sentence in enumerate(tags):
+                first = {word: at for at, word in reversed(list(enumerate(rows.word_ids(i))))}
+                targets.append([(first.get(word), tag) for word, tag in enumerate(sentence)])
+        else:
+            texts, pairs, targets = read_examples(self.task[part], self.task)
+            rows = self.tokenizer(texts, pairs, **options)
         return [
             ({name: rows[name][i] for name in rows}, target) for i, target in enumerate(targets)
         ]
@@ -270,6 +315,14 @@ class TorchRun:
     def loss(self, piece: list):
         """The sum over the piece."""
         functional, targets = self.torch.nn.functional, [target for _, target in piece]
+        if self.task["kind"] == "tokens":
+            logits = self.logits(piece)
+            labels = self.torch.full(logits.shape[:2], -100)
+            for row, target in enumerate(targets):
+                for at, tag in target:
+                    if at is not None:
+                        labels[row, at] = self.task["labels"].index(tag)
+            return functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
         if self.task["kind"] == "regression":
             return functional.mse_loss(
                 self.logits(piece)[:, 0], self.torch.tensor(targets), reduction="sum"
@@ -286,12 +339,25 @@ class TorchRun:
                 truth += [target for _, target in piece]
                 logits += self.logits(piece).tolist()
         self.model.train()
-        return measure(self.task["metric"], truth, logits)
+        if self.task["kind"] != "tokens":
+            return measure(self.task["metric"], truth, logits)
+        labels = self.task["labels"]
+        said = [
+            ["O" if at is None else labels[row[at].index(max(row[at]))] for at, _ in sentence]
+            for sentence, row in zip(truth, logits, strict=True)
+        ]
+        return measure_entities([[tag for _, tag in sentence] for sentence in truth], said)
+
+    def targets(self, samples: list) -> int:
+        """How many targets the loss of a batch is the mean of."""
+        if self.task["kind"] != "tokens":
+            return len(samples)
+        return sum(at is not None for _, target in samples for at, _ in target)
 
     def step(self, samples: list) -> None:
         self.optimizer.zero_grad()
         for piece in self.pieces(samples):
-            (self.loss(piece) / len(samples)).backward()
+            (self.loss(piece) / self.targets(samples)).backward()
         clip = self.settings["optimizer"]["clip_norm"]
         if clip is not None:
             self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
@@ -359,8 +425,8 @@ class TorchRun:
 
 
 def check_settings(settings: dict) -> None:
-    if settings["task"]["kind"] not in ("classification", "regression"):
-        stop(f"task.kind {settings['task']['kind']}: compares classification and regression")
+    if settings["task"]["kind"] not in ("classification", "regression", "tokens"):
+        stop(f"task.kind {settings['task']['kind']}: compares classification, regression, tokens")
     if (
         settings["optimizer"]["name"] != "adamw"
         or settings["training"]["ema"] is not None
