@@ -61,11 +61,12 @@ case $package in
     cp -r examples "$root/root/"
     ;;
   wheel)
-    [[ ! -f /etc/pip.conf ]] || cp -L /etc/pip.conf "$root/etc/"
-    cp -rL /etc/ssl/certs "$root/etc/ssl/" 2> /dev/null || true
     # Without recommended packages, so that pip comes without compilers.
     inside 'apt-get update -qq && apt-get install -y -qq --no-install-recommends \
       python3 python3-pip python3-venv > /dev/null'
+    # After the packages, which bring certificates of their own.
+    [[ ! -f /etc/pip.conf ]] || cp -L /etc/pip.conf "$root/etc/"
+    cp -rL /etc/ssl/certs "$root/etc/ssl/" 2> /dev/null || true
     cp dist/nystrom-*.whl "$root/root/"
     begin=$EPOCHREALTIME
     inside 'python3 -m venv venv && venv/bin/pip install --quiet nystrom-*.whl
