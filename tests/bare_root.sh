@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Uses a package of dist/ where nothing is installed: in a fresh root of the machine's distribution,
-# or of another suite of its mirror, as a user would.
+# Uses a package of dist/ where nothing is installed, as a user would: in a fresh root of the
+# machine's distribution, of another suite of its mirror, or of Ubuntu 24.04 (noble).
 #   tests/bare_root.sh deb|bundle|wheel|wheel-cuda [SUITE]
 # A wheel with CUDA is tried where there is neither driver nor CUDA: it computes on the CPU.
 # Needs root, debootstrap, and a trained model in build/bare/model (./dev release makes it). The
@@ -31,8 +31,12 @@ if [[ ! -f $base/complete ]]; then
   rm -rf "$base"
   mirror=$(apt-get indextargets --format '$(SITE)' "Codename: $codename" 'Created-By: Packages' |
     head -n 1)
-  debootstrap --variant=minbase "$suite" "$base" "$mirror" > build/bare/debootstrap.log ||
-    { say "no root of $suite from $mirror; see build/bare/debootstrap.log" && exit 1; }
+  from=("$suite" "$base" "$mirror")
+  # Debian's debootstrap knows no Ubuntu of 2024; its script for all of them is that of gutsy.
+  [[ $suite != noble ]] ||
+    from=(--components=main,universe noble "$base" http://archive.ubuntu.com/ubuntu gutsy)
+  debootstrap --variant=minbase "${from[@]}" > build/bare/debootstrap.log ||
+    { say "no root of $suite; see build/bare/debootstrap.log" && exit 1; }
   touch "$base/complete"
 fi
 rm -rf "$root"
