@@ -3,9 +3,9 @@
     PYTHONPATH=build/release/python build/python/bin/python bench/compare_python.py MODEL \
         --text examples/quickstart/heldout.txt.gz
 
-MODEL is a masked language model. Both fill one mask in each sentence; whole processes are timed,
-with their start, in turns. The program has no command that makes vectors, so `encode` is timed
-alone.
+MODEL is a masked language model. Masks: one in each sentence, by `nystrom predict` and `fill_mask`.
+Vectors: by `nystrom embed` and `encode`, into a file of NumPy; their bytes must be the same. Whole
+processes are timed, with their start, in turns. A busy machine shows in the spread of the rounds.
 """
 
 import argparse
@@ -17,13 +17,17 @@ import tempfile
 import time
 from pathlib import Path
 
-import nystrom
-
 FILL = """
 import sys, nystrom
 model = nystrom.load(sys.argv[1])
 with open(sys.argv[2]) as file:
     model.fill_mask(file.read().splitlines())
+"""
+ENCODE = """
+import sys, numpy, nystrom
+model = nystrom.load(sys.argv[1])
+with open(sys.argv[2]) as file:
+    numpy.save(sys.argv[3], model.encode(file.read().splitlines()))
 """
 
 
@@ -34,10 +38,34 @@ def sentences(text: Path, count: int) -> list[str]:
     return [found[i % len(found)] for i in range(count)]
 
 
+def masked(sentence: str) -> str:
+    words = sentence.split()
+    words[len(words) // 2] = "[MASK]"
+    return " ".join(words)
+
+
 def seconds(command: list[str]) -> float:
     started = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
+
+
+def compare(what: str, program: list[str], python: list[str], rounds: int, made: Path) -> None:
+    """Prints the times of two commands. `made` is the file that each of them may write anew."""
+    times: dict[str, list[float]] = {"program": [], "Python": []}
+    contents = set()
+    for _ in range(rounds):
+        for name, command in (("program", program), ("Python", python)):
+            made.unlink(missing_ok=True)
+            times[name].append(seconds(command))
+            contents.add(made.read_bytes() if made.exists() else b"")
+    if len(contents) > 1:
+        sys.exit(f"{what}: the two do not give the same")
+    print(f"{what}, {rounds} rounds")
+    for name, each in times.items():
+        print(f"  {name:8}{statistics.median(each):8.2f} s   {min(each):.2f} to {max(each):.2f}")
+    more = statistics.median(times["Python"]) / statistics.median(times["program"]) - 1
+    print(f"  Python takes {100 * more:+.1f} %", flush=True)
 
 
 def main() -> None:
@@ -50,31 +78,25 @@ def main() -> None:
     options = parser.parse_args()
 
     texts = sentences(options.text, options.count)
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        for text in texts:
-            words = text.split()
-            words[len(words) // 2] = "[MASK]"
-            file.write(" ".join(words) + "\n")
-        file.flush()
-        commands = {
-            "program": [options.program, "predict", options.model, file.name, "--json"],
-            "Python": [sys.executable, "-c", FILL, options.model, file.name],
-        }
-        times = {name: [] for name in commands}
-        for _ in range(options.rounds):
-            for name, command in commands.items():
-                times[name].append(seconds(command))
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    print(f"masks of {len(texts)} sentences, median of {options.rounds} runs")
-    for name, median in medians.items():
-        print(f"  {name:8}{median:8.2f} s")
-    print(f"  Python takes {100 * (medians['Python'] / medians['program'] - 1):+.1f} %")
-
-    model = nystrom.load(options.model)
-    model.encode(texts[:64])
-    started = time.perf_counter()
-    model.encode(texts)
-    print(f"vectors of the same sentences: {time.perf_counter() - started:.2f} s")
+    with tempfile.TemporaryDirectory() as folder:
+        plain, masks, made = (Path(folder) / name for name in ("plain.txt", "masks.txt", "v.npy"))
+        plain.write_text("".join(text + "\n" for text in texts))
+        masks.write_text("".join(masked(text) + "\n" for text in texts))
+        program, python = [options.program], [sys.executable, "-c"]
+        compare(
+            f"vectors of {len(texts)} sentences",
+            [*program, "embed", options.model, str(plain), "--output", str(made), "--quiet"],
+            [*python, ENCODE, options.model, str(plain), str(made)],
+            options.rounds,
+            made,
+        )
+        compare(
+            f"masks of {len(texts)} sentences",
+            [*program, "predict", options.model, str(masks), "--json"],
+            [*python, FILL, options.model, str(masks)],
+            options.rounds,
+            made,
+        )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Uses a package of dist/ where nothing is installed: in a fresh root of the machine's distribution,
-# or of another suite of its mirror, as a user would.
-#   tests/bare_root.sh deb|bundle|wheel [SUITE]
+# Uses a package of dist/ where nothing is installed, as a user would: in a fresh root of the
+# machine's distribution, of another suite of its mirror, or of Ubuntu 24.04 (noble).
+#   tests/bare_root.sh deb|bundle|wheel|wheel-cuda [SUITE]
+# A wheel with CUDA is tried where there is neither driver nor CUDA: it computes on the CPU.
 # Needs root, debootstrap, and a trained model in build/bare/model (./dev release makes it). The
 # mirror and the settings of apt and pip are this machine's own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-readonly codename package=${1:?deb, bundle or wheel} suite=${2:-$codename}
+readonly codename package=${1:?deb, bundle, wheel or wheel-cuda} suite=${2:-$codename}
 readonly base=build/bare/$suite root=build/bare/root
 
 # Mounts are this script's own and end with it.
@@ -30,8 +31,12 @@ if [[ ! -f $base/complete ]]; then
   rm -rf "$base"
   mirror=$(apt-get indextargets --format '$(SITE)' "Codename: $codename" 'Created-By: Packages' |
     head -n 1)
-  debootstrap --variant=minbase "$suite" "$base" "$mirror" > build/bare/debootstrap.log ||
-    { say "no root of $suite from $mirror; see build/bare/debootstrap.log" && exit 1; }
+  from=("$suite" "$base" "$mirror")
+  # Debian's debootstrap knows no Ubuntu of 2024; its script for all of them is that of gutsy.
+  [[ $suite != noble ]] ||
+    from=(--components=main,universe noble "$base" http://archive.ubuntu.com/ubuntu gutsy)
+  debootstrap --variant=minbase "${from[@]}" > build/bare/debootstrap.log ||
+    { say "no root of $suite; see build/bare/debootstrap.log" && exit 1; }
   touch "$base/complete"
 fi
 rm -rf "$root"
@@ -60,13 +65,17 @@ case $package in
       nystrom predict model "The ship sailed on the [MASK]." --top-k 3'
     cp -r examples "$root/root/"
     ;;
-  wheel)
-    [[ ! -f /etc/pip.conf ]] || cp -L /etc/pip.conf "$root/etc/"
-    cp -rL /etc/ssl/certs "$root/etc/ssl/" 2> /dev/null || true
+  wheel | wheel-cuda)
     # Without recommended packages, so that pip comes without compilers.
     inside 'apt-get update -qq && apt-get install -y -qq --no-install-recommends \
       python3 python3-pip python3-venv > /dev/null'
-    cp dist/nystrom-*.whl "$root/root/"
+    # After the packages, which bring certificates of their own.
+    [[ ! -f /etc/pip.conf ]] || cp -L /etc/pip.conf "$root/etc/"
+    cp -rL /etc/ssl/certs "$root/etc/ssl/" 2> /dev/null || true
+    case $package in
+      wheel) cp dist/nystrom-*[0-9]-cp*.whl "$root/root/" ;;
+      *) cp dist/nystrom-*+cuda-cp*.whl "$root/root/" ;;
+    esac
     begin=$EPOCHREALTIME
     inside 'python3 -m venv venv && venv/bin/pip install --quiet nystrom-*.whl
       venv/bin/python -c "
@@ -76,7 +85,7 @@ for fill in nystrom.load(\"model\").fill_mask(\"The ship sailed on the [MASK].\"
       ln -s /root/venv/bin/nystrom /usr/bin/nystrom'
     cp -r examples "$root/root/"
     ;;
-  *) say "unknown package '$package'; known: deb, bundle, wheel" && exit 2 ;;
+  *) say "unknown package '$package'; known: deb, bundle, wheel, wheel-cuda" && exit 2 ;;
 esac
 say "from the installation to the first prediction: $(
   echo "$EPOCHREALTIME $begin" | awk '{ printf "%.1f s", $1 - $2 }')"
@@ -88,10 +97,23 @@ inside 'nystrom --version
     --set micro_batch_size=4 --quiet
   nystrom predict runs/quickstart "The ship sailed on the [MASK]." --top-k 1'
 
-if [[ $package == wheel ]]; then
+if [[ $package == wheel* ]]; then
   inside 'venv/bin/python -c "import nystrom; nystrom.pretrain(\"my.yaml\", run_dir=\"runs/more\",
     quiet=True, training={\"steps\": 5}, schedule={\"warmup_steps\": 2})"
     [[ -d runs/more/checkpoints/step-5 ]]'
+fi
+if [[ $package == wheel-cuda ]]; then
+  inside 'message="no GPU can be used: no NVIDIA driver"
+    if nystrom predict model "The [MASK]." --device cuda 2> error.txt; then exit 1; fi
+    cat error.txt && [[ $(wc -l < error.txt) == 1 ]] && grep -q "$message" error.txt
+    venv/bin/python -c "
+import nystrom
+try:
+    nystrom.load(\"model\", device=\"cuda\").encode(\"the sea\")
+except nystrom.InputError as error:
+    assert \"$message\" in str(error), error
+else:
+    raise SystemExit(\"expected an error\")"'
 fi
 if [[ $package == deb ]]; then
   inside 'apt-get install -y -qq --no-install-recommends man-db bash-completion zsh fish > /dev/null

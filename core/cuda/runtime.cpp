@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "core/check.h"
+#include "core/cuda/cublaslt.h"
 #include "core/cuda/stream.h"
 
 namespace nystrom::cuda {
@@ -149,6 +150,11 @@ void require_device(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();
+  // What CUDA says of an absent driver is that its version is insufficient.
+  require_input(status != cudaErrorInsufficientDriver,
+                "no GPU can be used: no NVIDIA driver for CUDA {}.{} or newer is installed; use "
+                "--device cpu, and see: nystrom doctor",
+                CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   require_input(status == cudaSuccess && count > 0,
                 "no GPU can be used: {}; use --device cpu, and see: nystrom doctor",
                 status == cudaSuccess ? "there is none" : cudaGetErrorString(status));
@@ -162,6 +168,7 @@ void require_device(int device) {
                 "GPU {} ({}) is of compute capability {}.{}; {}.{} or newer is needed", device,
                 properties.name, properties.major, properties.minor, oldest_capability / 10,
                 oldest_capability % 10);
+  require_cublaslt();
   use(device);
   approved = device;
 }
