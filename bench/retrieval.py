@@ -4,21 +4,23 @@
     build/interop/bin/python bench/retrieval.py --data DATA --start runs/quickstart \\
         --work build/retrieval --output bench/results/retrieval.json
 
-Needs the environment of `./dev test-interop`. DATA holds XQuAD (qa_xquad_en/xquad.en.json).
+Needs the environment of `./dev test-interop`. DATA holds XQuAD (qa_xquad_en/xquad.en.json) and
+further novels (corpus_novels/novels_train.txt: a paragraph a line, a blank line between novels).
 
-    xquad          an English question finds its paragraph among those of 24 articles
-    chapters-2048  the first half of a chapter finds the second half among those of five novels
+    chapters-2048  the first half of a chapter finds the second half, among those of ten novels
     chapters-4096  the same with longer texts
+    xquad          an English question finds its paragraph, among those of 24 articles
 
-Neighbouring chapters of the bundled novels are joined until each half has 2,048 (4,096) tokens.
-Headings are left out. Halves are cut to that length. The articles and the novels make two folds.
-Training sees one fold and the ranking the other, both ways round; a query competes only with
-those of its fold. Pretraining has seen nine of the ten novels, as plain text.
+Chapters are those of the bundled novels. Neighbouring chapters are joined until each half has 2,048
+(4,096) tokens. Headings are left out, and halves are cut to that length. Training draws two random
+parts of pieces of the further novels (task.views: crops), of which none is among the ten.
+Pretraining has seen nine of the ten, as plain text. BM25 reads the texts that the models read.
+Texts cut to 512 tokens say what a model loses without the rest of them. `windows` are whole texts
+that the model for 512 tokens reads 512 tokens at a time; the mean of their vectors counts.
 
-Training draws two random parts of each text of the training novels (task.views: crops), and for
-xquad then learns questions with their paragraphs. BM25 reads the texts that the models read.
-Texts cut to 512 tokens say what the model loses without the rest of them. `windows` are the whole
-texts read 512 tokens at a time by the model that was trained so; their vectors' mean is used.
+For xquad the model first learns parts of the further novels' paragraphs, then questions with their
+paragraphs. The articles make two halves: it learns from one and is measured on the other, both ways
+round.
 
 Finished runs are not repeated."""
 
@@ -104,6 +106,28 @@ def chapters_of(file: Path) -> list[str]:
     return [" ".join(lines) for lines in chapters if lines]
 
 
+def other_novels(arguments: argparse.Namespace, files: list[Path]) -> list[list[str]]:
+    """The paragraphs of each further novel that is not among `files`."""
+    bundled = {
+        line for file in files for line in gzip.open(file, "rt").read().splitlines() if len(line) > 200
+    }
+    text = (arguments.data / "corpus_novels/novels_train.txt").read_text()
+    novels = [novel.splitlines() for novel in re.split(r"\n\s*\n", text)]
+    return [novel for novel in novels if not bundled.intersection(novel)]
+
+
+def pieces_of(novel: list[str], tokens: Tokens) -> list[str]:
+    """Neighbouring paragraphs joined until they have twice the tokens of the longest texts."""
+    pieces, paragraphs, count = [], [], 0
+    for paragraph in novel:
+        paragraphs.append(paragraph)
+        count += len(tokens.ends(paragraph))
+        if count >= 2 * MAX_POSITIONS:
+            pieces.append(" ".join(paragraphs))
+            paragraphs, count = [], 0
+    return pieces
+
+
 def stretches_of(chapters: list[str], length: int, tokens: Tokens) -> list[str]:
     """Neighbouring chapters joined until they have two halves of `length` tokens."""
     stretches, text = [], ""
@@ -128,9 +152,9 @@ def write_folder(folder: Path, queries: list[str], documents: list[str], found: 
     """A folder in BEIR's form: query i asks for document found[i]."""
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     for name, texts in (("queries", queries), ("corpus", documents)):
-        lines = (json.dumps({"_id": str(i), "text": text}) for i, text in enumerate(texts))
+        lines = (json.dumps({"_id": f"{name[0]}{i}", "text": text}) for i, text in enumerate(texts))
         (folder / f"{name}.jsonl").write_text("".join(line + "\n" for line in lines))
-    rows = "".join(f"{query}\t{document}\t1\n" for query, document in enumerate(found))
+    rows = "".join(f"q{query}\tc{document}\t1\n" for query, document in enumerate(found))
     (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
     return folder
 
@@ -164,17 +188,14 @@ def rank(arguments: argparse.Namespace, model: Path, folder: Path, length: int) 
 
 
 def train_on_crops(
-    arguments: argparse.Namespace, name: str, texts: list[str], length: int, seed: int
+    arguments: argparse.Namespace, name: str, texts: Path, length: int, seed: int, training: dict
 ) -> Path:
-    """Trains on pairs of random parts of `texts`, each at most `length` tokens long."""
-    file = arguments.work / f"{name}.txt"
-    file.write_text("".join(text + "\n" for text in texts))
-    # Larger batches have more negatives, but the longest ones would take hours.
+    """Trains on pairs of random parts of the lines of `texts`, each at most `length` tokens long."""
     settings = {
         "seed": seed,
-        "task": {"train": [str(file)], "views": "crops", "validation": [validation(arguments)]},
-        "optimizer": {"learning_rate": 3e-4},
-        "training": {"steps": 150, "batch_size": 32, "micro_batch_size": 16, "dtype": "bf16"},
+        "task": task_of(arguments, texts) | {"views": "crops"},
+        "optimizer": {"learning_rate": 1e-3},
+        "training": {"dtype": "bf16"} | training,
         "data": {"sequence_length": length},
     }
     return finetune(arguments, name, arguments.work / "start", settings)
@@ -188,19 +209,155 @@ def train_on_pairs(
     file.write_text("".join(line + "\n" for line in lines))
     settings = {
         "seed": seed,
-        "task": {"train": [str(file)], "validation": [validation(arguments)]},
-        "optimizer": {"learning_rate": 3e-4},
+        "task": task_of(arguments, file),
+        "optimizer": {"learning_rate": 1e-3},
         "training": {"epochs": 10, "batch_size": 64, "micro_batch_size": 64, "dtype": "bf16"},
         "data": {"sequence_length": SHORT},
     }
-    settings["task"]["columns"] = {"text": "text", "pair": "pair"}
     return finetune(arguments, name, start, settings)
 
 
-def validation(arguments: argparse.Namespace) -> str:
-    """Pairs for the validation that a run must have; nothing is chosen by it."""
-    file = arguments.work / "validation.jsonl"
-    if not file.exists():
-        lines = (json.dumps({"text": f"Text {i}.", "pair": f"The text {i}."}) for i in range(8))
-        file.write_text("".join(line + "\n" for line in lines))
-    return str(file)
+def task_of(arguments: argparse.Namespace, file: Path) -> dict:
+    """The section `task`. A run must have a validation; nothing is chosen by this one."""
+    pairs = arguments.work / "validation.jsonl"
+    lines = (json.dumps({"text": f"Text {i}.", "pair": f"The text {i}."}) for i in range(8))
+    pairs.write_text("".join(line + "\n" for line in lines))
+    columns = {"text": "text", "pair": "pair"}
+    return {"train": [str(file)], "validation": [str(pairs)], "columns": columns}
+
+
+# ---- Experiments ---------------------------------------------------------------------------------
+
+
+def xquad_fold(data: list[dict], fold: int) -> tuple[list[str], list[str], list[int]]:
+    """Questions and paragraphs of every second article, and the paragraph of each question."""
+    paragraphs = [p for article in data[fold::2] for p in article["paragraphs"]]
+    questions, found = [], []
+    for number, paragraph in enumerate(paragraphs):
+        questions += [question["question"] for question in paragraph["qas"]]
+        found += [number] * len(paragraph["qas"])
+    return questions, [paragraph["context"] for paragraph in paragraphs], found
+
+
+def xquad(arguments: argparse.Namespace, table: "Table") -> None:
+    file = arguments.data / "qa_xquad_en/xquad.en.json"
+    data = sorted(json.loads(file.read_text())["data"], key=lambda article: article["title"])
+    for fold in (0, 1):
+        questions, documents, found = xquad_fold(data, fold)
+        folder = write_folder(arguments.work / f"xquad-{fold}", questions, documents, found)
+        table.add("xquad", "BM25", bm25(questions, documents, found))
+        table.add("xquad", MASKED, rank(arguments, arguments.work / "start", folder, SHORT))
+    training = {"steps": 400, "batch_size": 256, "micro_batch_size": 256}
+    for seed in range(1, arguments.seeds + 1):
+        texts = arguments.work / "paragraphs.txt"
+        crops = train_on_crops(arguments, f"xquad-crops-{seed}", texts, 64, seed, training)
+        for fold in (0, 1):
+            folder = arguments.work / f"xquad-{fold}"
+            questions, documents, found = xquad_fold(data, 1 - fold)
+            pairs = [(question, documents[i]) for question, i in zip(questions, found)]
+            trained = train_on_pairs(arguments, f"xquad-pairs-{seed}-{fold}", crops, pairs, seed)
+            table.add("xquad", CROPS, rank(arguments, crops, folder, SHORT), seed)
+            table.add("xquad", PAIRS, rank(arguments, trained, folder, SHORT), seed)
+
+
+def write_halves(
+    arguments: argparse.Namespace, table: "Table", files: list[Path], length: int, tokens: Tokens
+) -> dict[int, Path]:
+    """The folders of a task by the length of their texts. Ranks them without training."""
+    stretches = [t for file in files for t in stretches_of(chapters_of(file), length, tokens)]
+    pairs, folders, task = [halves(text) for text in stretches], {}, f"chapters-{length}"
+    for cut in (SHORT, length):
+        queries, documents = ([tokens.cut(text, cut) for text in column] for column in zip(*pairs))
+        found = list(range(len(pairs)))
+        folders[cut] = write_folder(arguments.work / f"{task}-{cut}", queries, documents, found)
+        table.add(task, f"BM25, {cut} tokens", bm25(queries, documents, found))
+        start = rank(arguments, arguments.work / "start", folders[cut], cut)
+        table.add(task, f"{MASKED}, {cut} tokens", start)
+    return folders
+
+
+def chapters(
+    arguments: argparse.Namespace, files: list[Path], table: "Table", tokens: Tokens
+) -> None:
+    folders = {
+        length: write_halves(arguments, table, files, length, tokens)
+        for length in arguments.lengths
+    }
+    training = {"steps": 100, "batch_size": 32, "micro_batch_size": 32}
+    for seed in range(1, arguments.seeds + 1):
+        for cut in (SHORT, *arguments.lengths):
+            name, texts = f"chapters-crops-{cut}-{seed}", arguments.work / "pieces.txt"
+            model = train_on_crops(arguments, name, texts, cut, seed, training)
+            for length in arguments.lengths:
+                task = f"chapters-{length}"
+                if cut in folders[length]:
+                    scores = rank(arguments, model, folders[length][cut], cut)
+                    table.add(task, f"{CROPS}, {cut} tokens", scores, seed)
+                if cut == SHORT:
+                    scores = rank(arguments, model, folders[length][length], cut)
+                    table.add(task, f"{CROPS}, windows of {cut}", scores, seed)
+
+
+class Table:
+    """The scores of each task and contestant, means over the queries of both folds."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.scores: dict[tuple[str, str], dict[int, list[dict]]] = {}
+
+    def add(self, task: str, contestant: str, scores: dict, seed: int = 0) -> None:
+        self.scores.setdefault((task, contestant), {}).setdefault(seed, []).append(scores)
+        print(f"{task}, {contestant}, seed {seed}: {scores['ndcg_at_10']:.4f}", file=sys.stderr)
+        write_results(self.arguments, self.rows())
+
+    def rows(self) -> list[dict]:
+        rows = []
+        for (task, contestant), seeds in self.scores.items():
+            row = {"task": task, "contestant": contestant}
+            row["queries"] = sum(fold["queries"] for fold in next(iter(seeds.values())))
+            for metric in ("ndcg_at_10", "mrr_at_10", "recall_at_100"):
+                row[metric] = [
+                    sum(fold[metric] * fold["queries"] for fold in folds)
+                    / sum(fold["queries"] for fold in folds)
+                    for folds in seeds.values()
+                ]
+            rows.append(row)
+        return rows
+
+    def print(self) -> None:
+        print("| task | contestant | queries | nDCG@10 | MRR@10 | nDCG@10 by seed |")
+        print("|---|---|--:|--:|--:|---|")
+        for row in self.rows():
+            gain, reciprocal = (statistics.mean(row[m]) for m in ("ndcg_at_10", "mrr_at_10"))
+            each = ", ".join(f"{value:.3f}" for value in row["ndcg_at_10"])
+            print(
+                f"| {row['task']} | {row['contestant']} | {row['queries']} | {gain:.3f} "
+                f"| {reciprocal:.3f} | {each} |"
+            )
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    start, exported = arguments.work / "start", arguments.work / "exported"
+    if not start.exists():
+        call(arguments, "extend", arguments.start, start, "--length", MAX_POSITIONS)
+    if not exported.exists():
+        call(arguments, "export", start, exported)
+    files = [*sorted(arguments.novels.glob("corpus/*.gz")), arguments.novels / "heldout.txt.gz"]
+    tokens, table = Tokens(exported / "tokenizer.json"), Table(arguments)
+    novels = other_novels(arguments, files)
+    for name, texts in (
+        ("pieces", [piece for novel in novels for piece in pieces_of(novel, tokens)]),
+        ("paragraphs", [line for novel in novels for line in novel if len(line) > 200]),
+    ):
+        file = arguments.work / f"{name}.txt"
+        file.write_text("".join(text + "\n" for text in texts))
+        print(f"{name}: {len(texts)} of {len(novels)} novels", file=sys.stderr)
+    chapters(arguments, files, table, tokens)
+    xquad(arguments, table)
+    table.print()
+
+
+if __name__ == "__main__":
+    main()
