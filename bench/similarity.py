@@ -28,13 +28,18 @@ from embedding_runs import add_arguments, call, finetune, write_results
 COLUMNS = {"text": "6", "pair": "7", "label": "5"}
 LENGTH = 64
 SHORTEST, LONGEST = 5, 40  # words of a sentence
-TRAINING = {"batch_size": 256, "micro_batch_size": 256, "dtype": "f32"}
 # The options of each stage that differ. `cosent` sees each training pair about four times.
 STAGES = {
-    "dropout": {"optimizer": {"learning_rate": 1e-4}, "training": TRAINING | {"steps": 200}},
-    "crops": {"optimizer": {"learning_rate": 2e-3}, "training": TRAINING | {"steps": 1000}},
+    "dropout": {
+        "optimizer": {"learning_rate": 1e-4},
+        "training": {"batch_size": 64, "micro_batch_size": 64, "steps": 200, "dtype": "f32"},
+    },
+    "crops": {
+        "optimizer": {"learning_rate": 2e-3},
+        "training": {"batch_size": 256, "micro_batch_size": 256, "steps": 500, "dtype": "f32"},
+    },
     "cosent": {
-        "optimizer": {"learning_rate": 3e-4},
+        "optimizer": {"learning_rate": 1e-3},
         "training": {"batch_size": 64, "micro_batch_size": 64, "steps": 360, "dtype": "f32"},
     },
 }

@@ -6,8 +6,8 @@
 
 Needs the environment of `./dev test-interop`; no network. Texts, batches, steps, learning rates,
 warm-up, AdamW, clipping and weight decay are those of similarity.py. The random numbers are
-PyTorch's: other orders, parts and dropout masks. The model runs in f32 through `modeling_nystrom.py`
-of the export."""
+PyTorch's: other orders, parts and dropout masks. The model runs in f32, as the export's own
+`modeling_nystrom.py`."""
 
 import argparse
 import os
