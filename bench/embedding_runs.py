@@ -1,6 +1,7 @@
 """Trains and evaluates models of vectors with nystrom, for the other scripts of this folder."""
 
 import argparse
+import gzip
 import json
 import subprocess
 from pathlib import Path
@@ -42,3 +43,9 @@ def finetune(arguments: argparse.Namespace, name: str, start: Path, settings: di
 def write_results(arguments: argparse.Namespace, results: object) -> None:
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def lines_of(file: Path) -> list[str]:
+    """The paragraphs and headings of a novel."""
+    with gzip.open(file, "rt") as stream:
+        return [line.strip() for line in stream if line.strip()]

@@ -25,7 +25,6 @@ round.
 Finished runs are not repeated."""
 
 import argparse
-import gzip
 import json
 import math
 import re
@@ -33,9 +32,10 @@ import statistics
 import sys
 from pathlib import Path
 
-from embedding_runs import add_arguments, call, finetune, write_results
+from embedding_runs import add_arguments, call, finetune, lines_of, write_results
 
-HEADING = re.compile(r"^(chapter |part )?([ivxlc]+|\d+|one|two|three|four|five|six)\b[.:]?(.*)$", re.I)
+NUMBER = r"[ivxlc]+|\d+|one|two|three|four|five|six"
+HEADING = re.compile(rf"^(chapter |part )?({NUMBER})\b[.:]?(.*)$", re.IGNORECASE)
 MAX_POSITIONS, SHORT = 4096, 512
 MASKED, CROPS, PAIRS = "masked", "crops", "pairs"
 
@@ -91,10 +91,7 @@ def chapters_of(file: Path) -> list[str]:
     """The chapters of a novel without their headings. What is before the first is left out."""
     chapters: list[list[str]] = []
     after_heading = False
-    for line in gzip.open(file, "rt").read().splitlines():
-        line = line.strip()
-        if not line:
-            continue
+    for line in lines_of(file):
         if is_heading(line):
             chapters.append([])
             after_heading = True
@@ -108,10 +105,8 @@ def chapters_of(file: Path) -> list[str]:
 
 def other_novels(arguments: argparse.Namespace, files: list[Path]) -> list[list[str]]:
     """The paragraphs of each further novel that is not among `files`."""
-    bundled = {
-        line for file in files for line in gzip.open(file, "rt").read().splitlines() if len(line) > 200
-    }
-    text = (arguments.data / "corpus_novels/novels_train.txt").read_text()
+    bundled = {line for file in files for line in lines_of(file) if len(line) > 200}
+    text = (arguments.data / "corpus_novels/novels_train.txt").read_text().strip()
     novels = [novel.splitlines() for novel in re.split(r"\n\s*\n", text)]
     return [novel for novel in novels if not bundled.intersection(novel)]
 
@@ -164,7 +159,8 @@ def bm25(queries: list[str], documents: list[str], found: list[int]) -> dict:
     import bm25s
 
     retriever = bm25s.BM25()
-    retriever.index(bm25s.tokenize(documents, stopwords="en", show_progress=False), show_progress=False)
+    corpus = bm25s.tokenize(documents, stopwords="en", show_progress=False)
+    retriever.index(corpus, show_progress=False)
     gains, reciprocals, recalled = [], [], []
     words = bm25s.tokenize(queries, stopwords="en", show_progress=False, return_ids=False)
     for query, document in zip(words, found):
@@ -190,7 +186,7 @@ def rank(arguments: argparse.Namespace, model: Path, folder: Path, length: int) 
 def train_on_crops(
     arguments: argparse.Namespace, name: str, texts: Path, length: int, seed: int, training: dict
 ) -> Path:
-    """Trains on pairs of random parts of the lines of `texts`, each at most `length` tokens long."""
+    """Trains on pairs of random parts of the lines of `texts`, of at most `length` tokens each."""
     settings = {
         "seed": seed,
         "task": task_of(arguments, texts) | {"views": "crops"},

@@ -15,7 +15,6 @@ Each figure is Spearman's correlation on STS-B's dev set, of the last step. Lear
 and steps were chosen on the training pairs. Finished runs are not repeated."""
 
 import argparse
-import gzip
 import json
 import re
 import shutil
@@ -23,7 +22,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from embedding_runs import add_arguments, call, finetune, write_results
+from embedding_runs import add_arguments, call, finetune, lines_of, write_results
 
 COLUMNS = {"text": "6", "pair": "7", "label": "5"}
 LENGTH = 64
@@ -59,7 +58,7 @@ def sentences_of(folder: Path) -> list[str]:
     """The different sentences of the novels in a folder."""
     found: dict[str, None] = {}
     for file in sorted(folder.glob("*.gz")):
-        for line in gzip.open(file, "rt").read().splitlines():
+        for line in lines_of(file):
             for sentence in re.split(r"(?<=[.!?;])[\"')]*\s+", line):
                 if SHORTEST <= len(sentence.split()) <= LONGEST:
                     found[sentence.strip()] = None
