@@ -21,6 +21,7 @@ os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies
 
 import scipy.stats
 import torch
+import transformers
 from embedding_runs import call, write_results
 from sentence_transformers import SentenceTransformer, losses
 from similarity import LENGTH, STAGES, parse_arguments, print_table, write_texts
@@ -124,6 +125,8 @@ def train(arguments: argparse.Namespace, model: SentenceTransformer, stage: str,
 def main() -> None:
     arguments = parse_arguments(__doc__)
     torch.set_num_threads(arguments.threads)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     write_texts(arguments)
     exported = arguments.work / "start"
     if not exported.exists():

@@ -100,7 +100,7 @@ def check_onnx(check, program, folder, run):
         vectors = finetune(program, folder, run, pooling)
         exported = folder / f"{vectors.name}-onnx"
         nystrom(program, "export", vectors, exported, "--onnx", "--quiet")
-        tokenizer = transformers.AutoTokenizer.from_pretrained(exported)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(exported, trust_remote_code=True)
         options = json.loads((exported / "config.json").read_text())["nystrom"].get("embedding", {})
         prompt = options.get("document_prompt", "")
         theirs = vectors_of_onnx(exported, tokenizer, prompt)
