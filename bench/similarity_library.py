@@ -23,7 +23,8 @@ import scipy.stats
 import torch
 import transformers
 from embedding_runs import call, write_results
-from sentence_transformers import SentenceTransformer, losses
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import losses
 from similarity import LENGTH, STAGES, parse_arguments, print_table, write_texts
 
 WARMUP, WEIGHT_DECAY, CLIP = 0.1, 0.01, 1.0
