@@ -1,110 +1,119 @@
 """Trains a model for similarity, step by step, and prints how its cosines rank STS-B's pairs.
 
     ./dev quickstart
-    python3 bench/similarity.py --data DATA --start runs/quickstart --work build/similarity
+    python3 bench/similarity.py --data DATA --start runs/quickstart --work build/similarity \\
+        --output bench/results/similarity.json
 
 DATA holds STS-B's files (stsb/sts-train.csv, stsb/sts-dev.csv). For each seed:
 
     masked    the start, which learned from masked tokens alone: the mean of its hidden states
-    simcse    after paragraphs of the bundled novels, each with itself under other dropout
-    cosent    then after STS-B's training pairs
+    dropout   after sentences of the bundled novels, each with itself under other dropout (SimCSE)
+    crops     after the same sentences instead, each as two random parts of it
+    cosent    crops, and then STS-B's training pairs
 
-Each figure is Spearman's correlation on STS-B's dev set, of the last step: nothing is chosen on
-that set. Finished runs are not repeated. WORK/results.json holds every figure."""
+Each figure is Spearman's correlation on STS-B's dev set, of the last step. Learning rates, batches
+and steps were chosen on the training pairs. Finished runs are not repeated."""
 
 import argparse
 import json
+import re
 import shutil
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
-PAIRS = {"header": False, "columns": {"text": "6", "pair": "7", "label": "5"}}
-TRAINING = {"batch_size": 64, "micro_batch_size": 64, "dtype": "bf16"}
+from embedding_runs import add_arguments, call, finetune, lines_of, write_results
+
+COLUMNS = {"text": "6", "pair": "7", "label": "5"}
+LENGTH = 64
+SHORTEST, LONGEST = 5, 40  # words of a sentence
+# The options of each stage that differ. `cosent` sees each training pair about four times.
+STAGES = {
+    "dropout": {
+        "optimizer": {"learning_rate": 1e-4},
+        "training": {"batch_size": 64, "micro_batch_size": 64, "steps": 200, "dtype": "f32"},
+    },
+    "crops": {
+        "optimizer": {"learning_rate": 2e-3},
+        "training": {"batch_size": 256, "micro_batch_size": 256, "steps": 500, "dtype": "f32"},
+    },
+    "cosent": {
+        "optimizer": {"learning_rate": 1e-3},
+        "training": {"batch_size": 64, "micro_batch_size": 64, "steps": 360, "dtype": "f32"},
+    },
+}
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--start", type=Path, required=True, help="a pretrained model")
-    parser.add_argument("--work", type=Path, required=True, help="folder for the runs")
+    add_arguments(parser)
+    parser.add_argument("--novels", type=Path, default=Path("examples/quickstart/corpus"))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
-    parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
 
 
-def simcse(arguments: argparse.Namespace) -> dict:
-    return {
-        "task": {"train": ["examples/quickstart/corpus/*"], "views": "dropout"},
-        "embedding_loss": {"name": "multiple_negatives_ranking"},
-        "optimizer": {"learning_rate": 1e-4},
-        "training": {"steps": 400} | TRAINING,
-        "data": {"sequence_length": 64},
-    }
+def sentences_of(folder: Path) -> list[str]:
+    """The different sentences of the novels in a folder."""
+    found: dict[str, None] = {}
+    for file in sorted(folder.glob("*.gz")):
+        for line in lines_of(file):
+            for sentence in re.split(r"(?<=[.!?;])[\"')]*\s+", line):
+                if SHORTEST <= len(sentence.split()) <= LONGEST:
+                    found[sentence.strip()] = None
+    return list(found)
 
 
-def cosent(arguments: argparse.Namespace) -> dict:
-    return {
-        "task": {"train": [str(arguments.work / "sts-train.tsv")]},
-        "embedding_loss": {"name": "cosent"},
-        "optimizer": {"learning_rate": 3e-4},
-        "training": {"epochs": 4} | TRAINING,
-        "data": {"sequence_length": 64},
-    }
+def write_texts(arguments: argparse.Namespace) -> None:
+    """Writes sentences.txt, sts-train.tsv and sts-dev.tsv into the folder for the runs."""
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    sentences = sentences_of(arguments.novels)
+    (arguments.work / "sentences.txt").write_text("".join(s + "\n" for s in sentences))
+    for part in ("train", "dev"):  # their columns are between tabs, which their names do not tell
+        shutil.copyfile(arguments.data / f"stsb/sts-{part}.csv", arguments.work / f"sts-{part}.tsv")
 
 
 def train(arguments: argparse.Namespace, stage: str, start: Path, seed: int) -> Path:
-    settings = {"simcse": simcse, "cosent": cosent}[stage](arguments)
-    run = arguments.work / f"{stage}-{seed}"
-    task = {"kind": "embeddings", "max_score": 5} | PAIRS | settings["task"]
-    task["validation"] = [str(arguments.work / "sts-dev.tsv")]
-    config = settings | {
-        "run_dir": str(run),
-        "seed": seed,
-        "model": {"from": str(start)},
-        "task": task,
-        "schedule": {"warmup_share": 0.1, "decay": "linear"},
-        "logging": {"tensorboard": False},
-    }
-    file = arguments.work / f"{stage}-{seed}.yaml"
-    file.write_text(json.dumps(config, indent=1) + "\n")  # JSON is YAML
-    command = [arguments.nystrom, "finetune", file, "--quiet", f"--threads={arguments.threads}"]
-    subprocess.run([str(word) for word in command], check=True)
-    steps = (run / "checkpoints").glob("step-*")
-    return max(steps, key=lambda folder: int(folder.name.split("-")[1]))
+    name = "sts-train.tsv" if stage == "cosent" else "sentences.txt"
+    task = {"train": [str(arguments.work / name)], "columns": COLUMNS, "header": False}
+    task |= {"validation": [str(arguments.work / "sts-dev.tsv")], "max_score": 5}
+    loss = "multiple_negatives_ranking"
+    if stage == "cosent":
+        loss = "cosent"
+    else:
+        task["views"] = stage
+    settings = {"seed": seed, "task": task, "embedding_loss": {"name": loss}}
+    settings["data"] = {"sequence_length": LENGTH}
+    return finetune(arguments, f"{stage}-{seed}", start, settings | STAGES[stage])
 
 
 def spearman(arguments: argparse.Namespace, model: Path) -> float:
-    pairs = {f"columns.{key}": value for key, value in PAIRS["columns"].items()}
-    options = {"header": "false"} | pairs
+    options = {"header": "false"} | {f"columns.{key}": value for key, value in COLUMNS.items()}
     sets = [word for key, value in options.items() for word in ("--set", f"task.{key}={value}")]
-    command = [arguments.nystrom, "evaluate", model, "--json", "--quiet", *sets]
-    command += ["--pairs", arguments.work / "sts-dev.tsv"]
-    output = subprocess.run([str(word) for word in command], check=True, capture_output=True)
-    return json.loads(output.stdout)["spearman"]
+    pairs = ("--pairs", arguments.work / "sts-dev.tsv")
+    return json.loads(call(arguments, "evaluate", model, "--json", *sets, *pairs))["spearman"]
 
 
-def main() -> None:
-    arguments = parse_arguments()
-    arguments.work.mkdir(parents=True, exist_ok=True)
-    for part in ("train", "dev"):  # their columns are between tabs, which their names do not tell
-        shutil.copyfile(arguments.data / f"stsb/sts-{part}.csv", arguments.work / f"sts-{part}.tsv")
-    results: dict[str, list[float]] = {"masked": [spearman(arguments, arguments.start)]}
-    for seed in range(1, arguments.seeds + 1):
-        model = arguments.start
-        for stage in ("simcse", "cosent"):
-            model = train(arguments, stage, model, seed)
-            results.setdefault(stage, []).append(spearman(arguments, model))
-            print(f"seed {seed}, {stage}: {results[stage][-1]:.4f}", file=sys.stderr, flush=True)
-        (arguments.work / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+def print_table(results: dict[str, list[float]]) -> None:
     print("| after | Spearman on STS-B's dev set | seeds |\n|---|--:|---|")
     for stage, values in results.items():
         each = ", ".join(f"{value:.4f}" for value in values)
         print(f"| {stage} | {statistics.mean(values):.4f} | {each} |")
+
+
+def main() -> None:
+    arguments = parse_arguments(__doc__)
+    write_texts(arguments)
+    results: dict[str, list[float]] = {"masked": [spearman(arguments, arguments.start)]}
+    for seed in range(1, arguments.seeds + 1):
+        models = {"masked": arguments.start}
+        for stage, before in (("dropout", "masked"), ("crops", "masked"), ("cosent", "crops")):
+            models[stage] = train(arguments, stage, models[before], seed)
+            results.setdefault(stage, []).append(spearman(arguments, models[stage]))
+            print(f"seed {seed}, {stage}: {results[stage][-1]:.4f}", file=sys.stderr, flush=True)
+        write_results(arguments, results)
+    print_table(results)
 
 
 if __name__ == "__main__":

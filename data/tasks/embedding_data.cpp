@@ -52,6 +52,32 @@ const char* describe(TextRoles roles) {
   return "";
 }
 
+std::string describe(const EmbeddingDataset& data) {
+  std::string line = fmt::format("{} {}, {} different", data.samples().size(),
+                                 describe(data.roles()), data.texts().size());
+  if (data.truncated() > 0) line += fmt::format("; {} were cut at the end", data.truncated());
+  if (data.skipped().count > 0) line += fmt::format("; {} rows were skipped", data.skipped().count);
+  return line;
+}
+
+std::string EmbeddingDataset::checksum() const {
+  Checksum checksum;
+  const auto add = [&](const auto& values) {
+    checksum.update(values.data(), values.size() * sizeof(values[0]));
+  };
+  for (const auto& text : texts_) {
+    const std::size_t size = text.size();
+    checksum.update(&size, sizeof size);
+    add(text);
+  }
+  for (const EmbeddingSample& sample : samples_) {
+    add(sample.texts);
+    const double numbers[] = {sample.score, static_cast<double>(sample.label)};
+    checksum.update(numbers, sizeof numbers);
+  }
+  return checksum.hex();
+}
+
 std::int64_t EmbeddingDataset::columns() const {
   const bool alone = roles_ == TextRoles::texts || roles_ == TextRoles::labels;
   return alone ? 2 : std::ssize(samples_[0].texts);

@@ -56,6 +56,8 @@ class EmbeddingDataset {
   /// The number of texts that lost tokens.
   std::int64_t truncated() const { return truncated_; }
   const SkippedRows& skipped() const { return skipped_; }
+  /// Hash of all texts and samples.
+  std::string checksum() const;
 
  private:
   TextRoles roles_ = TextRoles::texts;
@@ -65,5 +67,8 @@ class EmbeddingDataset {
   std::int64_t truncated_ = 0;
   SkippedRows skipped_;
 };
+
+/// "96 pairs of texts, 120 different; 3 were cut at the end".
+std::string describe(const EmbeddingDataset& data);
 
 }  // namespace nystrom

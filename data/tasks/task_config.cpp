@@ -40,11 +40,18 @@ std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
 }
 
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric) {
-  static constexpr EnumName<TaskMetric> names[] = {
-      {TaskMetric::accuracy, "accuracy"},       {TaskMetric::f1, "f1"},
-      {TaskMetric::f1_macro, "f1_macro"},       {TaskMetric::matthews, "matthews"},
-      {TaskMetric::pearson, "pearson"},         {TaskMetric::spearman, "spearman"},
-      {TaskMetric::exact_match, "exact_match"}, {TaskMetric::mrr, "mrr"}};
+  static constexpr EnumName<TaskMetric> names[] = {{TaskMetric::accuracy, "accuracy"},
+                                                   {TaskMetric::f1, "f1"},
+                                                   {TaskMetric::f1_macro, "f1_macro"},
+                                                   {TaskMetric::matthews, "matthews"},
+                                                   {TaskMetric::pearson, "pearson"},
+                                                   {TaskMetric::spearman, "spearman"},
+                                                   {TaskMetric::exact_match, "exact_match"},
+                                                   {TaskMetric::mrr, "mrr"},
+                                                   {TaskMetric::ndcg_at_10, "ndcg_at_10"},
+                                                   {TaskMetric::mrr_at_10, "mrr_at_10"},
+                                                   {TaskMetric::recall_at_100, "recall_at_100"},
+                                                   {TaskMetric::map_at_100, "map_at_100"}};
   return names;
 }
 
@@ -371,7 +378,8 @@ std::vector<TaskMetric> metrics_of(TaskKind kind) {
     case TaskKind::questions: return {f1, exact_match};
     case TaskKind::choice: return {accuracy};
     case TaskKind::features: return {accuracy, f1, f1_macro, matthews, pearson, spearman};
-    case TaskKind::embeddings: return {spearman, pearson, mrr, accuracy};
+    case TaskKind::embeddings:
+      return {spearman, pearson, mrr, accuracy, ndcg_at_10, mrr_at_10, recall_at_100, map_at_100};
   }
   return {};
 }

@@ -61,7 +61,20 @@ enum class TaskFormat {
 };
 
 /// Metrics of predictions: data/tasks/task_metrics.h.
-enum class TaskMetric { accuracy, f1, f1_macro, matthews, pearson, spearman, exact_match, mrr };
+enum class TaskMetric {
+  accuracy,
+  f1,
+  f1_macro,
+  matthews,
+  pearson,
+  spearman,
+  exact_match,
+  mrr,
+  ndcg_at_10,
+  mrr_at_10,
+  recall_at_100,
+  map_at_100,
+};
 
 /// The part of a long text that a model reads, and how several outputs become one.
 enum class TaskWindows {
@@ -150,7 +163,9 @@ void fields(V& v, TaskConfig& c) {
   v(c.kind, "kind", "the kind of task; needed without a recipe");
   v(c.train, "train",
     "files to train on: paths and patterns; plain, .gz or .zst; for folders their parent");
-  v(c.validation, "validation", "held-out files");
+  v(c.validation, "validation",
+    "held-out files; embeddings: also a folder in BEIR's form, whose qrels/dev.tsv, else test.tsv, "
+    "is used");
   v(c.format, "format",
     "how files hold examples; null: by the recipe or by the ending of their names");
   v(c.header, "header",

@@ -87,6 +87,8 @@ def compare(session, batch, expected, largest, worst):
     if not all(value.isfinite().all() for value in got.values()):
         raise SystemExit("results are not finite")
     for name, value in got.items():
+        if name == "sentence_embedding":
+            continue  # check_sentence_transformers.py compares it
         ours, theirs = (at_tokens(name, x, mask) for x in (expected[name], value))
         largest[name] = max(largest.get(name, 0), ours.abs().max().item())
         worst[name] = max(worst.get(name, 0), (ours - theirs).abs().max().item())

@@ -6,7 +6,8 @@ Pretrains small models, one of them with a projection and prompts, exports each 
 --sentence-transformers (its own pooling, mean, cls), and encodes texts of unequal length in
 batches, as queries and as documents. All cosines must be within 1e-5 of 1: between `nystrom embed`,
 sentence-transformers, and what follows from the hidden states of `nystrom forward`. The card's code
-must run."""
+must run. Numbers of the ONNX file's output sentence_embedding must be within 1e-6 of those of
+`nystrom embed`."""
 
 import argparse
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 
 os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies a folder's classes
 
+import onnxruntime
 import torch
 import transformers
 from check_export import LENGTH, NOVEL, ROOT, RUN, TEXTS, nystrom, outputs_of_card, run_forward
@@ -25,7 +27,7 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 
-TOLERANCE = 1e-5
+TOLERANCE, ONNX_TOLERANCE = 1e-5, 1e-6
 # `nystrom embed` reads names of special tokens as ordinary characters, so there are none here.
 SHORT = [text.replace("[MASK]", "harbour") for text in TEXTS[:2]]
 SHORT += ["old ships", "His hands were ragged and scarred."]
@@ -68,6 +70,44 @@ def embedded(program, folder, kind):
     return torch.tensor([json.loads(line)["vector"] for line in lines])
 
 
+def vectors_of_onnx(folder, tokenizer, prompt):
+    inputs = tokenizer([prompt + text for text in SHORT], padding=True, return_tensors="np")
+    session = onnxruntime.InferenceSession(folder / "onnx/model.onnx")
+    given = {entry.name: inputs[entry.name] for entry in session.get_inputs()}
+    return torch.from_numpy(session.run(["sentence_embedding"], given)[0])
+
+
+def finetune(program, folder, run, pooling):
+    """A step of training for vectors: the result has no head."""
+    name = f"{run.name}-{pooling}-vectors"
+    (folder / "texts.tsv").write_text("text\tpair\n" + "old ships\tthe harbour\n" * 4)
+    config = {
+        "run_dir": str(folder / name),
+        "model": {"from": str(run), "embedding": {"pooling": pooling}},
+        "task": {"kind": "embeddings", "columns": {"text": "text", "pair": "pair"}},
+        "data": {"sequence_length": LENGTH},
+        "training": {"steps": 1, "batch_size": 2, "micro_batch_size": 2},
+    }
+    for files in ("train", "validation"):
+        config["task"][files] = [str(folder / "texts.tsv")]
+    (folder / f"{name}.yaml").write_text(json.dumps(config) + "\n")
+    nystrom(program, "finetune", folder / f"{name}.yaml", "--quiet")
+    return folder / name
+
+
+def check_onnx(check, program, folder, run):
+    for pooling in ("mean", "cls"):
+        vectors = finetune(program, folder, run, pooling)
+        exported = folder / f"{vectors.name}-onnx"
+        nystrom(program, "export", vectors, exported, "--onnx", "--quiet")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(exported, trust_remote_code=True)
+        options = json.loads((exported / "config.json").read_text())["nystrom"].get("embedding", {})
+        prompt = options.get("document_prompt", "")
+        theirs = vectors_of_onnx(exported, tokenizer, prompt)
+        worst = (theirs - embedded(program, exported, "document")).abs().max().item()
+        check(worst <= ONNX_TOLERANCE, f"{run.name}, {pooling}, ONNX: numbers within {worst:.1e}")
+
+
 def worst_cosine(a, b):
     return torch.nn.functional.cosine_similarity(a.double(), b.double()).min().item()
 
@@ -84,6 +124,7 @@ def main():
         scratch = Path(temporary)
         for name in VECTORS:
             run = train(program, scratch, name)
+            check_onnx(check, program, scratch, run)
             for pooling in ("own", "mean", "cls"):
                 folder = scratch / f"{name}-{pooling}"
                 nystrom(

@@ -97,6 +97,10 @@ Lines find_task_problems(const std::string& file, RunConfig& config) {
   for (const auto& [where, patterns] : {std::pair(file + ": task.train", &task.train),
                                         std::pair(file + ": task.validation", &task.validation)}) {
     const std::size_t before = lines.size();
+    if (patterns == &task.validation && validates_by_retrieval(task)) {
+      note(lines, where, [&] { read_validation_folder(task); });
+      continue;
+    }
     if (task.format != TaskFormat::folders) match_each(lines, where, *patterns);
     if (readable && lines.size() == before) read_first_example(lines, where, task, *patterns);
   }

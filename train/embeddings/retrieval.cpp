@@ -39,8 +39,8 @@ fs::path judgements_of(const fs::path& folder, const std::optional<std::string>&
       if (entry.path().extension() == ".tsv") names.push_back(entry.path().stem().string());
   if (names.empty()) require_file(qrels / "test.tsv", folder);
   std::ranges::sort(names);
-  require_input(names.size() == 1, "{}: holds {}; choose one by --split", printable_path(qrels),
-                printable(fmt::format("{}", fmt::join(names, ", "))));
+  require_input(names.size() == 1, "{}: holds {}; choose one by --split, or name it test.tsv",
+                printable_path(qrels), printable(fmt::format("{}", fmt::join(names, ", "))));
   return qrels / (names[0] + ".tsv");
 }
 

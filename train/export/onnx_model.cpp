@@ -31,7 +31,10 @@ class OnnxWriter {
       case Head::multiple_choice: return choose(x);
       case Head::none: break;
     }
-    if (config_.embed_dim) output(last_token(x), "pooler_output", {batch_, config_.hidden_size});
+    if (config_.embed_dim)
+      output(last_token(x), "pooler_output", {batch_, config_.hidden_size});
+    else if (config_.embedding.pooling != SentencePooling::landmarks)
+      output(sentence_vector(x), "sentence_embedding", {batch_, config_.vector_width()});
   }
 
   bool several_rows() const {
@@ -160,6 +163,18 @@ class OnnxWriter {
     const OnnxValue count =
         graph_.cast(graph_("Max", {tokens_.count, graph_.integer(1)}), OnnxType::f32);
     return weighted_sum(graph_("Div", {tokens_.ones, count}), x);
+  }
+
+  /// The vector of each text, as `nystrom embed` computes it.
+  OnnxValue sentence_vector(const OnnxValue& x) {
+    const EmbeddingConfig& options = config_.embedding;
+    OnnxValue vector = options.pooling == SentencePooling::cls ? at(x, 0) : mean_token(x);
+    const auto module = graph_.enter("embedding");
+    if (options.projection) vector = modules_.linear(vector, "projection");
+    if (!options.normalize) return vector;
+    // A vector of zeros has no direction, and stays.
+    const OnnxValue length = graph_("ReduceL2", {vector}, {{"axes", std::vector<std::int64_t>{1}}});
+    return graph_("Div", {vector, graph_("Max", {length, graph_.number(1e-12)})});
   }
 
   void masked_lm(OnnxValue x) {

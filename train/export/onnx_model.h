@@ -23,9 +23,11 @@ std::string onnx_obstacle(const ModelConfig& config);
 /// model.onnx_data beside it. Batch size and length are free, except for a model of fixed length.
 /// Inputs, i64: input_ids and attention_mask [b, n], or [b, choices, n], or [b, 2, n] for towers;
 /// token_type_ids of the same shape if the model has several types. Features are f32 [b, n,
-/// embed_dim]. Outputs, f32: logits, or start_logits and end_logits, or for features without a head
-/// pooler_output: the last token's; and last_hidden_state of every row. Throws an InputError with
-/// the obstacle, and when the system refuses.
+/// embed_dim]. Outputs, f32: last_hidden_state of every row; logits, or start_logits and
+/// end_logits; for features without a head pooler_output, the last token's; for tokens without a
+/// head sentence_embedding [b, vector_width], the vectors of `nystrom embed`: pooled (not with
+/// pooling landmarks, which has no such output), projected and normalised. Throws an InputError
+/// with the obstacle, and when the system refuses.
 void write_onnx(const Model& model, const std::filesystem::path& folder,
                 const OnnxOptions& options = {});
 

@@ -1,41 +1,15 @@
 #include "train/finetune/embedding_objective.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 
 #include "core/base/checksum.h"
 #include "core/check.h"
-#include "data/tasks/task_metrics.h"
 #include "nn/embedding_loss.h"
 #include "train/config/padding.h"
+#include "train/finetune/row_exchange.h"
 
 namespace nystrom {
 namespace {
-
-std::string checksum_of(const EmbeddingDataset& data) {
-  Checksum checksum;
-  const auto add = [&](const auto& values) {
-    checksum.update(values.data(), values.size() * sizeof(values[0]));
-  };
-  for (const auto& text : data.texts()) {
-    const std::size_t size = text.size();
-    checksum.update(&size, sizeof size);
-    add(text);
-  }
-  for (const EmbeddingSample& sample : data.samples()) {
-    add(sample.texts);
-    const double numbers[] = {sample.score, static_cast<double>(sample.label)};
-    checksum.update(numbers, sizeof numbers);
-  }
-  return checksum.hex();
-}
-
-std::vector<TaskMetric> metrics_of(TextRoles roles) {
-  if (roles == TextRoles::scores) return {TaskMetric::spearman, TaskMetric::pearson};
-  if (roles == TextRoles::pairs) return {TaskMetric::mrr, TaskMetric::accuracy};
-  return {};
-}
 
 /// The vectors of a model, [rows, d]: of length 1 where its options say so.
 Var vectors_of(const Model& model, const ModelInput& input, const RunContext& run = {}) {
@@ -56,41 +30,6 @@ std::vector<Var> columns_of(const Var& vectors, std::int64_t count) {
   return columns;
 }
 
-/// Puts the numbers of all processes into `all`. Each process sends pairs of a place and its
-/// numbers, `stride` long.
-class Exchange {
- public:
-  explicit Exchange(std::int64_t stride) : stride_(static_cast<std::size_t>(stride)) {}
-  /// The numbers at places first, first + 1, ….
-  void add(std::int64_t first, const std::vector<double>& numbers) {
-    for (std::size_t begin = 0; begin < numbers.size(); begin += stride_) {
-      own_.push_back(static_cast<double>(first++));
-      own_.insert(own_.end(), numbers.begin() + static_cast<std::ptrdiff_t>(begin),
-                  numbers.begin() + static_cast<std::ptrdiff_t>(begin + stride_));
-    }
-  }
-  /// All numbers in the order of their places, of which there are `places`.
-  std::vector<double> all(std::int64_t places, Communicator& communicator) const {
-    std::vector<double> result(static_cast<std::size_t>(places) * stride_);
-    const std::string bytes(reinterpret_cast<const char*>(own_.data()),
-                            own_.size() * sizeof(double));
-    for (const std::string& each : communicator.gather(bytes)) {
-      if (each.empty()) continue;  // a process without micro-batches
-      std::vector<double> numbers(each.size() / sizeof(double));
-      std::memcpy(numbers.data(), each.data(), each.size());
-      for (std::size_t i = 0; i < numbers.size(); i += stride_ + 1)
-        std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(i + 1), stride_,
-                    result.begin() + static_cast<std::ptrdiff_t>(
-                                         static_cast<std::size_t>(numbers[i]) * stride_));
-    }
-    return result;
-  }
-
- private:
-  std::size_t stride_;
-  std::vector<double> own_;
-};
-
 /// See make_embedding_objective.
 class EmbeddingObjective : public Objective {
  public:
@@ -105,8 +44,8 @@ class EmbeddingObjective : public Objective {
   }
 
   DataIdentity identity() const override {
-    return {text_checksum(data_.tokenizer->definition()), checksum_of(*data_.train),
-            checksum_of(*data_.validation), "task.train", "task.validation"};
+    return {text_checksum(data_.tokenizer->definition()), data_.train->checksum(),
+            data_.validation->checksum(), "task.train", "task.validation"};
   }
   std::int64_t samples() const override { return std::ssize(data_.train->samples()); }
   std::string metric_name() const override { return enum_name(*config_.task.metric); }
@@ -152,16 +91,14 @@ class EmbeddingObjective : public Objective {
   }
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
-    const auto texts = std::ssize(data_.validation->texts());
-    const EmbeddingScores scores = evaluate_embeddings(
-        model, *data_.validation, *data_.tokenizer, options_.padding, options_.micro_batch_size,
-        communicator_, [&](std::int64_t done) { progress(done, texts); });
+    const std::vector<TaskMetric> metrics = data_.validation->metrics();
+    const std::vector<double> values = data_.validation->evaluate(model, communicator_, progress);
     Score score;
-    for (const auto& [metric, value] : scores.values) {
-      if (metric == *config_.task.metric) score.value = value;
-      score.metrics.emplace_back(enum_name(metric), value);
-      score.text +=
-          fmt::format("{}{} {:.4f}", score.text.empty() ? "" : ", ", enum_name(metric), value);
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      if (metrics[i] == *config_.task.metric) score.value = values[i];
+      score.metrics.emplace_back(enum_name(metrics[i]), values[i]);
+      score.text += fmt::format("{}{} {:.4f}", score.text.empty() ? "" : ", ",
+                                enum_name(metrics[i]), values[i]);
     }
     return score;
   }
@@ -182,7 +119,7 @@ class EmbeddingObjective : public Objective {
                                               const StepOptions& options) const {
     const std::int64_t width = model.config().vector_width(), columns = std::ssize(step.alike),
                        rows = step.samples * columns;
-    Exchange exchange(width);
+    RowExchange exchange(width);
     DType dtype = DType::f32;
     for (std::size_t part = 0; part < step.batches.size(); ++part) {
       const NoGrad no_recording;
@@ -208,84 +145,14 @@ class EmbeddingObjective : public Objective {
   std::unique_ptr<EmbeddingLoader> loader_;
 };
 
-/// The vectors of all texts of `data`, of length 1: [texts, d] f64 on the CPU.
-Tensor unit_vectors(const Model& model, const EmbeddingDataset& data, const Tokenizer& tokenizer,
-                    const PaddingOptions& padding, std::int64_t batch_size,
-                    Communicator& communicator, const std::function<void(std::int64_t)>& progress) {
-  const auto count = std::ssize(data.texts());
-  std::vector<std::size_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return data.texts()[i].size(); });
-  const std::int64_t width = model.config().vector_width();
-  Exchange exchange(width);
-  for (std::int64_t begin = batch_size * communicator.rank(); begin < count;
-       begin += batch_size * communicator.size()) {
-    const std::int64_t end = std::min(begin + batch_size, count);
-    std::vector<WrappedIds> rows;
-    for (std::int64_t i = begin; i < end; ++i)
-      rows.push_back(tokenizer.wrap(data.texts()[order[static_cast<std::size_t>(i)]]));
-    std::vector<const WrappedIds*> each;
-    for (const WrappedIds& row : rows) each.push_back(&row);
-    const ModelInput input = padded_rows(each, tokenizer.special().pad, padding);
-    exchange.add(begin, unit_rows(vectors_of(model, input)).value().contiguous().to_doubles());
-    if (progress) progress(end);
-  }
-  const std::vector<double> sorted = exchange.all(count, communicator);
-  std::vector<double> vectors(sorted.size());
-  const auto stride = static_cast<std::size_t>(width);
-  for (std::size_t i = 0; i < order.size(); ++i)
-    std::copy_n(sorted.begin() + static_cast<std::ptrdiff_t>(i * stride), stride,
-                vectors.begin() + static_cast<std::ptrdiff_t>(order[i] * stride));
-  return Tensor::from(vectors, {count, width});
-}
-
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
 }  // namespace
 
-EmbeddingScores evaluate_embeddings(const Model& model, const EmbeddingDataset& data,
-                                    const Tokenizer& tokenizer, const PaddingOptions& padding,
-                                    std::int64_t batch_size, Communicator& communicator,
-                                    const std::function<void(std::int64_t)>& progress) {
-  const Tensor vectors =
-      unit_vectors(model, data, tokenizer, padding, batch_size, communicator, progress);
-  const auto width = static_cast<std::size_t>(vectors.dim(1));
-  const auto row = [&](std::int64_t text) {
-    return std::span(vectors.data<double>() + text * vectors.dim(1), width);
-  };
-  if (data.roles() == TextRoles::scores) {
-    std::vector<double> similarities, scores;
-    for (const EmbeddingSample& sample : data.samples()) {
-      similarities.push_back(dot(row(sample.texts[0]), row(sample.texts[1])));
-      scores.push_back(sample.score);
-    }
-    return {{{TaskMetric::spearman, spearman_correlation(scores, similarities)},
-             {TaskMetric::pearson, pearson_correlation(scores, similarities)}}};
-  }
-  double reciprocal_ranks = 0, first = 0;
-  for (const EmbeddingSample& sample : data.samples()) {
-    const double own = dot(row(sample.texts[0]), row(sample.texts[1]));
-    std::int64_t better = 0;
-    for (const EmbeddingSample& other : data.samples())
-      better += other.texts[1] != sample.texts[1] &&
-                dot(row(sample.texts[0]), row(other.texts[1])) >= own;
-    reciprocal_ranks += 1 / static_cast<double>(1 + better);
-    first += better == 0;
-  }
-  const auto count = static_cast<double>(data.samples().size());
-  return {{{TaskMetric::mrr, reciprocal_ranks / count}, {TaskMetric::accuracy, first / count}}};
-}
-
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
-  const EmbeddingConfig& embedding = config.model.embedding;
-  const EmbeddingTextOptions options{config.data.sequence_length, embedding.query_prompt,
-                                     embedding.document_prompt};
-  const auto read = [&](const std::vector<std::string>& patterns) {
-    return std::make_shared<const EmbeddingDataset>(config.task, patterns, *tokenizer, options);
-  };
-  EmbeddingData data{read(config.task.train), read(config.task.validation), std::move(tokenizer)};
+  EmbeddingData data;
+  data.train = std::make_shared<const EmbeddingDataset>(config.task, config.task.train, *tokenizer,
+                                                        embedding_text_options(config));
+  data.validation = read_embedding_validation(config, tokenizer);
+  data.tokenizer = std::move(tokenizer);
   const EmbeddingLossOptions& loss = config.embedding_loss;
   const bool scored = data.train->roles() == TextRoles::scores;
   require_input(
@@ -298,31 +165,19 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
                 "task.train: its samples have {} texts, and embedding_loss.name triplet takes 3; "
                 "name task.columns.pair and one of task.columns.negatives",
                 data.train->columns());
-  const std::vector<TaskMetric> metrics = metrics_of(data.validation->roles());
-  require_input(!metrics.empty(),
-                "task.validation: its files hold {}, which say nothing about similarity; give "
-                "pairs (task.columns.pair), with or without a score (task.columns.label)",
-                describe(data.validation->roles()));
+  const std::vector<TaskMetric> metrics = data.validation->metrics();
   if (!config.task.metric) config.task.metric = metrics[0];
+  std::string names = enum_name(metrics[0]);
+  for (std::size_t i = 1; i < metrics.size(); ++i)
+    names += (i + 1 < metrics.size() ? ", " : " or ") + std::string(enum_name(metrics[i]));
   require_input(std::ranges::find(metrics, *config.task.metric) != metrics.end(),
-                "task.metric {}: task.validation holds {}, which are measured by {} or {}",
-                enum_name(*config.task.metric), describe(data.validation->roles()),
-                enum_name(metrics[0]), enum_name(metrics[1]));
+                "task.metric {}: task.validation holds {}, which are measured by {}",
+                enum_name(*config.task.metric), data.validation->kind(), names);
   return data;
 }
 
 std::vector<std::string> describe(const EmbeddingData& data) {
-  std::vector<std::string> lines;
-  for (const auto& [name, set] :
-       {std::pair("training", data.train.get()), std::pair("validation", data.validation.get())}) {
-    std::string line = fmt::format("{}: {} {}, {} different", name, set->samples().size(),
-                                   describe(set->roles()), set->texts().size());
-    if (set->truncated() > 0) line += fmt::format("; {} were cut at the end", set->truncated());
-    if (set->skipped().count > 0)
-      line += fmt::format("; {} rows were skipped", set->skipped().count);
-    lines.push_back(line);
-  }
-  return lines;
+  return {"training: " + describe(*data.train), "validation: " + data.validation->summary()};
 }
 
 std::unique_ptr<Objective> make_embedding_objective(const RunConfig& config, EmbeddingData data,

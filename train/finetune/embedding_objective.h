@@ -4,13 +4,15 @@
 #include "data/tasks/embedding_loader.h"
 #include "train/config/config.h"
 #include "train/distributed/communicator.h"
+#include "train/finetune/embedding_validation.h"
 #include "train/loop/objective.h"
 
 namespace nystrom {
 
 /// The data of a task of kind embeddings.
 struct EmbeddingData {
-  std::shared_ptr<const EmbeddingDataset> train, validation;
+  std::shared_ptr<const EmbeddingDataset> train;
+  std::shared_ptr<const EmbeddingValidation> validation;
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
@@ -21,19 +23,6 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
 
 /// What the data is like, one line each.
 std::vector<std::string> describe(const EmbeddingData& data);
-
-/// The metrics of a validation set, TaskMetric::spearman and pearson of scored pairs; mrr and
-/// accuracy of pairs, where each text looks for its own positive among those of all.
-struct EmbeddingScores {
-  std::vector<std::pair<TaskMetric, double>> values;
-};
-
-/// Evaluates `data`, which holds pairs or scored pairs, without dropout. Texts are computed in
-/// batches of `batch_size` rows. The processes share the work and get the same result.
-EmbeddingScores evaluate_embeddings(const Model& model, const EmbeddingDataset& data,
-                                    const Tokenizer& tokenizer, const PaddingOptions& padding,
-                                    std::int64_t batch_size, Communicator& communicator,
-                                    const std::function<void(std::int64_t)>& progress = {});
 
 /// Trains with embedding_loss over the samples of a whole step, those of all micro-batches and all
 /// processes: each text of a batch is a negative of all others. A step of several micro-batches

@@ -158,7 +158,7 @@ TEST_F(RetrievalTest, WrongFoldersAreRefused) {
   EXPECT_EQ(problem(), place("qrels/test.tsv") + ": there are no judgements in it");
   fs::rename(beir() / "qrels/test.tsv", beir() / "qrels/a.tsv");
   write("qrels/b.tsv", "");
-  EXPECT_EQ(problem(), place("qrels") + ": holds a, b; choose one by --split");
+  EXPECT_EQ(problem(), place("qrels") + ": holds a, b; choose one by --split, or name it test.tsv");
 }
 
 TEST_F(RetrievalTest, DuplicatesAreRefused) {

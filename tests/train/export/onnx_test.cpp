@@ -298,6 +298,23 @@ TEST_F(OnnxTest, WhatOnnxCannotExpressIsRefused) {
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
+TEST_F(OnnxTest, EncodersMakeVectorsOfTexts) {
+  ModelConfig config = masked_lm_config();
+  config.head = Head::none;
+  config.embedding.projection = 5;
+  const auto has = [&](const char* name) {
+    write_onnx(*make_model(config, DType::f32), folder_.path());
+    return read_bytes(folder_ / "model.onnx").find(name) != std::string::npos;
+  };
+  EXPECT_TRUE(has("sentence_embedding"));
+  EXPECT_TRUE(has("embedding.projection.weight"));
+  EXPECT_TRUE(has("ReduceL2"));
+  config.embedding.normalize = false;
+  EXPECT_FALSE(has("ReduceL2"));
+  config.embedding.pooling = SentencePooling::landmarks;
+  EXPECT_FALSE(has("sentence_embedding"));
+}
+
 // ---- nystrom export --onnx ----------------------------------------------------------------------
 
 class OnnxExportTest : public ExportTest {};

@@ -36,6 +36,28 @@ class EmbeddingTest : public FinetuneTest {
                                           task + "columns: {" + columns + "}}\n");
   }
 
+  /// Configures a run that is measured by retrieval from the folder beir.
+  void configure_retrieval(const std::string& task = "") {
+    configure();
+    fs::create_directories(folder_ / "beir" / "qrels");
+    std::string queries, documents, judgements = "query-id\tcorpus-id\tscore\n";
+    const char* topics[][2] = {{"sea", "sailed"}, {"men", "sang"}, {"pale", "calm"}};
+    for (int i = 0; i < 12; ++i) {
+      const auto id = std::to_string(i);
+      const auto& [asked, found] = topics[i % 3];
+      queries += R"({"_id": "q)" + id + R"(", "text": "the )" + asked + " " + asked + "\"}\n";
+      documents += R"({"_id": "d)" + id + R"(", "text": ")" + found + " " + found + "\"}\n";
+      judgements += "q" + id + "\td" + id + "\t1\n";
+    }
+    write_bytes(folder_ / "beir" / "queries.jsonl", queries);
+    write_bytes(folder_ / "beir" / "corpus.jsonl", documents);
+    write_bytes(folder_ / "beir" / "qrels" / "test.tsv", judgements);
+    write_bytes(folder_ / "run.yaml",
+                tiny_model + "steps: 12}\nevaluation: {every: 6}\n" +
+                    "task: {kind: embeddings, train: [train.tsv], validation: [beir], " + task +
+                    "columns: {text: query, pair: answer}}\n");
+  }
+
   /// The values of `key` in metrics.jsonl.
   std::vector<double> metric(const std::string& key) {
     std::vector<double> values;
@@ -71,6 +93,60 @@ TEST_F(EmbeddingTest, FindsTheTextsThatBelongTogether) {
   ASSERT_EQ(ranks.size(), 2U);
   // By chance a positive is among the first of 24 one time in 24.
   EXPECT_GT(ranks.back(), 0.25);
+}
+
+TEST_F(EmbeddingTest, RetrievalMeasuresARun) {
+  configure_retrieval();
+  run("finetune run.yaml --threads 1 --set training.steps=60 --set evaluation.every=30");
+  const std::vector<double> gains = metric("validation_ndcg_at_10");
+  ASSERT_EQ(gains.size(), 2U);
+  // The four documents of the right topic are equal: found at random, they give 0.64.
+  EXPECT_GT(gains.back(), 0.5);
+  const Outcome evaluated =
+      run_program(folder_, "evaluate run --retrieval beir --json --threads 1");
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  const json scores = json::parse(evaluated.out);
+  EXPECT_NEAR(scores["ndcg_at_10"].get<double>(), std::max(gains[0], gains[1]), 1e-6);
+}
+
+TEST_F(EmbeddingTest, JudgementsForDevelopmentArePreferred) {
+  configure_retrieval("metric: map_at_100, ");
+  write_bytes(folder_ / "beir" / "qrels" / "dev.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n");
+  const Outcome checked = run_program(folder_, "check run.yaml --data");
+  ASSERT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE(checked.out.find("validation: 1 queries of qrels/dev.tsv and the documents in "
+                             "beir/corpus.jsonl"),
+            std::string::npos)
+      << checked.out;
+}
+
+TEST_F(EmbeddingTest, RetrievalDoesNotDependOnProcesses) {
+  configure_retrieval();
+  run("finetune run.yaml --threads 1 --set training.dtype=f64 --set training.micro_batch_size=4");
+  const std::vector<double> alone = metric("validation_map_at_100");
+  fs::remove_all(folder_ / "run");
+  const Outcome outcome =
+      run_command(folder_, mpirun + "-np 2 " + program_word() +
+                               "finetune run.yaml --threads 1 --set training.dtype=f64 --set "
+                               "training.micro_batch_size=4");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_near(alone, metric("validation_map_at_100"), 1e-9);
+}
+
+TEST_F(EmbeddingTest, WrongValidationFoldersAreRefused) {
+  configure_retrieval("metric: mrr, ");
+  expect_refused(
+      "task.metric mrr: task.validation holds queries with documents, which are measured by "
+      "ndcg_at_10, mrr_at_10, recall_at_100 or map_at_100");
+  configure_retrieval();
+  fs::remove(folder_ / "beir" / "queries.jsonl");
+  const std::string missing =
+      "beir/queries.jsonl: no such file; beir is no folder of BEIR's form: queries.jsonl, "
+      "corpus.jsonl and qrels/*.tsv";
+  expect_refused(missing);
+  const Outcome checked = run_program(folder_, "check run.yaml");
+  EXPECT_EQ(checked.code, 2);
+  EXPECT_EQ(checked.err, "nystrom: run.yaml: task.validation: " + missing + "\n");
 }
 
 TEST_F(EmbeddingTest, LossDoesNotDependOnMicroBatches) {
