@@ -46,7 +46,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     add_arguments(parser)
     parser.add_argument("--novels", type=Path, default=Path("examples/quickstart"))
-    parser.add_argument("--lengths", type=int, nargs="+", default=[2048, 4096])
+    parser.add_argument("--lengths", type=int, nargs="*", default=[2048, 4096])
     parser.add_argument("--seeds", type=int, default=3)
     return parser.parse_args()
 
@@ -243,7 +243,7 @@ def xquad(arguments: argparse.Namespace, table: "Table") -> None:
         folder = write_folder(arguments.work / f"xquad-{fold}", questions, documents, found)
         table.add("xquad", "BM25", bm25(questions, documents, found))
         table.add("xquad", MASKED, rank(arguments, arguments.work / "start", folder, SHORT))
-    training = {"steps": 400, "batch_size": 256, "micro_batch_size": 256}
+    training = {"steps": 200, "batch_size": 128, "micro_batch_size": 128}
     for seed in range(1, arguments.seeds + 1):
         texts = arguments.work / "paragraphs.txt"
         crops = train_on_crops(arguments, f"xquad-crops-{seed}", texts, 64, seed, training)
