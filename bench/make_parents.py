@@ -4,10 +4,12 @@
 
 Makes OUTPUT/bert (WordPiece), OUTPUT/roberta (byte-level BPE) and OUTPUT/distilbert (BERT's
 tokenizer): 4 layers of width 256, 512 positions, exact attention, saved by save_pretrained. The
-text has one paragraph a line and a blank line between documents. As BERT was, each is trained on
-short sequences (128 tokens) for the first three quarters of its steps, then on 512. The steps are
-those of bf16 autocast under torch.compile, with 8,192 tokens each. A finished parent is not trained
-again.
+text has one paragraph a line and a blank line between documents.
+
+So little training needs some care, or the loss stays where the frequencies of tokens put it. Steps
+are many and small (2,048 tokens), without dropout. The first three quarters have short sequences,
+the rest 512 tokens. Positions start as sines and cosines, so that what is learned of neighbours
+holds at all of them. bf16 autocast under torch.compile. A finished parent is not trained again.
 
 Needs torch, transformers 4.57.1 and g++; no network."""
 
@@ -23,7 +25,8 @@ import transformers
 
 VOCABULARY = 8000
 POSITIONS = 512
-TOKENS_PER_STEP = 8192
+SHORT = 64  # tokens of the first sequences
+TOKENS_PER_STEP = 2048
 MASKED_SHARE = 0.15
 SIZE = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4}
 
@@ -35,7 +38,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--train", type=Path, required=True, help="text: one paragraph a line")
     parser.add_argument("--output", type=Path, required=True, help="folder of the parents")
     parser.add_argument("--parents", nargs="+", choices=list(PARENTS), default=list(PARENTS))
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
@@ -68,6 +71,7 @@ def bert(vocabulary: int):
             max_position_embeddings=POSITIONS,
             intermediate_size=1024,
             attention_probs_dropout_prob=0.0,
+            hidden_dropout_prob=0.0,
             **SIZE,
         )
     )
@@ -80,6 +84,7 @@ def roberta(vocabulary: int):
             max_position_embeddings=POSITIONS + 2,
             intermediate_size=1024,
             attention_probs_dropout_prob=0.0,
+            hidden_dropout_prob=0.0,
             type_vocab_size=1,
             bos_token_id=0,
             pad_token_id=1,
@@ -99,6 +104,7 @@ def distilbert(vocabulary: int):
             n_heads=SIZE["num_attention_heads"],
             hidden_dim=1024,
             attention_dropout=0.0,
+            dropout=0.0,
         )
     )
 
@@ -108,6 +114,17 @@ PARENTS = {
     "roberta": (byte_level_bpe, roberta),
     "distilbert": (wordpiece, distilbert),
 }
+
+
+def set_sinusoidal_positions(model) -> None:
+    """Vaswani et al. (2017), section 3.5, as small as the other embeddings."""
+    table = next(p for name, p in model.named_parameters() if "position_embeddings" in name)
+    rows, width = table.shape
+    angles = torch.arange(rows)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    with torch.no_grad():
+        table[:, 0::2] = 0.03 * angles.sin()
+        table[:, 1::2] = 0.03 * angles.cos()
+
 
 # --- Training -------------------------------------------------------------------------------------
 
@@ -170,9 +187,14 @@ def train(name: str, arguments: argparse.Namespace) -> None:
     make_tokenizer, make_model = PARENTS[name]
     tokenizer = make_tokenizer(arguments.train)
     model = make_model(len(tokenizer)).train()
+    set_sinusoidal_positions(model)
     stream = token_stream(tokenizer, arguments.train)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=arguments.learning_rate, weight_decay=0.01, fused=True
+        model.parameters(),
+        lr=arguments.learning_rate,
+        betas=(0.9, 0.98),
+        weight_decay=0.01,
+        fused=True,
     )
     warmup = max(1, arguments.steps // 20)
     schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -184,7 +206,7 @@ def train(name: str, arguments: argparse.Namespace) -> None:
     start, losses, source = time.monotonic(), [], None
     for step in range(arguments.steps):
         if step in (0, short):
-            length = 128 if step < short else POSITIONS
+            length = SHORT if step < short else POSITIONS
             source = batches(stream, length, tokenizer, generator)
         ids = next(source)
         inputs, positions = mask_tokens(ids, tokenizer, generator)

@@ -7,8 +7,9 @@ PARENT is a folder with exact attention and 512 positions that nystrom reads. Fo
 script converts it, trains the result on TEXT, and measures the masked-LM loss on HELD-OUT: at 512
 tokens after 0, 100, 300 and 1000 steps of 16 x 512 tokens, and at 2,048 tokens before and after.
 The parent itself is measured at 512, where its documents are cut. WORK/results.json is written
-after each variant, and a variant that it has is not repeated. WORK/table.md holds the table. A stop
-loses no more than the steps since the last checkpoint. --only names some variants, --list all.
+after each variant, and a variant that it has is not repeated. WORK/table.md holds the table, and
+WORK/VARIANT/run the healed model. A stop loses no more than the steps since the last checkpoint.
+--only names some variants, --list all.
 """
 
 import argparse
@@ -222,7 +223,9 @@ def heal(bench: Bench, variant: Variant) -> dict:
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     speeds = sorted(r["tokens_per_second"] for r in records if "tokens_per_second" in r)
     result["tokens_per_second"] = speeds[len(speeds) // 2]
-    shutil.rmtree(run / "checkpoints")
+    for checkpoint in (run / "checkpoints").glob("step-*"):
+        if checkpoint != folder:
+            shutil.rmtree(checkpoint)
     if variant.convert:
         shutil.rmtree(start)
     return result

@@ -1,0 +1,88 @@
+"""Fine-tunes a parent and its healed descendant on long documents, and prints the accuracy of each.
+
+    python3 bench/warm_start_documents.py --data DATA --work build/warm-start/documents \\
+        --model parent=PARENT:512 --model healed=HEALED:512 --model healed=HEALED:2048
+
+DATA holds movie_reviews (train.tsv, test.tsv; 1,800 and 200 documents). Each --model is a name, a
+folder that `nystrom finetune` starts from, and the tokens of a document that it reads. The figure
+is the accuracy on test.tsv after the last epoch: nothing is chosen on it. A finished run is not
+repeated. WORK/results.json holds all figures."""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True, help="folder for the runs")
+    parser.add_argument("--model", action="append", required=True, metavar="NAME=FOLDER:LENGTH")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
+def accuracy(arguments: argparse.Namespace, name: str, folder: str, length: int, seed: int) -> dict:
+    """The last evaluation of a run, and its median speed."""
+    run = arguments.work / f"{name}-{length}-{seed}"
+    config = {
+        "run_dir": str(run),
+        "seed": seed,
+        "model": {"from": folder},
+        "task": {
+            "kind": "classification",
+            "train": [str(arguments.data / "movie_reviews/train.tsv")],
+            "validation": [str(arguments.data / "movie_reviews/test.tsv")],
+        },
+        "data": {"sequence_length": length},
+        "optimizer": {"learning_rate": arguments.learning_rate},
+        "schedule": {"warmup_share": 0.1, "decay": "linear"},
+        "training": {
+            "epochs": arguments.epochs,
+            "batch_size": 16,
+            "micro_batch_size": 4,
+            "dtype": "bf16",
+        },
+        "checkpoint": {"keep": 1},
+        "logging": {"tensorboard": False},
+    }
+    file = arguments.work / f"{run.name}.yaml"
+    file.write_text(json.dumps(config, indent=1) + "\n")  # JSON is YAML
+    command = [arguments.nystrom, "finetune", file, "--quiet", f"--threads={arguments.threads}"]
+    subprocess.run([str(word) for word in command], check=True)
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
+    values = [r["validation_accuracy"] for r in records if "validation_accuracy" in r]
+    return {"accuracy": values[-1], "tokens_per_second": statistics.median(speeds)}
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    results: dict[str, list[dict]] = {}
+    for seed in range(1, arguments.seeds + 1):
+        for model in arguments.model:
+            name, rest = model.split("=", 1)
+            folder, length = rest.rsplit(":", 1)
+            found = accuracy(arguments, name, folder, int(length), seed)
+            results.setdefault(f"{name}, {length} tokens", []).append({"seed": seed} | found)
+            print(f"{model}, seed {seed}: {found['accuracy']:.3f}", file=sys.stderr, flush=True)
+            (arguments.work / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    print("| start | accuracy | by seed |\n|---|--:|---|")
+    for name, runs in results.items():
+        values = [run["accuracy"] for run in runs]
+        each = ", ".join(f"{value:.3f}" for value in values)
+        print(f"| {name} | {statistics.mean(values):.3f} | {each} |")
+
+
+if __name__ == "__main__":
+    main()
