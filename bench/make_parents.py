@@ -8,8 +8,9 @@ text has one paragraph a line and a blank line between documents.
 
 So little training needs some care, or the loss stays where the frequencies of tokens put it. Steps
 are many and small (2,048 tokens), without dropout. The first three quarters have short sequences,
-the rest 512 tokens. Positions start as sines and cosines, so that what is learned of neighbours
-holds at all of them. bf16 autocast under torch.compile. A finished parent is not trained again.
+the rest 512 tokens. Short sequences stand at random places among the positions, which start as
+sines and cosines: what is learned of neighbours then holds at all of them. bf16 autocast under
+torch.compile. A finished parent is not trained again.
 
 Needs torch, transformers 4.57.1 and g++; no network."""
 
@@ -116,9 +117,14 @@ PARENTS = {
 }
 
 
+def position_table(model) -> torch.nn.Embedding:
+    modules = model.named_modules()
+    return next(module for name, module in modules if name.endswith("position_embeddings"))
+
+
 def set_sinusoidal_positions(model) -> None:
     """Vaswani et al. (2017), section 3.5, as small as the other embeddings."""
-    table = next(p for name, p in model.named_parameters() if "position_embeddings" in name)
+    table = position_table(model).weight
     rows, width = table.shape
     angles = torch.arange(rows)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
     with torch.no_grad():
@@ -188,6 +194,9 @@ def train(name: str, arguments: argparse.Namespace) -> None:
     tokenizer = make_tokenizer(arguments.train)
     model = make_model(len(tokenizer)).train()
     set_sinusoidal_positions(model)
+    # The first position of each sequence, [count, 1]. Written in place: the compiled step reads it.
+    places = torch.zeros(TOKENS_PER_STEP // SHORT, 1, dtype=torch.long)
+    shift = position_table(model).register_forward_pre_hook(lambda _, ids: (ids[0] + places,))
     stream = token_stream(tokenizer, arguments.train)
     optimizer = torch.optim.AdamW(
         model.parameters(),
@@ -209,6 +218,11 @@ def train(name: str, arguments: argparse.Namespace) -> None:
             length = SHORT if step < short else POSITIONS
             source = batches(stream, length, tokenizer, generator)
         ids = next(source)
+        if step < short:
+            places.random_(POSITIONS - SHORT + 1, generator=generator)
+        elif step == short:
+            shift.remove()
+            torch.compiler.reset()
         inputs, positions = mask_tokens(ids, tokenizer, generator)
         with torch.autocast("cpu", torch.bfloat16):
             loss = loss_of(inputs, positions, ids.flatten()[positions])

@@ -1,4 +1,4 @@
-"""Compares `nystrom embed` and `nystrom evaluate --retrieval` with numpy and pytrec_eval.
+"""Compares `nystrom embed` and `nystrom evaluate` with numpy, pytrec_eval and scikit-learn.
 
 usage: check_embeddings.py [--program build/release/nystrom]
 
@@ -6,7 +6,8 @@ Pretrains a small model and writes a folder in BEIR's form from lines of a novel
 documents, graded judgements and a document that has the id of a query. numpy reads the vectors of
 `nystrom embed` in both types; safetensors and JSON Lines hold the same. The products of the vectors
 in float64, ranked and scored by pytrec_eval, must give the scores of `nystrom evaluate` within
-1e-9, and the neighbours of `nystrom search`."""
+1e-9, and the neighbours of `nystrom search`. A logistic regression of lines of two novels, fitted
+to the same vectors, must be as accurate as that of `nystrom evaluate --classify`."""
 
 import argparse
 import gzip
@@ -21,19 +22,26 @@ import pytrec_eval
 from check_export import NOVEL, ROOT, nystrom, train
 from common import Checks
 from safetensors.numpy import load_file
+from sklearn.linear_model import LogisticRegression
 
 MEASURES = {"ndcg_cut.10", "recall.100", "map_cut.100"}
 DEPTH = 100
+OTHER_NOVEL = NOVEL.with_name("woolf-lighthouse.txt.gz")
 
 
 def write_lines(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def long_lines(novel):
+    with gzip.open(novel, "rt") as file:
+        return [" ".join(line.split()) for line in file if len(line.split()) > 6]
+
+
 def make_folder(folder):
     """300 documents, 40 queries, and their judgements."""
     rng = random.Random(7)
-    lines = [s for s in gzip.open(NOVEL, "rt").read().splitlines() if len(s.split()) > 6][:250]
+    lines = long_lines(NOVEL)[:250]
     documents = {f"d{i}": line for i, line in enumerate(lines)}
     documents |= {f"e{i}": rng.choice(lines) for i in range(49)}  # equal texts
     documents["q0"] = lines[0]
@@ -83,6 +91,31 @@ def mean_scores(judged, runs):
     }
 
 
+def make_labelled(folder):
+    """Lines of two novels with the novel as their label: files to train on and to test."""
+    rng, rows = random.Random(8), []
+    for label, novel in (("treasure", NOVEL), ("lighthouse", OTHER_NOVEL)):
+        rows += [f"{line}\t{label}\n" for line in rng.sample(long_lines(novel), 300)]
+    rng.shuffle(rows)
+    files = folder / "train.tsv", folder / "test.tsv"
+    for file, part in zip(files, (rows[:400], rows[400:]), strict=True):
+        file.write_text("text\tlabel\n" + "".join(part))
+    return files
+
+
+def regression_accuracy(program, model, files, scratch):
+    """That of scikit-learn on the vectors of `nystrom embed`."""
+    parts = []
+    for file in files:
+        rows = [line.split("\t") for line in file.read_text().splitlines()[1:]]
+        texts = scratch / f"{file.stem}.txt"
+        texts.write_text("".join(f"{text}\n" for text, _ in rows))
+        vectors = numpy.load(embed(program, model, texts, scratch / f"{file.stem}.npy"))
+        parts.append((vectors.astype("f8"), [label for _, label in rows]))
+    regression = LogisticRegression(tol=1e-10, max_iter=10_000).fit(*parts[0])
+    return regression.score(*parts[1])
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -123,6 +156,19 @@ def main():
         best = [json.loads(line)["neighbours"][0]["score"] for line in found.splitlines()]
         top = (asked.astype("f8") @ f32.astype("f8").T).max(1)
         check(numpy.abs(top - best).max() < 1e-6, "search finds the largest products")
+
+        files = make_labelled(scratch)
+        accuracy = regression_accuracy(program, model, files, scratch)
+        ours = json.loads(
+            nystrom(
+                program, "evaluate", model, "--classify", files[0], "--test", files[1],
+                "--json", "--quiet",
+            )
+        )  # fmt: skip
+        check(
+            abs(ours["accuracy"] - accuracy) < 1e-12,
+            f"--classify has the accuracy {ours['accuracy']:.4f}, scikit-learn {accuracy:.4f}",
+        )
     return 1 if check.failed else 0
 
 

@@ -40,7 +40,9 @@ struct EvaluateOptions {
   bool document = false, json = false;
   Device device;
 
-  bool measures_vectors() const { return !vectors.retrieval.empty() || !vectors.pairs.empty(); }
+  bool measures_vectors() const {
+    return !vectors.retrieval.empty() || !vectors.pairs.empty() || !vectors.classify.empty();
+  }
 };
 
 Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
@@ -168,6 +170,7 @@ void require_one_subject(const EvaluateOptions& options) {
   if (!options.file.empty()) given.emplace_back("--file");
   if (!options.vectors.retrieval.empty()) given.emplace_back("--retrieval");
   if (!options.vectors.pairs.empty()) given.emplace_back("--pairs");
+  if (!options.vectors.classify.empty()) given.emplace_back("--classify");
   require_input(!given.empty(),
                 "nothing to evaluate on; give text files (nystrom evaluate {0} --text "
                 "heldout.txt), or files of the model's task (nystrom "
@@ -175,7 +178,7 @@ void require_one_subject(const EvaluateOptions& options) {
                 printable(options.model));
   require_input(given.size() == 1,
                 "{} are given; --text is for masked language models, --file for tasks, "
-                "--retrieval and --pairs for vectors; give one of them",
+                "--retrieval, --pairs and --classify for vectors; give one of them",
                 fmt::join(given, " and "));
   require_input(given[0] == "--file" || !options.config,
                 "--config says how files of a task are read; with {} leave it out", given[0]);
@@ -184,7 +187,13 @@ void require_one_subject(const EvaluateOptions& options) {
   require_input(given[0] == "--retrieval" || !options.vectors.split,
                 "--split is for --retrieval; with {} leave it out", given[0]);
   require_input(options.measures_vectors() || !options.vectors.flags.dimensions,
-                "--dimensions is for --retrieval and --pairs; with {} leave it out", given[0]);
+                "--dimensions is for --retrieval, --pairs and --classify; with {} leave it out",
+                given[0]);
+  const bool classifies = given[0] == "--classify";
+  require_input(classifies || options.vectors.test.empty(),
+                "--test is for --classify; with {} leave it out", given[0]);
+  require_input(!classifies || !options.vectors.test.empty(),
+                "--classify names the files to train on; give those to measure by --test");
 }
 
 void run(EvaluateOptions options, Communicator& communicator, Device device) {
@@ -248,11 +257,13 @@ Command add_evaluate_command(CLI::App& app) {
       "fine-tuning; for a folder without\n"
       "config.yaml say how by --config or --set task.…. Vectors are those of nystrom embed; "
       "--pairs reads columns text, pair and label,\nor those of --set task.columns.… or "
-      "task.recipe=stsb. Started by mpirun or srun, the processes share the work.\n\n"
+      "task.recipe=stsb; --classify reads text and label. Started by mpirun or srun, the processes "
+      "share the work.\n\n"
       "Examples:\n  nystrom evaluate runs/small --text heldout.txt --set data.documents=lines\n"
       "  nystrom evaluate runs/sst2 --file dev.tsv --json\n"
       "  nystrom evaluate runs/mine --retrieval beir/scifact\n"
-      "  nystrom evaluate runs/mine --pairs sts-dev.tsv --set task.recipe=stsb");
+      "  nystrom evaluate runs/mine --pairs sts-dev.tsv --set task.recipe=stsb\n"
+      "  nystrom evaluate runs/mine --classify train.tsv --test dev.tsv");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
       ->required();
   command->add_option("--text", options->text,
@@ -264,6 +275,10 @@ Command add_evaluate_command(CLI::App& app) {
                       "--retrieval: the file of qrels, without .tsv; default: test");
   command->add_option("--pairs", options->vectors.pairs,
                       "files of pairs of texts with scores: paths and patterns");
+  command->add_option("--classify", options->vectors.classify,
+                      "files of labelled texts, to whose vectors a logistic regression is fitted");
+  command->add_option("--test", options->vectors.test,
+                      "--classify: files of labelled texts that the regression is measured on");
   options->vectors.flags.add_dimensions_to(*command);
   command->add_option("--config", options->config,
                       "YAML file whose task section describes the files; default: the model's own");

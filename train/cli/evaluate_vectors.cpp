@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "data/text/text.h"
 #include "train/embeddings/retrieval.h"
+#include "train/embeddings/text_classes.h"
 #include "train/embeddings/text_pairs.h"
 #include "train/logging/progress.h"
 
@@ -76,6 +77,27 @@ void evaluate_files(const VectorModel& model, const VectorEvaluation& evaluation
         json);
 }
 
+void evaluate_labels(const VectorModel& model, const VectorEvaluation& evaluation, bool json,
+                     Log& log, Communicator& communicator) {
+  TaskConfig task = model.task;
+  task.train = evaluation.classify;
+  task.validation = evaluation.test;
+  std::string identity;
+  for (const auto* patterns : {&task.train, &task.validation})
+    for (const auto& file : match_files(*patterns)) identity += file_checksum(file);
+  communicator.require_same_files("--classify and --test", text_checksum(identity));
+  TextEmbedder embedder = model.embedder(evaluation.flags, PromptKind::document, &communicator);
+  const StopSignals stop;
+  const ClassScores result =
+      evaluate_classes(embedder, task, [&](std::int64_t) { stop_if_asked(stop); });
+  if (const std::string note = embedder.note(); !note.empty()) log.say("note: " + note);
+  if (!communicator.is_first()) return;
+  print({{"texts to train on", result.train},
+         {"texts to test", result.test},
+         {"labels", result.labels}},
+        {{"accuracy", result.accuracy}, {"f1_macro", result.f1_macro}}, json);
+}
+
 }  // namespace
 
 void evaluate_vectors(const std::string& model, const std::vector<std::string>& overrides,
@@ -87,6 +109,8 @@ void evaluate_vectors(const std::string& model, const std::vector<std::string>& 
                         dtype, device, log);
   if (pairs)
     evaluate_files(opened, evaluation, json, log, communicator);
+  else if (!evaluation.classify.empty())
+    evaluate_labels(opened, evaluation, json, log, communicator);
   else
     evaluate_folder(opened, evaluation, json, log, communicator);
 }

@@ -12,7 +12,9 @@ namespace nystrom {
 /// What vectors are measured on.
 struct VectorEvaluation {
   std::string retrieval;           ///< a folder in BEIR's form; or
-  std::vector<std::string> pairs;  ///< files of scored pairs
+  std::vector<std::string> pairs;  ///< files of scored pairs; or
+  /// Files of labelled texts: those to fit a classifier to, and those that it is measured on.
+  std::vector<std::string> classify, test;
   std::optional<std::string> split;
   EmbeddingFlags flags;
 };

@@ -701,7 +701,7 @@ const Case tasks[] = {
      "base: is a masked language model and does no task; --text evaluates it"},
     {"text_and_task", "evaluate base --quiet --file train.tsv --text text.txt",
      "--text and --file are given; --text is for masked language models, --file for tasks, "
-     "--retrieval and --pairs for vectors; give one of them"},
+     "--retrieval, --pairs and --classify for vectors; give one of them"},
     {"option_of_training", "evaluate base --quiet --file train.tsv --set training.steps=3",
      "--set training.steps=3: this command takes options of model, task, data"},
     {"way_to_extend", "extend base longer --length 48 --positions zeros",

@@ -179,12 +179,15 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
        "corpus.jsonl and qrels/*.tsv"},
       {"evaluate model --retrieval a --pairs b",
        "--retrieval and --pairs are given; --text is for masked language models, --file for tasks, "
-       "--retrieval and --pairs for vectors; give one of them"},
+       "--retrieval, --pairs and --classify for vectors; give one of them"},
       {"evaluate model --text a --split dev",
        "--split is for --retrieval; with --text leave it "
        "out"},
       {"evaluate model --text a --dimensions 3",
-       "--dimensions is for --retrieval and --pairs; with --text leave it out"},
+       "--dimensions is for --retrieval, --pairs and --classify; with --text leave it out"},
+      {"evaluate model --classify a.tsv",
+       "--classify names the files to train on; give those to measure by --test"},
+      {"evaluate model --text a --test b", "--test is for --classify; with --text leave it out"},
   };
   for (const auto& [arguments, message] : cases)
     EXPECT_EQ(error(std::string(arguments) + " --quiet"),
