@@ -8,8 +8,8 @@ text has one paragraph a line and a blank line between documents.
 
 So little training needs some care, or the loss stays where the frequencies of tokens put it. Steps
 are many and small (2,048 tokens), without dropout. The first three quarters have short sequences,
-the rest 512 tokens. Short sequences stand at random places among the positions, which start as
-sines and cosines: what is learned of neighbours then holds at all of them. bf16 autocast under
+the rest 512 tokens. Short sequences stand at random places among the positions, which are sines and
+cosines until then: what is learned of neighbours holds at all of them. bf16 autocast under
 torch.compile. A finished parent is not trained again.
 
 Needs torch, transformers 4.57.1 and g++; no network."""
@@ -194,6 +194,7 @@ def train(name: str, arguments: argparse.Namespace) -> None:
     tokenizer = make_tokenizer(arguments.train)
     model = make_model(len(tokenizer)).train()
     set_sinusoidal_positions(model)
+    position_table(model).weight.requires_grad_(False)
     # The first position of each sequence, [count, 1]. Written in place: the compiled step reads it.
     places = torch.zeros(TOKENS_PER_STEP // SHORT, 1, dtype=torch.long)
     shift = position_table(model).register_forward_pre_hook(lambda _, ids: (ids[0] + places,))
@@ -222,6 +223,7 @@ def train(name: str, arguments: argparse.Namespace) -> None:
             places.random_(POSITIONS - SHORT + 1, generator=generator)
         elif step == short:
             shift.remove()
+            position_table(model).weight.requires_grad_(True)
             torch.compiler.reset()
         inputs, positions = mask_tokens(ids, tokenizer, generator)
         with torch.autocast("cpu", torch.bfloat16):
