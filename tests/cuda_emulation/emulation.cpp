@@ -277,8 +277,7 @@ void run_grid(const Launch& launch) {
   }
   now.dynamic = launch.shared;
   now.launch_bounds = 1024;
-  // More than the default only for kernels that asked for it.
-  now.allowed = std::max(default_shared_memory, kernel.static_shared + kernel.allowed_dynamic);
+  now.allowed = static_cast<std::size_t>(gpu.shared_memory);
   for (unsigned z = 0; z < gridDim.z; ++z) {
     for (unsigned y = 0; y < gridDim.y; ++y) {
       for (unsigned x = 0; x < gridDim.x; ++x) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "core/cuda/launch.cuh"
+#include "core/cuda/runtime.h"
 #include "core/cuda/shared.cuh"
+#include "core/kernels.h"
 #include "core/tensor.h"
 #include "tests/cuda/device.h"
 #include "tests/support/errors.h"
@@ -96,9 +98,9 @@ TEST_F(EmulationTest, SharedMemoryIsLimitedAndItsStartUnknown) {
   EXPECT_EQ(refusal_of([&] { run(small_kernel, 96, 0); }),
             "emulation: a block of more threads than its kernel's launch bounds, 64");
   // The emulator learns a kernel's static memory when it runs; a GPU's runtime knows it before.
-  EXPECT_EQ(refusal_of([&] { run(large_kernel, 32, 16 << 10); }),
-            "emulation: a block uses 40960 bytes of static and 16384 of dynamic shared memory; it "
-            "may use 49152");
+  EXPECT_EQ(refusal_of([&] { run(large_kernel, 32, 200 << 10); }),
+            "emulation: a block uses 40960 bytes of static and 204800 of dynamic shared memory; it "
+            "may use 232448");
 }
 
 void known_kernel(unsigned char*) {
@@ -203,6 +205,23 @@ TEST_F(EmulationTest, RefusesWhatCublasLtRefuses) {
   EXPECT_EQ((Product{.workspace = 0, .given = 0, .depth = 64}.ask()), fine);
   emulation::set_gpu(emulation::turing);
   EXPECT_EQ(Product{}.ask(), no_algorithm) << "bf16 on Turing";
+}
+
+TEST_F(EmulationTest, ProductsThatMissTheTensorCoresAreCounted) {
+  const Tensor a = Tensor::full({3, 11}, 1, DType::bf16, gpu),
+               b = Tensor::full({11, 5}, 2, DType::bf16, gpu);
+  Tensor c = Tensor::empty({3, 5}, DType::bf16, gpu);
+  const std::int64_t before = cuda::slow_products().count;
+  emulation::set_gpu(emulation::turing);  // its tensor cores lack bf16
+  for (int i = 0; i < 2; ++i) kernels::matmul(a, b, CView{}, c, false, Precision::full);
+  EXPECT_EQ(c.to_doubles(), std::vector<double>(15, 22));
+  EXPECT_EQ(cuda::slow_products().count, before + 2);
+  if (before == 0) {
+    EXPECT_EQ(
+        cuda::slow_products().text(),
+        "2 products of 16-bit numbers ran without the tensor cores: cuBLASLt has no algorithm "
+        "for them, the first being bf16 [3, 11] x bf16 [11, 5]");
+  }
 }
 
 }  // namespace

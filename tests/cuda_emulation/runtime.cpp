@@ -266,11 +266,11 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
 cudaError_t enqueue_launch(cudaStream_t stream, Launch launch) {
   const auto& [kernel, grid, block, shared, thread] = launch;
   const Lock lock(mutex);
-  const KernelResources& needs = resources_of(kernel);
   if (block.x * block.y * block.z > 1024 || block.z > 64) return cudaErrorInvalidConfiguration;
   if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
     return cudaErrorInvalidConfiguration;
-  if (shared > std::max(default_shared_memory - needs.static_shared, needs.allowed_dynamic) ||
+  // A GPU counts static memory too, which the emulator learns when the kernel runs.
+  if (shared > std::max(default_shared_memory, resources_of(kernel).allowed_dynamic) ||
       shared > static_cast<std::size_t>(shared_memory_of_a_block()))
     return cudaErrorInvalidValue;
   enqueue(stream, [launch = std::move(launch)] {

@@ -1,6 +1,8 @@
 #include "tests/nccl_emulation/messages.h"
 
 #include <nccl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -41,7 +43,11 @@ std::string Part::text() const {
          name_of(type);
 }
 
-Connection::Connection(int socket) : socket_(socket) {}
+Connection::Connection(int socket) : socket_(socket) {
+  // A message is several small writes: the second one must not wait for the first one's receipt.
+  const int on = 1;
+  ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
 Connection::~Connection() { ::close(socket_); }
 
 bool Connection::write(const void* bytes, std::size_t count) const {

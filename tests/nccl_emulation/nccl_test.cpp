@@ -18,6 +18,8 @@
 #include "tests/cuda/device.h"
 #include "tests/support/errors.h"
 #include "tests/support/places.h"
+#include "tests/support/run_program.h"
+#include "train/distributed/processes.h"
 #include "train/distributed/transport.h"
 
 namespace nystrom::testing {
@@ -289,6 +291,49 @@ TEST_F(NcclTest, GroupsMustBeOpenedAndClosed) {
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
   EXPECT_EQ(ncclCommFinalize(nullptr), ncclInvalidUsage);
   EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+}
+
+TEST_F(NcclTest, ProcessesShareTheGpusThatTheySee) {
+  EXPECT_EQ(gpu_of_process(3), 3);
+  EXPECT_EQ(gpu_of_process(5), 1);
+  ::setenv("NYSTROM_EMULATED_GPUS", "1", 1);  // a launcher that shows each process one
+  EXPECT_EQ(gpu_of_process(3), 0);
+}
+
+/// Two processes of processes_worker with torchrun's variables, without MPI.
+class TorchrunTest : public ::testing::Test {
+ protected:
+  /// Returns the last one's exit code and the messages of both.
+  Outcome run(const std::string& environment) {
+    const std::string port = std::to_string(20000 + ::getpid() % 20000);
+    const std::string start =
+        "env NYSTROM_EMULATED_GPUS=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "
+        "OMP_NUM_THREADS=1 MASTER_PORT=" +
+        port + " " + environment;
+    const std::string worker =
+        "'" + (build_folder() / "emulated" / "processes_worker").string() + "' cuda";
+    const auto process = [&](const std::string& rank) {
+      return start + " NCCL_HOSTID=host" + rank + " RANK=" + rank + " LOCAL_RANK=" + rank + " " +
+             worker;
+    };
+    return run_command(folder_, "sh -c \"" + process("1") + " & first=\\$!; " + process("0") +
+                                    "; code=\\$?; wait \\$first && exit \\$code\"");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(TorchrunTest, TwoProcessesOnOneGpuPassAllChecks) {
+  const Outcome outcome = run("NYSTROM_NCCL_FAULT='0 0 none'");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(TorchrunTest, TheDeathOfAProcessEndsTheOther) {
+  const Outcome outcome = run("NYSTROM_NCCL_FAULT='1 40 die'");
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("NCCL: communication: remote process exited or there was a network "
+                             "error: process 1 is gone"),
+            std::string::npos)
+      << outcome.err;
 }
 
 }  // namespace
