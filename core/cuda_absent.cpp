@@ -23,6 +23,8 @@ void device_free(int, void*) { fail(); }
 void copy_to_device(int, void*, const void*, std::int64_t) { fail(); }
 void copy_to_host(int, void*, const void*, std::int64_t) { fail(); }
 void synchronize(int) { fail(); }
+int device_count() { return 0; }
+SlowProducts slow_products() { return {}; }
 void require_device(int) { fail(); }
 int compute_capability(int) { fail(); }
 Range::Range(const char*) {}

@@ -3,8 +3,8 @@
 
 namespace nystrom::cuda {
 
-/// An event that occurs after all work launched before its construction. Throws in a program
-/// without CUDA.
+/// An event that occurs after all work launched before its construction. It must live until those
+/// that wait for it have been told to. Throws in a program without CUDA.
 class Event {
  public:
   /// Records the event on the stream of GPU `device`.

@@ -13,17 +13,12 @@ namespace nystrom::cuda {
 inline constexpr std::int64_t max_blocks = 132 * 16;
 
 /// Runs `kernel` on the stream. `shared` bytes of dynamic shared memory may exceed the default
-/// limit of 48 KiB.
+/// limit of 48 KiB. Throws an Error if the GPU cannot run such a block.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared,
             Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  if (shared > 48 * 1024) {
-    check(
-        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-        "shared memory of a kernel");
-  }
+  prepare_launch(reinterpret_cast<const void*>(kernel), block.x * block.y * block.z, shared);
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;

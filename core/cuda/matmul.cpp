@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/check.h"
+#include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 #include "core/kernels.h"
 #include "core/strides.h"
@@ -273,6 +274,16 @@ bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   return true;
 }
 
+nystrom::cuda::SlowProducts slow;
+
+/// Counts products that have the right types for the tensor cores and do not get there.
+void count_slow(const CView& a, const CView& b) {
+  if (size_of(a.dtype) != 2) return;
+  if (++slow.count > 1) return;
+  slow.first = fmt::format("{} [{}, {}] x {} [{}, {}]", name_of(a.dtype), a.dim(-2), a.dim(-1),
+                           name_of(b.dtype), b.dim(-2), b.dim(-1));
+}
+
 }  // namespace
 
 void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision precision) {
@@ -291,7 +302,11 @@ void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision pre
                         bias.data,
                         type_of(bias ? bias.dtype : c.dtype),
                         tf32 ? Precision::tf32 : Precision::full};
-  if (!run(problem, c, accumulate)) kernels::matmul_plain(a, b, bias, c, accumulate);
+  if (run(problem, c, accumulate)) return;
+  count_slow(a, b);
+  kernels::matmul_plain(a, b, bias, c, accumulate);
 }
 
 }  // namespace nystrom::kernels::cuda
+
+nystrom::cuda::SlowProducts nystrom::cuda::slow_products() { return kernels::cuda::slow; }

@@ -2,8 +2,10 @@
 
 #include <nvtx3/nvToolsExt.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <unordered_map>
 
 #include "core/check.h"
 #include "core/cuda/cublaslt.h"
@@ -42,6 +44,36 @@ std::size_t shared_memory_of_a_block() {
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
         "asking for the GPU's shared memory");
   return static_cast<std::size_t>(bytes);
+}
+
+void prepare_launch(const void* kernel, unsigned threads, std::size_t shared) {
+  constexpr std::size_t free_of_request = 48 << 10;
+  struct Limits {
+    unsigned threads = 0;
+    std::size_t static_shared = 0, dynamic_shared = 0;
+  };
+  static auto& known = *new std::unordered_map<const void*, Limits>;
+  const auto [found, is_new] = known.try_emplace(kernel);
+  Limits& limits = found->second;
+  if (is_new) {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, kernel), "asking for a kernel's needs");
+    limits.threads = static_cast<unsigned>(attributes.maxThreadsPerBlock);
+    limits.static_shared = attributes.sharedSizeBytes;
+    limits.dynamic_shared = free_of_request - std::min(free_of_request, limits.static_shared);
+  }
+  require(threads <= limits.threads, "a kernel runs in blocks of {} threads, and {} were asked for",
+          limits.threads, threads);
+  if (shared <= limits.dynamic_shared) return;
+  require(
+      limits.static_shared + shared <= shared_memory_of_a_block(),
+      "a kernel needs {} bytes of shared memory ({} static and {} dynamic) in a block, and this "
+      "GPU has {}",
+      limits.static_shared + shared, limits.static_shared, shared, shared_memory_of_a_block());
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared)),
+        "shared memory of a kernel");
+  limits.dynamic_shared = shared;
 }
 
 int compute_capability(int device) {
@@ -141,6 +173,13 @@ void synchronize(int device) {
 
 Range::Range(const char* name) { nvtxRangePushA(name); }
 Range::~Range() { nvtxRangePop(); }
+
+int device_count() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaGetLastError();  // there may be no driver
+  return status == cudaSuccess ? count : 0;
+}
 
 void require_device(int device) {
   static std::mutex mutex;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace nystrom::cuda {
 
@@ -21,6 +22,21 @@ void copy_to_device(int device, void* destination, const void* source, std::int6
 void copy_to_host(int device, void* destination, const void* source, std::int64_t bytes);
 /// Waits until all launched work is done. Throws the errors of kernels.
 void synchronize(int device);
+/// Products of bf16 or f16 numbers that ran on a plain kernel, much slower than the tensor cores,
+/// because cuBLASLt has no algorithm for them.
+struct SlowProducts {
+  std::int64_t count = 0;
+  /// the first one: "bf16 [512, 70] x [70, 3]"
+  std::string first;
+  /// Both in a sentence.
+  std::string text() const {
+    return std::to_string(count) + " products of 16-bit numbers ran without the tensor cores: " +
+           "cuBLASLt has no algorithm for them, the first being " + first;
+  }
+};
+/// Those of this process so far; none without CUDA.
+SlowProducts slow_products();
+
 /// Names the work that this thread launches while the object lives, for NVIDIA's profilers.
 class Range {
  public:
@@ -30,6 +46,8 @@ class Range {
   Range& operator=(const Range&) = delete;
 };
 
+/// The number of GPUs that this process sees: 0 without CUDA or without a driver.
+int device_count();
 /// Throws an InputError that describes the machine unless GPU `device` exists and is new enough.
 void require_device(int device);
 /// The compute capability of an existing GPU: 90 for 9.0.

@@ -16,6 +16,10 @@ namespace nystrom::cuda {
 cudaStream_t stream();
 /// The bytes of shared memory that a block may request at launch.
 std::size_t shared_memory_of_a_block();
+/// Lets `kernel` run in blocks of `threads` threads with `shared` bytes of dynamic shared memory.
+/// Throws an Error that names both limits unless its registers and launch bounds allow so many
+/// threads, and the GPU has the memory beside the kernel's static one.
+void prepare_launch(const void* kernel, unsigned threads, std::size_t shared);
 /// Whether the tensor cores of GPU `device` accept operands of this type. f16 needs compute
 /// capability 7.5; bf16 and (as TF32) f32 need 8.0.
 bool tensor_cores_take(DType dtype, int device);

@@ -13,6 +13,7 @@ class CudaTrainingTest : public GpuTest<> {};
 
 TEST_F(CudaTrainingTest, F64EqualsPyTorch) { expect_trace(DType::f64, 1e-9, 1, gpu); }
 TEST_F(CudaTrainingTest, F32EqualsPyTorch) { expect_trace(DType::f32, 1e-4, 1, gpu); }
+TEST_F(CudaTrainingTest, Bf16StaysBesidePyTorch) { expect_trace(DType::bf16, 1e-2, 1, gpu); }
 TEST_F(CudaTrainingTest, F16StaysBesidePyTorch) { expect_trace(DType::f16, 2e-3, 1, gpu); }
 
 struct Healed {

@@ -7,10 +7,12 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tests/cuda_emulation/emulation.h"
@@ -96,7 +98,18 @@ class Block {
 
 Block* running = nullptr;
 std::vector<std::unique_ptr<Fiber>> pool;
-std::vector<unsigned char> shared_memory;
+
+/// The kernel that runs.
+struct Running {
+  std::uint64_t block = 0;  ///< counts all blocks
+  std::size_t allowed = 0, dynamic = 0, used_statically = 0;
+  int launch_bounds = 1024;
+};
+Running now;
+// Of the exact size asked for: the address sanitizer finds what lies beyond.
+std::unique_ptr<unsigned char[]> dynamic_memory;
+std::size_t dynamic_bytes = 0;
+std::unordered_map<const void*, KernelResources> resources;
 
 std::unique_ptr<Fiber> take_fiber() {
   if (pool.empty()) return std::make_unique<Fiber>();
@@ -207,15 +220,44 @@ void Block::run() {
 
 }  // namespace
 
-void set_order(Order wanted) { order = wanted; }
-void set_gpu(Gpu wanted) { gpu = wanted; }
+void set_order(Order wanted) {
+  finish_all();
+  order = wanted;
+}
+void set_gpu(Gpu wanted) {
+  finish_all();
+  gpu = wanted;
+}
 int compute_capability() { return gpu.capability; }
 int shared_memory_of_a_block() { return gpu.shared_memory; }
 
 void block_barrier() { running->wait(running->block_barrier()); }
 void warp_barrier() { running->wait(running->warp().barrier); }
 int lane() { return running->lane(); }
-void* dynamic_shared_memory() { return shared_memory.data(); }
+void* dynamic_shared_memory() { return dynamic_memory.get(); }
+KernelResources& resources_of(const void* kernel) { return resources[kernel]; }
+
+void* shared_memory_of(SharedVariable& variable) {
+  if (variable.block != now.block) {
+    variable.block = now.block;
+    if (!variable.memory) variable.memory = std::make_unique<unsigned char[]>(variable.bytes);
+    std::memset(variable.memory.get(), 0xff, variable.bytes);
+    now.used_statically += variable.bytes;
+    if (now.dynamic + now.used_statically > now.allowed)
+      throw std::logic_error("emulation: a block uses " + std::to_string(now.used_statically) +
+                             " bytes of static and " + std::to_string(now.dynamic) +
+                             " of dynamic shared memory; it may use " +
+                             std::to_string(now.allowed));
+  }
+  return variable.memory.get();
+}
+
+void require_launch_bounds(int threads, int) {
+  now.launch_bounds = threads;
+  if (static_cast<int>(blockDim.x * blockDim.y * blockDim.z) > threads)
+    throw std::logic_error("emulation: a block of more threads than its kernel's launch bounds, " +
+                           std::to_string(threads));
+}
 
 const unsigned char* exchange(const void* mine, std::size_t size) {
   Warp& warp = running->warp();
@@ -225,84 +267,31 @@ const unsigned char* exchange(const void* mine, std::size_t size) {
   return slots;
 }
 
-void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& thread) {
-  gridDim = grid;
-  blockDim = block;
-  for (unsigned z = 0; z < grid.z; ++z) {
-    for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; ++x) {
+void run_grid(const Launch& launch) {
+  KernelResources& kernel = resources[launch.kernel];
+  gridDim = launch.grid;
+  blockDim = launch.block;
+  if (dynamic_bytes != launch.shared) {
+    dynamic_bytes = launch.shared;
+    dynamic_memory = std::make_unique<unsigned char[]>(dynamic_bytes);
+  }
+  now.dynamic = launch.shared;
+  now.launch_bounds = 1024;
+  now.allowed = static_cast<std::size_t>(gpu.shared_memory);
+  for (unsigned z = 0; z < gridDim.z; ++z) {
+    for (unsigned y = 0; y < gridDim.y; ++y) {
+      for (unsigned x = 0; x < gridDim.x; ++x) {
         blockIdx = {x, y, z};
-        shared_memory.assign(shared, 0xff);  // NaN bytes reveal reads before writes
-        Block(block, thread).run();
+        ++now.block;
+        now.used_statically = 0;
+        // NaN bytes reveal reads before writes.
+        std::memset(dynamic_memory.get(), 0xff, dynamic_bytes);
+        Block(blockDim, launch.thread).run();
+        kernel.static_shared = std::max(kernel.static_shared, now.used_statically);
+        kernel.launch_bounds = now.launch_bounds;
       }
     }
   }
 }
 
 }  // namespace nystrom::emulation
-
-// ---- Functions of the runtime -------------------------------------------------------------------
-
-const char* cudaGetErrorString(cudaError_t status) {
-  return status == cudaSuccess             ? "no error"
-         : status == cudaErrorInvalidValue ? "invalid argument"
-                                           : "out of memory";
-}
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  const int capability = nystrom::emulation::compute_capability();
-  *properties = {"emulated GPU", capability / 10, capability % 10};
-  return cudaSuccess;
-}
-cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return cudaSuccess;
-}
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  switch (attribute) {
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = nystrom::emulation::shared_memory_of_a_block();
-      break;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = nystrom::emulation::compute_capability() / 10;
-      break;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = nystrom::emulation::compute_capability() % 10;
-      break;
-  }
-  return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = nullptr;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaMalloc(void** block, std::size_t bytes) {
-  // The exact number of bytes, so that the address sanitizer detects reads beyond them.
-  if (posix_memalign(block, 256, bytes) != 0) return cudaErrorMemoryAllocation;
-  std::memset(*block, 0xff, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaFree(void* block) {
-  std::free(block);
-  return cudaSuccess;
-}
-cudaError_t cudaMallocHost(void** block, std::size_t bytes) { return cudaMalloc(block, bytes); }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned) { return cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
-  std::memcpy(target, source, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int value) {
-  return value <= nystrom::emulation::shared_memory_of_a_block() ? cudaSuccess
-                                                                 : cudaErrorInvalidValue;
-}

@@ -8,6 +8,7 @@
 
 #include "core/cuda/cublaslt.h"
 #include "core/cuda/sort.cuh"
+#include "core/cuda/stream.h"
 #include "core/dtype.h"
 
 struct EmulatedProduct {
@@ -27,9 +28,20 @@ struct EmulatedLayout {
   bool valid() const {
     return leading >= static_cast<std::int64_t>(rows) && rows > 0 && columns > 0;
   }
+  /// Whether no number belongs to two matrices of the batch, as a result needs.
+  bool apart() const {
+    return batch == 1 || stride >= leading * (static_cast<std::int64_t>(columns) - 1) +
+                                       static_cast<std::int64_t>(rows);
+  }
   std::int64_t at(std::int64_t b, std::int64_t row, std::int64_t column) const {
     return b * stride + column * leading + row;
   }
+};
+
+/// What the program promises of the operands when it asks for an algorithm.
+struct EmulatedPreference {
+  std::size_t workspace = 0;
+  std::uint32_t reductions = 0, a = 256, b = 256, c = 256, d = 256;
 };
 
 namespace {
@@ -60,17 +72,64 @@ void write(void* data, cudaDataType_t type, std::int64_t at, double value) {
   }
 }
 
+/// Bytes of a number.
+std::uint32_t bytes_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
+
+/// Whether cuBLASLt has the combination of types: the operands have one type, the result that or
+/// f32, and the bias the result's.
+bool types_fit(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayout& b,
+               const EmulatedLayout& d) {
+  // Older tensor cores do not support bf16.
+  if (a.type == CUDA_R_16BF && nystrom::emulation::compute_capability() < 80) return false;
+  if (p.epilogue == CUBLASLT_EPILOGUE_BIAS && p.bias_type != d.type) return false;
+  return a.type == b.type && (d.type == a.type || d.type == CUDA_R_32F);
+}
+
 bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayout& b,
           const EmulatedLayout& d) {
   const auto depth_a = p.first == CUBLAS_OP_N ? a.columns : a.rows,
              rows = p.first == CUBLAS_OP_N ? a.rows : a.columns;
   const auto depth_b = p.second == CUBLAS_OP_N ? b.rows : b.columns,
              columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
-  // Older tensor cores do not support bf16.
-  if (a.type == CUDA_R_16BF && nystrom::emulation::compute_capability() < 80) return false;
-  return a.valid() && b.valid() && d.valid() && depth_a == depth_b && rows == d.rows &&
-         columns == d.columns && a.batch == d.batch && b.batch == d.batch && a.type == b.type;
+  return types_fit(p, a, b, d) && a.valid() && b.valid() && d.valid() && d.apart() &&
+         depth_a == depth_b && rows == d.rows && columns == d.columns && a.batch == d.batch &&
+         b.batch == d.batch;
 }
+
+bool aligned(const void* pointer, std::uint32_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+/// One call of cublasLtMatmul, with copies of all that the program may change afterwards.
+struct Call {
+  EmulatedProduct p;
+  EmulatedLayout la, lb, ld;
+  double factor, keep;
+  const void *a, *b, *c;
+  void* d;
+
+  double term(std::int64_t batch, std::int64_t row, std::int64_t column, std::int64_t k) const {
+    const bool plain_a = p.first == CUBLAS_OP_N, plain_b = p.second == CUBLAS_OP_N;
+    return operand(p, a, la.type, plain_a ? la.at(batch, row, k) : la.at(batch, k, row)) *
+           operand(p, b, lb.type, plain_b ? lb.at(batch, k, column) : lb.at(batch, column, k));
+  }
+  void run() const {
+    const auto depth = static_cast<std::int64_t>(p.first == CUBLAS_OP_N ? la.columns : la.rows);
+    for (std::int64_t batch = 0; batch < ld.batch; ++batch) {
+      for (std::int64_t column = 0; column < static_cast<std::int64_t>(ld.columns); ++column) {
+        for (std::int64_t row = 0; row < static_cast<std::int64_t>(ld.rows); ++row) {
+          double sum = 0;
+          for (std::int64_t k = 0; k < depth; ++k) sum += term(batch, row, column, k);
+          const std::int64_t at = ld.at(batch, row, column);
+          double value = factor * sum;
+          if (keep != 0) value += keep * read(c, ld.type, at);
+          if (p.epilogue == CUBLASLT_EPILOGUE_BIAS) value += read(p.bias, p.bias_type, row);
+          write(d, ld.type, at, value);
+        }
+      }
+    }
+  }
+};
 
 }  // namespace
 
@@ -135,29 +194,53 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t*) {
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new EmulatedPreference;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void*, std::size_t size) {
-  const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
-                                   ? sizeof(std::size_t)
-                                   : sizeof(std::uint32_t);
-  return size == expected ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+                                                    const void* value, std::size_t size) {
+  const auto assign = [&](auto& target) {
+    if (size != sizeof(target)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&target, value, size);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return assign(preference->workspace);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return assign(preference->reductions);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return assign(preference->a);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return assign(preference->b);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return assign(preference->c);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return assign(preference->d);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
 }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) {
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t preference, int,
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* found) {
-  *found = fits(*operation, *a, *b, *d) ? 1 : 0;
+  *found = 0;
   *results = {};
+  const std::uint32_t number = bytes_of(a->type);
+  if (!fits(*operation, *a, *b, *d) || preference->a < number || preference->b < number ||
+      preference->d < bytes_of(d->type))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *found = 1;
+  // A sum that is longer than the result is split, if there is room for its parts.
+  const auto depth = operation->first == CUBLAS_OP_N ? a->columns : a->rows;
+  const std::size_t parts = 4 * d->rows * d->columns * static_cast<std::size_t>(d->batch);
+  if (depth > d->rows && depth > d->columns && parts <= preference->workspace)
+    results->workspaceSize = parts;
+  results->algo = {results->workspaceSize,
+                   {preference->a, preference->b, preference->c, preference->d}};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -165,31 +248,34 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
                               cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t*, void*, std::size_t, cudaStream_t) {
-  const EmulatedProduct& p = *operation;
-  const EmulatedLayout &la = *a_layout, &lb = *b_layout, &ld = *d_layout;
-  if (!fits(p, la, lb, ld)) return CUBLAS_STATUS_INVALID_VALUE;
-  const double factor = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
-  const auto depth = static_cast<std::int64_t>(p.first == CUBLAS_OP_N ? la.columns : la.rows);
-  for (std::int64_t batch = 0; batch < ld.batch; ++batch) {
-    for (std::int64_t column = 0; column < static_cast<std::int64_t>(ld.columns); ++column) {
-      for (std::int64_t row = 0; row < static_cast<std::int64_t>(ld.rows); ++row) {
-        double sum = 0;
-        for (std::int64_t k = 0; k < depth; ++k) {
-          sum +=
-              operand(p, a, la.type,
-                      p.first == CUBLAS_OP_N ? la.at(batch, row, k) : la.at(batch, k, row)) *
-              operand(p, b, lb.type,
-                      p.second == CUBLAS_OP_N ? lb.at(batch, k, column) : lb.at(batch, column, k));
-        }
-        const std::int64_t at = ld.at(batch, row, column);
-        double value = factor * sum;
-        if (keep != 0) value += keep * read(c, ld.type, at);
-        if (p.epilogue == CUBLASLT_EPILOGUE_BIAS) value += read(p.bias, p.bias_type, row);
-        write(d, ld.type, at, value);
-      }
-    }
-  }
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t stream) {
+  const Call call{*operation,
+                  *a_layout,
+                  *b_layout,
+                  *d_layout,
+                  *static_cast<const float*>(alpha),
+                  *static_cast<const float*>(beta),
+                  a,
+                  b,
+                  c,
+                  d};
+  if (!fits(call.p, call.la, call.lb, call.ld)) return CUBLAS_STATUS_INVALID_VALUE;
+  const void* pointers[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i)
+    if (!aligned(pointers[i], algorithm->alignment[i])) return CUBLAS_STATUS_INVALID_VALUE;
+  if (call.p.epilogue == CUBLASLT_EPILOGUE_BIAS &&
+      (!call.p.bias || !aligned(call.p.bias, bytes_of(call.p.bias_type))))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (workspace_bytes < algorithm->workspace || !aligned(workspace, 16) ||
+      (algorithm->workspace > 0 &&
+       !nystrom::emulation::is_device_memory(workspace, workspace_bytes)))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  nystrom::emulation::enqueue(stream, [=] {
+    if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
+    call.run();
+    return true;
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -199,14 +285,17 @@ void require_cublaslt() {}
 
 void sort_pairs(const ViewBase&, const std::uint32_t* keys, const std::uint32_t* values,
                 std::uint32_t* sorted_keys, std::uint32_t* sorted_values, std::int64_t count, int) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int64_t i, std::int64_t j) { return keys[i] < keys[j]; });
-  for (std::int64_t i = 0; i < count; ++i) {
-    sorted_keys[i] = keys[order[static_cast<std::size_t>(i)]];
-    sorted_values[i] = values[order[static_cast<std::size_t>(i)]];
-  }
+  emulation::enqueue(stream(), [=] {
+    std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t i, std::int64_t j) { return keys[i] < keys[j]; });
+    for (std::int64_t i = 0; i < count; ++i) {
+      sorted_keys[i] = keys[order[static_cast<std::size_t>(i)]];
+      sorted_values[i] = values[order[static_cast<std::size_t>(i)]];
+    }
+    return true;
+  });
 }
 
 }  // namespace nystrom::cuda

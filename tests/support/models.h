@@ -66,9 +66,9 @@ inline Tensor weights_of(const Parameter& parameter, double sharpness) {
 }
 
 inline std::unique_ptr<Model> make_model(const ModelConfig& config, DType dtype,
-                                         double sharpness = 2) {
+                                         double sharpness = 2, Device device = cpu_device) {
   auto model = std::make_unique<Model>(config);
-  model->parameters().allocate(dtype, StoreMode::training);
+  model->parameters().allocate(dtype, StoreMode::training, device);
   for (const Parameter& parameter : model->parameters().parameters())
     model->parameters().set(parameter.name(), weights_of(parameter, sharpness));
   return model;

@@ -1,5 +1,6 @@
-// Tests of several processes, run in each of them: mpirun -np N processes_worker.
-// distributed_test.cpp starts it. Exits with 0 when all checks pass.
+// Tests of several processes, run in each of them: mpirun -np N processes_worker. With "cuda" they
+// compute on GPUs and are connected by NCCL. distributed_test.cpp starts it. Exits with 0 when all
+// checks pass.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +19,8 @@
 namespace nystrom::testing {
 namespace {
 
+Device device = cpu_device;
+
 void expect(bool condition, const std::string& what) {
   if (!condition) throw Error(what);
 }
@@ -27,7 +30,7 @@ Tensor values_of(int rank, std::int64_t count, DType dtype) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < count; ++i)
     values.push_back(static_cast<double>((i * 7 + rank * 3) % 16 - 8));
-  return Tensor::from(values, {count}).cast(dtype);
+  return Tensor::from(values, {count}).cast(dtype).to(device);
 }
 
 std::vector<double> sum_over_ranks(int size, std::int64_t count) {
@@ -57,7 +60,7 @@ void check_sums(Communicator& c) {
       expect(shared.to_doubles() == values_of(root, count, dtype).to_doubles(),
              "broadcast " + what);
       const std::vector<std::int64_t> bounds = slab_bounds(count, c.size());
-      Tensor gathered = Tensor::zeros({count}, dtype);
+      Tensor gathered = Tensor::zeros({count}, dtype, device);
       const auto r = static_cast<std::size_t>(c.rank());
       Tensor own = gathered.slice(0, bounds[r], bounds[r + 1]);
       const Tensor expected = values_of(9, count, dtype);
@@ -100,10 +103,11 @@ void check_same_bits(Communicator& c) {
   std::vector<float> values;
   for (int i = 0; i < 5000; ++i)
     values.push_back(std::sin(static_cast<float>(i + 1000 * c.rank())) * 1e-3F);
-  const Tensor sums = Tensor::from(values, {5000});
+  const Tensor sums = Tensor::from(values, {5000}).to(device);
   c.all_reduce(sums);
   c.wait();
-  const std::string bytes(reinterpret_cast<const char*>(sums.data<float>()), 5000 * sizeof(float));
+  const Tensor here = sums.to(cpu_device);
+  const std::string bytes(reinterpret_cast<const char*>(here.data<float>()), 5000 * sizeof(float));
   for (const std::string& other : c.gather(bytes))
     expect(other == bytes, "all_reduce gives other bits elsewhere");
 }
@@ -123,7 +127,7 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
       if (ranks.back() == with.rank()) own.push_back(micro_batch(m));
     }
     GradientSum sum(store, with, ranks, options);
-    store.allocate(dtype, StoreMode::training, cpu_device, sum.own_range());
+    store.allocate(dtype, StoreMode::training, device, sum.own_range());
     for (const Parameter& parameter : store.parameters())
       store.set(parameter.name(), weights_of(parameter, 2));
     OptimizerOptions adam;
@@ -179,7 +183,7 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
 
 /// A non-finite loss in one process makes all processes skip the step.
 void check_skip(Communicator& c) {
-  const auto model = make_model(config_of(AttentionKind::nystrom), DType::f32);
+  const auto model = make_model(config_of(AttentionKind::nystrom), DType::f32, 2, device);
   std::vector<int> ranks;
   for (int rank = 0; rank < c.size(); ++rank) ranks.push_back(rank);
   GradientSum sum(model->parameters(), c, ranks, {false, true, false, 64});
@@ -222,8 +226,10 @@ class CorruptedObjective : public NumberedObjective {
       Tensor slab = corruption_.slab == Corruption::values ? store.values() : store.masters();
       if (corruption_.slab == Corruption::moment1) slab = optimizer.moment1();
       if (corruption_.slab == Corruption::moment2) slab = optimizer.moment2();
+      Tensor changed = slab.to(cpu_device).clone();
       // A high bit of the mantissa: a low one may vanish when updates are rounded.
-      reinterpret_cast<std::uint32_t*>(slab.data<float>())[slab.numel() / 2] ^= 1u << 22;
+      reinterpret_cast<std::uint32_t*>(changed.data<float>())[slab.numel() / 2] ^= 1u << 22;
+      kernels::copy(changed.to(device), slab);
     }
     return done;
   }
@@ -248,7 +254,7 @@ void check_corruption(Communicator& c, const Corruption& corruption) {
   };
   std::string message;
   try {
-    train_run(config, prepare, log, cpu_device, c);
+    train_run(config, prepare, log, device, c);
   } catch (const Error& error) {
     message = error.what();
   }
@@ -283,7 +289,7 @@ void check_rolling_back(Communicator& c, int zero) {
       if (spikes) return {config, std::make_unique<SpikingObjective>(c.rank(), c.size(), spike)};
       return {config, std::make_unique<ShorterObjective>(c.rank(), c.size(), 28, 9)};
     };
-    train_run(config, prepare, log, cpu_device, c);
+    train_run(config, prepare, log, device, c);
     checksums[spikes] = file_checksum(std::filesystem::path(config.run_dir) / "checkpoints" /
                                       "step-44" / "model.safetensors");
   }
@@ -307,6 +313,7 @@ void check_all(Communicator& c) {
     check_steps(c, DType::f32, AttentionKind::nystrom, false,
                 {.sharded = sharded, .rounded = true, .bucket = 500});
   check_skip(c);
+  if (!device.is_cpu()) return;  // hundreds of steps, of which nothing depends on the device
   for (const int zero : {0, 1}) check_rolling_back(c, zero);
   const std::string over = "a new start goes on from the last checkpoint";
   for (const auto slab : {Corruption::masters, Corruption::moment1, Corruption::moment2})
@@ -323,11 +330,13 @@ void check_all(Communicator& c) {
 }  // namespace
 }  // namespace nystrom::testing
 
-int main() {
+int main(int argc, char** argv) {
   using namespace nystrom;
+  const bool on_gpus = argc > 1 && std::strcmp(argv[1], "cuda") == 0;
   std::unique_ptr<Communicator> communicator;
   try {
-    communicator = connect_processes(false);
+    communicator = connect_processes(on_gpus);
+    if (on_gpus) testing::device = {Device::Kind::cuda, gpu_of_process(communicator->local_rank())};
     testing::check_all(*communicator);
     return 0;
   } catch (const std::exception& error) {

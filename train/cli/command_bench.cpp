@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "core/cuda/runtime.h"
 #include "train/cli/commands.h"
 #include "train/config/config.h"
 #include "train/plan/bench.h"
@@ -30,11 +31,14 @@ void run(Options options) {
   const BenchResult result = run_bench(bench);
   if (!options.json) {
     fmt::print(
-        "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB\nGFLOP/s      {:.0f}, "
+        "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB, {:.2f} "
+        "reserved\nGFLOP/s      {:.0f}, "
         "{:.0f} % of a product alone\n",
         result.median_step_seconds, result.tokens_per_second,
         static_cast<double>(result.peak_memory_bytes) / 1e9,
+        static_cast<double>(result.reserved_memory_bytes) / 1e9,
         result.flops_per_step / result.median_step_seconds / 1e9, 100 * result.share_of_limit());
+    if (const auto slow = cuda::slow_products(); slow.count > 0) fmt::print("{}\n", slow.text());
     for (const auto& [kernel, seconds] : result.kernel_seconds)
       fmt::print("  {:<32} {:.4f} s\n", kernel, seconds);
     return;
@@ -43,7 +47,9 @@ void run(Options options) {
                                 {"step_seconds", result.step_seconds},
                                 {"tokens_per_second", result.tokens_per_second},
                                 {"peak_memory_bytes", result.peak_memory_bytes},
+                                {"reserved_memory_bytes", result.reserved_memory_bytes},
                                 {"flops_per_step", result.flops_per_step},
+                                {"slow_products", cuda::slow_products().count},
                                 {"product_flops_per_second", result.product_flops_per_second},
                                 {"share_of_limit", result.share_of_limit()},
                                 {"losses", result.losses}};

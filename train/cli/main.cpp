@@ -242,7 +242,7 @@ void with_processes(const CommonOptions& options,
   };
   try {
     require_own_gpu();
-    work(*communicator, options.apply(communicator->local_rank()));
+    work(*communicator, options.apply(gpu_of_process(communicator->local_rank())));
   } catch (const Interrupted& reason) {
     let_first_speak();
     throw Interrupted(communicator->is_first() ? reason.what() : "");

@@ -111,24 +111,44 @@ struct Communicator::Worker {
     static_cast<void>(connected.release());
   }
 
+  /// Starts operations as they arrive. On a GPU several run at a time: the thread asks for the
+  /// oldest again and again, and starts what arrives meanwhile.
   void serve(Transport& connection) {
+    constexpr auto moment = std::chrono::microseconds(20);
+    std::deque<Work> started;  // keeps tensors alive
     std::unique_lock lock(mutex);
+    const auto called = [&] { return stop || end_now || !queue.empty(); };
     while (true) {
-      arrival.wait(lock, [&] { return stop || end_now || !queue.empty(); });
-      if (end_now) connection.serve_end();
-      if (queue.empty()) return;
-      const Work work = std::move(queue.front());
-      queue.pop_front();
-      lock.unlock();
+      if (started.empty()) arrival.wait(lock, called);
       const Clock::time_point start = Clock::now();
-      work.run(connection);
+      if (!started.empty())
+        arrival.wait_for(lock, moment, [&] { return end_now || !queue.empty(); });
+      if (end_now) connection.serve_end();
+      if (queue.empty() && started.empty()) return;
+      if (!queue.empty()) {
+        started.push_back(std::move(queue.front()));
+        queue.pop_front();
+        lock.unlock();
+        started.back().run(connection);
+      } else {
+        lock.unlock();
+      }
+      const std::size_t unfinished = connection.unfinished();
       lock.lock();
       working_seconds += seconds_since(start);
-      ++completed;
-      if (work.collective) ++collectives;
-      last_completed = Clock::now();
-      done.notify_all();
+      count_completed(started, unfinished);
     }
+  }
+
+  /// Removes operations that are done.
+  void count_completed(std::deque<Work>& started, std::size_t unfinished) {
+    if (started.size() == unfinished) return;
+    for (; started.size() > unfinished; started.pop_front()) {
+      ++completed;
+      if (started.front().collective) ++collectives;
+    }
+    last_completed = Clock::now();
+    done.notify_all();
   }
 };
 

@@ -1,17 +1,25 @@
 // Transport over NCCL: the module libnystrom_nccl.so of builds with CUDA. NCCL carries values on
-// GPUs, on a separate stream. MPI carries values in CPU memory; without MPI they go through the
-// GPUs too.
+// GPUs, on a stream of its own that runs before others; all operations that are asked for are
+// queued there. MPI carries values in CPU memory; without MPI they go through the GPUs too.
 //
-// It compiles and links, but has not run on a GPU yet.
+// The communicator does not block: calls return while NCCL still works on them, so that a process
+// can be told to end at any time. On failure the communicator is aborted, or kernels would go on
+// waiting for the other processes.
+//
+// It has run on the tests' library (tests/nccl_emulation), and not on a GPU yet.
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/error.h"
 #include "train/distributed/transport.h"
@@ -22,11 +30,6 @@ namespace {
 void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess)
     throw Error(std::string("NCCL: ") + what + ": " + cudaGetErrorString(status));
-}
-
-void check(ncclResult_t status, const char* what) {
-  if (status != ncclSuccess && status != ncclInProgress)
-    throw Error(std::string("NCCL: ") + what + ": " + ncclGetErrorString(status));
 }
 
 ncclDataType_t type_of(DType dtype) {
@@ -40,20 +43,50 @@ ncclDataType_t type_of(DType dtype) {
   }
 }
 
+/// Memory that a small exchange passes through: pinned in the CPU's, and on the GPU. It grows.
+class Staging {
+ public:
+  ~Staging() { release(); }
+  void reserve(std::size_t bytes) {
+    if (bytes <= bytes_) return;
+    release();
+    bytes_ = std::max(2 * bytes, std::size_t{1} << 16);
+    check(cudaMallocHost(&host_, bytes_), "pinned memory");
+    check(cudaMalloc(&device_, bytes_), "memory for small values");
+  }
+  void* host() const { return host_; }
+  void* device() const { return device_; }
+
+ private:
+  void release() {
+    cudaFreeHost(host_);
+    cudaFree(device_);
+    host_ = device_ = nullptr;
+  }
+  std::size_t bytes_ = 0;
+  void *host_ = nullptr, *device_ = nullptr;
+};
+
 class NcclTransport : public Transport {
  public:
   explicit NcclTransport(const NcclPlace& place)
       : host_(place.host), rank_(place.rank), size_(place.size), local_rank_(place.local_rank) {
     try {
-      connect();
+      connect(place.device);
     } catch (...) {
+      abort();
       // Destroying MPI would wait for the other processes. The end of this process ends them.
       static_cast<void>(host_.release());
       throw;
     }
   }
   ~NcclTransport() override {
-    ncclCommDestroy(communicator_);
+    if (communicator_) {
+      ncclCommFinalize(communicator_);
+      while (state() == ncclInProgress) pause();
+      ncclCommDestroy(communicator_);
+    }
+    for (const cudaEvent_t event : free_events_) cudaEventDestroy(event);
     cudaStreamDestroy(stream_);
   }
 
@@ -63,55 +96,66 @@ class NcclTransport : public Transport {
 
   void all_reduce(Buffer values) override {
     if (by_host(values)) return host_->all_reduce(values);
-    on_gpu(values, [&](void* data) {
-      check(ncclAllReduce(data, data, count(values), type_of(values.dtype), ncclSum, communicator_,
-                          stream_),
-            "all_reduce");
+    on_gpu(values, "all_reduce", [&](void* data) {
+      return ncclAllReduce(data, data, count(values), type_of(values.dtype), ncclSum, communicator_,
+                           stream_);
     });
   }
   void reduce(Buffer values, int root) override {
     if (by_host(values)) return host_->reduce(values, root);
-    on_gpu(values, [&](void* data) {
-      check(ncclReduce(data, data, count(values), type_of(values.dtype), ncclSum, root,
-                       communicator_, stream_),
-            "reduce");
+    on_gpu(values, "reduce", [&](void* data) {
+      return ncclReduce(data, data, count(values), type_of(values.dtype), ncclSum, root,
+                        communicator_, stream_);
     });
   }
   void broadcast(Buffer values, int root) override {
     if (by_host(values)) return host_->broadcast(values, root);
-    on_gpu(values, [&](void* data) {
-      check(ncclBroadcast(data, data, count(values), type_of(values.dtype), root, communicator_,
-                          stream_),
-            "broadcast");
+    on_gpu(values, "broadcast", [&](void* data) {
+      return ncclBroadcast(data, data, count(values), type_of(values.dtype), root, communicator_,
+                           stream_);
     });
   }
   void all_gather(Buffer all, const std::int64_t* bounds) override {
     if (by_host(all)) return host_->all_gather(all, bounds);
-    on_gpu(all, [&](void* data) {  // ranges differ in size: a group of broadcasts
-      check(ncclGroupStart(), "all_gather");
+    on_gpu(all, "all_gather", [&](void* data) {  // ranges differ in size: a group of broadcasts
+      require(ncclGroupStart(), "all_gather");
       for (int r = 0; r < size_; ++r) {
         char* part = static_cast<char*>(data) + bounds[r] * size_of(all.dtype);
         const auto elements = static_cast<std::size_t>(bounds[r + 1] - bounds[r]);
         if (elements > 0)
-          check(ncclBroadcast(part, part, elements, type_of(all.dtype), r, communicator_, stream_),
-                "all_gather");
+          require(
+              ncclBroadcast(part, part, elements, type_of(all.dtype), r, communicator_, stream_),
+              "all_gather");
       }
-      check(ncclGroupEnd(), "all_gather");
+      return ncclGroupEnd();
     });
   }
   void send(Buffer values, int to) override {
     if (by_host(values)) return host_->send(values, to);
-    on_gpu(values, [&](void* data) {
-      check(ncclSend(data, count(values), type_of(values.dtype), to, communicator_, stream_),
-            "send");
+    on_gpu(values, "send", [&](void* data) {
+      return ncclSend(data, count(values), type_of(values.dtype), to, communicator_, stream_);
     });
   }
   void receive(Buffer values, int from) override {
     if (by_host(values)) return host_->receive(values, from);
-    on_gpu(values, [&](void* data) {
-      check(ncclRecv(data, count(values), type_of(values.dtype), from, communicator_, stream_),
-            "receive");
+    on_gpu(values, "receive", [&](void* data) {
+      return ncclRecv(data, count(values), type_of(values.dtype), from, communicator_, stream_);
     });
+  }
+
+  std::size_t unfinished() override {
+    while (!started_.empty()) {
+      const cudaError_t status = cudaEventQuery(started_.front());
+      if (status == cudaErrorNotReady) break;
+      aborting([&] { check(status, "waiting"); });
+      free_events_.push_back(started_.front());
+      started_.pop_front();
+    }
+    if (!started_.empty()) {
+      aborting([&] { require(state(), "communication"); });
+      serve_end();
+    }
+    return started_.size();
   }
 
   void request_end(int code) override {
@@ -120,64 +164,137 @@ class NcclTransport : public Transport {
   }
   void serve_end() override {
     if (end_ == 0) return;
+    abort();
     if (host_) host_->serve_end();
     std::_Exit(end_);  // without MPI the launcher or the time limit ends the others
   }
 
  private:
-  void connect() {
-    check(cudaSetDevice(local_rank_), "choosing the GPU");
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  void connect(int device) {
+    check(cudaSetDevice(device), "choosing the GPU");
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
+          "making a stream");
     ncclUniqueId id;
     // Without MPI every process derives the same id from NCCL_COMM_ID, the address at which rank 0
     // listens.
-    if (rank_ == 0 || !host_) check(ncclGetUniqueId(&id), "making an id");
+    if (rank_ == 0 || !host_) require(ncclGetUniqueId(&id), "making an id");
     if (host_) host_->broadcast({&id, sizeof id, DType::u8}, 0);
-    check(ncclCommInitRank(&communicator_, size_, id, rank_), "connecting");
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    require(ncclCommInitRankConfig(&communicator_, size_, id, rank_, &config), "connecting");
+    settle("connecting");
   }
 
-  bool by_host(const Buffer& values) const { return host_ && !values.ready; }
+  /// Throws an Error with NCCL's own words unless `status` is success, now or soon.
+  void require(ncclResult_t status, const char* what) const {
+    if (status == ncclSuccess || status == ncclInProgress) return;
+    const char* details = ncclGetLastError(communicator_);
+    throw Error(std::string("NCCL: ") + what + ": " + ncclGetErrorString(status) +
+                (details && *details ? std::string(": ") + details : ""));
+  }
+  /// The state of the communicator, with errors that occurred beside this thread.
+  ncclResult_t state() const {
+    ncclResult_t error = ncclSuccess;
+    const ncclResult_t status = ncclCommGetAsyncError(communicator_, &error);
+    return status == ncclSuccess ? error : status;
+  }
+  /// Waits until NCCL has done its part of the last call: only then is the operation on the stream.
+  void settle(const char* what) {
+    while (true) {
+      const ncclResult_t now = state();
+      require(now, what);
+      if (now != ncclInProgress) return;
+      serve_end();
+      pause();
+    }
+  }
+  static void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+
+  /// Ends everything that this process has on its way, without the others.
+  void abort() {
+    if (communicator_) ncclCommAbort(communicator_);
+    communicator_ = nullptr;
+  }
+  template <class F>
+  void aborting(const F& call) {
+    try {
+      call();
+    } catch (...) {
+      abort();
+      throw;
+    }
+  }
+
+  /// Whether MPI carries the values. They take their turn behind those on the GPU.
+  bool by_host(const Buffer& values) {
+    if (!host_ || values.ready) return false;
+    finish();
+    return true;
+  }
   static std::size_t count(const Buffer& values) { return static_cast<std::size_t>(values.count); }
 
-  /// Calls `start` to put work on the values onto the stream, and waits for it.
+  /// Calls `start`, which puts one operation on the values onto the stream.
   template <class Start>
-  void on_gpu(const Buffer& values, const Start& start) {
+  void on_gpu(const Buffer& values, const char* what, const Start& start) {
     if (values.count == 0) return;
-    if (values.ready) {
+    aborting([&] {
+      const auto queue = [&](void* data) {
+        require(start(data), what);
+        settle(what);
+      };
+      if (!values.ready) return through_gpu(values, queue);
       check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(values.ready), 0),
             "waiting for the values");
-      start(values.data);
-      return finish();
-    }
+      queue(values.data);
+      record();
+    });
+  }
+
+  /// The same for values in CPU memory. Waits for the result.
+  template <class Queue>
+  void through_gpu(const Buffer& values, const Queue& queue) {
     const auto bytes = static_cast<std::size_t>(values.count * size_of(values.dtype));
-    void* copy = nullptr;
-    check(cudaMalloc(&copy, bytes), "memory for small values");
-    const std::unique_ptr<void, decltype(&cudaFree)> owner(copy, &cudaFree);
-    check(cudaMemcpyAsync(copy, values.data, bytes, cudaMemcpyHostToDevice, stream_),
-          "copy to the GPU");
-    start(copy);
-    check(cudaMemcpyAsync(values.data, copy, bytes, cudaMemcpyDeviceToHost, stream_),
-          "copy from the GPU");
     finish();
+    staging_.reserve(bytes);
+    std::memcpy(staging_.host(), values.data, bytes);
+    check(
+        cudaMemcpyAsync(staging_.device(), staging_.host(), bytes, cudaMemcpyHostToDevice, stream_),
+        "copy to the GPU");
+    queue(staging_.device());
+    check(
+        cudaMemcpyAsync(staging_.host(), staging_.device(), bytes, cudaMemcpyDeviceToHost, stream_),
+        "copy from the GPU");
+    record();
+    finish();
+    std::memcpy(values.data, staging_.host(), bytes);
+  }
+
+  /// Records that the last operation is started.
+  void record() {
+    cudaEvent_t event = nullptr;
+    if (free_events_.empty()) {
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    } else {
+      event = free_events_.back();
+      free_events_.pop_back();
+    }
+    started_.push_back(event);
+    check(cudaEventRecord(event, stream_), "recording an event");
   }
 
   void finish() {
-    while (true) {
-      const cudaError_t state = cudaStreamQuery(stream_);
-      if (state == cudaSuccess) return;
-      if (state != cudaErrorNotReady) check(state, "waiting");
-      ncclResult_t error = ncclSuccess;
-      check(ncclCommGetAsyncError(communicator_, &error), "asking for errors");
-      check(error, "communication");
-      serve_end();
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+    while (unfinished() > 0) pause();
   }
 
   std::unique_ptr<Transport> host_;
   const int rank_, size_, local_rank_;
   cudaStream_t stream_ = nullptr;
   ncclComm_t communicator_ = nullptr;
+  Staging staging_;
+  std::deque<cudaEvent_t> started_;  // each occurs when its operation is done
+  std::vector<cudaEvent_t> free_events_;
   std::atomic<int> end_{0};
 };
 

@@ -9,6 +9,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "core/cuda/runtime.h"
 #include "core/dispatch.h"
 #include "train/distributed/transport.h"
 
@@ -81,7 +82,8 @@ std::unique_ptr<Transport> connect_nccl(const NcclPlace& place) {
 
 std::unique_ptr<Transport> connect_nccl_over_mpi() {
   std::unique_ptr<Transport> host = connect_mpi();
-  const NcclPlace place{host.get(), host->rank(), host->size(), host->local_rank()};
+  const NcclPlace place{host.get(), host->rank(), host->size(), host->local_rank(),
+                        gpu_of_process(host->local_rank())};
   // The NCCL transport owns it from here on. If that cannot be created, the end of this process
   // ends the others.
   host.release();
@@ -165,6 +167,8 @@ void use_common_cpu_level(Communicator& communicator) {
 std::optional<fs::path> mpi_module() { return module_called(mpi_name); }
 std::optional<fs::path> nccl_module() { return module_called(nccl_name); }
 
+int gpu_of_process(int local_rank) { return local_rank % std::max(1, cuda::device_count()); }
+
 bool can_connect_over_mpi() {
   return launcher_of(own_environment()) == Launcher::mpi && mpi_module();
 }
@@ -182,7 +186,8 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
     const TorchrunPlace place = torchrun_place(environment);
     ::setenv("NCCL_COMM_ID", place.address.c_str(), 0);
     auto communicator = std::make_unique<Communicator>([place] {
-      return connect_nccl({nullptr, place.rank, place.size, place.local_rank});
+      return connect_nccl(
+          {nullptr, place.rank, place.size, place.local_rank, gpu_of_process(place.local_rank)});
     });
     use_common_cpu_level(*communicator);
     return communicator;

@@ -49,6 +49,10 @@ struct TorchrunPlace {
 /// is missing or invalid.
 TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment);
 
+/// The GPU of a process: its number on its machine, modulo the GPUs that it sees. Launchers may
+/// show each process one GPU alone, which then has number 0.
+int gpu_of_process(int local_rank);
+
 /// Whether mpirun or srun started this process and the MPI module exists.
 bool can_connect_over_mpi();
 

@@ -3,6 +3,7 @@
 // train/distributed/communicator.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/dtype.h"
@@ -19,9 +20,11 @@ struct Buffer {
   void* ready = nullptr;
 };
 
-/// A connection between the processes of a run. Each call returns when this process's part is done
-/// and the memory may be reused. One thread makes all calls, construction and destruction included,
-/// in the same order in every process. A failure ends the job, with the message of MPI or NCCL.
+/// A connection between the processes of a run. A call on CPU memory returns when this process's
+/// part is done and the memory may be reused. A call on GPU memory may return earlier; unfinished()
+/// tells when it is done. Operations finish in the order of their calls. One thread makes all
+/// calls, construction and destruction included, in the same order in every process. MPI ends the
+/// job at a failure; NCCL's failures are thrown as an Error with its message.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -47,6 +50,9 @@ class Transport {
   /// Receives values of the same count and type that process `from` sends.
   virtual void receive(Buffer values, int from) = 0;
 
+  /// The number of operations that are started and not done. Does not wait.
+  virtual std::size_t unfinished() { return 0; }
+
   /// Requests the end of all processes with exit status `code`. Any thread may call it; the current
   /// call or serve_end carries it out.
   virtual void request_end(int code) = 0;
@@ -63,9 +69,9 @@ struct NcclPlace {
   /// Carries values in CPU memory; the new transport owns it. Null: NCCL connects by itself, with
   /// NCCL_COMM_ID.
   Transport* host;
-  int rank, size;
-  /// selects the GPU
-  int local_rank;
+  int rank, size, local_rank;
+  /// the GPU
+  int device;
 };
 /// The type of libnystrom_nccl.so's only symbol, `Transport* nystrom_connect_nccl(const
 /// NcclPlace*)`.

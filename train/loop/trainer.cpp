@@ -8,6 +8,7 @@
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
 #include "core/check.h"
+#include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "core/threads.h"
 #include "data/pretraining/loader.h"
@@ -54,6 +55,7 @@ class Run {
   void step(const StopSignals& stop);
   void judge(const StepResult& result);
   void begin_stage(const std::string& stage);
+  void warn_of_slow_products();
   void watch_loss(double loss);
   void report(const ObjectiveStep& done, const StepOptions& options, double seconds);
   bool evaluation_due() const;
@@ -72,6 +74,7 @@ class Run {
   TrainedModel trained_;
   AttentionMonitor attention_;
   SpeedWatch speed_;
+  bool warned_of_slow_products_ = false;
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;  // on rank 0 only
   std::optional<RecordLog> samples_;   // after the first samples
@@ -345,6 +348,14 @@ void Run::judge(const StepResult& result) {
   }
 }
 
+/// Says once that products do not run where the GPU is fast.
+void Run::warn_of_slow_products() {
+  const cuda::SlowProducts slow = cuda::slow_products();
+  if (slow.count == 0 || warned_of_slow_products_) return;
+  warned_of_slow_products_ = true;
+  log_.warn(fmt::format("step {}: {}", state_.step, slow.text()));
+}
+
 /// Forgets the losses and the speed of the steps before the last one.
 void Run::begin_stage(const std::string& stage) {
   log_.say(fmt::format("step {}: {}", state_.step, stage));
@@ -369,7 +380,10 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
   const StepResult& result = done.result;
   means_.add(state_.step, result.loss, result.accuracy, done.tokens, seconds);
   if (const auto slow = speed_.update(state_.step, done.tokens, seconds)) log_.warn(*slow);
-  const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
+  const ArenaStatistics of_arena = Arena::of(device_).statistics();
+  const auto memory = static_cast<double>(of_arena.peak_in_use_bytes),
+             reserved = static_cast<double>(of_arena.reserved_bytes);
+  warn_of_slow_products();
   if (record) {
     Metrics metrics = {{"loss", result.loss}};
     if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
@@ -384,6 +398,7 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
                     {"grad_norm", result.gradient_norm},
                     {"tokens_per_second", static_cast<double>(done.tokens) / seconds},
                     {"peak_memory_bytes", memory},
+                    {"reserved_memory_bytes", reserved},
                     {"mean_loss", means_.loss()},
                     {"mean_tokens_per_second", means_.tokens_per_second()}});
     if (means_.accuracy()) metrics.emplace_back("mean_accuracy", *means_.accuracy());
@@ -396,10 +411,11 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
   }
   const std::string accuracy =
       means_.accuracy() ? fmt::format(", accuracy {:.1f} %", 100 * *means_.accuracy()) : "";
-  progress_->update(state_.step,
-                    fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", means_.loss(),
-                                accuracy, means_.tokens_per_second(), memory / 1e9),
-                    record);
+  progress_->update(
+      state_.step,
+      fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB ({:.2f} reserved)", means_.loss(),
+                  accuracy, means_.tokens_per_second(), memory / 1e9, reserved / 1e9),
+      record);
   if (record) means_.clear();
   if (!on_step_ || !communicator_.is_first()) return;
   stop_wanted_ |= !on_step_({.step = state_.step,

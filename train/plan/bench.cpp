@@ -180,6 +180,7 @@ BenchResult run_bench(const BenchOptions& options) {
   result.peak_memory_bytes = options.device.is_cpu()
                                  ? peak_resident_bytes()
                                  : Arena::of(options.device).statistics().peak_in_use_bytes;
+  result.reserved_memory_bytes = Arena::of(options.device).statistics().reserved_bytes;
   const StepFlops flops =
       step_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
   result.flops_per_step =

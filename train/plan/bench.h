@@ -28,6 +28,8 @@ struct BenchResult {
   double median_step_seconds = 0, tokens_per_second = 0;
   /// The largest resident size of the process. On a GPU, the largest memory of live tensors.
   std::int64_t peak_memory_bytes = 0;
+  /// What the arena holds at the end, in use or for reuse.
+  std::int64_t reserved_memory_bytes = 0;
   double flops_per_step = 0;  ///< of the matrix products, counted from the model's shape
   /// Operations a second of the feed-forward layer's product alone, after the steps: the best of a
   /// few.

@@ -24,6 +24,13 @@ std::string kind_of(const RunRecord& run) {
   return fmt::format("fine-tuning: {}", kind ? enum_name(*kind) : "task");
 }
 
+/// Peak and reserved bytes in words. Runs of older versions have not recorded the latter.
+std::string memory_text(double peak, double reserved) {
+  const std::string text = fmt::format("{:.2f} GB", peak / 1e9);
+  return std::isfinite(reserved) ? text + fmt::format(", {:.2f} GB reserved", reserved / 1e9)
+                                 : text;
+}
+
 std::string facts_of(const RunRecord& run) {
   const ModelConfig& model = run.config.model;
   std::vector<std::pair<std::string, std::string>> facts = {{"Trains", kind_of(run)},
@@ -47,7 +54,8 @@ std::string facts_of(const RunRecord& run) {
   if (const double speed = speed_of(run); std::isfinite(speed))
     facts.emplace_back("Tokens a second", fmt::format("{:.0f} (median)", speed));
   if (const double memory = largest_of(run, "peak_memory_bytes"); std::isfinite(memory))
-    facts.emplace_back("Peak memory", fmt::format("{:.2f} GB", memory / 1e9));
+    facts.emplace_back("Peak memory",
+                       memory_text(memory, largest_of(run, "reserved_memory_bytes")));
   std::string html = "<div class=\"facts\">\n";
   for (const auto& [name, value] : facts)
     html += fmt::format("<div><span>{}</span>{}</div>\n", html_text(name), html_text(value));

@@ -30,6 +30,7 @@ MetricView view_of(const std::string& metric) {
       {"grad_norm", {"Norm of the gradient", "before clipping"}},
       {"tokens_per_second", {"Throughput", "tokens a second"}},
       {"peak_memory_bytes", {"Peak memory", "GB", 1e9}},
+      {"reserved_memory_bytes", {"Reserved memory", "GB", 1e9}},
       {"communication_seconds", {"Communication", "seconds"}},
       {"layer_#_attention_error", {"Difference from exact attention", "share of its norm"}},
       {"layer_#_attention_entropy", {"Entropy of exact attention", "nats"}},
@@ -77,8 +78,9 @@ bool natural_less(const std::string& a, const std::string& b) {
 /// Important metrics first, then the others by name.
 std::vector<std::string> ordered(const std::set<std::string>& metrics,
                                  const std::string& decisive) {
-  const std::vector<std::string> of_training = {"learning_rate", "grad_norm", "loss_scale",
-                                                "tokens_per_second", "peak_memory_bytes"};
+  const std::vector<std::string> of_training = {"learning_rate",     "grad_norm",
+                                                "loss_scale",        "tokens_per_second",
+                                                "peak_memory_bytes", "reserved_memory_bytes"};
   const auto rank = [&](const std::string& name) {
     const bool held_out = name.starts_with(validation);
     const auto last = std::find(of_training.begin(), of_training.end(), base_of(name));

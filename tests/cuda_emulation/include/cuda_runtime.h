@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <stdexcept>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -17,10 +19,8 @@
 #define __host__
 #define __forceinline__ inline
 #define __restrict__ __restrict
-#define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
-// Blocks run one after another and can share one copy.
-#define __shared__ static
+// translate.cmake replaces __shared__ and __launch_bounds__ by the functions below.
 
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;
@@ -29,6 +29,9 @@ struct dim3 {
   unsigned x = 1, y = 1, z = 1;
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
+
+using cudaStream_t = struct EmulatedStream*;
+using cudaEvent_t = struct EmulatedEvent*;
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
@@ -55,8 +58,41 @@ T value_of_lane(const T& mine, int lane) {
   return result;
 }
 
-void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& thread);
+/// One launch of a kernel. Each thread calls `thread`.
+struct Launch {
+  const void* kernel;
+  dim3 grid, block;
+  std::size_t shared;
+  std::function<void()> thread;
+};
+/// Runs a launch to its end.
+void run_grid(const Launch& launch);
 void* dynamic_shared_memory();
+
+/// A variable in static shared memory, of `bytes` bytes, and the block that used it last.
+struct SharedVariable {
+  std::size_t bytes;
+  std::unique_ptr<unsigned char[]> memory{};
+  std::uint64_t block = 0;
+};
+/// The memory of a variable. A block finds it poisoned when it uses it first. The sizes of all
+/// variables of a block and its dynamic shared memory must not exceed the limit.
+void* shared_memory_of(SharedVariable& variable);
+/// The variable of type T that a declaration stands for. `Declaration` differs between declarations
+/// and between instances of a template.
+template <class T, class Declaration>
+T& shared_variable(Declaration) {
+  static SharedVariable variable{sizeof(T)};
+  return *static_cast<T*>(shared_memory_of(variable));
+}
+/// Throws unless the block has at most `threads` threads.
+void require_launch_bounds(int threads, int blocks = 0);
+
+/// Puts an operation at the end of a stream. It is called again and again, whenever the stream is
+/// waited for or asked, until it returns true.
+void enqueue(cudaStream_t stream, std::function<bool()> operation);
+/// Whether the bytes lie within one allocation of the GPU's memory.
+bool is_device_memory(const void* begin, std::size_t bytes);
 
 /// Properties of the emulated GPU: 90 for compute capability 9.0, and a size in bytes.
 int compute_capability();
@@ -90,7 +126,9 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
-  cudaErrorInsufficientDriver = 35
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNotReady = 600
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 enum cudaDeviceAttr {
@@ -101,8 +139,6 @@ enum cudaDeviceAttr {
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
-using cudaStream_t = struct EmulatedStream*;
-using cudaEvent_t = struct EmulatedEvent*;
 
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -113,6 +149,10 @@ struct cudaDeviceProp {
   char name[256];
   int major, minor;
 };
+struct cudaFuncAttributes {
+  std::size_t sharedSizeBytes;
+  int maxThreadsPerBlock;
+};
 
 const char* cudaGetErrorString(cudaError_t status);
 cudaError_t cudaGetLastError();
@@ -121,24 +161,37 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaMalloc(void** block, std::size_t bytes);
 cudaError_t cudaFree(void* block);
 cudaError_t cudaMallocHost(void** block, std::size_t bytes);
+cudaError_t cudaFreeHost(void* block);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
+/// What cudaLaunchKernelEx does with any kernel.
+cudaError_t enqueue_launch(cudaStream_t stream, nystrom::emulation::Launch launch);
 
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  // Every thread gets its own copies of the parameters.
-  nystrom::emulation::run_grid(config->gridDim, config->blockDim, config->dynamicSmemBytes,
-                               [&] { kernel(static_cast<Parameters>(arguments)...); });
-  return cudaSuccess;
+  // The launch keeps the parameters, and every thread gets its own copies.
+  return enqueue_launch(
+      config->stream,
+      {reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim,
+       config->dynamicSmemBytes,
+       [kernel, parameters = std::tuple<Parameters...>(static_cast<Parameters>(arguments)...)] {
+         std::apply(kernel, parameters);
+       }});
 }

@@ -1,9 +1,11 @@
-// Runs of several processes with mpirun and the program.
+// Runs of several processes with mpirun and the program. With NYSTROM_TEST_ON_GPUS they compute on
+// emulated GPUs and are connected by an emulated NCCL (tests/nccl_emulation).
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -21,7 +23,15 @@ namespace fs = std::filesystem;
 
 using std::chrono::milliseconds;
 
-inline const std::string program = program_word();
+inline const bool on_gpus = [] {
+  ::setenv("NYSTROM_EMULATED_GPUS", "4", 1);  // one for each process
+  return std::getenv("NYSTROM_TEST_ON_GPUS") != nullptr;
+}();
+/// The folder of the programs under test, and the program as a shell word.
+inline const std::string program_folder = build_folder().string() + (on_gpus ? "/emulated" : "");
+inline const std::string program = "'" + program_folder + "/nystrom' ";
+/// The option of commands that compute.
+inline const std::string device = on_gpus ? "--device cuda " : "";
 
 class DistributedTest : public ::testing::Test {
  protected:
@@ -45,7 +55,7 @@ class DistributedTest : public ::testing::Test {
   }
 
   static std::string options(const std::string& run_dir, const std::string& sets) {
-    std::string words = "pretrain run.yaml --threads 1 --set run_dir=" + run_dir;
+    std::string words = "pretrain run.yaml --threads 1 " + device + "--set run_dir=" + run_dir;
     std::istringstream list(sets);
     for (std::string set; list >> set;) words += " --set " + set;
     return words;
