@@ -160,7 +160,10 @@ Tensor Tensor::to(Device device) const {
   if (device == device_ || !defined()) return *this;
   const Tensor source = contiguous();
   Tensor result = empty(shape_, dtype_, device);
-  if (device.is_cpu()) {
+  if (device.is_planned()) return result;
+  if (device_.is_planned()) {
+    std::memset(result.address(), 0, static_cast<std::size_t>(bytes()));
+  } else if (device.is_cpu()) {
     cuda::copy_to_host(device_.index, result.address(), source.address(), bytes());
   } else {
     require(device_.is_cpu(), "copies between GPUs go through the CPU");

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "core/cuda/attention_problem.cuh"
+#include "core/cuda/attention_splits.h"
 #include "core/cuda/mma.cuh"
 
 namespace nystrom::cuda {
 
-inline constexpr int tile_rows = 64;
 inline constexpr int fused_block = 128;  // four warps, 16 rows each
 inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
 
@@ -181,14 +181,6 @@ NYSTROM_DEVICE float row_max(float value) {
 NYSTROM_DEVICE float row_sum(float value) {
   value += __shfl_xor_sync(whole_warp, value, 1);
   return value + __shfl_xor_sync(whole_warp, value, 2);
-}
-
-/// The number of parts of a loop over `tiles` tiles, so that `blocks` blocks a part fill a GPU. It
-/// depends on sizes only, so that all GPUs compute the same sums.
-inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
-  constexpr std::int64_t enough = 132 * 4, fewest_tiles = 4;
-  const std::int64_t wanted = divide_up(enough, blocks), most = tiles / fewest_tiles;
-  return wanted < most ? wanted : most > 1 ? most : 1;
 }
 
 }  // namespace nystrom::cuda

@@ -29,6 +29,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = stream();
+  count_launch();
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...),
         "kernel launch");
 }

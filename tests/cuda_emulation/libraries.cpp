@@ -8,6 +8,7 @@
 
 #include "core/cuda/cublaslt.h"
 #include "core/cuda/sort.cuh"
+#include "core/cuda/stream.h"
 #include "core/dtype.h"
 
 struct EmulatedProduct {
@@ -199,6 +200,7 @@ void require_cublaslt() {}
 
 void sort_pairs(const ViewBase&, const std::uint32_t* keys, const std::uint32_t* values,
                 std::uint32_t* sorted_keys, std::uint32_t* sorted_values, std::int64_t count, int) {
+  count_launch();
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
