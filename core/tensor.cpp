@@ -145,6 +145,15 @@ Tensor Tensor::slice(int axis, std::int64_t begin, std::int64_t end) const {
   return result;
 }
 
+Tensor Tensor::joined_with(const Tensor& next) const {
+  const bool adjacent = storage_ == next.storage_ && dtype_ == next.dtype_ && is_contiguous() &&
+                        next.is_contiguous() && offset_ + numel() == next.offset_;
+  if (!adjacent || rank() == 0 || shape_.without(0) != next.shape_.without(0)) return {};
+  Tensor result = *this;
+  result.shape_[0] += next.shape_[0];
+  return result;
+}
+
 Tensor Tensor::expand(const Shape& shape) const {
   require(broadcast(shape_, shape) == shape, "cannot expand {} to {}", shape_, shape);
   Tensor result = *this;

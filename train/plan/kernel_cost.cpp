@@ -47,11 +47,11 @@ KernelCost accumulate_cost(const KernelCall& call) {
   return cost;
 }
 
-/// Instructions of an element of GELU: counted in the machine code for sm_90.
-double instructions_of(Unary op, bool slope) {
+/// Instructions of an element, estimated from the machine code for sm_90.
+double instructions_of(Unary op, bool slope, bool approximate) {
   switch (op) {
-    case Unary::gelu_erf:
-    case Unary::gelu_tanh: return slope ? 66 : 52;
+    case Unary::gelu_erf: return approximate ? (slope ? 36 : 28) : slope ? 66 : 52;
+    case Unary::gelu_tanh: return approximate ? (slope ? 20 : 12) : slope ? 66 : 52;
     case Unary::tanh: return 40;
     case Unary::exp: return 30;
     default: return 4;
@@ -61,25 +61,26 @@ double instructions_of(Unary op, bool slope) {
 KernelCost unary_cost(const KernelCall& call) {
   KernelCost cost = once(call);
   cost.instructions =
-      count_of(call.views[0]) * instructions_of(static_cast<Unary>(call.numbers[0]), false);
+      count_of(call.views[0]) *
+      instructions_of(static_cast<Unary>(call.numbers[0]), false, is_half(call.views[0].dtype));
   return cost;
 }
 
+/// The sums of rows, if any, take a second launch.
 KernelCost unary_grad_cost(const KernelCall& call) {
-  const CView &x = call.views[0], &y = call.views[3];
-  const auto op = static_cast<Unary>(call.numbers[0]);
-  KernelCost cost = once({call.name, {x, call.views[1], call.views[2]}, {}});
-  cost.instructions = count_of(x) * instructions_of(op, true);
-  if (!y) return cost;
-  ++cost.launches;
-  cost.bytes += bytes_of(x) + bytes_of(y);
-  cost.instructions += count_of(x) * instructions_of(op, false);
+  const CView& x = call.views[0];
+  KernelCost cost = once(call);
+  cost.launches = x.numel() == 0 ? 0 : call.views[4] ? 2 : 1;
+  cost.instructions =
+      count_of(x) * instructions_of(static_cast<Unary>(call.numbers[0]), true, is_half(x.dtype));
   return cost;
 }
 
 KernelCost sum_middle_cost(const KernelCall& call) {
-  KernelCost cost = once_narrow(call);
-  if (cost.launches > 0 && call.views[0].shape[2] != 1) cost.launches = 2;
+  KernelCost cost = once(call);
+  const CView& x = call.views[0];
+  if (x.shape[2] * size_of(x.dtype) % 16 != 0) cost.narrow_bytes = cost.bytes;
+  if (cost.launches > 0 && x.shape[2] != 1) cost.launches = 2;
   return cost;
 }
 
@@ -132,13 +133,13 @@ KernelCost row_passes(const KernelCall& call, int reads) {
 bool row_fits_registers(const CView& x) {
   const std::int64_t n = x.dim(-1), pack = 16 / size_of(x.dtype);
   const std::int64_t bytes_of_sum = x.dtype == DType::f64 ? 8 : 4;
-  return n % pack == 0 && bytes_of_sum * 8 * 2 * n <= (64 << 10) && divided(n, pack * 32) <= 32 / pack;
+  return n % pack == 0 && bytes_of_sum * 8 * n <= (64 << 10) && divided(n, pack * 32) <= 32 / pack;
 }
 
 KernelCost norm_grad_cost(const KernelCall& call) {
   const CView& x = call.views[0];
   KernelCost cost = once(call);
-  cost.launches = x.numel() == 0 ? 0 : row_fits_registers(x) ? 3 : 4;
+  cost.launches = x.numel() == 0 ? 0 : row_fits_registers(x) ? 2 : 3;
   return cost;
 }
 
@@ -160,14 +161,23 @@ KernelCost scatter_cost(const KernelCall& call) {
 
 /// With a mask, the positions of valid tokens are listed first.
 KernelCost segments_cost(const KernelCall& call) {
-  KernelCost cost = once_narrow(call);
+  KernelCost cost = once(call);
   if (call.views[1]) ++cost.launches;
   return cost;
 }
 KernelCost segments_grad_cost(const KernelCall& call) {
   KernelCost cost = segments_cost(call);
   cost.bytes += bytes_of(call.views[2]);
-  cost.narrow_bytes = cost.bytes;
+  return cost;
+}
+
+/// Two products a head, forward or backward, on common cores: each multiply-add needs two loads
+/// from shared memory.
+KernelCost landmark_matrix_cost(const KernelCall& call) {
+  const bool gradient = call.views.size() == 6;
+  const CView &landmarks = call.views[gradient ? 0 : 2], &a = call.views[gradient ? 1 : 3];
+  KernelCost cost = once(call);
+  cost.instructions = (gradient ? 2 : 1) * 3 * count_of(a) * static_cast<double>(landmarks.dim(-1));
   return cost;
 }
 
@@ -208,8 +218,8 @@ KernelCost attention_cost(const KernelCall& call) {
 
 /// The launches that sum the parts of a gradient.
 std::int64_t sums_of_parts(std::int64_t heads, std::int64_t own, std::int64_t other, int tensors) {
-  const std::int64_t splits = cuda::splits_of(heads * divided(own, cuda::tile_rows),
-                                              divided(other, cuda::tile_rows));
+  const std::int64_t splits =
+      cuda::splits_of(heads * divided(own, cuda::tile_rows), divided(other, cuda::tile_rows));
   return splits > 1 ? tensors : 0;
 }
 
@@ -230,38 +240,43 @@ KernelCost attention_grad_cost(const KernelCall& call) {
   cost.launches = any + 2;
   if (!fused({q, k, view[2], view[4], view[6], view[7], view[8], view[9]})) return cost;
   cost.engine = Engine::tiles16;
-  cost.bytes += bytes_of(view[6]);  // dout is read again for its products with out
-  // The products of out and dout take divisions of 64 bits, about 150 instructions a row and lane.
-  cost.instructions = static_cast<double>(heads * queries) * 32 * 150;
-  cost.launches = any + 2;
+  cost.launches = any + 1;
   if (keys <= cuda::tile_rows) {
     cost.launches += sums_of_parts(heads, keys, queries, 2);
   } else if (queries <= cuda::tile_rows) {
     cost.launches += sums_of_parts(heads, queries, keys, 1);
   } else {
+    // Two kernels, and one for the products of out and dout, which take divisions of 64 bits:
+    // about 150 instructions a row and lane.
+    cost.bytes += 2 * bytes_of(view[6]);
+    cost.instructions = static_cast<double>(heads * queries) * 32 * 150;
     cost.launches +=
-        1 + sums_of_parts(heads, keys, queries, 2) + sums_of_parts(heads, queries, keys, 1);
+        2 + sums_of_parts(heads, keys, queries, 2) + sums_of_parts(heads, queries, keys, 1);
   }
   return cost;
 }
 
-/// Column sums, the batch's if it has one scale, and the iteration of `products` products each.
-KernelCost pinv_cost(const KernelCall& call, const CView& iterates, double products) {
-  const CView& a = call.views[0];
+/// Column sums if the fused kernel does not have its own, the batch's if it has one scale, and the
+/// iterations. Of each iteration the fused
+/// kernel computes `full` products and three symmetric ones, of which the busiest warp computes
+/// five eighths; with 32 landmarks all. The plain one computes `plain` products.
+KernelCost pinv_cost(const KernelCall& call, double full, double plain) {
+  const CView &a = call.views[0], &iterates = call.views[1];
   if (a.numel() == 0) return {0};
   KernelCost cost = once(call);
   const bool whole = static_cast<PinvScale>(call.numbers[0]) == PinvScale::whole_batch;
-  cost.launches = whole ? 3 : 2;
   const std::int64_t m = a.dim(-1);
   const bool fits = a.dtype == DType::f32 && (m == 32 || m == 64 || m == 128);
+  cost.launches = whole ? 3 : fits ? 1 : 2;
   cost.engine = fits ? Engine::tf32x3 : Engine::product_f32;
+  const double products = !fits ? plain : full + 3 * (m == 32 ? 1 : 0.625);
   cost.flops = static_cast<double>(iterates.shape[0] - 1) * products * 2 * count_of(a) *
                static_cast<double>(m);
   return cost;
 }
-KernelCost pinv_forward_cost(const KernelCall& call) { return pinv_cost(call, call.views[1], 4); }
+KernelCost pinv_forward_cost(const KernelCall& call) { return pinv_cost(call, 1, 4); }
 KernelCost pinv_grad_cost(const KernelCall& call) {
-  KernelCost cost = pinv_cost(call, call.views[1], 11);
+  KernelCost cost = pinv_cost(call, 6, 11);
   const bool whole = static_cast<PinvScale>(call.numbers[0]) == PinvScale::whole_batch;
   if (cost.launches > 0 && whole) ++cost.launches;
   return cost;
@@ -273,6 +288,7 @@ double conv_flops(const CView& x, const CView& w) {
 }
 KernelCost conv_cost(const KernelCall& call) {
   KernelCost cost = once(call);
+  cost.launches = call.views[0].numel() > 0 ? 1 : 0;
   cost.narrow_bytes = is_half(call.views[0].dtype) ? 0 : cost.bytes;
   cost.flops = conv_flops(call.views[0], call.views[1]);
   cost.engine = is_half(call.views[0].dtype) ? Engine::tiles16 : Engine::product_f32;
@@ -287,11 +303,18 @@ KernelCost conv_grad_cost(const KernelCall& call) {
   return cost;
 }
 
+/// About 20 instructions a logit, most of them for its exponential.
+KernelCost cross_entropy_cost(const KernelCall& call) {
+  KernelCost cost = once(call);
+  cost.launches = call.views[0].numel() > 0 ? 1 : 0;
+  cost.instructions = 20 * count_of(call.views[0]);
+  return cost;
+}
+
 KernelCost adamw_cost(const KernelCall& call) {
-  KernelCost cost = once_narrow(call);
+  KernelCost cost = once(call);
   cost.launches = call.views[0].numel() > 0 ? 1 : 0;
   for (const int written : {0, 2, 3}) cost.bytes += bytes_of(call.views[written]);
-  cost.narrow_bytes = cost.bytes;
   return cost;
 }
 
@@ -318,6 +341,8 @@ const std::map<std::string_view, std::function<KernelCost(const KernelCall&)>> c
     {"gather_rows", once},
     {"scatter_add_rows", scatter_cost},
     {"mask_rows", once},
+    {"landmark_matrix", landmark_matrix_cost},
+    {"landmark_matrix_grad", landmark_matrix_cost},
     {"segment_means", segments_cost},
     {"segment_means_grad", segments_grad_cost},
     {"attention", attention_cost},
@@ -326,8 +351,8 @@ const std::map<std::string_view, std::function<KernelCost(const KernelCall&)>> c
     {"pseudo_inverse_iterative_grad", pinv_grad_cost},
     {"sequence_conv", conv_cost},
     {"sequence_conv_grad", conv_grad_cost},
-    {"cross_entropy", [](const KernelCall& call) { return row_passes(call, 2); }},
-    {"cross_entropy_grad", once_narrow},
+    {"cross_entropy", cross_entropy_cost},
+    {"cross_entropy_grad", cross_entropy_cost},
     {"argmax_rows", [](const KernelCall& call) { return row_passes(call, 2); }},
     {"adamw", adamw_cost},
 };

@@ -105,8 +105,8 @@ class Recorder {
     layer_ = layers_.of(call, layer_);
     const KernelCost cost = kernel_cost(call);
     const bool planned = device_of(call).is_planned();
-    ops_.push_back({op_name(call), layer_, cost,
-                    planned ? cost.launches : cuda::launches() - before_});
+    ops_.push_back(
+        {op_name(call), layer_, cost, planned ? cost.launches : cuda::launches() - before_});
   }
   static Device device_of(const KernelCall& call) {
     for (const CView& view : call.views)
@@ -129,7 +129,8 @@ Recorder* Recorder::active = nullptr;
 const GpuRates& rates_of_gpu(const std::string& name) {
   for (const GpuRates& gpu : known_gpus)
     if (name == gpu.name) return gpu;
-  throw InputError(fmt::format("no rates are known of a GPU called {}; expected h200 or h100", name));
+  throw InputError(
+      fmt::format("no rates are known of a GPU called {}; expected h200 or h100", name));
 }
 
 StepPlan record_step(const BenchOptions& options) {
@@ -160,8 +161,7 @@ double seconds_of(const KernelCost& cost, const GpuRates& gpu) {
   const double memory =
       (cost.bytes - cost.narrow_bytes) / wide + cost.narrow_bytes / gpu.narrow_memory;
   const auto launches = static_cast<double>(cost.launches);
-  const double work =
-      std::max({memory, cost.flops / rate(), cost.instructions / gpu.instructions});
+  const double work = std::max({memory, cost.flops / rate(), cost.instructions / gpu.instructions});
   return std::max(work, launches * gpu.shortest) + cost.serial_loads * gpu.load_latency +
          launches * gpu.gap;
 }
@@ -169,13 +169,14 @@ double seconds_of(const KernelCost& cost, const GpuRates& gpu) {
 PlanSummary summarise(const StepPlan& plan, std::int64_t layers, const GpuRates& rates) {
   PlanSummary summary;
   std::map<std::pair<int, std::string>, PlanRow> rows;
+  const std::int64_t middle = layers / 2 < layers - 1 ? layers / 2 : 0;
   static constexpr const char* places[] = {"a layer", "last layer", "outside"};
   for (const StepOp& op : plan.ops) {
     const double seconds = seconds_of(op.cost, rates);
     summary.launches += op.launches;
     summary.gpu_seconds += seconds;
     const int place = op.layer < 0 ? 2 : op.layer == layers - 1 ? 1 : 0;
-    if (place == 0 && op.layer > 0) continue;
+    if (place == 0 && op.layer != middle) continue;
     if (place == 0) summary.launches_of_layer += op.launches;
     PlanRow& row = rows[{place, op.name}];
     row.place = places[place];
