@@ -13,7 +13,7 @@ template <class T, int V>
 __global__ void unary_kernel(Unary op, const T* x, std::int64_t packs, T* y) {
   for (std::int64_t at = grid_index(); at < packs; at += grid_size()) {
     const auto in = load_pack<V>(x + at * V);
-    Pack<T, V> out;
+    Pack<T, V> out{};
     with_curve<T>(op, [&](const auto& curve) {
       NYSTROM_UNROLL
       for (int i = 0; i < V; ++i) out.value[i] = convert<T>(curve(load(in.value[i])).value);
@@ -32,7 +32,7 @@ struct Gradient {
   /// Adds the pack's dx to `sum`.
   NYSTROM_DEVICE void operator()(std::int64_t offset, accumulate_t<T> (&sum)[V]) const {
     const auto in = load_pack<V>(x + offset), grad = load_pack<V>(dy + offset);
-    Pack<T, V> out, value;
+    Pack<T, V> out{}, value{};
     with_curve<T>(op, [&](const auto& curve) {
       NYSTROM_UNROLL
       for (int i = 0; i < V; ++i) {

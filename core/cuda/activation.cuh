@@ -34,22 +34,27 @@ struct Formulas {
       return 1 / x;
     }
   }
-  /// ½ (1 + tanh u) = 1 / (1 + e^(−2u)) with u = √(2/π) (x + 0.044715 x³).
-  NYSTROM_DEVICE static A gelu_tanh_gate(A x) {
+  /// With u = √(2/π) (x + 0.044715 x³): gate = ½ (1 + tanh u), and gate (1 − gate).
+  struct Gate {
+    A gate, product;
+  };
+  NYSTROM_DEVICE static Gate gelu_tanh_gate(A x) {
     if constexpr (approximate) {
       constexpr A minus_two_u = A(-1.59576912160573071176 * 1.44269504088896340736);  // over ln 2
-      return reciprocal(1 +
-                        approximate_exp2(x * (minus_two_u + minus_two_u * A(0.044715) * x * x)));
+      const A power = x * (minus_two_u + minus_two_u * A(0.044715) * x * x);
+      const A e = approximate_exp2(-math::abs(power)), r = reciprocal(1 + e);
+      return {power < 0 ? r : e * r, e * r * r};
     } else {
-      return math::gelu_tanh_gate(x);
+      const A gate = math::gelu_tanh_gate(x);
+      return {gate, gate * (1 - gate)};
     }
   }
   NYSTROM_DEVICE static Curve<A> gelu_tanh(A x) {
-    const A gate = gelu_tanh_gate(x);
-    // The gate is 0 or 1 where |x| > 16, and x² may be infinite.
+    const Gate at = gelu_tanh_gate(x);
+    // The product is 0 where |x| > 16, and x² may be infinite.
     const A small = x > 16 ? A(16) : x < -16 ? A(-16) : x;
     const A twice_du = A(1.59576912160573071176) * (1 + A(3 * 0.044715) * small * small);
-    return {x * gate, gate + x * gate * (1 - gate) * twice_du};
+    return {x * at.gate, at.gate + small * at.product * twice_du};
   }
   /// Φ(x), by the fit of math::erfc.
   NYSTROM_DEVICE static A normal_cdf(A x) {

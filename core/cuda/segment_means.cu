@@ -82,7 +82,7 @@ __global__ void means_grad_kernel(const accumulate_t<T>* dy, Tokens tokens, std:
     NYSTROM_UNROLL
     for (int j = 0; j < V; ++j) grad.value[j] *= A(1) / static_cast<A>(last - first);
     for (std::int64_t k = first; k < last; k += together) {
-      Pack<T, V> rows[together];
+      Pack<T, V> rows[together]{};
       NYSTROM_UNROLL
       for (int r = 0; r < together; ++r)
         if (k + r < last) rows[r] = load_pack<V>(dx + tokens.row(b, k + r) * width + c);

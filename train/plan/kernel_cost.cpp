@@ -208,6 +208,8 @@ KernelCost attention_cost(const KernelCall& call) {
   cost.launches = 1 + any_key_launches(call.views[3], call.numbers[0]);
   if (!fused({q, k, v, out})) return cost;
   cost.engine = Engine::tiles16;
+  cost.narrow_bytes = 0;
+  cost.loads_ahead = true;
   const std::int64_t splits = cuda::splits_of(heads * divided(q.shape[2], cuda::tile_rows),
                                               divided(k.shape[2], cuda::tile_rows));
   if (splits == 1) return cost;
@@ -240,6 +242,8 @@ KernelCost attention_grad_cost(const KernelCall& call) {
   cost.launches = any + 2;
   if (!fused({q, k, view[2], view[4], view[6], view[7], view[8], view[9]})) return cost;
   cost.engine = Engine::tiles16;
+  cost.narrow_bytes = 0;
+  cost.loads_ahead = true;
   cost.launches = any + 1;
   if (keys <= cuda::tile_rows) {
     cost.launches += sums_of_parts(heads, keys, queries, 2);

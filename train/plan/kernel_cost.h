@@ -13,8 +13,9 @@ enum class Engine : unsigned char { none, product16, product_tf32, product_f32, 
 struct KernelCost {
   std::int64_t launches = 1;  ///< of kernels, and calls of libraries that compute
   double bytes = 0;           ///< read and written
-  double narrow_bytes = 0;    ///< the part of bytes that threads access fewer than 16 bytes at a time
-  double flops = 0;           ///< a multiply-add counts as two
+  double narrow_bytes = 0;  ///< the part of bytes that threads access fewer than 16 bytes at a time
+  bool loads_ahead = false;  ///< tiles load while others are computed
+  double flops = 0;          ///< a multiply-add counts as two
   Engine engine = Engine::none;
   double instructions = 0;  ///< of single threads, where arithmetic outside of products dominates
   double serial_loads = 0;  ///< loads from memory that wait for each other

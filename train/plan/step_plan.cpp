@@ -18,10 +18,10 @@ namespace {
 // Large products reach 62 % of the peak, and 3×TF32 40 % of a third of TF32's. A streaming
 // multiprocessor issues 4 warp instructions a cycle; 80 % of them are assumed.
 constexpr std::array<GpuRates, 2> known_gpus{{
-    {"h200", 4.2e12, 2.3e12, 2.5e12, 620e12, 306e12, 45e12, 66e12, 346e12, 23.7e12, 0.6e-6, 2e-6,
-     1e-6, 6e-6},
-    {"h100", 2.9e12, 1.9e12, 2.1e12, 620e12, 306e12, 45e12, 66e12, 346e12, 23.7e12, 0.6e-6, 2e-6,
-     1e-6, 6e-6},
+    {"h200", 4.2e12, 2.3e12, 2.5e12, 3.6e12, 620e12, 306e12, 45e12, 66e12, 346e12, 23.7e12, 0.6e-6,
+     2e-6, 1e-6, 6e-6},
+    {"h100", 2.9e12, 1.9e12, 2.1e12, 2.6e12, 620e12, 306e12, 45e12, 66e12, 346e12, 23.7e12, 0.6e-6,
+     2e-6, 1e-6, 6e-6},
 }};
 
 /// Finds the layer that a kernel's operands belong to.
@@ -157,7 +157,8 @@ double seconds_of(const KernelCost& cost, const GpuRates& gpu) {
     }
     return 0.0;
   };
-  const double wide = cost.engine == Engine::tiles16 ? gpu.tile_memory : gpu.memory;
+  const double tiles = cost.loads_ahead ? gpu.ahead_memory : gpu.tile_memory;
+  const double wide = cost.engine == Engine::tiles16 ? tiles : gpu.memory;
   const double memory =
       (cost.bytes - cost.narrow_bytes) / wide + cost.narrow_bytes / gpu.narrow_memory;
   const auto launches = static_cast<double>(cost.launches);

@@ -15,6 +15,7 @@ struct GpuRates {
   double memory;         ///< bytes a second of kernels that access 16 bytes a thread
   double narrow_memory;  ///< … of kernels that access fewer
   double tile_memory;    ///< … of kernels that wait for tiles before they compute
+  double ahead_memory;   ///< … of kernels that load tiles while they compute others
   double product16;      ///< FLOP/s of large products in bf16 and f16
   double product_tf32, product_f32;
   double tf32x3;        ///< FLOP/s of products that are three products in TF32
