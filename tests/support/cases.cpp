@@ -117,7 +117,7 @@ std::vector<OpCase> product_cases() {
          return residual_layer_norm(linear(v[0], v[1], v[2]), v[3], {}, v[4], v[5], 1e-5);
        }},
       {"joint_linear",
-       {{2, 3, 5}, {7, 5}, {1, 5}, {7}, {1}},
+       {{2, 3, 5}, {7, 5}, {3, 5}, {7}, {3}},
        [](const Vars& v) {
          return joint_linear(v[0], {v[1], v[2]}, {v[3], v[4]});
        }},
