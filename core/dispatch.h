@@ -131,8 +131,8 @@ struct Kernel<void(Args...)> {
   Function baseline, avx2, avx512, cuda;
   bool converts = false;
 
-  /// Calls the kernel on the first view's device; a planned GPU computes nothing. Throws when another view is on another device,
-  /// and when the kernel does not exist there.
+  /// Calls the kernel on the first view's device; a planned GPU computes nothing. Throws when
+  /// another view is on another device, and when the kernel does not exist there.
   void operator()(Args... args) const {
     const Device device = detail::device_of_first_view(args...);
     (detail::check_device(name, device, args), ...);

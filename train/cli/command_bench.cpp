@@ -24,7 +24,8 @@ struct Options {
 
 /// The rows of a plan as a Markdown table.
 void print_table(const PlanSummary& summary) {
-  fmt::print("| where | op | calls | launches | MB | GFLOP | µs |\n|---|---|--:|--:|--:|--:|--:|\n");
+  fmt::print(
+      "| where | op | calls | launches | MB | GFLOP | µs |\n|---|---|--:|--:|--:|--:|--:|\n");
   for (const PlanRow& row : summary.rows)
     fmt::print("| {} | {} | {} | {} | {:.0f} | {:.1f} | {:.0f} |\n", row.place, row.op, row.calls,
                row.launches, row.bytes / 1e6, row.flops / 1e9, 1e6 * row.seconds);
@@ -61,7 +62,8 @@ void show_step(const Options& options) {
   if (options.json) return print_json(summary, plan);
   print_table(summary);
   fmt::print(
-      "\nlaunches     {}, {} of them in a layer\npeak memory  {:.2f} GB\nmodel's step {:.1f} ms on {}: "
+      "\nlaunches     {}, {} of them in a layer\npeak memory  {:.2f} GB\nmodel's step {:.1f} ms on "
+      "{}: "
       "GPU {:.1f} ms, CPU {:.1f} ms\ntokens/s     {:.0f}\n",
       summary.launches, summary.launches_of_layer,
       static_cast<double>(plan.peak_memory_bytes) / 1e9, 1e3 * summary.step_seconds(), rates.name,
