@@ -82,10 +82,38 @@ void bind_products(nb::module_& ops) {
       },
       nb::arg("activation"), nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
       doc::activated_linear, ReleaseLock());
+  ops.def("joint_linear", &joint_linear, nb::arg("x"), nb::arg("weights"), nb::arg("biases"),
+          doc::joint_linear, ReleaseLock());
   ops.def("matmul", &matmul, nb::arg("a"), nb::arg("b"), doc::matmul, ReleaseLock());
 }
 
+/// One projection of landmarks stands for shared ones.
+Var bound_nystrom_attention(const Var& hidden, const Var& qkv, const std::vector<Var>& weights,
+                            const std::vector<Var>& biases, const std::optional<Var>& taps,
+                            std::int64_t heads, std::int64_t landmarks, std::int64_t iterations,
+                            double scale, const std::string& pinv_scale,
+                            const std::optional<Array>& mean_mask,
+                            const std::optional<Array>& key_mask, const std::string& empty_rows) {
+  NystromOptions options;
+  options.heads = heads;
+  options.landmarks = landmarks;
+  options.iterations = iterations;
+  options.scale = scale;
+  options.shared_landmarks = weights.size() == 1;
+  options.pinv_scale = value_called<PinvScale>("pinv_scale", pinv_scale, scale_names);
+  options.mean_mask = tensor_of(mean_mask);
+  options.key_mask = tensor_of(key_mask);
+  options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
+  return nystrom_attention(hidden, qkv, {weights, biases}, taps.value_or(Var()), options);
+}
+
 void bind_attention(nb::module_& ops) {
+  ops.def("nystrom_attention", &bound_nystrom_attention, nb::arg("hidden"), nb::arg("qkv"),
+          nb::arg("weights"), nb::arg("biases"), nb::arg("taps").none() = nb::none(),
+          nb::arg("heads") = 1, nb::arg("landmarks") = 1, nb::arg("iterations") = 6,
+          nb::arg("scale") = 1.0, nb::arg("pinv_scale") = "per_matrix",
+          nb::arg("mean_mask").none() = nb::none(), nb::arg("key_mask").none() = nb::none(),
+          nb::arg("empty_rows") = "zero", doc::nystrom_attention, ReleaseLock());
   ops.def("softmax", &softmax, nb::arg("x"), doc::softmax, ReleaseLock());
   ops.def(
       "attention",

@@ -113,6 +113,11 @@ def normal(*shape: int) -> np.ndarray:
 IDS = np.array([0, 2, 2, 1])
 
 
+def nystrom_attention(hidden, qkv, query, key, query_bias, key_bias, taps):
+    projections = [query, key], [query_bias, key_bias]
+    return ops.nystrom_attention(hidden, qkv, *projections, taps, heads=2, landmarks=2, scale=0.5)
+
+
 @pytest.mark.parametrize(
     "function, shapes",
     [
@@ -126,6 +131,8 @@ IDS = np.array([0, 2, 2, 1])
         (lambda x, w, b: ops.linear(x, w, b), [(2, 3), (4, 3), (4,)]),
         (lambda x, w: ops.linear_unrounded(x, w), [(2, 3), (4, 3)]),
         (lambda x, w: ops.activated_linear("gelu_erf", x, w), [(2, 3), (4, 3)]),
+        (lambda x, v, w, b, c: ops.joint_linear(x, [v, w], [b, c]), [(2, 3), (4, 3), (2, 3), (4,), (2,)]),
+        (nystrom_attention, [(1, 6, 4), (1, 6, 12), (4, 4), (4, 4), (4,), (4,), (2, 3)]),
         (lambda q, k, v: ops.attention(q, k, v, scale=0.5), [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4)]),
         (lambda x: ops.segment_means(x, None, 2), [(1, 5, 3)]),
         (lambda a: ops.pseudo_inverse_iterative(ops.softmax(a), 6), [(3, 3)]),
