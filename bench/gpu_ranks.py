@@ -5,8 +5,8 @@
 NCCL refuses two processes on one GPU of one machine. With different NCCL_HOSTID it takes them for
 two machines, and connects them over the loopback interface: its kernels, streams and events run as
 in any other run, only slower. The processes are started with torchrun's variables, without MPI, so
-that losses and texts travel through NCCL too. With --dry-run the emulated GPU and the tests' own NCCL
-take their places.
+that losses and texts travel through NCCL too. With --dry-run the emulated GPU and the tests' own
+NCCL take their places.
 
 Trains configs/quickstart.yaml for 20 steps in f32: once in one process, and in two with each kind
 of gradient sum. Says how far losses and gradient norms are apart. Run from the repository's root,
