@@ -58,6 +58,9 @@ Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids);
 /// are computed in the same `precision`.
 Var linear(const Var& x, const Var& weight, const Var& bias = {},
            Precision precision = Precision::full);
+/// linear with several weights [out_i, in] and biases [out_i] at once: x […, in] → […, Σ out_i].
+/// One product, if the weights are adjacent in memory and so are their gradients.
+Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vector<Var>& biases);
 /// linear with the result in the accumulate type, not rounded to x's type, for outputs that are
 /// compared with each other. Its gradient is rounded to x's type first.
 Var linear_unrounded(const Var& x, const Var& weight, const Var& bias = {});
@@ -91,6 +94,32 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
 /// [b, m, c] in the accumulate type. Of l valid tokens in order, segment i covers floor(i·l/m) …
 /// floor((i+1)·l/m) − 1. An empty segment gives 0.
 Var segment_means(const Var& x, const Tensor& mask, std::int64_t segments);
+
+/// The options of nystrom_attention().
+struct NystromOptions {
+  std::int64_t heads = 1, landmarks = 1, iterations = 6;
+  PinvScale pinv_scale = PinvScale::per_matrix;
+  double scale = 1;               ///< of scores
+  bool shared_landmarks = false;  ///< the key landmarks serve as those of queries too
+  /// [b, n] u8 or undefined: the tokens of means and taps, and the keys.
+  Tensor mean_mask = {}, key_mask = {};
+  EmptyRows empty_rows = EmptyRows::zero;
+};
+
+/// The projections that make landmarks: their weights [h·d, c] and biases [h·d]. With
+/// shared_landmarks those of the keys alone.
+struct LandmarkProjections {
+  std::vector<Var> weights, biases;
+};
+
+/// Nyström attention with a convolution of its values, as one op with a hand-written gradient:
+/// softmax(s Q Ksᵀ) · A⁺ · (softmax(s Qs Kᵀ) V) + sequence_conv(V), with A = softmax(s Qs Ksᵀ) and
+/// its iterative inverse. hidden [b, n, c]; qkv [b, n, 3·h·d] holds queries, keys and values; the
+/// landmarks Qs, Ks are projections of hidden's segment means, rounded to hidden's type; taps [h,
+/// k] or undefined → [b, n, h·d]. Equal to the composition of segment_means, linear, softmax,
+/// pseudo_inverse_iterative, attention and sequence_conv.
+Var nystrom_attention(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
+                      const Var& taps, const NystromOptions& options);
 
 /// `iterations` steps of Z ← ¼ Z (13 I − AZ (15 I − AZ (7 I − AZ))) from Z0 = Aᵀ / c: a […, m, m],
 /// f32 or f64. `scale` selects c. The gradient is that of the iteration, not of the true inverse.
@@ -164,8 +193,10 @@ Var row_norms(const Var& x);
 /// Σ −log softmax(logits)[label] / normaliser, over rows whose label is not ignore_index: logits
 /// [r, c], labels [r] i64 → [1] in the accumulate type. normaliser 0 stands for the number of
 /// counted rows and gives a mean. A training step of several micro-batches passes its total.
-/// Without any counted row the loss is 0.
-Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser = 0);
+/// Without any counted row the loss is 0. `argmax` [r] i64 on the logits' device, if defined,
+/// receives the first index of each row's largest logit.
+Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser = 0,
+                  Tensor argmax = {});
 /// temperature² · Σ KL(softmax(target / temperature) ‖ softmax(logits / temperature)) / normaliser
 /// over the rows: logits, target [r, c] → [1] in the accumulate type. The target is a constant
 /// (Hinton et al., arXiv 1503.02531).

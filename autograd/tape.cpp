@@ -41,6 +41,7 @@ const Tensor& Var::grad() const {
 void Grads::add(std::size_t i, Tensor grad) {
   if (!wants(i)) return;
   GradSlot& slot = *slots_[i];
+  slot.row_sum = {};  // that of an earlier gradient alone
   if (slot.grad.defined()) {
     require(slot.grad.shape() == grad.shape(), "gradient of input {} has shape {}, expected {}", i,
             grad.shape(), slot.grad.shape());
@@ -51,8 +52,27 @@ void Grads::add(std::size_t i, Tensor grad) {
   }
 }
 
+void Grads::add(std::size_t i, Tensor grad, Tensor row_sum) {
+  const bool first = wants(i) && !slots_[i]->grad.defined();
+  add(i, std::move(grad));
+  if (first && slots_[i]->wants_row_sum) slots_[i]->row_sum = std::move(row_sum);
+}
+
+Tensor Grads::sum_target(std::size_t i, const Shape& shape, DType dtype, Device device) {
+  if (wants(i) && slots_[i]->grad.defined() && slots_[i]->grad.dtype() == dtype)
+    return into(i, shape, device).tensor;
+  return Tensor::zeros(shape, dtype, device);
+}
+
+void Grads::finish_sum(std::size_t i, Tensor sum) {
+  const bool added =
+      wants(i) && slots_[i]->grad.defined() && CView(slots_[i]->grad).data == CView(sum).data;
+  if (!added) add(i, std::move(sum));
+}
+
 Grads::Destination Grads::into(std::size_t i, const Shape& shape, Device device) {
   GradSlot& slot = *slots_[i];
+  slot.row_sum = {};
   if (slot.grad.defined()) {
     make_unique(slot);
     return {slot.grad, true};
@@ -101,10 +121,11 @@ void Tape::walk() {
     Step step = std::move(steps_.back());
     steps_.pop_back();
     if (!step.output->grad.defined()) continue;  // does not contribute to the loss
-    Tensor dy = std::exchange(step.output->grad, {});
+    Tensor dy = std::exchange(step.output->grad, {}),
+           row_sum = std::exchange(step.output->row_sum, {});
     if (step.layout == DyLayout::contiguous) dy = dy.contiguous();
     with_context(fmt::format("in the backward pass of {}", step.name),
-                 [&] { step.backward(dy, Grads(step.inputs)); });
+                 [&] { step.backward(dy, Grads(step.inputs, row_sum)); });
   }
 }
 

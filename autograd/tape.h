@@ -18,13 +18,32 @@ namespace nystrom {
 /// The gradients of an op's inputs, for its backward function.
 class Grads {
  public:
-  explicit Grads(const std::vector<std::shared_ptr<GradSlot>>& slots) : slots_(slots) {}
+  explicit Grads(const std::vector<std::shared_ptr<GradSlot>>& slots, Tensor row_sum = {})
+      : slots_(slots), row_sum_(std::move(row_sum)) {}
 
   /// Whether input i needs a gradient. Backward functions may skip work for other inputs.
   bool wants(std::size_t i) const { return slots_[i] != nullptr; }
   /// Adds `grad`, which has input i's shape and any strides, to the gradient of input i. Does
   /// nothing if that input needs none.
   void add(std::size_t i, Tensor grad);
+  /// The same with `row_sum`, the sum of grad's rows in the accumulate type; see wants_row_sum.
+  void add(std::size_t i, Tensor grad, Tensor row_sum);
+  /// Whether the op that made input i would read the sum of its gradient's rows. To pass it on is
+  /// optional.
+  bool wants_row_sum(std::size_t i) const { return wants(i) && slots_[i]->wants_row_sum; }
+  /// The sum of the rows of dy, if the op that made dy passed it on; undefined otherwise.
+  const Tensor& row_sum() const { return row_sum_; }
+  /// Calls f with tensors of `dtype` and the shapes of inputs first …, to which f adds their
+  /// gradients. They are the gradients themselves where these exist in that type.
+  template <class F>
+  void add_sums(std::size_t first, const std::vector<Shape>& shapes, DType dtype, Device device,
+                const F& f) {
+    std::vector<Tensor> sums;
+    for (const Shape& shape : shapes)
+      sums.push_back(sum_target(first + sums.size(), shape, dtype, device));
+    f(sums);
+    for (std::size_t i = 0; i < sums.size(); ++i) finish_sum(first + i, sums[i]);
+  }
   /// A tensor into which a kernel writes or adds input i's gradient.
   struct Destination {
     Tensor tensor;
@@ -34,7 +53,11 @@ class Grads {
   Destination into(std::size_t i, const Shape& shape, Device device);
 
  private:
+  Tensor sum_target(std::size_t i, const Shape& shape, DType dtype, Device device);
+  void finish_sum(std::size_t i, Tensor sum);
+
   const std::vector<std::shared_ptr<GradSlot>>& slots_;
+  Tensor row_sum_;
 };
 
 /// The backward function of an op: adds the inputs' gradients to `grads`, from the output's

@@ -14,6 +14,11 @@ struct GradSlot {
   Tensor grad;
   DType dtype;  ///< the gradient's type for intermediates: that of the value
   bool is_leaf = false;
+  /// Whether the op that made the value adds up the gradient's rows, as for a bias.
+  bool wants_row_sum = false;
+  /// The gradient summed over its rows, in the accumulate type, if the op that made the gradient
+  /// had the sum at hand; undefined otherwise.
+  Tensor row_sum = {};
 };
 
 /// A recorded value or a constant. Copies are cheap and refer to the same Var.

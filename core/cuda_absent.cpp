@@ -22,6 +22,7 @@ void* device_allocate(int, std::int64_t) { fail(); }
 void device_free(int, void*) { fail(); }
 void copy_to_device(int, void*, const void*, std::int64_t) { fail(); }
 void copy_to_host(int, void*, const void*, std::int64_t) { fail(); }
+std::int64_t launches() { return 0; }
 void synchronize(int) { fail(); }
 int device_count() { return 0; }
 SlowProducts slow_products() { return {}; }

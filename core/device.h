@@ -5,16 +5,22 @@
 
 namespace nystrom {
 
-/// A CPU or a GPU.
+/// A CPU, a GPU, or a planned GPU: one that is not there. Tensors on a planned GPU have shapes and
+/// addresses but no memory. Kernels on it do nothing, and observers see their arguments
+/// (core/dispatch.h). Copies to the CPU give zeros.
 struct Device {
-  enum class Kind : unsigned char { cpu, cuda };
+  enum class Kind : unsigned char { cpu, cuda, planned };
   Kind kind = Kind::cpu;
   int index = 0;
 
   /// Whether this is the CPU.
   bool is_cpu() const { return kind == Kind::cpu; }
-  /// "cpu", or "cuda:0" and so on.
-  std::string name() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index); }
+  /// Whether this is a planned GPU.
+  bool is_planned() const { return kind == Kind::planned; }
+  /// "cpu", "cuda:0" and so on, or "planned".
+  std::string name() const {
+    return is_cpu() ? "cpu" : is_planned() ? "planned" : "cuda:" + std::to_string(index);
+  }
   friend bool operator==(const Device&, const Device&) = default;
 };
 

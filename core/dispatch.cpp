@@ -48,7 +48,7 @@ void require_computable(DType dtype, Device device) {
   if (device.is_cpu()) {
     require_input(dtype != DType::f16,
                   "f16 is computed only on GPUs; use bf16 or f32, or --device cuda");
-  } else if (dtype == DType::bf16) {
+  } else if (dtype == DType::bf16 && !device.is_planned()) {
     const int capability = cuda::compute_capability(device.index);
     require_input(capability >= 80,
                   "{} is of compute capability {}.{}, bf16 needs 8.0 or newer; use f16 or f32",

@@ -6,6 +6,10 @@
 // binary runs on every x86-64 CPU and uses AVX-512 where it exists.
 #pragma once
 
+#include <optional>
+#include <type_traits>
+#include <vector>
+
 #include "core/cuda/runtime.h"
 #include "core/view.h"
 
@@ -25,8 +29,16 @@ const char* name_of(CpuLevel level);
 /// levels are compared. Must not be called while other threads run kernels.
 void limit_cpu_level(CpuLevel level);
 
-/// A function that is called before (`begin`) and after every kernel, with the kernel's name.
-using KernelObserver = void (*)(const char* name, bool begin);
+/// One call of a kernel, for observers. Views and numbers are the call's arguments in order; views
+/// without data are absent ones. Numbers are those of type bool, int or double, and enums; structs
+/// are left out.
+struct KernelCall {
+  const char* name;
+  std::vector<CView> views;
+  std::vector<double> numbers;
+};
+/// A function that is called before (`begin`) and after every kernel.
+using KernelObserver = void (*)(const KernelCall& call, bool begin);
 /// Sets the observer, for profiles and tests; null, the default, disables it.
 void set_kernel_observer(KernelObserver observer);
 
@@ -41,15 +53,33 @@ extern KernelObserver kernel_observer;
 [[noreturn]] void throw_no_cuda(const char* kernel);
 [[noreturn]] void throw_f16_on_cpu(const char* kernel);
 
+template <class T>
+void add_argument(KernelCall& call, const T& argument) {
+  if constexpr (std::is_convertible_v<T, CView>) {
+    call.views.push_back(argument);
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+    call.numbers.push_back(static_cast<double>(argument));
+  }
+}
+
 /// Calls the kernel observer around a kernel.
-struct ObservedCall {
-  explicit ObservedCall(const char* kernel) : name(kernel) {
-    if (kernel_observer) kernel_observer(name, true);
+class ObservedCall {
+ public:
+  template <class... Args>
+  explicit ObservedCall(const char* kernel, const Args&... args) {
+    if (!kernel_observer) return;
+    call_.emplace(KernelCall{kernel, {}, {}});
+    (add_argument(*call_, args), ...);
+    kernel_observer(*call_, true);
   }
   ~ObservedCall() {
-    if (kernel_observer) kernel_observer(name, false);
+    if (call_ && kernel_observer) kernel_observer(*call_, false);
   }
-  const char* name;
+  ObservedCall(const ObservedCall&) = delete;
+  ObservedCall& operator=(const ObservedCall&) = delete;
+
+ private:
+  std::optional<KernelCall> call_;
 };
 
 inline void require_device(const char* kernel, Device expected, const ViewBase& view,
@@ -101,12 +131,13 @@ struct Kernel<void(Args...)> {
   Function baseline, avx2, avx512, cuda;
   bool converts = false;
 
-  /// Calls the kernel on the first view's device. Throws when another view is on another device,
-  /// and when the kernel does not exist there.
+  /// Calls the kernel on the first view's device; a planned GPU computes nothing. Throws when
+  /// another view is on another device, and when the kernel does not exist there.
   void operator()(Args... args) const {
     const Device device = detail::device_of_first_view(args...);
     (detail::check_device(name, device, args), ...);
-    detail::ObservedCall observed(name);
+    detail::ObservedCall observed(name, args...);
+    if (device.is_planned()) return;
     if (!device.is_cpu()) {
       if (!cuda) detail::throw_no_cuda(name);
       const nystrom::cuda::Range range(name);

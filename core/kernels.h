@@ -53,8 +53,9 @@ KERNEL(affine, CView x, double scale, double shift, View y);
 /// y = op(x). y may alias x. gelu_erf is x Φ(x), and gelu_tanh its tanh form (Hendrycks & Gimpel,
 /// arXiv 1606.08415).
 KERNEL(unary, Unary op, CView x, View y);
-/// dx = op'(x) ∘ dy, and y = op(x) unless y is absent. dx may alias dy.
-KERNEL(unary_grad, Unary op, CView x, CView dy, View dx, View y);
+/// dx = op'(x) ∘ dy, and y = op(x) unless y is absent. dx may alias dy. dx_sums [n] = dx [rows, n]
+/// summed over the rows, in the accumulate type, or absent.
+KERNEL(unary_grad, Unary op, CView x, CView dy, View dx, View y, View dx_sums);
 /// y[o, i] (+= if accumulate) = Σ_r x[o, r, i]. y may have the accumulate type.
 KERNEL(sum_middle, CView x, View y, bool accumulate);
 /// y[0] = the sum of squares of x, in f64. Blocks have a fixed size, so the result does not depend
@@ -90,9 +91,10 @@ KERNEL(layer_norm_grad, CView x, CView gamma, CView mean, CView rstd, CView dy, 
 KERNEL(residual_layer_norm, CView x, CView residual, CView sample_ids, DropoutKey key, double p,
        CView gamma, CView beta, double epsilon, View sum, View y, View mean, View rstd);
 /// The gradients of residual_layer_norm: dsum, which is also that of residual; dx, absent with p =
-/// 0, where it equals dsum; dgamma, dbeta (+=).
+/// 0, where it equals dsum; dgamma, dbeta (+=). dx_sums [n] = dx summed over the rows, in the
+/// accumulate type, or absent.
 KERNEL(residual_layer_norm_grad, CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
-       CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma, View dbeta);
+       CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma, View dbeta, View dx_sums);
 
 /// y = x ∘ mask / (1 − p): x [b, …], sample_ids [b] i64. core/rng.h defines the mask of (key,
 /// sample id, element within the sample). For rows x [b, c] that were chosen from samples,
@@ -125,6 +127,17 @@ KERNEL(attention, CView q, CView k, CView v, CView key_mask, EmptyRows empty, do
 KERNEL(attention_grad, CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
        CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv);
 
+/// The landmarks of each head and the softmax of their scores: x [b, m, p, h, d] in the accumulate
+/// type, bias [p · h · d], landmarks [b, p, h, m, d] = x + bias in their own type, a [b, h, m, m] =
+/// softmax(scale · queries keysᵀ) in the accumulate type. With p = 2, part 0 holds the queries and
+/// part 1 the keys. With p = 1 they are the same.
+KERNEL(landmark_matrix, CView x, CView bias, double scale, View landmarks, View a);
+/// dx = the gradient of landmark_matrix, whose rounding passes gradients unchanged, from da and
+/// from the gradients dqueries and dkeys [b, h, m, d] (strided, unit) of other uses of the
+/// landmarks. All have the accumulate type.
+KERNEL(landmark_matrix_grad, CView landmarks, CView a, CView da, double scale, CView dqueries,
+       CView dkeys, View dx);
+
 /// Iterates z[k+1] = ¼ z[k] (13 I − a z[k] (15 I − a z[k] (7 I − a z[k]))) from z[0] = aᵀ / c: a
 /// [batch, m, m] f32 or f64, z [iterations + 1, batch, m, m]. c is the largest column sum, selected
 /// by `scale` (Xiong et al., AAAI 2021, eq. 13).
@@ -136,14 +149,16 @@ KERNEL(pseudo_inverse_iterative_grad, CView a, PinvScale scale, CView z, CView d
 LIBRARY_KERNEL(pseudo_inverse_svd, CView a, View z);
 
 /// y[b, t, h, :] = Σ_j w[h, j] · x[b, t + j − k/2, h, :], where x is 0 outside the sequence and at
-/// mask 0: x, y [b, n, h, d] (strided, unit), w [h, k], mask [b, n] u8 or absent.
-KERNEL(sequence_conv, CView x, CView w, CView mask, View y);
-/// The gradients of sequence_conv: dx, which is 0 at mask 0, and dw (+=).
-KERNEL(sequence_conv_grad, CView x, CView w, CView mask, CView dy, View dx, View dw);
+/// mask 0: x, y [b, n, h, d] (strided, unit), w [h, k], mask [b, n] u8 or absent. `addend`
+/// (strided, unit) of y's shape and type, which may be y, is added to y, or is absent.
+KERNEL(sequence_conv, CView x, CView w, CView mask, CView addend, View y);
+/// The gradients of sequence_conv: dx, which is 0 at mask 0 before `addend` is added, and dw (+=).
+KERNEL(sequence_conv_grad, CView x, CView w, CView mask, CView dy, CView addend, View dx, View dw);
 
 /// loss[r] = log Σ exp(logits[r]) − logits[r, label[r]], or 0 for a label below 0. loss and
-/// log_sum_exp [rows] have the accumulate type.
-KERNEL(cross_entropy, CView logits, CView labels, View loss, View log_sum_exp);
+/// log_sum_exp [rows] have the accumulate type. argmax [rows] i64 = the first index of the largest
+/// logit, as argmax_rows gives it, or absent.
+KERNEL(cross_entropy, CView logits, CView labels, View loss, View log_sum_exp, View argmax);
 /// dlogits = dloss[r] · (softmax(logits[r]) − onehot(label[r])), or 0 for a label below 0. dlogits
 /// may alias logits.
 KERNEL(cross_entropy_grad, CView logits, CView labels, CView log_sum_exp, CView dloss,

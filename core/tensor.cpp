@@ -145,6 +145,15 @@ Tensor Tensor::slice(int axis, std::int64_t begin, std::int64_t end) const {
   return result;
 }
 
+Tensor Tensor::joined_with(const Tensor& next) const {
+  const bool adjacent = storage_ == next.storage_ && dtype_ == next.dtype_ && is_contiguous() &&
+                        next.is_contiguous() && offset_ + numel() == next.offset_;
+  if (!adjacent || rank() == 0 || shape_.without(0) != next.shape_.without(0)) return {};
+  Tensor result = *this;
+  result.shape_[0] += next.shape_[0];
+  return result;
+}
+
 Tensor Tensor::expand(const Shape& shape) const {
   require(broadcast(shape_, shape) == shape, "cannot expand {} to {}", shape_, shape);
   Tensor result = *this;
@@ -160,7 +169,10 @@ Tensor Tensor::to(Device device) const {
   if (device == device_ || !defined()) return *this;
   const Tensor source = contiguous();
   Tensor result = empty(shape_, dtype_, device);
-  if (device.is_cpu()) {
+  if (device.is_planned()) return result;
+  if (device_.is_planned()) {
+    std::memset(result.address(), 0, static_cast<std::size_t>(bytes()));
+  } else if (device.is_cpu()) {
     cuda::copy_to_host(device_.index, result.address(), source.address(), bytes());
   } else {
     require(device_.is_cpu(), "copies between GPUs go through the CPU");

@@ -80,6 +80,10 @@ class Tensor {
   /// A view that repeats axes of size 1, with stride 0.
   Tensor expand(const Shape& shape) const;
 
+  /// A view of this tensor and of `next`, one after the other along the first axis; undefined
+  /// unless both are contiguous, have equal other axes, and lie in one storage without a gap.
+  Tensor joined_with(const Tensor& next) const;
+
   /// A copy on `device`, or this tensor if it is there already. An undefined tensor stays
   /// undefined.
   Tensor to(Device device) const;

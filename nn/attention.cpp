@@ -43,31 +43,42 @@ Var SoftmaxAttention::operator()(const AttentionInputs& in) const {
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
     : heads_(config.num_attention_heads),
       conv_sees_padding_(config.attention.semantics == Semantics::transformers),
-      query_(scope / "query", config.hidden_size, config.hidden_size),
-      key_(config.attention.kind == AttentionKind::reformer
-               ? std::nullopt
-               : std::optional<Linear>(std::in_place, scope / "key", config.hidden_size,
-                                       config.hidden_size)),
-      value_(scope / "value", config.hidden_size, config.hidden_size),
+      projections_(adjacent_linears(scope,
+                                    config.attention.kind == AttentionKind::reformer
+                                        ? std::vector<std::string>{"query", "value"}
+                                        : std::vector<std::string>{"query", "key", "value"},
+                                    config.hidden_size, config.hidden_size)),
       method_(make_attention(scope, config)) {
   if (config.attention.conv_kernel_size)
     conv_ =
         (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
 }
 
+bool SelfAttention::fuses(const SequenceMask& mask, const RunContext& run) const {
+  return projections_.size() == 3 && method_->fuses(mask) && !run.observe_attention &&
+         !query().weight().is_int8();
+}
+
 Var SelfAttention::operator()(const Var& rows, const SequenceMask& mask, const TokenRows& tokens,
                               const RunContext& run) const {
   const auto in_places = [&](const Var& y) { return tokens.in_places(y, mask); };
-  const Var x = in_places(rows), q = in_places(query_(rows)),
-            k = key_ ? in_places((*key_)(rows)) : q, v = in_places(value_(rows));
+  const Var taps = conv_ ? reshape(*conv_, {heads_, conv_->shape()[2]}) : Var();
+  if (fuses(mask, run)) {
+    const Var qkv = joint_linear(rows, {query().weight(), key().weight(), value().weight()},
+                                 {query().bias(), key().bias(), value().bias()});
+    return tokens.rows_of(
+        method_->fused({in_places(rows), in_places(qkv), taps, mask, query(), key()}));
+  }
+  const bool shared = projections_.size() == 2;
+  const Var x = in_places(rows), q = in_places(query()(rows)),
+            k = shared ? q : in_places(key()(rows)), v = in_places(value()(rows));
   const AttentionInputs inputs{
-      x,      split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask,
-      query_, key_ ? *key_ : query_};
+      x,    split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask, query(),
+      key()};
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);
   const Var heads = transpose(output, 1, 2);  // [b, n, h, d]
   if (!conv_) return tokens.rows_of(reshape(heads, x.shape()));
-  const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});
   const Tensor valid = conv_sees_padding_ ? Tensor{} : mask.valid();
   const Var skip =
       sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}), taps, valid);

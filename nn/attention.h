@@ -20,6 +20,15 @@ struct AttentionInputs {
   const Linear& key;
 };
 
+/// The inputs of an attention kind's fused form, with the convolution of the values in it.
+struct FusedInputs {
+  Var hidden;  ///< [b, n, hidden]
+  Var qkv;     ///< [b, n, 3 · hidden]: queries, keys and values
+  Var taps;    ///< [h, k]; undefined without a convolution
+  const SequenceMask& mask;
+  const Linear &query, &key;  ///< the projections, for landmarks
+};
+
 /// An attention kind, which maps its inputs to [b, h, n, d]. Outputs at padded positions are finite
 /// and otherwise unspecified.
 class AttentionMethod {
@@ -27,6 +36,10 @@ class AttentionMethod {
   virtual ~AttentionMethod() = default;
   /// The output of the attention, [b, h, n, d].
   virtual Var operator()(const AttentionInputs& inputs) const = 0;
+  /// Whether fused() computes samples of this mask.
+  virtual bool fuses(const SequenceMask&) const { return false; }
+  /// The attention and the convolution in one op: [b, n, hidden]. Equal to the composed form.
+  virtual Var fused(const FusedInputs&) const { return {}; }
 };
 
 /// Makes the method that `config.attention.kind` names. Its parameters and its random numbers
@@ -56,12 +69,16 @@ class SelfAttention {
                  const RunContext& run) const;
 
  private:
+  const Linear& query() const { return projections_.front(); }
+  /// With kind reformer this is query(), because keys are queries there.
+  const Linear& key() const { return projections_[projections_.size() - 2]; }
+  const Linear& value() const { return projections_.back(); }
+  bool fuses(const SequenceMask& mask, const RunContext& run) const;
+
   std::int64_t heads_;
   bool conv_sees_padding_;
-  Linear query_;
-  std::optional<Linear> key_;  // none: keys are the queries
-  Linear value_;
-  std::optional<Parameter> conv_;  // [h, 1, k, 1]
+  std::vector<Linear> projections_;  // query, key and value, or query and value
+  std::optional<Parameter> conv_;    // [h, 1, k, 1]
   std::unique_ptr<AttentionMethod> method_;
 };
 

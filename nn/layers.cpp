@@ -21,6 +21,18 @@ Var factor_of(const Parameter& weight, const Var& x) {
   return weight.is_int8() ? Var(round_to_uint8(x.value())) : x;
 }
 
+std::vector<Linear> adjacent_linears(const Scope& scope, const std::vector<std::string>& names,
+                                     std::int64_t in, std::int64_t out) {
+  std::vector<Parameter> weights;
+  std::vector<Linear> layers;
+  for (const std::string& name : names)
+    weights.push_back((scope / name).parameter("weight", {out, in}));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    layers.emplace_back(std::move(weights[i]),
+                        (scope / names[i]).parameter("bias", {out}, {Init::Kind::zeros}, false));
+  return layers;
+}
+
 Var activate(Activation activation, const Var& x) {
   switch (activation) {
     case Activation::gelu: return gelu_erf(x);

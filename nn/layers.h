@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "autograd/ops.h"
 #include "nn/model_config.h"
@@ -47,6 +49,8 @@ class Linear {
   Linear(const Scope& scope, std::int64_t in, std::int64_t out)
       : weight_(scope.parameter("weight", {out, in})),
         bias_(scope.parameter("bias", {out}, {Init::Kind::zeros}, false)) {}
+  /// Uses parameters that are declared already.
+  Linear(Parameter weight, Parameter bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
   /// x […, in] → […, out].
   Var operator()(const Var& x) const { return linear(factor_of(weight_, x), weight_, bias_); }
   /// The same in the accumulate type, for the last layer of a head. Unrounded logits do not tie.
@@ -63,6 +67,11 @@ class Linear {
  private:
   Parameter weight_, bias_;
 };
+
+/// Declares linear layers in → out under `scope`, one for each name. Their weights are adjacent in
+/// the store, and so are their biases, for joint_linear.
+std::vector<Linear> adjacent_linears(const Scope& scope, const std::vector<std::string>& names,
+                                     std::int64_t in, std::int64_t out);
 
 /// Layer normalisation over the last axis (Ba et al., arXiv 1607.06450).
 class LayerNorm {

@@ -190,8 +190,7 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
   const Device device = logits.value().device();
   MaskedLmOutput out{
       {}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count), logits};
-  kernels::argmax_rows(logits.value(), out.predictions);
-  out.loss = cross_entropy(logits, out.labels, normaliser);
+  out.loss = cross_entropy(logits, out.labels, normaliser, out.predictions);
   if (sentence_order_) out.order_logits = sentence_order_->unrounded(slice(hidden, 0, 0, firsts));
   return out;
 }

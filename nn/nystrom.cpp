@@ -1,5 +1,6 @@
 #include "nn/nystrom.h"
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
@@ -57,6 +58,33 @@ Var NystromAttention::operator()(const AttentionInputs& in) const {
   const Subset short_ones(in, few), long_ones(in, many);
   return scatter_rows(exact_(short_ones.inputs), short_ones.index, in.mask.batch()) +
          scatter_rows(approximate(long_ones.inputs), long_ones.index, in.mask.batch());
+}
+
+bool NystromAttention::fuses(const SequenceMask& mask) const {
+  if (config_.inverse != Inverse::iterative) return false;
+  if (config_.semantics == Semantics::transformers)
+    return !is_exact(mask.length()) && mask.length() == segment_means_seq_len_;
+  return std::ranges::none_of(mask.counts(), [&](std::int64_t tokens) { return is_exact(tokens); });
+}
+
+Var NystromAttention::fused(const FusedInputs& in) const {
+  const bool transformers = config_.semantics == Semantics::transformers;
+  NystromOptions options;
+  options.heads = heads_;
+  options.landmarks = config_.num_landmarks;
+  options.iterations = config_.inverse_iterations;
+  options.pinv_scale = transformers ? PinvScale::whole_batch : PinvScale::per_matrix;
+  options.scale = scale_;
+  options.shared_landmarks = config_.landmark_source == LandmarkSource::keys;
+  options.mean_mask = transformers ? Tensor{} : in.mask.valid();
+  options.key_mask = in.mask.valid();
+  options.empty_rows = transformers ? EmptyRows::uniform : EmptyRows::zero;
+  LandmarkProjections projections{{in.key.weight()}, {in.key.bias()}};
+  if (!options.shared_landmarks) {
+    projections.weights.insert(projections.weights.begin(), in.query.weight());
+    projections.biases.insert(projections.biases.begin(), in.query.bias());
+  }
+  return nystrom_attention(in.hidden, in.qkv, projections, in.taps, options);
 }
 
 NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& in) const {

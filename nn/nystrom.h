@@ -25,6 +25,9 @@ class NystromAttention : public AttentionMethod {
  public:
   explicit NystromAttention(const ModelConfig& config);
   Var operator()(const AttentionInputs& inputs) const override;
+  /// For the iterative inverse, if no sample gets exact attention.
+  bool fuses(const SequenceMask& mask) const override;
+  Var fused(const FusedInputs& inputs) const override;
   /// The matrix A = softmax(s Qs Ksᵀ) [b, h, m, m] that is inverted, in the accumulate type.
   Var landmark_matrix(const AttentionInputs& inputs) const;
   /// The gradient of that matrix through the inverse, [b, h, m, m], for the output's gradient `dy`

@@ -29,8 +29,11 @@ Var unary(const char* name, Unary op, const Var& input) {
   kernels::unary(op, x, y);
   return record(name, y, {input}, [op, x](const Tensor& dy, Grads grads) {
     Tensor dx = dy.is_unique() ? dy : empty_like(x);
-    kernels::unary_grad(op, x, dy, dx, View{});
-    grads.add(0, std::move(dx));
+    Tensor row_sum = grads.wants_row_sum(0)
+                         ? Tensor::empty({x.dim(-1)}, accumulate_dtype(x.dtype()), x.device())
+                         : Tensor{};
+    kernels::unary_grad(op, x, dy, dx, View{}, row_sum);
+    grads.add(0, std::move(dx), std::move(row_sum));
   });
 }
 

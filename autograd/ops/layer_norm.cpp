@@ -30,12 +30,11 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) 
   return record("layer_norm", y, {x, gamma, beta},
                 [value, g = gamma.value(), mean, rstd, row, sums](const Tensor& dy, Grads grads) {
                   Tensor dx = empty_like(value);
-                  Tensor dgamma = Tensor::zeros(row, sums, value.device()),
-                         dbeta = Tensor::zeros(row, sums, value.device());
-                  kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, dgamma, dbeta);
+                  grads.add_sums(1, {row, row}, sums, value.device(), [&](auto& parameters) {
+                    kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, parameters[0],
+                                             parameters[1]);
+                  });
                   grads.add(0, std::move(dx));
-                  grads.add(1, std::move(dgamma));
-                  grads.add(2, std::move(dbeta));
                 });
 }
 
@@ -62,14 +61,13 @@ Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions&
                             const Tensor& dy, Grads grads) {
     const Shape row{sum.dim(-1)};
     Tensor dsum = empty_like(sum), dx = drops ? empty_like(sum) : Tensor{};
-    Tensor dgamma = Tensor::zeros(row, sums, sum.device()),
-           dbeta = Tensor::zeros(row, sums, sum.device());
-    kernels::residual_layer_norm_grad(sum, samples, dropout.key, dropout.p, g, mean, rstd, dy, dsum,
-                                      dx, dgamma, dbeta);
-    grads.add(0, drops ? std::move(dx) : dsum);
+    Tensor row_sum = grads.wants_row_sum(0) ? Tensor::empty(row, sums, sum.device()) : Tensor{};
+    grads.add_sums(2, {row, row}, sums, sum.device(), [&](auto& parameters) {
+      kernels::residual_layer_norm_grad(sum, samples, dropout.key, dropout.p, g, mean, rstd, dy,
+                                        dsum, dx, parameters[0], parameters[1], row_sum);
+    });
+    grads.add(0, drops ? std::move(dx) : dsum, std::move(row_sum));
     grads.add(1, std::move(dsum));
-    grads.add(2, std::move(dgamma));
-    grads.add(3, std::move(dbeta));
   };
   return record("residual_layer_norm", y, {x, residual, gamma, beta}, backward);
 }

@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "autograd/ops.h"
+#include "autograd/ops/joined.h"
 #include "autograd/ops/sum_to.h"
 #include "core/check.h"
 
@@ -38,6 +41,12 @@ Tensor forward(const Tensor& rows, const Var& weight, const Var& bias, const Sha
   return y;
 }
 
+/// Asks the op that makes the gradient of `y` for the sum of its rows.
+Var with_row_sum(Var y, const Var& bias) {
+  if (y.requires_grad() && bias.defined() && bias.requires_grad()) y.slot()->wants_row_sum = true;
+  return y;
+}
+
 /// The gradients of weight and bias: inputs 1 and 2.
 void parameter_gradients(const Tensor& dy_rows, const Tensor& rows, Precision precision,
                          Grads grads) {
@@ -45,18 +54,59 @@ void parameter_gradients(const Tensor& dy_rows, const Tensor& rows, Precision pr
   if (grads.wants(1))
     multiply_into(grads.into(1, {out, rows.dim(1)}, rows.device()), dy_rows.transpose(0, 1), rows,
                   precision);
-  if (grads.wants(2)) {
+  if (grads.wants(2) && grads.row_sum().defined()) {
+    grads.add(2, grads.row_sum());
+  } else if (grads.wants(2)) {
     const auto db = grads.into(2, {out}, rows.device());
     kernels::sum_middle(dy_rows.reshape({1, dy_rows.dim(0), out}), db.tensor.reshape({1, out}),
                         db.accumulate);
   }
 }
 
+}  // namespace
+
+void joint_parameter_gradients(const Tensor& dy_rows, const Tensor& rows, std::size_t first,
+                               const std::vector<Tensor>& weights, Precision precision,
+                               Grads& grads) {
+  std::vector<Shape> shapes;
+  for (const Tensor& weight : weights) shapes.push_back(weight.shape());
+  for (const Tensor& weight : weights) shapes.push_back({weight.dim(0)});
+  const DType sums = accumulate_dtype(dy_rows.dtype());
+  grads.add_sums(first, shapes, sums, dy_rows.device(), [&](std::vector<Tensor>& targets) {
+    const auto middle = targets.begin() + static_cast<std::ptrdiff_t>(weights.size());
+    std::int64_t begin = 0;
+    const auto multiply = [&](const Tensor& target) {
+      const Tensor part = dy_rows.slice(1, begin, begin + target.dim(0));
+      kernels::matmul(part.transpose(0, 1), rows, CView{}, Tensor(target), true, precision);
+      begin += target.dim(0);
+    };
+    const Tensor all = adjacent({targets.begin(), middle});
+    if (all.defined()) {
+      multiply(all);
+    } else {
+      std::for_each(targets.begin(), middle, multiply);
+    }
+    const std::vector<Tensor> biases(middle, targets.end());
+    const std::int64_t out = dy_rows.dim(1);
+    Tensor sum = adjacent(biases);
+    const bool direct = sum.defined();
+    if (!direct) sum = Tensor::empty({out}, sums, dy_rows.device());
+    kernels::sum_middle(dy_rows.reshape({1, dy_rows.dim(0), out}), sum.reshape({1, out}), direct);
+    begin = 0;
+    for (Tensor bias : biases) {
+      if (!direct) kernels::accumulate(sum.slice(0, begin, begin + bias.dim(0)), 1, bias);
+      begin += bias.dim(0);
+    }
+  });
+}
+
+namespace {
+
 /// The common part of linear and linear_unrounded; `out_type` is the result's type.
 Var product(const Var& x, const Var& weight, const Var& bias, Precision precision, DType out_type) {
   check(x, weight, bias);
   const Tensor rows = rows_of(x);
-  return record(
+  const Var y = record(
       "linear",
       forward(rows, weight, bias, x.shape().without(-1).append(weight.dim(0)), precision, out_type),
       {x, weight, bias},
@@ -69,6 +119,7 @@ Var product(const Var& x, const Var& weight, const Var& bias, Precision precisio
         }
         parameter_gradients(dy_rows, rows, precision, grads);
       });
+  return with_row_sum(y, bias);
 }
 
 }  // namespace
@@ -81,12 +132,41 @@ Var linear_unrounded(const Var& x, const Var& weight, const Var& bias) {
   return product(x, weight, bias, Precision::full, accumulate_dtype(x.dtype()));
 }
 
+Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vector<Var>& biases) {
+  require(!weights.empty() && weights.size() == biases.size(),
+          "joint_linear: needs as many weights as biases, got {} and {}", weights.size(),
+          biases.size());
+  std::vector<Var> inputs{x};
+  std::vector<Tensor> weight_values, bias_values;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    check(x, weights[i], biases[i]);
+    weight_values.push_back(weights[i].value());
+    bias_values.push_back(biases[i].value());
+  }
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  inputs.insert(inputs.end(), biases.begin(), biases.end());
+  const Tensor rows = rows_of(x), weight = joined(weight_values), bias = joined(bias_values);
+  return record(
+      "joint_linear",
+      forward(rows, weight, bias, x.shape().without(-1).append(weight.dim(0)), Precision::full,
+              x.dtype()),
+      inputs, [rows, weight, weight_values, x_shape = x.shape()](const Tensor& dy, Grads grads) {
+        const Tensor dy_rows = dy.reshape({rows.dim(0), weight.dim(0)});
+        if (grads.wants(0)) {
+          auto dx = grads.into(0, x_shape, dy.device());
+          dx.tensor = dx.tensor.reshape(rows.shape());
+          multiply_into(dx, dy_rows, weight, Precision::full);
+        }
+        joint_parameter_gradients(dy_rows, rows, 1, weight_values, Precision::full, grads);
+      });
+}
+
 Var activated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias) {
   check(x, weight, bias);
   const Tensor rows = rows_of(x);
   Tensor activated = empty_like(rows);
   kernels::unary(activation, rows, activated);
-  return record(
+  const Var y = record(
       "activated_linear",
       forward(activated, weight, bias, x.shape().without(-1).append(weight.dim(0)), Precision::full,
               x.dtype()),
@@ -95,10 +175,15 @@ Var activated_linear(Unary activation, const Var& x, const Var& weight, const Va
         const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
         Tensor dx = empty_like(rows), again = empty_like(rows);
         kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
-        kernels::unary_grad(activation, rows, dx, dx, again);
+        Tensor row_sum =
+            grads.wants_row_sum(0)
+                ? Tensor::empty({rows.dim(1)}, accumulate_dtype(rows.dtype()), rows.device())
+                : Tensor{};
+        kernels::unary_grad(activation, rows, dx, dx, again, row_sum);
         parameter_gradients(dy_rows, again, Precision::full, grads);
-        grads.add(0, dx.reshape(x_shape));
+        grads.add(0, dx.reshape(x_shape), std::move(row_sum));
       });
+  return with_row_sum(y, bias);
 }
 
 Var matmul(const Var& a, const Var& b) {

@@ -22,7 +22,7 @@ std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
 
 }  // namespace
 
-Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser) {
+Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, Tensor argmax) {
   require(logits.rank() == 2 && classes.shape() == Shape{logits.dim(0)} &&
               classes.dtype() == DType::i64,
           "cross_entropy: expected logits [r, c] and i64 labels [r]; got {} and {} {}",
@@ -31,13 +31,16 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser) {
           logits.shape());
   const std::int64_t counted = count_labels(classes, logits.dim(1));
   if (normaliser == 0) normaliser = static_cast<double>(std::max<std::int64_t>(counted, 1));
+  require(!argmax.defined() || (argmax.shape() == classes.shape() && argmax.dtype() == DType::i64),
+          "cross_entropy: argmax must be i64 {}, got {} {}", classes.shape(), argmax.dtype(),
+          argmax.shape());
   const Tensor value = logits.value().contiguous();
   const Device device = value.device();
   const Tensor labels = classes.to(device);
   const DType sums = accumulate_dtype(value.dtype());
   Tensor row_loss = Tensor::empty(labels.shape(), sums, device),
          log_sum_exp = Tensor::empty(labels.shape(), sums, device);
-  kernels::cross_entropy(value, labels, row_loss, log_sum_exp);
+  kernels::cross_entropy(value, labels, row_loss, log_sum_exp, argmax);
   Tensor loss = Tensor::empty({1}, sums, device);
   kernels::sum_middle(row_loss.reshape({1, labels.dim(0), 1}), loss.reshape({1, 1}), false);
   kernels::affine(loss, 1 / normaliser, 0, loss);
@@ -75,7 +78,7 @@ Var distillation_loss(const Var& logits, const Tensor& target, double temperatur
   };
   const auto log_sum_exp = [&](const Tensor& x) {
     Tensor y = Tensor::empty({rows}, sums, device);
-    kernels::cross_entropy(x, zeros, unused, y);
+    kernels::cross_entropy(x, zeros, unused, y, View{});
     return y;
   };
   Tensor a = scaled(logits.value()), b = scaled(target.to(device)), products = empty_like(a);

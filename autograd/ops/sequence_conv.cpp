@@ -17,14 +17,15 @@ Var sequence_conv(const Var& x, const Var& weight, const Tensor& valid) {
       x.dim(3) <= 1 || x.value().stride(3) == 1 ? x.value() : x.value().contiguous();
   const Tensor mask = valid.to(value.device());
   Tensor y = Tensor::empty(x.shape(), x.dtype(), value.device());
-  kernels::sequence_conv(value, weight.value(), mask, y);
+  kernels::sequence_conv(value, weight.value(), mask, CView{}, y);
   return record("sequence_conv", y, {x, weight},
                 [value, w = weight.value(), mask](const Tensor& dy, Grads grads) {
                   Tensor dx = Tensor::empty(value.shape(), value.dtype(), value.device());
-                  Tensor dw = Tensor::zeros(w.shape(), accumulate_dtype(w.dtype()), w.device());
-                  kernels::sequence_conv_grad(value, w, mask, dy, dx, dw);
+                  grads.add_sums(
+                      1, {w.shape()}, accumulate_dtype(w.dtype()), w.device(), [&](auto& dw) {
+                        kernels::sequence_conv_grad(value, w, mask, dy, CView{}, dx, dw[0]);
+                      });
                   grads.add(0, std::move(dx));
-                  grads.add(1, std::move(dw));
                 });
 }
 

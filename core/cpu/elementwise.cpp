@@ -1,6 +1,7 @@
 // Element-wise kernels: one strided loop each, with sums in the accumulate type.
 #include "core/cpu/convert.h"
 #include "core/cpu/level.h"
+#include "core/cpu/reduce.h"
 #include "core/cpu/strided.h"
 #include "core/kernels.h"
 #include "core/math.h"
@@ -198,12 +199,13 @@ void unary(Unary op, CView x, View y) {
   });
 }
 
-void unary_grad(Unary op, CView x, CView dy, View dx, View y) {
+void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     visit_unary<accumulate_t<T>>(op,
                                  [&](auto f, auto slope) { map_grad<T>(x, dy, dx, y, f, slope); });
   });
+  if (dx_sums) sum_over_rows(dx, dx_sums);
 }
 
 void mask_rows(CView x, CView mask, View y) {

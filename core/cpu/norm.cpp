@@ -149,7 +149,7 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
 
 void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
                               CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma,
-                              View dbeta) {
+                              View dbeta, View dx_sums) {
   const std::int64_t n = sum.dim(-1), rows = sum.rows(),
                      per_sample = rows == 0 ? 1 : rows / sum.shape[0];
   visit_float(sum.dtype, [&](auto tag) {
@@ -171,6 +171,7 @@ void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, doubl
         to[i] = convert<T>(factor[i] != 0 ? factor[i] * load(from[i]) : A(0));
     });
   });
+  if (dx_sums) sum_over_rows(dx ? dx : dsum, dx_sums);
 }
 
 }  // namespace nystrom::kernels::NYSTROM_LEVEL

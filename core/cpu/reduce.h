@@ -3,6 +3,7 @@
 
 #include "core/cpu/convert.h"
 #include "core/cpu/parallel.h"
+#include "core/kernels.h"
 
 namespace nystrom {
 namespace {
@@ -44,3 +45,19 @@ class ColumnSums {
 
 }  // namespace
 }  // namespace nystrom
+
+namespace nystrom::kernels::NYSTROM_LEVEL {
+namespace {
+
+/// sums [n] = x [rows, n] summed over the rows.
+NYSTROM_INLINE void sum_over_rows(CView x, View sums) {
+  CView block = x;
+  block.rank = 3;
+  block.shape[0] = 1;
+  block.shape[1] = x.rows();
+  block.shape[2] = x.dim(-1);
+  sum_middle(block, sums, false);
+}
+
+}  // namespace
+}  // namespace nystrom::kernels::NYSTROM_LEVEL

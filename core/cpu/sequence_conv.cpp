@@ -51,12 +51,14 @@ struct Toeplitz {
   }
 };
 
-/// target[t, :] = Σ_j taps[j] · rows[t + j, :] for one head, from rows as operands of sums.
+/// target[t, :] = Σ_j taps[j] · rows[t + j, :] + addend for one head, from rows as operands of
+/// sums. scratch: [block + 1, d].
 template <class T>
 void convolve(const T* toeplitz, std::int64_t k, const T* rows, std::int64_t b, std::int64_t h,
-              const std::uint8_t* valid, SumOf<T>* scratch, const View& y) {
+              const std::uint8_t* valid, const CView& addend, SumOf<T>* scratch, const View& y) {
   using A = SumOf<T>;
   const std::int64_t n = y.shape[1], d = y.shape[3], columns = operands<T>(block + k - 1);
+  A* const before = scratch + block * d;
   for (std::int64_t t = 0; t < n; t += block) {
     const std::int64_t count = n - t < block ? n - t : block;
     tile_gemm<T>(count, d, operands<T>(count + k - 1), A(1), {toeplitz, columns, 1},
@@ -64,7 +66,13 @@ void convolve(const T* toeplitz, std::int64_t k, const T* rows, std::int64_t b, 
     for (std::int64_t i = 0; i < count; ++i) {
       if (valid && !valid[t + i])
         for (std::int64_t c = 0; c < d; ++c) scratch[i * d + c] = 0;
-      store_row(y, b * y.stride[0] + (t + i) * y.stride[1] + h * y.stride[2], scratch + i * d, d);
+      const std::int64_t at = b * y.stride[0] + (t + i) * y.stride[1] + h * y.stride[2];
+      if (addend) {
+        load_row(addend, b * addend.stride[0] + (t + i) * addend.stride[1] + h * addend.stride[2],
+                 before, d);
+        for (std::int64_t c = 0; c < d; ++c) scratch[i * d + c] += before[c];
+      }
+      store_row(y, at, scratch + i * d, d);
     }
   }
 }
@@ -107,28 +115,28 @@ bool uses_pairs(const CView& x, const CView& w) {
 
 }  // namespace
 
-void sequence_conv(CView x, CView w, CView mask, View y) {
+void sequence_conv(CView x, CView w, CView mask, CView addend, View y) {
   const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1];
   visit_operands(uses_pairs(x, w), accumulate_dtype(x.dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::int64_t length = n + k;  // one row more than the halos, for an odd last pair
     parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
       const Scratch<T> rows(length * operands<T>(d)), interleaved(operands<T>(length) * d);
-      const Scratch<SumOf<T>> out(block * d);
+      const Scratch<SumOf<T>> out((block + 1) * d);
       const Toeplitz<T> toeplitz(k);
       std::fill_n(rows.get(), length * operands<T>(d), T{});
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t b = i / heads, h = i % heads;
         load_after_halo<T>(x, valid_rows(mask, b), b, h, k / 2, rows.get());
         convolve<T>(toeplitz.fill(w, h, false), k,
-                    interleave<T>(rows.get(), length, d, interleaved.get()), b, h, nullptr,
+                    interleave<T>(rows.get(), length, d, interleaved.get()), b, h, nullptr, addend,
                     out.get(), y);
       }
     });
   });
 }
 
-void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw) {
+void sequence_conv_grad(CView x, CView w, CView mask, CView dy, CView addend, View dx, View dw) {
   const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1];
   visit_operands(
       uses_pairs(x, w) && dy.dtype == DType::bf16, accumulate_dtype(x.dtype), [&](auto tag) {
@@ -138,7 +146,7 @@ void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw
         const std::int64_t gram = gram_columns<A>(k), length = n + gram, width = operands<T>(d);
         parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
           const Scratch<T> rows(length * width), other(operands<T>(length) * d);
-          const Scratch<A> products(block * gram), out(block * d);
+          const Scratch<A> products(block * gram), out((block + 1) * d);
           const Toeplitz<T> toeplitz(k);
           std::fill_n(rows.get(), length * width, T{});
           for (std::int64_t i = begin; i < end; ++i) {
@@ -150,7 +158,7 @@ void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw
                             products.get(), taps.get() + i * k);
             convolve<T>(toeplitz.fill(w, h, true), k,
                         interleave<T>(rows.get(), length, d, other.get()), b, h,
-                        valid_rows(mask, b), out.get(), dx);
+                        valid_rows(mask, b), addend, out.get(), dx);
           }
         });
         for (std::int64_t i = 0; i < x.shape[0] * heads * k; ++i)

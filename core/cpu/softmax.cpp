@@ -84,7 +84,8 @@ void argmax_rows(CView x, View y) {
   });
 }
 
-void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp) {
+void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp, View argmax) {
+  if (argmax) argmax_rows(logits, argmax);
   const std::int64_t n = logits.dim(-1);
   const auto* label = labels.as<std::int64_t>();
   visit_float(logits.dtype, [&](auto tag) {

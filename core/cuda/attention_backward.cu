@@ -21,13 +21,13 @@ constexpr float infinity = INFINITY;
 enum class Side { queries, keys };
 
 struct Gradients {
-  Heads<float, true> dout;
+  Heads<float, true> out, dout;
   const float* log_sum_exp;  ///< [b · h, queries]
-  const float* inner;        ///< ⟨dout, out⟩ of each query
+  const float* inner;        ///< ⟨dout, out⟩ of each query; null: the kernel computes it
   Heads<float, false> dq, dk, dv;
 };
 
-/// ⟨dout, out⟩ of each query, one warp a row.
+/// ⟨dout, out⟩ of each query, one warp a row, where several blocks need it.
 __global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, std::int64_t batch,
                              std::int64_t heads, float* inner) {
   const std::int64_t row =
@@ -41,58 +41,107 @@ __global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, st
   if (lane_index() == 0) inner[row] = sum;
 }
 
-/// The block's shared memory. It holds its own rows of the two operands, the loop's rows of theirs,
-/// and data of queries and keys. It also holds P and dS for transposed products.
+/// Rows of the two operands of one side, and data of the queries or keys that they belong to.
+template <class T>
+struct Tile {
+  T *first, *second;     // queries and their dout, or keys and values
+  float *shift, *inner;  // of queries: log-sum-exp times log2 e, and ⟨dout, out⟩
+  std::uint8_t* valid;   // of keys
+};
+
+/// The block's shared memory. It holds its own tile, and the loop's tiles of one or two stages. It
+/// also holds P and dS for transposed products.
 template <class T, int Width>
 struct Tiles {
-  T *own1, *own2, *loop1, *loop2, *p, *ds;
-  float *shift, *inner;  // for the tile's queries: log-sum-exp times log2 e, and ⟨dout, out⟩
-  std::uint8_t* valid;   // keys of the tile
+  T *p, *ds;
   NYSTROM_DEVICE Tiles() {
-    own1 = dynamic_shared<T>();
-    own2 = own1 + tile_size<Width>;
-    loop1 = own2 + tile_size<Width>;
-    loop2 = loop1 + tile_size<Width>;
-    p = loop2 + tile_size<Width>;
+    p = dynamic_shared<T>();
     ds = p + tile_size<tile_rows>;
-    shift = reinterpret_cast<float*>(ds + tile_size<tile_rows>);
-    inner = shift + tile_rows;
-    valid = reinterpret_cast<std::uint8_t*>(inner + tile_rows);
   }
-  static std::size_t bytes() {
-    return (4 * tile_size<Width> + 2 * tile_size<tile_rows>)*sizeof(T) +
-           2 * tile_rows * sizeof(float) + tile_rows;
+  /// The own tile (0), or the loop's tile of a stage (1, 2).
+  NYSTROM_DEVICE Tile<T> operator[](int which) const {
+    auto* begin =
+        reinterpret_cast<unsigned char*>(ds + tile_size<tile_rows>) + which * bytes_of_tile;
+    Tile<T> tile;
+    tile.first = reinterpret_cast<T*>(begin);
+    tile.second = tile.first + tile_size<Width>;
+    tile.shift = reinterpret_cast<float*>(tile.second + tile_size<Width>);
+    tile.inner = tile.shift + tile_rows;
+    tile.valid = reinterpret_cast<std::uint8_t*>(tile.inner + tile_rows);
+    return tile;
+  }
+  static constexpr std::size_t bytes_of_tile =
+      2 * tile_size<Width> * sizeof(T) + 2 * tile_rows * sizeof(float) + tile_rows;
+  static std::size_t bytes(int stages) {
+    return 2 * tile_size<tile_rows> * sizeof(T) +
+           static_cast<std::size_t>(1 + stages) * bytes_of_tile;
   }
 };
 
+/// Adds the products of eight numbers each.
+template <class T>
+NYSTROM_DEVICE float dot_eight(const Mixed<float, true>& x, std::int64_t at_x,
+                               const Mixed<float, true>& y, std::int64_t at_y) {
+  float sum = 0;
+  const auto add = [&](const auto& p, const auto& q) {
+    NYSTROM_UNROLL
+    for (int i = 0; i < 8; ++i) sum += load(p.value[i]) * load(q.value[i]);
+  };
+  const auto with = [&](const Mixed<float, true>& numbers, std::int64_t at, const auto& f) {
+    numbers.dtype == DType::f32 ? f(load_pack<8>(static_cast<const float*>(numbers.data) + at))
+                                : f(load_pack<8>(static_cast<const T*>(numbers.data) + at));
+  };
+  with(x, at_x, [&](const auto& p) { with(y, at_y, [&](const auto& q) { add(p, q); }); });
+  return sum;
+}
+
+/// ⟨dout, out⟩ of 64 queries, by two threads each.
 template <class T, int Width>
+NYSTROM_DEVICE void compute_inner(const AttentionProblem<float>& p, const Gradients& g,
+                                  std::int64_t b, std::int64_t h, std::int64_t first,
+                                  float* inner) {
+  const int row = static_cast<int>(threadIdx.x) / 2, half = static_cast<int>(threadIdx.x) % 2;
+  float sum = 0;
+  if (first + row < p.q.rows) {
+    const std::int64_t at_out = g.out.at(b, h, first + row), at_dout = g.dout.at(b, h, first + row);
+    NYSTROM_UNROLL_1
+    for (int c = half * 8; c < Width; c += 16)
+      sum += dot_eight<T>(g.out.numbers, at_out + c, g.dout.numbers, at_dout + c);
+  }
+  sum += __shfl_xor_sync(whole_warp, sum, 1);
+  if (half == 0) inner[row] = sum;
+}
+
+template <int Width, class T>
 NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradients& g,
-                                 std::int64_t b, std::int64_t h, std::int64_t first, T* q, T* dout,
-                                 const Tiles<T, Width>& s) {
+                                 std::int64_t b, std::int64_t h, std::int64_t first,
+                                 const Tile<T>& s) {
   const auto inside = [&](std::int64_t r) { return r < p.q.rows; };
-  load_tile<Width>(p.q, b, h, first, inside, q);
-  load_tile<Width>(g.dout, b, h, first, inside, dout);
+  load_tile<Width>(p.q, b, h, first, inside, s.first);
+  load_tile<Width>(g.dout, b, h, first, inside, s.second);
+  if (!g.inner) compute_inner<T, Width>(p, g, b, h, first, s.inner);
   if (threadIdx.x >= tile_rows) return;
   const std::int64_t row = (b * p.heads + h) * p.q.rows + first + threadIdx.x;
   const float lse = inside(first + threadIdx.x) ? g.log_sum_exp[row] : -infinity;
   // exp2(score − ∞) = 0: queries that do not exist, or have no key, have weight 0.
   s.shift[threadIdx.x] = lse == -infinity ? infinity : lse * log2_e;
-  s.inner[threadIdx.x] = inside(first + threadIdx.x) ? g.inner[row] : 0.0f;
+  if (g.inner) s.inner[threadIdx.x] = inside(first + threadIdx.x) ? g.inner[row] : 0.0f;
 }
 
-template <class T, int Width>
+template <int Width, class T>
 NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Keys<float>& keys,
-                              std::int64_t b, std::int64_t h, std::int64_t first, T* k, T* v,
-                              const Tiles<T, Width>& s) {
-  load_tile<Width>(p.k, b, h, first, keys, k);
-  load_tile<Width>(p.v, b, h, first, keys, v);
+                              std::int64_t b, std::int64_t h, std::int64_t first,
+                              const Tile<T>& s) {
+  load_tile<Width>(p.k, b, h, first, keys, s.first);
+  load_tile<Width>(p.v, b, h, first, keys, s.second);
   if (threadIdx.x < tile_rows) s.valid[threadIdx.x] = keys(first + threadIdx.x);
 }
 
 /// Replaces the scores and dP of a tile by P and dS.
-template <Side Own, class T, int Width>
+template <Side Own, class T>
 NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds,
-                                   const Tiles<T, Width>& s, float score_scale, float scale) {
+                                   const Tile<T>& queries, const Tile<T>& keys, float score_scale,
+                                   float scale) {
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
     NYSTROM_UNROLL
@@ -100,9 +149,10 @@ NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_r
       const int own = row_of(i), other = column_of(n, i);
       const int query = Own == Side::queries ? own : other,
                 key = Own == Side::queries ? other : own;
-      const float weight = s.valid[key] ? exp2f(p.part[n][i] * score_scale - s.shift[query]) : 0.0f;
+      const float weight =
+          keys.valid[key] ? exp2f(p.part[n][i] * score_scale - queries.shift[query]) : 0.0f;
       p.part[n][i] = weight;
-      ds.part[n][i] = scale * weight * (ds.part[n][i] - s.inner[query]);
+      ds.part[n][i] = scale * weight * (ds.part[n][i] - queries.inner[query]);
     }
   }
 }
@@ -111,7 +161,8 @@ NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_r
 /// side has a single tile, and the loop's rows are computed too.
 template <class T, int Width, Side Own, bool OneTile>
 __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p,
-                                                               Gradients g, std::int64_t splits) {
+                                                               Gradients g, std::int64_t splits,
+                                                               int stages) {
   constexpr bool owns_keys = Own == Side::keys;
   const Tiles<T, Width> s;
   const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads,
@@ -120,39 +171,41 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
                      first_own = blockIdx.x / heads / splits * tile_rows;
   const std::int64_t loop_tiles = ((owns_keys ? p.q.rows : p.k.rows) + tile_rows - 1) / tile_rows;
   const Keys<float> keys(p, b);
+  const Tile<T> mine = s[0];
   if constexpr (owns_keys) {
-    load_keys(p, keys, b, h, first_own, s.own1, s.own2, s);
+    load_keys<Width>(p, keys, b, h, first_own, mine);
   } else {
-    load_queries(p, g, b, h, first_own, s.own1, s.own2, s);
+    load_queries<Width>(p, g, b, h, first_own, mine);
   }
   Accumulator<Width> sum1, sum2;  // dk and dv of own keys, or dq of own queries
   sum1.clear();
   sum2.clear();
-  for (std::int64_t tile = split * loop_tiles / splits; tile < (split + 1) * loop_tiles / splits;
-       ++tile) {
-    const std::int64_t first = tile * tile_rows;
-    __syncthreads();  // all threads have read the last tile
+  const auto load = [&](std::int64_t tile, int stage) {
     if constexpr (owns_keys) {
-      load_queries(p, g, b, h, first, s.loop1, s.loop2, s);
+      load_queries<Width>(p, g, b, h, tile * tile_rows, s[1 + stage]);
     } else {
-      load_keys(p, keys, b, h, first, s.loop1, s.loop2, s);
+      load_keys<Width>(p, keys, b, h, tile * tile_rows, s[1 + stage]);
     }
-    __syncthreads();
+  };
+  const auto use = [&](std::int64_t tile, int stage) {
+    const std::int64_t first = tile * tile_rows;
+    const Tile<T> other_side = s[1 + stage];
     LeftOperand<Width> own;
     Accumulator<tile_rows> weights, ds;
     weights.clear();
     ds.clear();
-    load_left<Width>(own, s.own1);
-    multiply_by_rows<Width>(weights, own, s.loop1);
-    load_left<Width>(own, s.own2);
-    multiply_by_rows<Width>(ds, own, s.loop2);
-    score_gradient<Own>(weights, ds, s, keys.scale * log2_e, p.scale);
+    load_left<Width>(own, mine.first);
+    multiply_by_rows<Width>(weights, own, other_side.first);
+    load_left<Width>(own, mine.second);
+    multiply_by_rows<Width>(ds, own, other_side.second);
+    score_gradient<Own>(weights, ds, owns_keys ? other_side : mine, owns_keys ? mine : other_side,
+                        keys.scale * log2_e, p.scale);
     LeftOperand<tile_rows> left;
     as_left<T>(left, ds);
-    multiply_by_columns<Width>(sum1, left, s.loop1);
+    multiply_by_columns<Width>(sum1, left, other_side.first);
     if constexpr (owns_keys) {
       as_left<T>(left, weights);
-      multiply_by_columns<Width>(sum2, left, s.loop2);
+      multiply_by_columns<Width>(sum2, left, other_side.second);
     }
     if constexpr (OneTile) {
       store_tile(ds, s.ds);
@@ -161,16 +214,17 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
       Accumulator<Width> other;
       other.clear();
       load_left_transposed<tile_rows>(left, s.ds);
-      multiply_by_columns<Width>(other, left, s.own1);
+      multiply_by_columns<Width>(other, left, mine.first);
       store_rows<T>(other, owns_keys ? g.dq : g.dk, b, h, first);
       if constexpr (!owns_keys) {
         other.clear();
         load_left_transposed<tile_rows>(left, s.p);
-        multiply_by_columns<Width>(other, left, s.own2);
+        multiply_by_columns<Width>(other, left, mine.second);
         store_rows<T>(other, g.dv, b, h, first);
       }
     }
-  }
+  };
+  for_each_tile(split * loop_tiles / splits, (split + 1) * loop_tiles / splits, stages, load, use);
   // Parts are written as consecutive samples.
   store_rows<T>(sum1, owns_keys ? g.dk : g.dq, split * p.batch + b, h, first_own);
   if constexpr (owns_keys) store_rows<T>(sum2, g.dv, split * p.batch + b, h, first_own);
@@ -233,8 +287,9 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const ViewBase& 
   const Destination first(like, p, Own == Side::keys ? g.dk : g.dq, splits);
   std::optional<Destination> second;
   if (Own == Side::keys) second.emplace(like, p, g.dv, splits);
+  const int stages = stages_of(&Tiles<T, Width>::bytes);
   launch(backward_kernel<T, Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)),
-         dim3(fused_block), Tiles<T, Width>::bytes(), p, g, splits);
+         dim3(fused_block), Tiles<T, Width>::bytes(stages), p, g, splits, stages);
   first.finish();
   if (second) second->finish();
 }
@@ -252,9 +307,9 @@ void backward(const AttentionProblem<float>& p, const Gradients& g, const ViewBa
 bool fused_attention_grad_fits(std::initializer_list<CView> operands) {
   if (!fused_attention_fits(operands)) return false;
   const std::int64_t width = operands.begin()->shape[3];
-  const std::size_t shared = width == 32   ? Tiles<f16, 32>::bytes()
-                             : width == 64 ? Tiles<f16, 64>::bytes()
-                                           : Tiles<f16, 128>::bytes();
+  const std::size_t shared = width == 32   ? Tiles<f16, 32>::bytes(1)
+                             : width == 64 ? Tiles<f16, 64>::bytes(1)
+                                           : Tiles<f16, 128>::bytes(1);
   return shared <= shared_memory_of_a_block();
 }
 
@@ -262,12 +317,17 @@ void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows e
                           CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
   const AnyKey any(q, key_mask, empty);
   const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
+  // One tile on either side: each query is loaded once.
+  const bool once = q.shape[2] <= tile_rows || k.shape[2] <= tile_rows;
   const std::int64_t rows = q.shape[0] * q.shape[1] * q.shape[2];
-  const Workspace<float> inner(dq, rows);
-  launch(inner_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
-         heads_of<float>(out), heads_of<float>(dout), q.shape[0], q.shape[1], inner.get());
-  const Gradients gradients{heads_of<float>(dout), log_sum_exp.as<float>(), inner.get(),
-                            heads_of<float>(dq),   heads_of<float>(dk),     heads_of<float>(dv)};
+  const Workspace<float> inner(dq, once ? 0 : rows);
+  if (!once)
+    launch(inner_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
+           heads_of<float>(out), heads_of<float>(dout), q.shape[0], q.shape[1], inner.get());
+  const Gradients gradients{heads_of<float>(out),    heads_of<float>(dout),
+                            log_sum_exp.as<float>(), once ? nullptr : inner.get(),
+                            heads_of<float>(dq),     heads_of<float>(dk),
+                            heads_of<float>(dv)};
   const auto run = [&]<class T>(TypeTag<T>) {
     switch (q.shape[3]) {
       case 32: return backward<T, 32>(problem, gradients, dq);

@@ -62,12 +62,14 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
 
 template <class T, int Width>
 __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<float> p,
-                                                              std::int64_t splits,
+                                                              std::int64_t splits, int stages,
                                                               Heads<float, false> out,
                                                               float* log_sum_exp) {
-  T* k_tile = dynamic_shared<T>();
-  T* v_tile = k_tile + tile_size<Width>;
-  auto* valid = reinterpret_cast<std::uint8_t*>(v_tile + tile_size<Width>);
+  const auto k_tile = [&](int stage) { return dynamic_shared<T>() + 2 * stage * tile_size<Width>; };
+  const auto v_tile = [&](int stage) { return k_tile(stage) + tile_size<Width>; };
+  const auto valid = [&](int stage) {
+    return reinterpret_cast<std::uint8_t*>(k_tile(stages)) + stage * tile_rows;
+  };
   const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads,
                      h = head % p.heads;
   const std::int64_t split = blockIdx.x / heads % splits,
@@ -77,28 +79,32 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
 
   LeftOperand<Width> q;
   load_tile<Width>(
-      p.q, b, h, first_query, [&](std::int64_t r) { return r < p.q.rows; }, k_tile);
+      p.q, b, h, first_query, [&](std::int64_t r) { return r < p.q.rows; }, k_tile(0));
+  commit_copies();
+  wait_copies<0>();
   __syncthreads();
-  load_left<Width>(q, k_tile);
+  load_left<Width>(q, k_tile(0));
+  __syncthreads();  // all threads have read the queries
 
   Online state;
   Accumulator<Width> sum_v;
   sum_v.clear();
-  for (std::int64_t tile = split * tiles / splits; tile < (split + 1) * tiles / splits; ++tile) {
+  const auto load = [&](std::int64_t tile, int stage) {
     const std::int64_t first_key = tile * tile_rows;
-    __syncthreads();  // all threads have read the last tile
-    load_tile<Width>(p.k, b, h, first_key, keys, k_tile);
-    load_tile<Width>(p.v, b, h, first_key, keys, v_tile);
-    if (threadIdx.x < tile_rows) valid[threadIdx.x] = keys(first_key + threadIdx.x);
-    __syncthreads();
+    load_tile<Width>(p.k, b, h, first_key, keys, k_tile(stage));
+    load_tile<Width>(p.v, b, h, first_key, keys, v_tile(stage));
+    if (threadIdx.x < tile_rows) valid(stage)[threadIdx.x] = keys(first_key + threadIdx.x);
+  };
+  const auto use = [&](std::int64_t, int stage) {
     Accumulator<tile_rows> scores;
     scores.clear();
-    multiply_by_rows<Width>(scores, q, k_tile);
-    online_softmax(scores, valid, keys.scale * log2_e, state, sum_v);
+    multiply_by_rows<Width>(scores, q, k_tile(stage));
+    online_softmax(scores, valid(stage), keys.scale * log2_e, state, sum_v);
     LeftOperand<tile_rows> weights;
     as_left<T>(weights, scores);
-    multiply_by_columns<Width>(sum_v, weights, v_tile);
-  }
+    multiply_by_columns<Width>(sum_v, weights, v_tile(stage));
+  };
+  for_each_tile(split * tiles / splits, (split + 1) * tiles / splits, stages, load, use);
 
   NYSTROM_UNROLL
   for (int r = 0; r < 2; ++r) {
@@ -148,9 +154,13 @@ void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads
   const std::int64_t heads = p.batch * p.heads, query_tiles = divide_up(p.q.rows, tile_rows);
   const std::int64_t splits = splits_of(heads * query_tiles, divide_up(p.k.rows, tile_rows));
   const dim3 grid(static_cast<unsigned>(query_tiles * splits * heads));
-  const std::size_t shared = 2 * tile_size<Width> * sizeof(T) + tile_rows;
+  const auto bytes = [](int stages) {
+    return static_cast<std::size_t>(stages) * (2 * tile_size<Width> * sizeof(T) + tile_rows);
+  };
+  const int stages = stages_of(bytes);
+  const std::size_t shared = bytes(stages);
   if (splits == 1)
-    return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, out,
+    return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, stages, out,
                   log_sum_exp);
   const std::int64_t rows = heads * p.q.rows;
   const Workspace<float> work(like, splits * rows * (Width + 1));
@@ -161,7 +171,7 @@ void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads
                                        Width,
                                        p.q.rows,
                                        Width};
-  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, contiguous,
+  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, stages, contiguous,
          parts.log_sum_exp);
   launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
          parts, splits, p.batch, p.heads, out, log_sum_exp);

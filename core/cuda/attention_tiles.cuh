@@ -3,11 +3,11 @@
 #pragma once
 
 #include "core/cuda/attention_problem.cuh"
+#include "core/cuda/attention_splits.h"
 #include "core/cuda/mma.cuh"
 
 namespace nystrom::cuda {
 
-inline constexpr int tile_rows = 64;
 inline constexpr int fused_block = 128;  // four warps, 16 rows each
 inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
 
@@ -36,13 +36,10 @@ struct LeftOperand {
   std::uint32_t part[Columns / 16][4];
 };
 
-/// Eight numbers of a row as T; f32 is rounded.
+/// Eight f32 numbers of a row, rounded to T.
 template <class T>
 NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbers,
                                                  std::int64_t at) {
-  if (numbers.dtype != DType::f32)
-    return *reinterpret_cast<const Pack<std::uint32_t, 4>*>(static_cast<const T*>(numbers.data) +
-                                                            at);
   const auto* source = static_cast<const float*>(numbers.data) + at;
   const auto first = load_pack<4>(source), second = load_pack<4>(source + 4);
   return {{pack<T>(first.value[0], first.value[1]), pack<T>(first.value[2], first.value[3]),
@@ -50,17 +47,59 @@ NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbe
 }
 
 /// Copies rows first … first + 63 of one head, by the whole block. Rows without `keep(row)` become
-/// zeros, because padding may hold anything.
+/// zeros, because padding may hold anything. The copy of 16-bit rows is asynchronous.
 template <int Width, class T, class Keep>
 NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h,
                               std::int64_t first, const Keep& keep, T* tile) {
   constexpr int packs = Width / 8;
   for (int i = static_cast<int>(threadIdx.x); i < tile_rows * packs; i += fused_block) {
     const int row = i / packs, column = i % packs * 8;
-    Pack<std::uint32_t, 4> eight{};
-    if (keep(first + row)) eight = load_eight<T>(x.numbers, x.at(b, h, first + row) + column);
-    *reinterpret_cast<Pack<std::uint32_t, 4>*>(tile + row * tile_stride<Width> + column) = eight;
+    const std::int64_t at = x.at(b, h, first + row) + column;
+    T* target = tile + row * tile_stride<Width> + column;
+    if (x.numbers.dtype == DType::f32) {
+      Pack<std::uint32_t, 4> eight{};
+      if (keep(first + row)) eight = load_eight<T>(x.numbers, at);
+      *reinterpret_cast<Pack<std::uint32_t, 4>*>(target) = eight;
+    } else {
+      const bool kept = keep(first + row);
+      copy_async(target, static_cast<const T*>(x.numbers.data) + (kept ? at : 0), kept);
+    }
   }
+}
+
+/// Loads tiles first … last − 1 with load(tile, stage), and calls use(tile, stage) when the tile
+/// has arrived. With two stages the next tile is on its way meanwhile. Copies before the call
+/// arrive with the first tile.
+template <class Load, class Use>
+NYSTROM_DEVICE void for_each_tile(std::int64_t first, std::int64_t last, int stages,
+                                  const Load& load, const Use& use) {
+  if (first < last) load(first, 0);
+  commit_copies();
+  for (std::int64_t tile = first; tile < last; ++tile) {
+    const int stage = stages == 2 ? static_cast<int>((tile - first) % 2) : 0;
+    const bool ahead = stages == 2 && tile + 1 < last;
+    if (ahead) {
+      load(tile + 1, 1 - stage);
+      commit_copies();
+      wait_copies<1>();
+    } else {
+      wait_copies<0>();
+    }
+    __syncthreads();
+    use(tile, stage);
+    __syncthreads();  // all threads have read the tile
+    if (stages == 1 && tile + 1 < last) {
+      load(tile + 1, 0);
+      commit_copies();
+    }
+  }
+  wait_copies<0>();
+}
+
+/// The stages of a kernel that needs `bytes(stages)` of shared memory.
+template <class Bytes>
+int stages_of(const Bytes& bytes) {
+  return bytes(2) <= shared_memory_of_a_block() ? 2 : 1;
 }
 
 /// Rows 16 · warp … of a tile as a left operand.
@@ -181,14 +220,6 @@ NYSTROM_DEVICE float row_max(float value) {
 NYSTROM_DEVICE float row_sum(float value) {
   value += __shfl_xor_sync(whole_warp, value, 1);
   return value + __shfl_xor_sync(whole_warp, value, 2);
-}
-
-/// The number of parts of a loop over `tiles` tiles, so that `blocks` blocks a part fill a GPU. It
-/// depends on sizes only, so that all GPUs compute the same sums.
-inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
-  constexpr std::int64_t enough = 132 * 4, fewest_tiles = 4;
-  const std::int64_t wanted = divide_up(enough, blocks), most = tiles / fewest_tiles;
-  return wanted < most ? wanted : most > 1 ? most : 1;
 }
 
 }  // namespace nystrom::cuda

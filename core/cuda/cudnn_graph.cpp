@@ -150,6 +150,7 @@ void Plan::run(cudnnHandle_t handle, std::span<const Binding> bindings, void* me
   arguments.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, data.data());
   arguments.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, memory);
   arguments.finalize();
+  count_launch();
   check(library().execute(handle, executable.raw(), arguments.raw()), "running a graph of cuDNN");
 }
 

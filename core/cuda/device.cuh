@@ -9,11 +9,16 @@
 #include "core/dtype.h"
 
 #define NYSTROM_DEVICE __device__ __forceinline__
-/// Placed before loops over arrays that must stay in registers.
+/// Placed before loops over arrays that must stay in registers, and before loops whose loads should
+/// be in flight together.
 #ifdef __CUDACC__
 #define NYSTROM_UNROLL _Pragma("unroll")
+#define NYSTROM_UNROLL_4 _Pragma("unroll 4")
+#define NYSTROM_UNROLL_1 _Pragma("unroll 1")
 #else
 #define NYSTROM_UNROLL
+#define NYSTROM_UNROLL_4
+#define NYSTROM_UNROLL_1
 #endif
 
 namespace nystrom::cuda {
@@ -37,6 +42,21 @@ NYSTROM_DEVICE To convert(From x) {
   }
 }
 
+/// N neighbours, read and written 16 bytes at a time.
+template <class T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
+  T value[N];
+};
+
+template <int N, class T>
+NYSTROM_DEVICE Pack<T, N> load_pack(const T* source) {
+  return *reinterpret_cast<const Pack<T, N>*>(source);
+}
+template <class T, int N>
+NYSTROM_DEVICE void store_pack(T* target, const Pack<T, N>& pack) {
+  *reinterpret_cast<Pack<T, N>*>(target) = pack;
+}
+
 /// Numbers of type A, or of bf16 or f16 that are read and written as A, for operands whose types
 /// may differ within one accumulate type.
 template <class A, bool Constant>
@@ -58,22 +78,25 @@ struct Mixed {
       default: static_cast<A*>(data)[at] = value;
     }
   }
-};
+  /// Writes V neighbours. The address is a multiple of theirs.
+  template <int V>
+  NYSTROM_DEVICE void set_pack(std::int64_t at, const Pack<A, V>& values) const {
+    switch (dtype) {
+      case DType::bf16: return set_pack_as(static_cast<bf16*>(data) + at, values);
+      case DType::f16: return set_pack_as(static_cast<f16*>(data) + at, values);
+      default: return set_pack_as(static_cast<A*>(data) + at, values);
+    }
+  }
 
-/// N neighbours, read and written 16 bytes at a time.
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T value[N];
+ private:
+  template <class T, int V>
+  NYSTROM_DEVICE static void set_pack_as(T* target, const Pack<A, V>& values) {
+    Pack<T, V> pack;
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i) pack.value[i] = convert<T>(values.value[i]);
+    store_pack(target, pack);
+  }
 };
-
-template <int N, class T>
-NYSTROM_DEVICE Pack<T, N> load_pack(const T* source) {
-  return *reinterpret_cast<const Pack<T, N>*>(source);
-}
-template <class T, int N>
-NYSTROM_DEVICE void store_pack(T* target, const Pack<T, N>& pack) {
-  *reinterpret_cast<Pack<T, N>*>(target) = pack;
-}
 
 template <class A>
 NYSTROM_DEVICE A larger(A a, A b) {

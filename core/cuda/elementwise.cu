@@ -2,7 +2,6 @@
 // strides.
 #include "core/cuda/strided.cuh"
 #include "core/kernels.h"
-#include "core/math.h"
 
 namespace nystrom::kernels::cuda {
 namespace {
@@ -65,48 +64,6 @@ struct ScaleAndShift {
   NYSTROM_DEVICE T operator()(T, T x) const {
     using A = accumulate_t<T>;
     return convert<T>(static_cast<A>(scale) * load(x) + static_cast<A>(shift));
-  }
-};
-
-template <class A>
-NYSTROM_DEVICE A apply(Unary op, A x) {
-  switch (op) {
-    case Unary::gelu_erf: return math::gelu_erf(x);
-    case Unary::gelu_tanh: return math::gelu_tanh(x);
-    case Unary::relu: return x > 0 ? x : A(0);
-    case Unary::tanh: return math::tanh(x);
-    case Unary::exp: return math::exp(x);
-    case Unary::square: return x * x;
-  }
-  return x;
-}
-
-template <class A>
-NYSTROM_DEVICE A slope(Unary op, A x) {
-  switch (op) {
-    case Unary::gelu_erf: return math::gelu_erf_slope(x);
-    case Unary::gelu_tanh: return math::gelu_tanh_slope(x);
-    case Unary::relu: return x > 0 ? A(1) : A(0);
-    case Unary::tanh: return 1 - math::tanh(x) * math::tanh(x);
-    case Unary::exp: return math::exp(x);
-    case Unary::square: return 2 * x;
-  }
-  return 1;
-}
-
-struct Apply {
-  Unary op;
-  template <class T>
-  NYSTROM_DEVICE T operator()(T, T x) const {
-    return convert<T>(apply(op, load(x)));
-  }
-};
-
-struct ApplyGradient {
-  Unary op;
-  template <class T>
-  NYSTROM_DEVICE T operator()(T, T x, T dy) const {
-    return convert<T>(slope(op, load(x)) * load(dy));
   }
 };
 
@@ -180,21 +137,6 @@ void affine(CView x, double scale, double shift, View y) {
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     map_strided<T, T>(ScaleAndShift{scale, shift}, Access::write, y, x);
-  });
-}
-
-void unary(Unary op, CView x, View y) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    map_strided<T, T>(Apply{op}, Access::write, y, x);
-  });
-}
-
-void unary_grad(Unary op, CView x, CView dy, View dx, View y) {
-  if (y) unary(op, x, y);
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    map_strided<T, T, T>(ApplyGradient{op}, Access::write, dx, x, dy);
   });
 }
 

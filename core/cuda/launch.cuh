@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <utility>
 
 #include "core/cuda/device.cuh"
@@ -24,6 +25,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = stream();
+  count_launch();
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...),
         "kernel launch");
 }
@@ -40,6 +42,16 @@ inline bool has_aligned_rows(const CView& x) {
   for (int axis = 0; axis < 3; ++axis)
     if (x.stride[axis] * size_of(x.dtype) % 16 != 0) return false;
   return true;
+}
+
+/// Calls f with the number of neighbours that a thread accesses at once, as a constant: 16 bytes of
+/// T if `count` is a multiple of that and the pointers are aligned, else 1.
+template <class T, class F>
+void with_pack(std::int64_t count, std::initializer_list<const void*> pointers, const F& f) {
+  constexpr int wide = 16 / static_cast<int>(sizeof(T));
+  bool aligned = count % wide == 0;
+  for (const void* p : pointers) aligned = aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+  aligned ? f(std::integral_constant<int, wide>{}) : f(std::integral_constant<int, 1>{});
 }
 
 /// The kernel's form of a view whose type is A, bf16 or f16.

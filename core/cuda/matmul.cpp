@@ -12,6 +12,7 @@
 #include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 #include "core/kernels.h"
+#include "core/matrix_layout.h"
 #include "core/strides.h"
 #include "core/tensor.h"
 
@@ -44,49 +45,17 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-/// An operand in cuBLASLt's form: column-major rows × columns, with one stride between the matrices
-/// of a batch.
-struct Matrix {
+/// An operand in cuBLASLt's form.
+struct Matrix : MatrixLayout {
   const void* data;
   cudaDataType_t type;
-  bool transposed;  ///< whether the product transposes it
-  std::int64_t rows, columns, leading, batch_stride;
 };
 
-/// The stride between matrices of the result's batch, if a single number expresses it. 0 repeats
-/// the matrix.
-std::optional<std::int64_t> batch_stride_of(const ViewBase& view, const ViewBase& result) {
-  std::optional<std::int64_t> stride;
-  std::int64_t inner = 1;
-  for (int axis = result.rank - 3; axis >= 0; --axis) {
-    if (result.shape[axis] == 1) continue;
-    const int own = axis - result.rank + view.rank;
-    const std::int64_t step = own >= 0 && view.shape[own] != 1 ? view.stride[own] : 0;
-    if (!stride) {
-      stride = step;
-    } else if (step != *stride * inner) {
-      return {};
-    }
-    inner *= result.shape[axis];
-  }
-  return stride.value_or(0);
-}
-
-/// cuBLASLt's form of `view`; nothing if no axis has unit stride, or if strides overlap.
+/// cuBLASLt's form of `view`; nothing if it has none (matrix_layout).
 std::optional<Matrix> matrix_of(const CView& view, const ViewBase& result) {
-  const std::int64_t rows = view.dim(-2), columns = view.dim(-1);
-  const auto stride = batch_stride_of(view, result);
-  if (!stride) return {};
-  // A row-major matrix is the transpose of a column-major one.
-  if ((columns == 1 || view.step(-1) == 1) && (rows == 1 || view.step(-2) >= columns))
-    return Matrix{
-        view.data, type_of(view.dtype), false, columns, rows, rows == 1 ? columns : view.step(-2),
-        *stride};
-  if ((rows == 1 || view.step(-2) == 1) && (columns == 1 || view.step(-1) >= rows))
-    return Matrix{
-        view.data, type_of(view.dtype), true, rows, columns, columns == 1 ? rows : view.step(-1),
-        *stride};
-  return {};
+  const auto layout = matrix_layout(view, result);
+  if (!layout) return {};
+  return Matrix{*layout, view.data, type_of(view.dtype)};
 }
 
 /// An operand in cuBLASLt's form: `view` itself, or a contiguous copy that this object owns.
@@ -267,6 +236,7 @@ bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
   const float one = 1, beta = accumulate ? 1.0f : 0.0f;
   void* c = const_cast<void*>(p.result.data);
+  count_launch();
   check_blas(cublasLtMatmul(handle(), plan.operation, &one, p.first.data, plan.first, p.second.data,
                             plan.second, &beta, c, plan.result, c, plan.result, &plan.algorithm,
                             workspace.get(), plan.workspace, stream()),

@@ -112,4 +112,33 @@ NYSTROM_DEVICE void load_matrices_transposed(std::uint32_t (&r)[4], const void* 
                : "memory");
 }
 
+/// Copies 16 bytes to shared memory, or zeros unless `keep`. They arrive at wait_copies(); before
+/// sm_80 at once.
+NYSTROM_DEVICE void copy_async(void* shared, const void* source, bool keep) {
+#if __CUDA_ARCH__ >= 800
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(address), "l"(source), "r"(keep ? 16 : 0)
+               : "memory");
+#else
+  Pack<std::uint32_t, 4> words{};
+  if (keep) words = *static_cast<const Pack<std::uint32_t, 4>*>(source);
+  *static_cast<Pack<std::uint32_t, 4>*>(shared) = words;
+#endif
+}
+/// Ends a group of copies.
+NYSTROM_DEVICE void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/// Waits for this thread's copies, except for those of the last `Pending` groups.
+template <int Pending>
+NYSTROM_DEVICE void wait_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
 }  // namespace nystrom::cuda

@@ -3,7 +3,7 @@
 // the passes.
 #include <cmath>
 
-#include "core/cuda/dropout_mask.cuh"
+#include "core/cuda/norm_rows.cuh"
 #include "core/cuda/reduce.cuh"
 #include "core/cuda/shared.cuh"
 #include "core/kernels.h"
@@ -15,79 +15,6 @@ using namespace nystrom::cuda;
 
 constexpr int block = 256;
 constexpr int warps = block / warp_size;
-
-/// A row in a warp's registers: Packs times V neighbours a lane. Rows may be shorter.
-template <class T, int V, int Packs>
-struct Row {
-  using A = accumulate_t<T>;
-  A value[Packs][V] = {};  // zeros after the end
-
-  /// Calls f(value, column) for each number of the row that this lane holds.
-  template <class F>
-  NYSTROM_DEVICE void each(std::int64_t n, const F& f) {
-    NYSTROM_UNROLL
-    for (int p = 0; p < Packs; ++p) {
-      const std::int64_t first = (p * warp_size + lane_index()) * V;
-      if (first >= n) continue;
-      NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i) f(value[p][i], first + i);
-    }
-  }
-  NYSTROM_DEVICE void load_from(const T* row, std::int64_t n) {
-    NYSTROM_UNROLL
-    for (int p = 0; p < Packs; ++p) {
-      const std::int64_t first = (p * warp_size + lane_index()) * V;
-      if (first >= n) continue;
-      const auto pack = load_pack<V>(row + first);
-      NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i) value[p][i] = load(pack.value[i]);
-    }
-  }
-  NYSTROM_DEVICE void store_to(T* row, std::int64_t n) const {
-    NYSTROM_UNROLL
-    for (int p = 0; p < Packs; ++p) {
-      const std::int64_t first = (p * warp_size + lane_index()) * V;
-      if (first >= n) continue;
-      Pack<T, V> pack;
-      NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i) pack.value[i] = convert<T>(value[p][i]);
-      store_pack(row + first, pack);
-    }
-  }
-};
-
-/// The dropout of rows; none without samples.
-template <class A>
-struct RowMask {
-  SampleRows samples;
-  DropoutMask<A> mask;
-  std::int64_t rows_per_sample;
-
-  /// The factor of element `column` of row r, which has n elements. `words` caches the Philox words
-  /// of four neighbouring elements.
-  NYSTROM_DEVICE A operator()(std::int64_t r, std::int64_t n, std::int64_t column,
-                              std::int64_t& quad, PhiloxBlock& words) const {
-    const std::int64_t b = r / rows_per_sample;
-    const std::int64_t element = (samples.first_row(b) + r % rows_per_sample) * n + column;
-    if (element / 4 != quad) {
-      quad = element / 4;
-      words = mask.words(samples.sample(b), quad);
-    }
-    // Selected by conditions: an index would place the words in memory.
-    const std::uint32_t low = element & 1 ? words.word[1] : words.word[0],
-                        high = element & 1 ? words.word[3] : words.word[2];
-    return mask.factor(element & 2 ? high : low);
-  }
-  template <class R>
-  NYSTROM_DEVICE void apply(R& row, std::int64_t r, std::int64_t n) const {
-    std::int64_t quad = -1;
-    PhiloxBlock words{};
-    row.each(n, [&](A& value, std::int64_t column) {
-      const A factor = (*this)(r, n, column, quad, words);
-      value = factor == 0 ? A(0) : factor * value;
-    });
-  }
-};
 
 template <class T>
 struct Forward {
@@ -125,9 +52,8 @@ __global__ void forward_kernel(Forward<T> f) {
   const A m = warp_sum(total) / static_cast<A>(n);
   row.each(n, [&](A& value, std::int64_t) { squares += (value - m) * (value - m); });
   const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + f.epsilon);
-  row.each(n, [&](A& value, std::int64_t c) {
-    value = (value - m) * s * load(f.gamma[c]) + load(f.beta[c]);
-  });
+  row.each_with(f.gamma, f.beta, n,
+                [&](A& value, A gamma, A beta) { value = (value - m) * s * gamma + beta; });
   row.store_to(f.y + r * n, n);
   if (lane_index() == 0) {
     f.mean[r] = m;
@@ -174,19 +100,42 @@ struct Backward {
   std::int64_t rows, n;
   RowMask<A> mask;
   T *dsum, *dx;  ///< dx null: no dropout
-  A* partial;    ///< [pieces, 2 n]: sums of dgamma = dy ∘ x̂ and dbeta = dy
+  A* partial;    ///< [pieces, 3 n]: sums of dgamma = dy ∘ x̂, of dbeta = dy, and of dx or dsum
 };
 
 // With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)).
 //
-/// A block processes a piece of rows_per_piece rows. Each warp sums dgamma and dbeta over its rows
-/// in registers; the block adds the warps' sums.
+/// partial[piece, which, column] = the sum of the warps' sums.
+template <class T, int V, int Packs>
+NYSTROM_DEVICE void add_warps(const accumulate_t<T> (&sum)[Packs][V], int which,
+                              const Backward<T>& f) {
+  using A = accumulate_t<T>;
+  A* sums = dynamic_shared<A>();  // [warps, n]
+  const std::int64_t n = f.n;
+  __syncthreads();  // all threads have read the last sums
+  NYSTROM_UNROLL
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t column = (p * warp_size + lane_index()) * V;
+    if (column >= n) continue;
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i) sums[warp_index() * n + column + i] = sum[p][i];
+  }
+  __syncthreads();
+  for (std::int64_t c = threadIdx.x; c < n; c += block) {
+    A total = 0;
+    for (int w = 0; w < warps; ++w) total += sums[w * n + c];
+    f.partial[(blockIdx.x * 3 + which) * n + c] = total;
+  }
+}
+
+/// A block processes a piece of rows_per_piece rows. Each warp sums dgamma, dbeta and dx over its
+/// rows in registers; the block adds the warps' sums.
 template <class T, int V, int Packs>
 __global__ void backward_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
   const std::int64_t n = f.n, first = static_cast<std::int64_t>(blockIdx.x) * rows_per_piece;
   const std::int64_t last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
-  A sum_gamma[Packs][V] = {}, sum_beta[Packs][V] = {};
+  A sum_gamma[Packs][V] = {}, sum_beta[Packs][V] = {}, sum_dx[Packs][V] = {};
   for (std::int64_t r = first + warp_index(); r < last; r += warps) {
     const A m = f.mean[r], s = f.rstd[r];
     Row<T, V, Packs> normal, grad;
@@ -197,6 +146,7 @@ __global__ void backward_kernel(Backward<T> f) {
     for (int p = 0; p < Packs; ++p) {
       const std::int64_t column = (p * warp_size + lane_index()) * V;
       if (column >= n) continue;
+      const auto gamma = load_pack<V>(f.gamma + column);
       NYSTROM_UNROLL
       for (int i = 0; i < V; ++i) {
         A& x = normal.value[p][i];
@@ -204,7 +154,7 @@ __global__ void backward_kernel(Backward<T> f) {
         x = (x - m) * s;
         sum_gamma[p][i] += d * x;
         sum_beta[p][i] += d;
-        d *= load(f.gamma[column + i]);
+        d *= load(gamma.value[i]);
         mean_g += d;
         mean_gx += d * x;
       }
@@ -222,26 +172,16 @@ __global__ void backward_kernel(Backward<T> f) {
       f.mask.apply(grad, r, n);
       grad.store_to(f.dx + r * n, n);
     }
-  }
-  A* sums = dynamic_shared<A>();  // [warps, 2 n]
-  NYSTROM_UNROLL
-  for (int p = 0; p < Packs; ++p) {
-    const std::int64_t column = (p * warp_size + lane_index()) * V;
-    if (column >= n) continue;
     NYSTROM_UNROLL
-    for (int i = 0; i < V; ++i) {
-      sums[warp_index() * 2 * n + column + i] = sum_gamma[p][i];
-      sums[warp_index() * 2 * n + n + column + i] = sum_beta[p][i];
+    for (int p = 0; p < Packs; ++p) {
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) sum_dx[p][i] += load(convert<T>(grad.value[p][i]));
     }
   }
-  __syncthreads();
-  for (std::int64_t c = threadIdx.x; c < 2 * n; c += block) {
-    A sum = 0;
-    for (int w = 0; w < warps; ++w) sum += sums[w * 2 * n + c];
-    f.partial[blockIdx.x * 2 * n + c] = sum;
-  }
+  add_warps(sum_gamma, 0, f);
+  add_warps(sum_beta, 1, f);
+  add_warps(sum_dx, 2, f);
 }
-
 template <class T>
 __global__ void long_input_grad_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
@@ -268,7 +208,7 @@ __global__ void long_input_grad_kernel(Backward<T> f) {
   }
 }
 
-/// Partial sums of dgamma and dbeta for rows of any length, a thread a column.
+/// Partial sums of dgamma, dbeta and dx for rows of any length, a thread a column.
 template <class T>
 __global__ void long_parameter_grad_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
@@ -276,14 +216,17 @@ __global__ void long_parameter_grad_kernel(Backward<T> f) {
   if (column >= n) return;
   const std::int64_t first = blockIdx.y * rows_per_piece,
                      last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
-  A sum_gamma = 0, sum_beta = 0;
+  A sum_gamma = 0, sum_beta = 0, sum_dx = 0;
   for (std::int64_t r = first; r < last; ++r) {
     const A d = load(f.dy[r * n + column]);
     sum_gamma += d * (load(f.x[r * n + column]) - f.mean[r]) * f.rstd[r];
     sum_beta += d;
+    sum_dx += load((f.dx ? f.dx : f.dsum)[r * n + column]);
   }
-  f.partial[blockIdx.y * 2 * n + column] = sum_gamma;
-  f.partial[blockIdx.y * 2 * n + n + column] = sum_beta;
+  A* partial = f.partial + blockIdx.y * 3 * n + column;
+  partial[0] = sum_gamma;
+  partial[n] = sum_beta;
+  partial[2 * n] = sum_dx;
 }
 
 /// Calls f(Packs as a constant) for rows that fit into registers. Returns false for others.
@@ -294,7 +237,7 @@ bool with_packs(std::int64_t n, std::initializer_list<const void*> pointers, con
   // Shared memory of every GPU since 7.5, for the backward pass.
   constexpr std::int64_t max_shared = 64 << 10;
   constexpr std::int64_t bytes_of_sum = V == 2 ? 8 : 4;
-  if (n % V != 0 || bytes_of_sum * warps * 2 * n > max_shared) return false;
+  if (n % V != 0 || bytes_of_sum * warps * n > max_shared) return false;
   const std::int64_t packs = divide_up(n, V * warp_size);
   if (packs > 32 / V) return false;  // 32 numbers a lane
   if (packs == 1) return f(std::integral_constant<int, 1>{}), true;
@@ -310,23 +253,26 @@ inline constexpr int pack_size = 16 / static_cast<int>(sizeof(T));
 template <class T>
 void forward(const Forward<T>& f) {
   const dim3 grid(static_cast<unsigned>(divide_up(f.rows, warps)));
-  const bool held = with_packs<pack_size<T>>(f.n, {f.x, f.residual, f.sum, f.y}, [&](auto packs) {
-    launch(forward_kernel<T, pack_size<T>, packs()>, grid, dim3(block), 0, f);
-  });
+  const bool held = with_packs<pack_size<T>>(
+      f.n, {f.x, f.residual, f.sum, f.y, f.gamma, f.beta}, [&](auto packs) {
+        launch(forward_kernel<T, pack_size<T>, packs()>, grid, dim3(block), 0, f);
+      });
   if (!held) launch(long_forward_kernel<T>, grid, dim3(block), 0, f);
 }
 
+/// dx_sums may be null.
 template <class T>
-void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma,
-              accumulate_t<T>* dbeta) {
+void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma, accumulate_t<T>* dbeta,
+              accumulate_t<T>* dx_sums) {
   using A = accumulate_t<T>;
   const std::int64_t pieces = divide_up(f.rows, rows_per_piece), n = f.n;
-  const Workspace<A> partial(like, pieces * 2 * n);
+  const Workspace<A> partial(like, pieces * 3 * n);
   f.partial = partial.get();
-  const bool held = with_packs<pack_size<T>>(n, {f.x, f.dy, f.dsum, f.dx}, [&](auto packs) {
-    launch(backward_kernel<T, pack_size<T>, packs()>, dim3(static_cast<unsigned>(pieces)),
-           dim3(block), sizeof(A) * static_cast<std::size_t>(warps * 2 * n), f);
-  });
+  const bool held =
+      with_packs<pack_size<T>>(n, {f.x, f.dy, f.dsum, f.dx, f.gamma}, [&](auto packs) {
+        launch(backward_kernel<T, pack_size<T>, packs()>, dim3(static_cast<unsigned>(pieces)),
+               dim3(block), sizeof(A) * static_cast<std::size_t>(warps * n), f);
+      });
   if (!held) {
     launch(long_input_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(f.rows, warps))),
            dim3(block), 0, f);
@@ -334,8 +280,8 @@ void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma,
            dim3(static_cast<unsigned>(divide_up(n, block)), static_cast<unsigned>(pieces)),
            dim3(block), 0, f);
   }
-  sum_pieces(partial.get(), 1, pieces, 2 * n, n, true, dgamma);
-  sum_pieces(partial.get() + n, 1, pieces, 2 * n, n, true, dbeta);
+  sum_pieces<A>(partial.get(), pieces, n, dx_sums ? 3 : 2, 3,
+                {{dgamma, dbeta, dx_sums}, {true, true, false}});
 }
 
 std::int64_t rows_of(const CView& x, const CView& gamma) { return x.numel() / gamma.shape[0]; }
@@ -379,7 +325,7 @@ void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, Vie
                  dx.as<T>(),
                  nullptr,
                  nullptr},
-                dx, dgamma.as<A>(), dbeta.as<A>());
+                dx, dgamma.as<A>(), dbeta.as<A>(), nullptr);
   });
 }
 
@@ -407,7 +353,7 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
 
 void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
                               CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma,
-                              View dbeta) {
+                              View dbeta, View dx_sums) {
   if (sum.numel() == 0) return;
   visit_any_float(sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -423,7 +369,7 @@ void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, doubl
                  dsum.as<T>(),
                  dx.as<T>(),
                  nullptr},
-                dsum, dgamma.as<A>(), dbeta.as<A>());
+                dsum, dgamma.as<A>(), dbeta.as<A>(), dx_sums.as<A>());
   });
 }
 

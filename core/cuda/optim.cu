@@ -31,20 +31,37 @@ struct Factors {
 };
 
 template <class A>
-__global__ void adamw_kernel(A* __restrict__ parameter, const A* __restrict__ gradient,
-                             A* __restrict__ moment1, A* __restrict__ moment2, Mixed<A, false> low,
-                             const std::int64_t* ends, const double* decays, std::int64_t segments,
-                             std::int64_t count, double rate, Factors<A> f) {
-  for (std::int64_t i = grid_index(); i < count; i += grid_size()) {
-    const A keep = static_cast<A>(1 - rate * decays[segment_of(ends, segments, i)]);
-    const A grad = gradient[i] * f.scale;
-    const A m = f.beta1 * moment1[i] + f.rest1 * grad;
-    const A v = f.beta2 * moment2[i] + f.rest2 * grad * grad;
-    const A p = parameter[i] * keep - f.step * m / (sqrt(v) * f.correction2 + f.epsilon);
-    moment1[i] = m;
-    moment2[i] = v;
-    parameter[i] = p;
-    if (low.data) low.set(i, p);
+struct Slabs {
+  A* __restrict__ parameter;
+  const A* __restrict__ gradient;
+  A* __restrict__ moment1, * __restrict__ moment2;
+  Mixed<A, false> low;
+};
+
+/// A thread takes packs of V neighbours, and searches for the segment once a pack.
+template <class A, int V>
+__global__ void adamw_kernel(Slabs<A> slabs, const std::int64_t* ends, const double* decays,
+                             std::int64_t segments, std::int64_t packs, double rate, Factors<A> f) {
+  for (std::int64_t at = grid_index(); at < packs; at += grid_size()) {
+    const std::int64_t first = at * V;
+    auto p = load_pack<V>(slabs.parameter + first);
+    const auto g = load_pack<V>(slabs.gradient + first);
+    auto m = load_pack<V>(slabs.moment1 + first), v = load_pack<V>(slabs.moment2 + first);
+    std::int64_t segment = segment_of(ends, segments, first);
+    A keep = static_cast<A>(1 - rate * decays[segment]);
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i) {
+      while (first + i >= ends[segment]) keep = static_cast<A>(1 - rate * decays[++segment]);
+      const A grad = g.value[i] * f.scale;
+      m.value[i] = f.beta1 * m.value[i] + f.rest1 * grad;
+      v.value[i] = f.beta2 * v.value[i] + f.rest2 * grad * grad;
+      p.value[i] =
+          p.value[i] * keep - f.step * m.value[i] / (sqrt(v.value[i]) * f.correction2 + f.epsilon);
+    }
+    store_pack(slabs.parameter + first, p);
+    store_pack(slabs.moment1 + first, m);
+    store_pack(slabs.moment2 + first, v);
+    if (slabs.low.data) slabs.low.set_pack(first, p);
   }
 }
 
@@ -62,10 +79,16 @@ void adamw(View parameter, CView gradient, View moment1, View moment2, View low,
                              static_cast<A>(1 / std::sqrt(s.bias_correction2)),
                              static_cast<A>(s.epsilon),
                              static_cast<A>(s.gradient_scale)};
-    launch(adamw_kernel<A>, dim3(blocks_for(parameter.numel(), 256)), dim3(256), 0,
-           parameter.as<A>(), gradient.as<A>(), moment1.as<A>(), moment2.as<A>(), mixed<A>(low),
-           segment_end.as<std::int64_t>(), segment_decay.as<double>(), segment_end.numel(),
-           parameter.numel(), s.learning_rate * s.weight_decay, factors);
+    const Slabs<A> slabs{parameter.as<A>(), gradient.as<A>(), moment1.as<A>(), moment2.as<A>(),
+                         mixed<A>(low)};
+    with_pack<A>(parameter.numel(),
+                 {parameter.data, gradient.data, moment1.data, moment2.data, low.data},
+                 [&](auto pack) {
+                   const std::int64_t packs = parameter.numel() / pack();
+                   launch(adamw_kernel<A, pack()>, dim3(blocks_for(packs, 256)), dim3(256), 0,
+                          slabs, segment_end.as<std::int64_t>(), segment_decay.as<double>(),
+                          segment_end.numel(), packs, s.learning_rate * s.weight_decay, factors);
+                 });
   });
 }
 

@@ -262,9 +262,12 @@ void pseudo_inverse_iterative(CView a, PinvScale scale, View z) {
   const bool whole = scale == PinvScale::whole_batch;
   visit_accumulate(a.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<A, float>) {
+      if (fuses_pseudo_inverse(a) && !whole) return pseudo_inverse_fused(a, nullptr, z);
+    }
     const auto sums = column_sums<A>(a, whole);
     if constexpr (std::is_same_v<A, float>) {
-      if (fuses_pseudo_inverse(a)) return pseudo_inverse_fused(a, sums.get(), whole, z);
+      if (fuses_pseudo_inverse(a)) return pseudo_inverse_fused(a, sums.get() + batch, z);
     }
     const Workspace<A> work(z, blocks_of(batch) * 3 * m * m);
     launch(iterate_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(), whole,
@@ -278,12 +281,16 @@ void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, 
   const bool whole = scale == PinvScale::whole_batch;
   visit_accumulate(a.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
-    const auto sums = column_sums<A>(a, whole);
     const Workspace<A> inner(da, batch);
+    if constexpr (std::is_same_v<A, float>) {
+      if (fuses_pseudo_inverse(a) && !whole)
+        return pseudo_inverse_fused_grad(a, nullptr, z, dz, da, inner.get());
+    }
+    const auto sums = column_sums<A>(a, whole);
     bool fused = false;
     if constexpr (std::is_same_v<A, float>) {
       fused = fuses_pseudo_inverse(a);
-      if (fused) pseudo_inverse_fused_grad(a, sums.get(), whole, z, dz, da, inner.get());
+      if (fused) pseudo_inverse_fused_grad(a, sums.get() + batch, z, dz, da, inner.get());
     }
     if (!fused) {
       const Workspace<A> work(da, blocks_of(batch) * grad_buffers * m * m);

@@ -25,23 +25,16 @@ __global__ void sum_row_kernel(const T* x, std::int64_t outer, std::int64_t redu
   }
 }
 
-/// One thread a column; one block row of the grid for a piece of rows.
-template <class T>
-__global__ void column_pieces_kernel(const T* x, std::int64_t outer, std::int64_t reduced,
-                                     std::int64_t inner, std::int64_t pieces,
-                                     accumulate_t<T>* partial) {
-  const std::int64_t columns = (inner + block - 1) / block;
-  for (std::int64_t unit = blockIdx.x; unit < outer * pieces * columns; unit += gridDim.x) {
-    const std::int64_t column = unit % columns * block + threadIdx.x,
-                       piece = unit / columns % pieces, o = unit / columns / pieces;
-    if (column >= inner) continue;
-    const std::int64_t first = piece * rows_per_piece;
-    const std::int64_t last = first + rows_per_piece < reduced ? first + rows_per_piece : reduced;
-    accumulate_t<T> sum = 0;
-    for (std::int64_t r = first; r < last; ++r) sum += load(x[(o * reduced + r) * inner + column]);
-    partial[(o * pieces + piece) * inner + column] = sum;
+/// Adds packs of x.
+template <class T, int V>
+struct Addends {
+  const T* x;
+  NYSTROM_DEVICE void operator()(std::int64_t offset, accumulate_t<T> (&sum)[V]) const {
+    const auto pack = load_pack<V>(x + offset);
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i) sum[i] += load(pack.value[i]);
   }
-}
+};
 
 constexpr std::int64_t squares_per_block = 1 << 16;
 
@@ -93,11 +86,10 @@ void sum_middle(CView x, View y, bool accumulate) {
                reduced, accumulate, y.as<Out>());
         return;
       }
-      const std::int64_t pieces = reduced == 0 ? 0 : divide_up(reduced, rows_per_piece);
-      const Workspace<A> partial(y, outer * pieces * inner);
-      launch(column_pieces_kernel<T>, dim3(blocks_for(outer * pieces * divide_up(inner, block), 1)),
-             dim3(block), 0, x.as<T>(), outer, reduced, inner, pieces, partial.get());
-      sum_pieces(partial.get(), outer, pieces, inner, inner, accumulate, y.as<Out>());
+      with_pack<T>(inner, {x.data}, [&](auto pack) {
+        sum_columns<pack()>(Addends<T, pack()>{x.as<T>()}, outer, reduced, inner, accumulate, y,
+                            y.as<Out>());
+      });
     };
     y.dtype == x.dtype ? run(TypeTag<T>{}) : run(TypeTag<A>{});
   });
@@ -111,7 +103,7 @@ void sum_of_squares(CView x, View y) {
     launch(square_pieces_kernel<T>, dim3(blocks_for(pieces, 1)), dim3(block), 0, x.as<T>(), count,
            partial.get());
   });
-  sum_pieces(partial.get(), 1, pieces, 1, 1, false, y.as<double>());
+  sum_pieces(partial.get(), 1, pieces, 1, false, y.as<double>());
 }
 
 void bit_sum(CView x, View y) {
@@ -122,7 +114,7 @@ void bit_sum(CView x, View y) {
     launch(bit_pieces_kernel<Word>, dim3(blocks_for(pieces, 1)), dim3(block), 0,
            static_cast<const Word*>(x.data), count, partial.get());
   });
-  sum_pieces(partial.get(), 1, pieces, 1, 1, false, static_cast<std::uint64_t*>(y.data));
+  sum_pieces(partial.get(), 1, pieces, 1, false, static_cast<std::uint64_t*>(y.data));
 }
 
 }  // namespace nystrom::kernels::cuda

@@ -3,6 +3,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
@@ -37,6 +38,13 @@ cudaStream_t stream() {
   }();
   return instance;
 }
+
+namespace {
+std::atomic<std::int64_t> launched = 0;
+}  // namespace
+
+std::int64_t launches() { return launched; }
+void count_launch() { ++launched; }
 
 std::size_t shared_memory_of_a_block() {
   int device = 0, bytes = 0;

@@ -20,6 +20,8 @@ void device_free(int device, void* block);
 void copy_to_device(int device, void* destination, const void* source, std::int64_t bytes);
 /// Copies to the CPU. Waits until the copy and all work launched before it are done.
 void copy_to_host(int device, void* destination, const void* source, std::int64_t bytes);
+/// The number of kernels, and of calls of libraries that compute, which this process has launched.
+std::int64_t launches();
 /// Waits until all launched work is done. Throws the errors of kernels.
 void synchronize(int device);
 /// Products of bf16 or f16 numbers that ran on a plain kernel, much slower than the tensor cores,

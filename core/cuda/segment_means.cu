@@ -1,5 +1,4 @@
-// Means over the segments of a sequence's valid tokens, and their gradient: one block a segment,
-// one thread a column.
+// Means over the segments of a sequence's valid tokens, and their gradient.
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/kernels.h"
@@ -9,7 +8,7 @@ namespace {
 
 using namespace nystrom::cuda;
 
-constexpr int block = 256;
+constexpr int block = 128;
 
 /// The positions of each sample's valid tokens in order: position [batch, length], count [batch].
 /// One block a sample.
@@ -46,7 +45,8 @@ struct Tokens {
   }
 };
 
-template <class T>
+/// One block a segment; a thread takes V neighbouring columns.
+template <class T, int V>
 __global__ void means_kernel(const T* x, Tokens tokens, std::int64_t segments, std::int64_t width,
                              accumulate_t<T>* y) {
   using A = accumulate_t<T>;
@@ -54,25 +54,46 @@ __global__ void means_kernel(const T* x, Tokens tokens, std::int64_t segments, s
                      count = tokens.count_of(b);
   const std::int64_t first = i * count / segments, last = (i + 1) * count / segments;
   const A scale = last > first ? A(1) / static_cast<A>(last - first) : A(0);
-  for (std::int64_t c = threadIdx.x; c < width; c += blockDim.x) {
-    A sum = 0;
-    for (std::int64_t k = first; k < last; ++k) sum += load(x[tokens.row(b, k) * width + c]);
-    y[blockIdx.x * width + c] = sum * scale;
+  for (std::int64_t c = threadIdx.x * V; c < width; c += blockDim.x * V) {
+    Pack<A, V> sum{};
+    NYSTROM_UNROLL_4
+    for (std::int64_t k = first; k < last; ++k) {
+      const auto pack = load_pack<V>(x + tokens.row(b, k) * width + c);
+      NYSTROM_UNROLL
+      for (int j = 0; j < V; ++j) sum.value[j] += load(pack.value[j]);
+    }
+    NYSTROM_UNROLL
+    for (int j = 0; j < V; ++j) sum.value[j] *= scale;
+    store_pack(y + blockIdx.x * width + c, sum);
   }
 }
 
-template <class T>
+/// The same division of the work. Rows are read together before they are written.
+template <class T, int V>
 __global__ void means_grad_kernel(const accumulate_t<T>* dy, Tokens tokens, std::int64_t segments,
                                   std::int64_t width, T* dx) {
   using A = accumulate_t<T>;
+  constexpr int together = 4;
   const std::int64_t b = blockIdx.x / segments, i = blockIdx.x % segments,
                      count = tokens.count_of(b);
   const std::int64_t first = i * count / segments, last = (i + 1) * count / segments;
-  for (std::int64_t c = threadIdx.x; c < width; c += blockDim.x) {
-    const A grad = A(1) / static_cast<A>(last - first) * dy[blockIdx.x * width + c];
-    for (std::int64_t k = first; k < last; ++k) {
-      T& target = dx[tokens.row(b, k) * width + c];
-      target = convert<T>(load(target) + grad);
+  for (std::int64_t c = threadIdx.x * V; c < width; c += blockDim.x * V) {
+    auto grad = load_pack<V>(dy + blockIdx.x * width + c);
+    NYSTROM_UNROLL
+    for (int j = 0; j < V; ++j) grad.value[j] *= A(1) / static_cast<A>(last - first);
+    for (std::int64_t k = first; k < last; k += together) {
+      Pack<T, V> rows[together]{};
+      NYSTROM_UNROLL
+      for (int r = 0; r < together; ++r)
+        if (k + r < last) rows[r] = load_pack<V>(dx + tokens.row(b, k + r) * width + c);
+      NYSTROM_UNROLL
+      for (int r = 0; r < together; ++r) {
+        if (k + r >= last) continue;
+        NYSTROM_UNROLL
+        for (int j = 0; j < V; ++j)
+          rows[r].value[j] = convert<T>(load(rows[r].value[j]) + grad.value[j]);
+        store_pack(dx + tokens.row(b, k + r) * width + c, rows[r]);
+      }
     }
   }
 }
@@ -102,8 +123,11 @@ void segment_means(CView x, CView mask, View y) {
   const ValidTokens valid(mask, y, x.shape[0], x.shape[1]);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(means_kernel<T>, dim3(static_cast<unsigned>(y.shape[0] * y.shape[1])), dim3(block), 0,
-           x.as<T>(), valid.tokens(), y.shape[1], x.shape[2], y.as<accumulate_t<T>>());
+    with_pack<T>(x.shape[2], {x.data, y.data}, [&](auto pack) {
+      launch(means_kernel<T, pack()>, dim3(static_cast<unsigned>(y.shape[0] * y.shape[1])),
+             dim3(block), 0, x.as<T>(), valid.tokens(), y.shape[1], x.shape[2],
+             y.as<accumulate_t<T>>());
+    });
   });
 }
 
@@ -111,9 +135,11 @@ void segment_means_grad(CView dy, CView mask, View dx) {
   const ValidTokens valid(mask, dx, dx.shape[0], dx.shape[1]);
   visit_any_float(dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(means_grad_kernel<T>, dim3(static_cast<unsigned>(dy.shape[0] * dy.shape[1])),
-           dim3(block), 0, dy.as<accumulate_t<T>>(), valid.tokens(), dy.shape[1], dx.shape[2],
-           dx.as<T>());
+    with_pack<T>(dx.shape[2], {dx.data, dy.data}, [&](auto pack) {
+      launch(means_grad_kernel<T, pack()>, dim3(static_cast<unsigned>(dy.shape[0] * dy.shape[1])),
+             dim3(block), 0, dy.as<accumulate_t<T>>(), valid.tokens(), dy.shape[1], dx.shape[2],
+             dx.as<T>());
+    });
   });
 }
 

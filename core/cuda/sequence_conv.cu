@@ -42,7 +42,7 @@ NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, 
 /// count as 0, otherwise masked rows of y become 0.
 template <class T>
 __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem p,
-                                bool reversed, bool mask_input, Rows<T> y) {
+                                bool reversed, bool mask_input, Rows<const T> addend, Rows<T> y) {
   using A = accumulate_t<T>;
   A* taps = dynamic_shared<A>();
   A* rows = taps + p.taps;
@@ -69,7 +69,9 @@ __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t*
       const std::int64_t t = at.first + first + i;
       if (t >= p.length) continue;
       const bool zero = !mask_input && mask && !mask[at.b * p.length + t];
-      y.at(at.b, t, at.h)[at.column + c] = convert<T>(zero ? A(0) : sum[i]);
+      const A before =
+          addend.data ? static_cast<A>(load(addend.at(at.b, t, at.h)[at.column + c])) : A(0);
+      y.at(at.b, t, at.h)[at.column + c] = convert<T>(before + (zero ? A(0) : sum[i]));
     }
   }
 }
@@ -117,23 +119,25 @@ void require_room_for_taps(std::size_t shared, std::int64_t taps) {
 
 namespace nystrom::kernels::cuda {
 
-void sequence_conv(CView x, CView w, CView mask, View y) {
+void sequence_conv(CView x, CView w, CView mask, CView addend, View y) {
   const Problem p = problem_of(x, w);
-  if (fused_conv_fits({x, y})) return sequence_conv_fused(x, w, mask, y);
+  if (fused_conv_fits({x, y}) && fused_conv_fits({addend ? addend : x}))
+    return sequence_conv_fused(x, w, mask, addend, y);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::size_t shared =
         sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
     require_room_for_taps(shared, p.taps);
     launch(convolve_kernel<T>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(),
-           mask.as<std::uint8_t>(), p, false, true, rows_of<T>(y));
+           mask.as<std::uint8_t>(), p, false, true, rows_of<const T>(addend), rows_of<T>(y));
   });
 }
 
-void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw) {
+void sequence_conv_grad(CView x, CView w, CView mask, CView dy, CView addend, View dx, View dw) {
   const Problem p = problem_of(x, w);
   if (x.numel() == 0) return;
-  if (fused_conv_fits({x, dy, dx})) return sequence_conv_fused_grad(x, w, mask, dy, dx, dw);
+  if (fused_conv_fits({x, dy, dx}) && fused_conv_fits({addend ? addend : dy}))
+    return sequence_conv_fused_grad(x, w, mask, dy, addend, dx, dw);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
@@ -141,11 +145,11 @@ void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw
     require_room_for_taps(halo + sizeof(A) * tile * channels, p.taps);
     launch(convolve_kernel<T>, p.blocks(), dim3(block),
            halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy), w.as<T>(),
-           mask.as<std::uint8_t>(), p, true, false, rows_of<T>(dx));
+           mask.as<std::uint8_t>(), p, true, false, rows_of<const T>(addend), rows_of<T>(dx));
     const Workspace<A> partial(dx, p.pieces() * p.heads * p.taps);
     launch(tap_grad_kernel<T>, p.blocks(), dim3(block), halo + sizeof(A) * tile * channels,
            rows_of<const T>(x), mask.as<std::uint8_t>(), rows_of<const T>(dy), p, partial.get());
-    sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, p.heads * p.taps, true, dw.as<A>());
+    sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, true, dw.as<A>());
   });
 }
 

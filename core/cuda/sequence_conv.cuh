@@ -57,8 +57,9 @@ void require_room_for_taps(std::size_t shared, std::int64_t taps);
 /// aligned to 16 bytes.
 bool fused_conv_fits(std::initializer_list<CView> operands);
 /// kernels::sequence_conv and kernels::sequence_conv_grad.
-void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const View& y);
+void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const CView& addend,
+                         const View& y);
 void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy,
-                              const View& dx, const View& dw);
+                              const CView& addend, const View& dx, const View& dw);
 
 }  // namespace nystrom::cuda

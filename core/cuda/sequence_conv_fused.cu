@@ -61,7 +61,7 @@ NYSTROM_DEVICE std::uint32_t pair(const T* numbers) {
 template <class T, int C>
 __global__ void __launch_bounds__(block)
     convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem<C> p,
-                    bool reversed, bool mask_input, Rows<T> y) {
+                    bool reversed, bool mask_input, Rows<const T> addend, Rows<T> y) {
   const int taps = static_cast<int>(p.taps), spans = spans_of(taps);
   auto* rows = dynamic_shared<T>();
   auto* band = rows + rows_read(taps) * stride<C>;  // the taps between zeros: band[16 + j] = w[j]
@@ -95,9 +95,15 @@ __global__ void __launch_bounds__(block)
     const bool zero = !mask_input && mask && !mask[at.b * p.length + row];
     T* target = y.at(at.b, row, at.h) + at.column + 2 * t;
     NYSTROM_UNROLL
-    for (int c = 0; c < C / 8; ++c)
-      *reinterpret_cast<std::uint32_t*>(target + c * 8) =
-          zero ? 0u : pack<T>(sum[c][2 * half], sum[c][2 * half + 1]);
+    for (int c = 0; c < C / 8; ++c) {
+      float first = zero ? 0.0f : sum[c][2 * half], second = zero ? 0.0f : sum[c][2 * half + 1];
+      if (addend.data) {
+        const auto before = load_pack<2>(addend.at(at.b, row, at.h) + at.column + 2 * t + c * 8);
+        first += load(before.value[0]);
+        second += load(before.value[1]);
+      }
+      *reinterpret_cast<std::uint32_t*>(target + c * 8) = pack<T>(first, second);
+    }
   }
 }
 
@@ -169,13 +175,13 @@ Problem<C> problem_of(const CView& x, const CView& w) {
 
 template <class T, int C>
 void convolve(const CView& x, const CView& w, const CView& mask, bool reversed, bool mask_input,
-              const View& y) {
+              const CView& addend, const View& y) {
   const Problem<C> p = problem_of<C>(x, w);
   const std::size_t shared = sizeof(T) * static_cast<std::size_t>(rows_read(p.taps) * stride<C> +
                                                                   (spans_of(p.taps) + 1) * strip);
   require_room_for_taps(shared, p.taps);
   launch(convolve_kernel<T, C>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(),
-         mask.as<std::uint8_t>(), p, reversed, mask_input, rows_of<T>(y));
+         mask.as<std::uint8_t>(), p, reversed, mask_input, rows_of<const T>(addend), rows_of<T>(y));
 }
 
 template <class T, int C>
@@ -188,8 +194,7 @@ void tap_grad(const CView& x, const CView& w, const CView& mask, const CView& dy
   require_room_for_taps(shared, p.taps);
   launch(tap_grad_kernel<T, C>, p.blocks(), dim3(block), shared, rows_of<const T>(x),
          mask.as<std::uint8_t>(), rows_of<const T>(dy), p, partial.get());
-  sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, p.heads * p.taps, true,
-             dw.as<float>());
+  sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, true, dw.as<float>());
 }
 
 /// Calls f with the type, and the channels that a block takes at once.
@@ -211,16 +216,17 @@ bool fused_conv_fits(std::initializer_list<CView> operands) {
   });
 }
 
-void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const View& y) {
+void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const CView& addend,
+                         const View& y) {
   with_sizes(x, [&]<class T, int C>(TypeTag<T>, std::integral_constant<int, C>) {
-    convolve<T, C>(x, w, mask, false, true, y);
+    convolve<T, C>(x, w, mask, false, true, addend, y);
   });
 }
 
 void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy,
-                              const View& dx, const View& dw) {
+                              const CView& addend, const View& dx, const View& dw) {
   with_sizes(x, [&]<class T, int C>(TypeTag<T>, std::integral_constant<int, C>) {
-    convolve<T, C>(dy, w, mask, true, false, dx);
+    convolve<T, C>(dy, w, mask, true, false, addend, dx);
     tap_grad<T, C>(x, w, mask, dy, dw);
   });
 }

@@ -98,24 +98,62 @@ __global__ void argmax_kernel(const T* x, std::int64_t rows, std::int64_t n, std
   if (Group::index() == 0) y[r] = static_cast<std::int64_t>(-first);
 }
 
-template <class T, bool WholeBlock>
+/// The largest number so far with its place, and the sum of exp(number − largest).
+template <class A>
+struct Online {
+  A largest, sum;
+  std::int64_t place;
+
+  /// Adds the numbers of a pack that begins at `first`.
+  template <class T, int V>
+  NYSTROM_DEVICE void add(const Pack<T, V>& pack, std::int64_t first) {
+    const A before = largest;
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i) {
+      const A x = load(pack.value[i]);
+      if (x > largest) {
+        largest = x;
+        place = first + i;
+      }
+    }
+    if (largest > before) sum *= math::exp(before - largest);
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i) {
+      const A x = load(pack.value[i]);
+      // Numbers of −∞ alone have the weight 0, and their difference would be NaN.
+      if (!(x == largest && x == -static_cast<A>(INFINITY))) sum += math::exp(x - largest);
+    }
+  }
+};
+
+/// One pass over the logits: losses, and the first place of the largest, if asked for.
+template <class T, int V, bool WholeBlock>
 __global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels, std::int64_t rows,
                                      std::int64_t n, accumulate_t<T>* loss,
-                                     accumulate_t<T>* log_sum_exp) {
+                                     accumulate_t<T>* log_sum_exp, std::int64_t* argmax) {
   using Group = Team<WholeBlock>;
   using A = accumulate_t<T>;
   const std::int64_t r = Group::row();
   if (r >= rows) return;
   const T* row = logits + r * n;
-  const A largest = row_max<T, Group>(row, n);
-  const A total = largest + static_cast<A>(log(sum_of_exponentials<T, Group>(row, largest, n)));
+  Online<A> mine{-static_cast<A>(INFINITY), 0, n - 1};
+  for (std::int64_t i = Group::index() * V; i < n; i += Group::size * V)
+    mine.add(load_pack<V>(row + i), i);
+  const A largest = Group::max(mine.largest);
+  // The maximum of negated places, which doubles hold exactly.
+  const double first = Group::max(mine.largest == largest ? -static_cast<double>(mine.place)
+                                                          : -static_cast<double>(n - 1));
+  const A sum =
+      Group::sum(mine.largest == largest ? mine.sum : mine.sum * math::exp(mine.largest - largest));
   if (Group::index() != 0) return;
+  const A total = largest + static_cast<A>(log(sum));
   log_sum_exp[r] = total;
   loss[r] = labels[r] < 0 ? A(0) : total - load(row[labels[r]]);
+  if (argmax) argmax[r] = static_cast<std::int64_t>(-first);
 }
 
 // dlogits may be logits: each thread reads and writes its own entries only.
-template <class T, bool WholeBlock>
+template <class T, int V, bool WholeBlock>
 __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* labels,
                                           const accumulate_t<T>* log_sum_exp,
                                           const accumulate_t<T>* dloss, std::int64_t rows,
@@ -126,9 +164,14 @@ __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* l
   if (r >= rows) return;
   const std::int64_t label = labels[r];
   const A total = log_sum_exp[r], scale = label < 0 ? A(0) : dloss[r];
-  for (std::int64_t i = Group::index(); i < n; i += Group::size) {
-    const A p = math::exp(load(logits[r * n + i]) - total);
-    dlogits[r * n + i] = convert<T>(scale * (i == label ? p - 1 : p));
+  for (std::int64_t i = Group::index() * V; i < n; i += Group::size * V) {
+    Pack<T, V> pack = load_pack<V>(logits + r * n + i);
+    NYSTROM_UNROLL
+    for (int k = 0; k < V; ++k) {
+      const A p = math::exp(load(pack.value[k]) - total);
+      pack.value[k] = convert<T>(scale * (i + k == label ? p - 1 : p));
+    }
+    store_pack(dlogits + r * n + i, pack);
   }
 }
 
@@ -170,13 +213,16 @@ void argmax_rows(CView x, View y) {
   });
 }
 
-void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp) {
+void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp, View argmax) {
   visit_any_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    launch_rows(logits.rows(), logits.dim(-1), cross_entropy_kernel<T, false>,
-                cross_entropy_kernel<T, true>, logits.as<T>(), labels.as<std::int64_t>(),
-                logits.rows(), logits.dim(-1), loss.as<A>(), log_sum_exp.as<A>());
+    with_pack<T>(logits.dim(-1), {logits.data}, [&](auto pack) {
+      launch_rows(logits.rows(), logits.dim(-1), cross_entropy_kernel<T, pack(), false>,
+                  cross_entropy_kernel<T, pack(), true>, logits.as<T>(), labels.as<std::int64_t>(),
+                  logits.rows(), logits.dim(-1), loss.as<A>(), log_sum_exp.as<A>(),
+                  argmax.as<std::int64_t>());
+    });
   });
 }
 
@@ -184,9 +230,12 @@ void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dlo
   visit_any_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, false>,
-                cross_entropy_grad_kernel<T, true>, logits.as<T>(), labels.as<std::int64_t>(),
-                log_sum_exp.as<A>(), dloss.as<A>(), logits.rows(), logits.dim(-1), dlogits.as<T>());
+    with_pack<T>(logits.dim(-1), {logits.data, dlogits.data}, [&](auto pack) {
+      launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, pack(), false>,
+                  cross_entropy_grad_kernel<T, pack(), true>, logits.as<T>(),
+                  labels.as<std::int64_t>(), log_sum_exp.as<A>(), dloss.as<A>(), logits.rows(),
+                  logits.dim(-1), dlogits.as<T>());
+    });
   });
 }
 

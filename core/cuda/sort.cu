@@ -14,6 +14,7 @@ void sort_pairs(const ViewBase& like, const std::uint32_t* keys, const std::uint
                                         count, 0, bits, stream()),
         "size of a sort's workspace");
   const Workspace<char> workspace(like, static_cast<std::int64_t>(bytes));
+  count_launch();
   check(cub::DeviceRadixSort::SortPairs(workspace.get(), bytes, keys, sorted_keys, values,
                                         sorted_values, count, 0, bits, stream()),
         "sort");

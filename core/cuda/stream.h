@@ -14,6 +14,8 @@ namespace nystrom::cuda {
 
 /// The stream of this process's GPU.
 cudaStream_t stream();
+/// Counts a launch of a kernel, or a call of a library that computes: see launches().
+void count_launch();
 /// The bytes of shared memory that a block may request at launch.
 std::size_t shared_memory_of_a_block();
 /// Lets `kernel` run in blocks of `threads` threads with `shared` bytes of dynamic shared memory.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/allocator.h"
+#include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "tests/support/errors.h"
@@ -56,12 +58,24 @@ TEST(Dispatch, TheObserverSeesBothEndsOfACall) {
   static std::vector<std::string> seen;
   const KernelObserver before = detail::kernel_observer;
   Tensor x = Tensor::empty({3}, DType::f32);
-  set_kernel_observer([](const char* name, bool begin) {
-    seen.push_back(std::string(name) + (begin ? " begins" : " ends"));
+  set_kernel_observer([](const KernelCall& call, bool begin) {
+    seen.push_back(fmt::format("{} of {} values to {} {}", call.name, call.views.at(0).numel(),
+                               call.numbers.at(0), begin ? "begins" : "ends"));
   });
   kernels::fill(x, 1);
   set_kernel_observer(before);
-  EXPECT_EQ(seen, (std::vector<std::string>{"fill begins", "fill ends"}));
+  EXPECT_EQ(seen, (std::vector<std::string>{"fill of 3 values to 1 begins",
+                                            "fill of 3 values to 1 ends"}));
+}
+
+TEST(Dispatch, APlannedGpuHasShapesAndNoMemory) {
+  constexpr Device planned{Device::Kind::planned, 0};
+  const Shape shape{1 << 20, 1 << 20};  // 4 TiB
+  const Tensor x = Tensor::full(shape, 1, DType::f32, planned), y = x.cast(DType::bf16);
+  EXPECT_EQ(y.shape(), shape);
+  EXPECT_NE(CView(x).data, CView(y).data);
+  EXPECT_EQ(x.slice(0, 0, 1).reshape({1 << 20}).slice(0, 0, 1).to(cpu_device).item(), 0);
+  EXPECT_EQ(Arena::of(planned).statistics().in_use_bytes, std::int64_t{6} << 40);
 }
 
 TEST(Dispatch, KernelsOfFloatsRefuseIntegers) {

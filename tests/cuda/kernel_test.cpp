@@ -69,6 +69,54 @@ TEST_F(CudaKernelTest, ScoresOfMinusInfinityWeighNothing) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(gradient[i], expected_gradient[i], 1e-3) << i;
 }
 
+/// Rows of one warp and of a block, read one by one and four at a time, with ties and a row without
+/// a finite number of more than one kind.
+TEST_F(CudaKernelTest, CrossEntropyFindsTheFirstLargestToo) {
+  for (const std::int64_t n : {7, 1000, 2049, 4100}) {
+    Tensor logits = random_normal({5, n}, 1, 3).cast(DType::f32);
+    float* x = logits.data<float>();
+    x[2] = x[n - 1] = 50;                                    // a tie in row 0
+    for (std::int64_t i = 0; i < n; ++i) x[n + i] = -40.5f;  // row 1 is constant
+    const Tensor labels = int_tensor({0, 3, -100, n - 1, 5}, {5}), on_gpu = logits.to(gpu);
+    Tensor loss = Tensor::empty({5}, DType::f32, gpu), sum = empty_like(loss),
+           argmax = Tensor::empty({5}, DType::i64, gpu);
+    kernels::cross_entropy(on_gpu, labels.to(gpu), loss, sum, argmax);
+    Tensor exact = Tensor::empty({5}, DType::f64), exact_sum = empty_like(exact),
+           first = Tensor::empty({5}, DType::i64);
+    kernels::cross_entropy(logits.cast(DType::f64), labels, exact, exact_sum, first);
+    EXPECT_LE(relative_difference(loss, exact), 1e-6) << n;
+    EXPECT_LE(relative_difference(sum, exact_sum), 1e-6) << n;
+    EXPECT_EQ(argmax.to_doubles(), first.to_doubles()) << n;
+    EXPECT_EQ(first.to_doubles()[0], 2);
+    EXPECT_EQ(first.to_doubles()[1], 0);
+  }
+}
+
+/// Segments that end within a pack of four numbers, more than one in a pack.
+TEST_F(CudaKernelTest, AdamwKeepsToItsSegments) {
+  const std::vector<std::int64_t> ends{3, 5, 6, 6, 17, 64};
+  const std::vector<double> decays{0, 1, 0.5, 9, 2, 0.25};
+  const auto run = [&](std::int64_t count, DType dtype, Device device) {
+    std::vector<std::int64_t> own = ends;
+    own.back() = count;
+    const auto make = [&](std::uint64_t seed) {
+      return random_normal({count}, seed).cast(DType::f32).cast(dtype).to(device);
+    };
+    Tensor p = make(1), m = make(2), v = Tensor::full({count}, 0.5, dtype, device),
+           low = Tensor::empty({count}, DType::bf16, device);
+    kernels::adamw(p, make(3), m, v, low, Tensor::from(own, {6}).to(device),
+                   Tensor::from(decays, {6}).to(device),
+                   {1e-2, 0.9, 0.99, 1e-8, 0.1, 0.5, 0.7, 0.3});
+    return std::vector<Tensor>{p, m, v, low};
+  };
+  for (const std::int64_t count : {64, 61}) {  // four at a time, and one by one
+    const auto got = run(count, DType::f32, gpu), expected = run(count, DType::f64, cpu_device);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_LE(relative_difference(got[i], expected[i]), i == 3 ? 4e-3 : 1e-6)
+          << count << ' ' << i;
+  }
+}
+
 TEST_F(CudaKernelTest, Tf32ProductsRoundTheirOperands) {
   const Tensor a = random_normal({33, 70}, 1), b = random_normal({70, 17}, 2);
   Tensor exact = Tensor::empty({33, 17}, DType::f64), c = Tensor::empty({33, 17}, DType::f32, gpu);

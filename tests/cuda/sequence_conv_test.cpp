@@ -57,8 +57,8 @@ Results run(const Case& c, DType dtype, Device device) {
   }
   Results r{Tensor::empty(shape, dtype, device), Tensor::empty(shape, dtype, device),
             Tensor::full({c.heads, c.taps}, 1, accumulate_dtype(dtype), device)};
-  kernels::sequence_conv(x, w, mask, r.y);
-  kernels::sequence_conv_grad(x, w, mask, dy, r.dx, r.dw);
+  kernels::sequence_conv(x, w, mask, CView{}, r.y);
+  kernels::sequence_conv_grad(x, w, mask, dy, CView{}, r.dx, r.dw);
   return r;
 }
 

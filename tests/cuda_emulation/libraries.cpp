@@ -285,6 +285,7 @@ void require_cublaslt() {}
 
 void sort_pairs(const ViewBase&, const std::uint32_t* keys, const std::uint32_t* values,
                 std::uint32_t* sorted_keys, std::uint32_t* sorted_values, std::int64_t count, int) {
+  count_launch();
   emulation::enqueue(stream(), [=] {
     std::vector<std::int64_t> order(static_cast<std::size_t>(count));
     std::iota(order.begin(), order.end(), 0);

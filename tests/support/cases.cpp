@@ -87,6 +87,40 @@ std::vector<OpCase> product_cases() {
        [](const Vars& v) {
          return activated_linear(Unary::gelu_erf, transpose(v[0], 0, 2), v[1]);
        }},
+      {"linear_into_gelu",
+       {{3, 11, 5}, {7, 5}, {7}},
+       [](const Vars& v) { return gelu_tanh(linear(v[0], v[1], v[2])); }},
+      {"linear_into_gelu_whole_packs",
+       {{300, 5}, {16, 5}, {16}},
+       [](const Vars& v) { return gelu_erf(linear(v[0], v[1], v[2])); }},
+      {"linear_into_two_ops",
+       {{3, 5}, {7, 5}, {7}},
+       [](const Vars& v) {
+         const Var y = linear(v[0], v[1], v[2]);
+         return gelu_tanh(y) + relu(y);
+       }},
+      {"linear_into_activated_linear",
+       {{3, 11, 5}, {7, 5}, {7}, {4, 7}, {4}},
+       [](const Vars& v) {
+         return activated_linear(Unary::gelu_tanh, linear(v[0], v[1], v[2]), v[3], v[4]);
+       }},
+      {"linear_into_residual_layer_norm",
+       {{3, 11, 5}, {7, 5}, {7}, {3, 11, 7}, {7}, {7}},
+       [](const Vars& v) {
+         return residual_layer_norm(linear(v[0], v[1], v[2]), v[3],
+                                    {0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})}, v[4], v[5],
+                                    1e-5);
+       }},
+      {"linear_into_residual_layer_norm_whole_packs",
+       {{130, 5}, {16, 5}, {16}, {130, 16}, {16}, {16}},
+       [](const Vars& v) {
+         return residual_layer_norm(linear(v[0], v[1], v[2]), v[3], {}, v[4], v[5], 1e-5);
+       }},
+      {"joint_linear",
+       {{2, 3, 5}, {7, 5}, {3, 5}, {7}, {3}},
+       [](const Vars& v) {
+         return joint_linear(v[0], {v[1], v[2]}, {v[3], v[4]});
+       }},
       {"linear_twice_same_weight",
        {{3, 4}, {4, 4}},
        [](const Vars& v) { return linear(linear(v[0], v[1]), v[1]); }},
@@ -158,6 +192,30 @@ std::vector<OpCase> attention_cases() {
       {"segment_means_more_segments_than_tokens",
        {{1, 3, 2}},
        [](const Vars& v) { return segment_means(v[0], {}, 5); }},
+      {"nystrom_attention",
+       {{2, 9, 5}, {2, 9, 36}, {12, 5}, {12, 5}, {12}, {12}, {3, 5}},
+       [](const Vars& v) {
+         return nystrom_attention(v[0], v[1], {{v[2], v[3]}, {v[4], v[5]}}, v[6],
+                                  {.heads = 3, .landmarks = 4, .scale = 0.5});
+       },
+       1e-6,
+       1,
+       false},
+      {"nystrom_attention_holes_shared_landmarks",
+       {{2, 9, 5}, {2, 9, 24}, {8, 5}, {8}},
+       [](const Vars& v) {
+         return nystrom_attention(v[0], v[1], {{v[2]}, {v[3]}}, {},
+                                  {.heads = 2,
+                                   .landmarks = 3,
+                                   .iterations = 2,
+                                   .scale = 0.7,
+                                   .shared_landmarks = true,
+                                   .mean_mask = holes,
+                                   .key_mask = holes});
+       },
+       1e-6,
+       1,
+       false},
       {"pinv_iterative_6",
        {{3, 8, 8}},
        [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 6); },

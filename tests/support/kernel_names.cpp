@@ -25,10 +25,10 @@ std::set<std::string>& names() {
 class KernelNames : public ::testing::Environment {
  public:
   void SetUp() override {
-    set_kernel_observer([](const char* name, bool begin) {
+    set_kernel_observer([](const KernelCall& call, bool begin) {
       if (!begin) return;
       const std::lock_guard lock(names_mutex);
-      names().insert(name);
+      names().insert(call.name);
     });
   }
   void TearDown() override {

@@ -10,6 +10,7 @@
 #include "train/cli/commands.h"
 #include "train/config/config.h"
 #include "train/plan/bench.h"
+#include "train/plan/step_plan.h"
 
 namespace nystrom {
 namespace {
@@ -18,16 +19,66 @@ struct Options {
   CommonOptions common;
   BenchOptions bench;
   std::string mode = "train", dtype = "f32", attention = "nystrom";
-  bool json = false;
+  bool json = false, plan = false, count = false;
 };
+
+/// The rows of a plan as a Markdown table.
+void print_table(const PlanSummary& summary) {
+  fmt::print(
+      "| where | op | calls | launches | MB | GFLOP | µs |\n|---|---|--:|--:|--:|--:|--:|\n");
+  for (const PlanRow& row : summary.rows)
+    fmt::print("| {} | {} | {} | {} | {:.0f} | {:.1f} | {:.0f} |\n", row.place, row.op, row.calls,
+               row.launches, row.bytes / 1e6, row.flops / 1e9, 1e6 * row.seconds);
+}
+
+void print_json(const PlanSummary& summary, const StepPlan& plan) {
+  nlohmann::ordered_json out = {{"step_seconds", summary.step_seconds()},
+                                {"gpu_seconds", summary.gpu_seconds},
+                                {"host_seconds", summary.host_seconds},
+                                {"launches", summary.launches},
+                                {"launches_of_layer", summary.launches_of_layer},
+                                {"peak_memory_bytes", plan.peak_memory_bytes}};
+  for (const PlanRow& row : summary.rows)
+    out["rows"].push_back({{"place", row.place},
+                           {"op", row.op},
+                           {"calls", row.calls},
+                           {"launches", row.launches},
+                           {"bytes", row.bytes},
+                           {"flops", row.flops},
+                           {"seconds", row.seconds}});
+  fmt::print("{}\n", out.dump());
+}
+
+/// --plan and --count: the kernels of one step. A plan is of the GPU that --device names, which
+/// need not exist; a count runs the step and counts what it launches.
+void show_step(const Options& options) {
+  BenchOptions bench = options.bench;
+  require_input(bench.train, "--plan and --count are of training steps; leave out --mode forward");
+  const GpuRates& rates = rates_of_gpu(options.plan ? options.common.device : "h200");
+  bench.device = options.plan ? Device{Device::Kind::planned, 0} : options.common.apply();
+  require_input(!bench.device.is_cpu(), "--count counts launches on a GPU; give --device cuda");
+  const StepPlan plan = record_step(bench);
+  const PlanSummary summary = summarise(plan, bench.layers, rates);
+  if (options.json) return print_json(summary, plan);
+  print_table(summary);
+  fmt::print(
+      "\nlaunches     {}, {} of them in a layer\npeak memory  {:.2f} GB\nmodel's step {:.1f} ms on "
+      "{}: "
+      "GPU {:.1f} ms, CPU {:.1f} ms\ntokens/s     {:.0f}\n",
+      summary.launches, summary.launches_of_layer,
+      static_cast<double>(plan.peak_memory_bytes) / 1e9, 1e3 * summary.step_seconds(), rates.name,
+      1e3 * summary.gpu_seconds, 1e3 * summary.host_seconds,
+      static_cast<double>(bench.batch * bench.length) / summary.step_seconds());
+}
 
 void run(Options options) {
   BenchOptions& bench = options.bench;
-  bench.device = options.common.apply();
   options.common.refuse_overrides("bench", "bench has options of its own and no configuration");
   bench.train = options.mode == "train";
   bench.dtype = value_named<DType>(options.dtype);
   bench.attention = value_named<AttentionKind>(options.attention);
+  if (options.plan || options.count) return show_step(options);
+  bench.device = options.common.apply();
   const BenchResult result = run_bench(bench);
   if (!options.json) {
     fmt::print(
@@ -79,6 +130,8 @@ Command add_bench_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("bench", "Time training or inference steps of a model on random tokens");
   command->footer(
+      "--plan: the step's time from the bytes, operations and launches of its kernels and from "
+      "assumed rates (docs/performance.md).\n\n"
       "train: a whole step: 15 % of the tokens masked, dropout 0.1, loss, backward, clipping, "
       "AdamW. forward: logits at all positions.\n\n"
       "Example:\n  nystrom bench --layers 12 --hidden 768 --heads 12 --length 512 --batch 4 --mode "
@@ -111,6 +164,11 @@ Command add_bench_command(CLI::App& app) {
   command->add_flag("--activation-checkpointing", b.activation_checkpointing,
                     "compute each layer again in the backward pass: less memory, more time");
   command->add_flag("--profile", b.profile, "also show the time of each kernel over all steps");
+  auto* plan = command->add_flag(
+      "--plan", options->plan,
+      "time a training step by a model of the GPU --device h200 or h100, op by op; needs no GPU");
+  command->add_flag("--count", options->count, "count the launches of one training step on a GPU")
+      ->excludes(plan);
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.set = false});
   return {command, [options] { run(*options); }};

@@ -54,13 +54,13 @@ class KernelProfile {
     static Device instance;
     return instance;
   }
-  static void observe(const char* name, bool begin) {
+  static void observe(const KernelCall& call, bool begin) {
     static std::vector<Clock::time_point> starts;  // a stack, since kernels may call kernels
     finish(device_of_profile());
     if (begin) {
       starts.push_back(Clock::now());
     } else {
-      times()[name] += seconds_since(starts.back());
+      times()[call.name] += seconds_since(starts.back());
       starts.pop_back();
     }
   }
@@ -139,35 +139,59 @@ double product_rate(const BenchOptions& o) {
 
 }  // namespace
 
-BenchResult run_bench(const BenchOptions& options) {
-  const ModelConfig config = model_config(options);
-  Model model(config);
-  model.parameters().allocate(
-      options.dtype, options.train ? StoreMode::training : StoreMode::inference, options.device);
-  model.parameters().initialise(42, config.initializer_range);
+struct BenchRun::State {
+  BenchOptions options;
+  Model model;
+  Batch batch;
   std::optional<Optimizer> optimizer;
   std::optional<LossScale> scale;
-  if (options.dtype == DType::f16) scale.emplace();
-  if (options.train) optimizer.emplace(model.parameters(), OptimizerOptions{});
-  const Batch batch = random_batch(options);
+};
+
+BenchRun::BenchRun(const BenchOptions& options)
+    : state_(new State{options, Model(model_config(options)), random_batch(options), {}, {}}) {
+  ParameterStore& store = state_->model.parameters();
+  store.allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference,
+                 options.device);
+  if (options.device.is_planned()) {
+    for (const Parameter& parameter : store.parameters())
+      store.set(parameter.name(), Tensor::zeros(parameter.shape(), DType::f32));
+  } else {
+    store.initialise(42, state_->model.config().initializer_range);
+  }
+  if (options.dtype == DType::f16) state_->scale.emplace();
+  if (options.train) state_->optimizer.emplace(store, OptimizerOptions{});
+}
+
+BenchRun::~BenchRun() = default;
+
+const Model& BenchRun::model() const { return state_->model; }
+
+double BenchRun::step(std::uint64_t number) const {
+  State& s = *state_;
+  if (!s.options.train) {
+    s.model(s.batch.input);
+    return 0;
+  }
+  StepOptions step_options;
+  step_options.clip_norm = 1.0;
+  step_options.activation_checkpointing = s.options.activation_checkpointing;
+  step_options.step = number;
+  if (s.scale) step_options.loss_scale = s.scale->value();
+  const StepResult done = train_step(s.model, *s.optimizer, {&s.batch, 1}, step_options);
+  if (s.scale) s.scale->update(!done.skipped);
+  return done.loss;
+}
+
+BenchResult run_bench(const BenchOptions& options) {
+  const BenchRun run(options);
   std::optional<KernelProfile> profile;
   if (options.profile) profile.emplace(options.device);
   Arena::of(options.device).reset_peak();
   BenchResult result;
   for (std::int64_t step = 0; step < options.steps; ++step) {
     const auto start = Clock::now();
-    if (options.train) {
-      StepOptions step_options;
-      step_options.clip_norm = 1.0;
-      step_options.activation_checkpointing = options.activation_checkpointing;
-      step_options.step = static_cast<std::uint64_t>(step);
-      if (scale) step_options.loss_scale = scale->value();
-      const StepResult done = train_step(model, *optimizer, {&batch, 1}, step_options);
-      if (scale) scale->update(!done.skipped);
-      result.losses.push_back(done.loss);
-    } else {
-      model(batch.input);
-    }
+    const double loss = run.step(static_cast<std::uint64_t>(step));
+    if (options.train) result.losses.push_back(loss);
     finish(options.device);
     result.step_seconds.push_back(seconds_since(start));
   }
@@ -182,7 +206,7 @@ BenchResult run_bench(const BenchOptions& options) {
                                  : Arena::of(options.device).statistics().peak_in_use_bytes;
   result.reserved_memory_bytes = Arena::of(options.device).statistics().reserved_bytes;
   const StepFlops flops =
-      step_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
+      step_flops(run.model().config(), options.batch, options.length, options.train ? 0.15 : 1);
   result.flops_per_step =
       flops.forward() + (options.train ? flops.backward(options.activation_checkpointing) : 0);
   result.product_flops_per_second = product_rate(options);

@@ -1,12 +1,13 @@
 // Timing of steps on random tokens, for `nystrom bench`.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/device.h"
 #include "core/dtype.h"
-#include "nn/model_config.h"
+#include "nn/model.h"
 
 namespace nystrom {
 
@@ -44,6 +45,23 @@ struct BenchResult {
   double share_of_limit() const {
     return flops_per_step / product_flops_per_second / median_step_seconds;
   }
+};
+
+/// A model with its optimizer and a batch of random tokens, ready for steps. On a planned GPU the
+/// weights have no values.
+class BenchRun {
+ public:
+  /// Throws an InputError for a model that cannot be built.
+  explicit BenchRun(const BenchOptions& options);
+  ~BenchRun();
+  /// Runs one step and returns its loss; 0 without training.
+  double step(std::uint64_t number) const;
+  /// The model.
+  const Model& model() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 /// Runs `steps` steps, the first included. Throws an InputError for a model that cannot be built.

@@ -2,6 +2,8 @@
 // layouts that that file documents.
 #pragma once
 
+#include <vector>
+
 #include "core/cuda/device.cuh"
 
 namespace nystrom::cuda {
@@ -128,6 +130,44 @@ inline void load_matrices(std::uint32_t (&r)[4], const void* row) {
 }
 inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) {
   emulated::load_matrices(r, row, true);
+}
+
+namespace emulated {
+
+struct Copy {
+  void* target;
+  unsigned char bytes[16];
+};
+/// The groups of copies that each thread of the block has not waited for; the last one is open.
+/// The data arrive when the thread waits, so that a missing wait shows.
+inline std::vector<std::vector<Copy>>& copies_of_thread() {
+  static std::vector<std::vector<Copy>> of[1024];
+  auto& groups = of[threadIdx.x];
+  if (groups.empty()) groups.emplace_back();
+  return groups;
+}
+
+}  // namespace emulated
+
+inline void copy_async(void* shared, const void* source, bool keep) {
+  if (reinterpret_cast<std::uintptr_t>(shared) % 16 != 0 ||
+      (keep && reinterpret_cast<std::uintptr_t>(source) % 16 != 0))
+    throw std::logic_error("emulation: cp.async needs addresses aligned to 16 bytes");
+  emulated::Copy copy{shared, {}};
+  if (keep) std::memcpy(copy.bytes, source, sizeof(copy.bytes));
+  emulated::copies_of_thread().back().push_back(copy);
+}
+inline void commit_copies() { emulated::copies_of_thread().emplace_back(); }
+template <int Pending>
+void wait_copies() {
+  auto& groups = emulated::copies_of_thread();
+  if (!groups.back().empty())
+    throw std::logic_error("emulation: copies that belong to no group are never waited for");
+  while (groups.size() > Pending + 1) {
+    for (const emulated::Copy& copy : groups.front())
+      std::memcpy(copy.target, copy.bytes, sizeof(copy.bytes));
+    groups.erase(groups.begin());
+  }
 }
 
 }  // namespace nystrom::cuda

@@ -1,0 +1,242 @@
+#include "autograd/ops.h"
+#include "autograd/ops/joined.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+/// The sizes of an op.
+struct Sizes {
+  std::int64_t batch, length, channels, heads, width, landmarks, parts;
+};
+
+/// What the backward pass needs. With B = softmax(s Qs Kᵀ): values = B V, y = A⁺ B V.
+struct Saved {
+  Sizes size;
+  NystromOptions options;
+  Tensor means, weight;  ///< [b · m, c]; [p · h · d, c] in the accumulate type
+  std::vector<Tensor> weights;
+  Tensor landmarks, a, z;  ///< [b, p, h, m, d]; [b · h, m, m]; [iterations + 1, b · h, m, m]
+  Tensor qkv;              ///< [b, n, 3 h, d]
+  Tensor values, values_sum, y, out, out_sum;
+  Tensor taps;
+};
+
+/// Queries, keys or values, for i = 0, 1, 2, of [b, n, 3 h, d], as [b, n, h, d].
+Tensor rows_of_part(const Tensor& qkv, std::int64_t i) {
+  const std::int64_t heads = qkv.dim(2) / 3;
+  return qkv.slice(2, i * heads, (i + 1) * heads);
+}
+/// The same as [b, h, n, d].
+Tensor part(const Tensor& qkv, std::int64_t i) { return rows_of_part(qkv, i).transpose(1, 2); }
+
+/// The landmarks of queries (0) or keys (1), [b, h, m, d].
+Tensor landmarks_of(const Saved& s, std::int64_t which) {
+  const std::int64_t first = which == 0 ? 0 : s.size.parts - 1, heads = s.size.heads;
+  return s.landmarks.reshape({s.size.batch, s.size.parts * heads, s.size.landmarks, s.size.width})
+      .slice(1, first * heads, (first + 1) * heads);
+}
+
+Tensor product(const Tensor& a, const Tensor& b) {
+  Tensor c = Tensor::empty({a.dim(0), a.dim(1), b.dim(2)}, a.dtype(), a.device());
+  kernels::matmul(a, b, CView{}, c, false, Precision::full);
+  return c;
+}
+
+/// x [b, h, m, d] as [b · h, m, d].
+Tensor as_batch(const Tensor& x) { return x.reshape({x.dim(0) * x.dim(1), x.dim(2), x.dim(3)}); }
+
+Sizes sizes_of(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
+               const Var& taps, const NystromOptions& options) {
+  require(hidden.rank() == 3 && qkv.rank() == 3 && qkv.dim(0) == hidden.dim(0) &&
+              qkv.dim(1) == hidden.dim(1) && qkv.dim(2) % (3 * options.heads) == 0,
+          "nystrom_attention: hidden is {} and qkv {}, expected [b, n, c] and [b, n, 3·h·d] for {} "
+          "heads",
+          hidden.shape(), qkv.shape(), options.heads);
+  const std::size_t parts = options.shared_landmarks ? 1 : 2;
+  require(projections.weights.size() == parts && projections.biases.size() == parts,
+          "nystrom_attention: expected {} projections of landmarks, got {} weights and {} biases",
+          parts, projections.weights.size(), projections.biases.size());
+  const std::int64_t out = qkv.dim(2) / 3;
+  for (std::size_t i = 0; i < parts; ++i)
+    require(projections.weights[i].shape() == Shape{out, hidden.dim(2)} &&
+                projections.biases[i].shape() == Shape{out},
+            "nystrom_attention: a projection has the weight {} and the bias {}, expected [{}, {}] "
+            "and [{}]",
+            projections.weights[i].shape(), projections.biases[i].shape(), out, hidden.dim(2), out);
+  require(hidden.dtype() == qkv.dtype(), "nystrom_attention: hidden is {}, but qkv {}",
+          hidden.dtype(), qkv.dtype());
+  require(
+      !taps.defined() || (taps.rank() == 2 && taps.dim(0) == options.heads && taps.dim(1) % 2 == 1),
+      "nystrom_attention: the taps are {}, expected [{}, k] with k odd", taps.shape(),
+      options.heads);
+  require(options.landmarks >= 1 && options.iterations >= 0,
+          "nystrom_attention: needs at least one landmark, and no negative number of iterations; "
+          "got {} and {}",
+          options.landmarks, options.iterations);
+  return {hidden.dim(0),
+          hidden.dim(1),
+          hidden.dim(2),
+          options.heads,
+          out / options.heads,
+          options.landmarks,
+          static_cast<std::int64_t>(parts)};
+}
+
+/// Precision of the landmarks' products: no coarser than their rounding.
+Precision precision_of(const Tensor& hidden_like) {
+  return is_half(hidden_like.dtype()) ? Precision::tf32 : Precision::full;
+}
+
+/// Computes the landmarks, A and its inverse.
+void invert(Saved& s, const Tensor& hidden, const LandmarkProjections& projections) {
+  const auto& [batch, length, channels, heads, width, m, parts] = s.size;
+  const DType sums = accumulate_dtype(hidden.dtype());
+  const Device device = hidden.device();
+  s.means = Tensor::empty({batch * m, channels}, sums, device);
+  kernels::segment_means(hidden, s.options.mean_mask, s.means.reshape({batch, m, channels}));
+  std::vector<Tensor> biases;
+  for (std::size_t i = 0; i < projections.weights.size(); ++i) {
+    s.weights.push_back(projections.weights[i].value());
+    biases.push_back(projections.biases[i].value());
+  }
+  s.weight = joined(s.weights).cast(sums);
+  Tensor rows = Tensor::empty({batch * m, parts * heads * width}, sums, device);
+  kernels::matmul(s.means, s.weight.transpose(0, 1), CView{}, rows, false, precision_of(hidden));
+  s.landmarks = Tensor::empty({batch, parts, heads, m, width}, hidden.dtype(), device);
+  s.a = Tensor::empty({batch * heads, m, m}, sums, device);
+  kernels::landmark_matrix(rows.reshape({batch, m, parts, heads, width}), joined(biases),
+                           s.options.scale, s.landmarks, s.a.reshape({batch, heads, m, m}));
+  s.z = Tensor::empty({s.options.iterations + 1, batch * heads, m, m}, sums, device);
+  kernels::pseudo_inverse_iterative(s.a, s.options.pinv_scale, s.z);
+}
+
+/// The inverse, [b · h, m, m].
+Tensor inverse_of(const Saved& s) {
+  return s.z.slice(0, s.options.iterations, s.options.iterations + 1).reshape(s.a.shape());
+}
+
+/// Computes both attentions and the convolution: [b, n, h · d].
+Tensor attend(Saved& s) {
+  const auto& [batch, length, channels, heads, width, m, parts] = s.size;
+  const Device device = s.qkv.device();
+  const DType sums = accumulate_dtype(s.qkv.dtype());
+  const NystromOptions& o = s.options;
+  s.values = Tensor::empty({batch, heads, m, width}, sums, device);
+  s.values_sum = Tensor::empty({batch, heads, m}, sums, device);
+  kernels::attention(landmarks_of(s, 0), part(s.qkv, 1), part(s.qkv, 2), o.key_mask, o.empty_rows,
+                     o.scale, s.values, s.values_sum);
+  s.y = product(inverse_of(s), as_batch(s.values)).reshape(s.values.shape());
+  s.out = Tensor::empty({batch, length, heads, width}, s.qkv.dtype(), device);
+  s.out_sum = Tensor::empty({batch, heads, length}, sums, device);
+  kernels::attention(part(s.qkv, 0), landmarks_of(s, 1), s.y, CView{}, EmptyRows::zero, o.scale,
+                     s.out.transpose(1, 2), s.out_sum);
+  const Shape shape{batch, length, heads * width};
+  if (!s.taps.defined()) return s.out.reshape(shape);
+  Tensor sum = empty_like(s.out);
+  kernels::sequence_conv(rows_of_part(s.qkv, 2), s.taps, o.mean_mask, s.out, sum);
+  return sum.reshape(shape);
+}
+
+/// The gradients of the inputs. Letters as in Saved.
+class Gradient {
+ public:
+  Gradient(const Saved& s, const Tensor& dy, Grads& grads)
+      : s_(s),
+        grads_(grads),
+        dout_(dy.reshape(s.out.shape())),
+        dqkv_(empty_like(s.qkv)),
+        sums_(s.a.dtype()),
+        device_(s.a.device()) {}
+
+  void run() {
+    attentions();
+    convolution();
+    grads_.add(1, dqkv_.reshape({s_.size.batch, s_.size.length, dqkv_.dim(2) * dqkv_.dim(3)}));
+    landmarks();
+  }
+
+ private:
+  /// dqkv of the attentions, and the gradients of landmarks and of A.
+  void attentions() {
+    const NystromOptions& o = s_.options;
+    const Shape heads = s_.values.shape();
+    dkeys_ = Tensor::empty(heads, sums_, device_);
+    dqueries_ = Tensor::empty(heads, sums_, device_);
+    Tensor dy = Tensor::empty(heads, sums_, device_);
+    kernels::attention_grad(part(s_.qkv, 0), landmarks_of(s_, 1), s_.y, CView{}, EmptyRows::zero,
+                            o.scale, s_.out.transpose(1, 2), s_.out_sum, dout_.transpose(1, 2),
+                            part(dqkv_, 0), dkeys_, dy);
+    // y = Z values
+    const Tensor dvalues = product(inverse_of(s_).transpose(1, 2), as_batch(dy)).reshape(heads);
+    const Tensor dz = product(as_batch(dy), as_batch(s_.values).transpose(1, 2));
+    da_ = empty_like(s_.a);
+    kernels::pseudo_inverse_iterative_grad(s_.a, o.pinv_scale, s_.z, dz, da_);
+    kernels::attention_grad(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), o.key_mask,
+                            o.empty_rows, o.scale, s_.values, s_.values_sum, dvalues, dqueries_,
+                            part(dqkv_, 1), part(dqkv_, 2));
+  }
+
+  void convolution() {
+    if (!s_.taps.defined()) return;
+    const std::size_t taps = 2 + 2 * s_.weights.size();
+    const Tensor values = rows_of_part(s_.qkv, 2);
+    Tensor dvalues = rows_of_part(dqkv_, 2);
+    grads_.add_sums(taps, {s_.taps.shape()}, sums_, device_, [&](std::vector<Tensor>& dw) {
+      kernels::sequence_conv_grad(values, s_.taps, s_.options.mean_mask, dout_, dvalues, dvalues,
+                                  dw[0]);
+    });
+  }
+
+  /// The gradients of hidden and of the projections, through the landmarks.
+  void landmarks() {
+    const auto& [batch, length, channels, heads, width, m, parts] = s_.size;
+    Tensor rows = Tensor::empty({batch * m, parts * heads * width}, sums_, device_);
+    kernels::landmark_matrix_grad(s_.landmarks, s_.a.reshape({batch, heads, m, m}), da_,
+                                  s_.options.scale, dqueries_, dkeys_,
+                                  rows.reshape({batch, m, parts, heads, width}));
+    const Precision precision = precision_of(s_.qkv);
+    joint_parameter_gradients(rows, s_.means, 2, s_.weights, precision, grads_);
+    if (!grads_.wants(0)) return;
+    Tensor dmeans = empty_like(s_.means);
+    kernels::matmul(rows, s_.weight, CView{}, dmeans, false, precision);
+    auto dhidden = grads_.into(0, {batch, length, channels}, device_);
+    if (!dhidden.accumulate) kernels::fill(dhidden.tensor, 0);
+    kernels::segment_means_grad(dmeans.reshape({batch, m, channels}), s_.options.mean_mask,
+                                dhidden.tensor);
+  }
+
+  const Saved& s_;
+  Grads& grads_;
+  Tensor dout_, dqkv_;  ///< [b, n, h, d]; as qkv
+  DType sums_;
+  Device device_;
+  Tensor dkeys_, dqueries_;  ///< of landmarks: [b, h, m, d]
+  Tensor da_;
+};
+
+}  // namespace
+
+Var nystrom_attention(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
+                      const Var& taps, const NystromOptions& options) {
+  Saved s;
+  s.size = sizes_of(hidden, qkv, projections, taps, options);
+  s.options = options;
+  const Device device = hidden.value().device();
+  s.options.mean_mask = options.mean_mask.to(device);
+  s.options.key_mask = options.key_mask.to(device);
+  s.qkv = qkv.value().contiguous().reshape(
+      {s.size.batch, s.size.length, 3 * s.size.heads, s.size.width});
+  if (taps.defined()) s.taps = taps.value();
+  invert(s, hidden.value().contiguous(), projections);
+  const Tensor result = attend(s);
+  std::vector<Var> inputs{hidden, qkv};
+  inputs.insert(inputs.end(), projections.weights.begin(), projections.weights.end());
+  inputs.insert(inputs.end(), projections.biases.begin(), projections.biases.end());
+  if (taps.defined()) inputs.push_back(taps);
+  return record(
+      "nystrom_attention", result, inputs,
+      [s = std::move(s)](const Tensor& dy, Grads grads) { Gradient(s, dy, grads).run(); });
+}
+
+}  // namespace nystrom

@@ -1,0 +1,200 @@
+// The op nystrom_attention compared with the composition of the ops that it stands for, and layers
+// of adjacent weights compared with separate ones.
+#include <gtest/gtest.h>
+
+#include "autograd/ops.h"
+#include "tests/support/random.h"
+
+namespace nystrom::testing {
+namespace {
+
+struct Case {
+  const char* name;
+  std::int64_t samples, length, channels, heads, width, taps;
+  NystromOptions options;
+  DType dtype = DType::f64;
+  double tolerance = 1e-11;
+};
+
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
+
+Tensor mask_of(std::int64_t samples, std::int64_t length) {
+  std::vector<std::uint8_t> values;
+  for (std::int64_t i = 0; i < samples * length; ++i)
+    values.push_back(i % length < 7 || i % 3 == 0);
+  return mask_tensor(values, {samples, length});
+}
+
+const Case cases[] = {
+    {"small", 2, 9, 5, 3, 4, 5, {.heads = 3, .landmarks = 4, .scale = 0.5}},
+    {"without_taps", 2, 9, 5, 3, 4, 0, {.heads = 3, .landmarks = 4, .scale = 0.5}},
+    {"one_of_everything", 1, 3, 1, 1, 1, 1, {.landmarks = 1, .iterations = 1}},
+    {"holes",
+     2,
+     19,
+     6,
+     2,
+     8,
+     3,
+     {.heads = 2,
+      .landmarks = 5,
+      .iterations = 3,
+      .scale = 0.4,
+      .mean_mask = mask_of(2, 19),
+      .key_mask = mask_of(2, 19)}},
+    {"as_transformers",
+     2,
+     12,
+     6,
+     2,
+     8,
+     3,
+     {.heads = 2,
+      .landmarks = 4,
+      .pinv_scale = PinvScale::whole_batch,
+      .scale = 0.4,
+      .key_mask = mask_of(2, 12),
+      .empty_rows = EmptyRows::uniform}},
+    {"shared_landmarks",
+     2,
+     70,
+     6,
+     2,
+     16,
+     33,
+     {.heads = 2, .landmarks = 16, .scale = 0.25, .shared_landmarks = true}},
+    {"f32", 2, 70, 6, 2, 16, 33, {.heads = 2, .landmarks = 8, .scale = 0.25}, DType::f32, 1e-4},
+    {"bf16", 2, 70, 6, 2, 16, 33, {.heads = 2, .landmarks = 8, .scale = 0.25}, DType::bf16, 4e-2},
+};
+
+std::vector<Var> inputs_of(const Case& c) {
+  const std::int64_t out = c.heads * c.width, parts = c.options.shared_landmarks ? 1 : 2;
+  std::vector<Shape> shapes{{c.samples, c.length, c.channels}, {c.samples, c.length, 3 * out}};
+  for (std::int64_t i = 0; i < parts; ++i) shapes.push_back({out, c.channels});
+  for (std::int64_t i = 0; i < parts; ++i) shapes.push_back({out});
+  if (c.taps > 0) shapes.push_back({c.heads, c.taps});
+  std::vector<Var> inputs;
+  for (const Shape& shape : shapes)
+    inputs.push_back(
+        Var::leaf(random_normal(shape, inputs.size() + 1).cast(DType::bf16).cast(c.dtype)));
+  return inputs;
+}
+
+Var as_heads(const Var& x, std::int64_t heads) {
+  return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);
+}
+
+/// The composition, with landmarks rounded to the inputs' type.
+Var composed(const Case& c, const std::vector<Var>& v) {
+  const NystromOptions& o = c.options;
+  const std::int64_t out = c.heads * c.width;
+  const std::size_t parts = o.shared_landmarks ? 1 : 2;
+  const Var means = segment_means(v[0], o.mean_mask, o.landmarks);
+  const DType sums = means.dtype();
+  const auto landmarks = [&](std::size_t i) {
+    const Var rows = linear(means, cast(v[2 + i], sums), cast(v[2 + parts + i], sums));
+    return round_to(as_heads(rows, c.heads), c.dtype);
+  };
+  const Var queries = landmarks(0), keys = parts == 2 ? landmarks(1) : queries;
+  const auto part = [&](std::int64_t i) { return slice(v[1], 2, i * out, (i + 1) * out); };
+  const auto heads = [&](std::int64_t i) {
+    return as_heads(reshape(part(i), part(i).shape()), c.heads);
+  };
+  const Var a = softmax(matmul(o.scale * queries, transpose(keys, -1, -2)));
+  const Var values =
+      attention(queries, heads(1), heads(2), {o.scale, o.key_mask, o.empty_rows, sums});
+  const Var y = matmul(pseudo_inverse_iterative(a, o.iterations, o.pinv_scale), values);
+  const Var result =
+      transpose(attention(heads(0), keys, y, {o.scale, {}, EmptyRows::zero, c.dtype}), 1, 2);
+  const Shape rows{c.samples, c.length, c.heads, c.width}, flat{c.samples, c.length, out};
+  if (c.taps == 0) return reshape(result, flat);
+  return reshape(result + sequence_conv(reshape(part(2), rows), v.back(), o.mean_mask), flat);
+}
+
+Var fused(const Case& c, const std::vector<Var>& v) {
+  const auto parts = static_cast<std::ptrdiff_t>(c.options.shared_landmarks ? 1 : 2);
+  const auto weights = v.begin() + 2, biases = weights + parts;
+  return nystrom_attention(v[0], v[1], {{weights, biases}, {biases, biases + parts}},
+                           c.taps > 0 ? v.back() : Var(), c.options);
+}
+
+std::vector<Tensor> results(const Case& c, Var (*f)(const Case&, const std::vector<Var>&)) {
+  const std::vector<Var> inputs = inputs_of(c);
+  Tape tape;
+  const Var y = f(c, inputs);
+  tape.backward(y, random_normal(y.shape(), 99).cast(DType::bf16).cast(c.dtype));
+  std::vector<Tensor> all{y.value()};
+  for (const Var& input : inputs) all.push_back(input.grad());
+  return all;
+}
+
+class NystromAttentionTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(NystromAttentionTest, EqualsItsComposition) {
+  const auto got = results(GetParam(), &fused), expected = results(GetParam(), &composed);
+  // The gradient of the keys' bias cancels, because a shift of all keys changes no softmax over
+  // them. It is compared on the scale of the other bias.
+  const auto biases = got.size() - 1 - (GetParam().taps > 0 ? 1 : 0);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double scale = std::max(largest(expected[i]), i == biases ? largest(expected[i - 1]) : 0);
+    EXPECT_LE(max_difference(got[i], expected[i]), GetParam().tolerance * scale) << "result " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, NystromAttentionTest, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return test.param.name; });
+
+/// Leaves whose values are parts of one slab, and so are their gradients.
+std::vector<Var> adjacent_leaves(const std::vector<Shape>& shapes) {
+  std::int64_t count = 0, first = 0;
+  for (const Shape& shape : shapes) count += shape.numel();
+  const Tensor values = random_normal({count}, 5), grads = Tensor::zeros({count}, DType::f64);
+  std::vector<Var> leaves;
+  for (const Shape& shape : shapes) {
+    const auto part = [&](const Tensor& slab) {
+      return slab.slice(0, first, first + shape.numel()).reshape(shape);
+    };
+    leaves.push_back(Var::leaf(part(values), part(grads)));
+    first += shape.numel();
+  }
+  return leaves;
+}
+
+TEST(JointLinear, AdjacentParametersGiveWhatSeparateOnesGive) {
+  const std::vector<Var> p = adjacent_leaves({{4, 6}, {8, 6}, {4}, {8}});
+  const Tensor seed = random_normal({3, 12}, 6);
+  const Var x = Var::leaf(random_normal({3, 6}, 7)), other = Var::leaf(x.value());
+  Tape tape;
+  const Var y = joint_linear(x, {p[0], p[1]}, {p[2], p[3]});
+  tape.backward(y, seed);
+  std::vector<Var> separate;
+  for (const Var& leaf : p) separate.push_back(Var::leaf(leaf.value().clone()));
+  Tape second;
+  const Var expected =
+      concat({linear(other, separate[0], separate[2]), linear(other, separate[1], separate[3])}, 1);
+  second.backward(expected, seed);
+  EXPECT_LE(relative_difference(y.value(), expected.value()), 1e-14);
+  EXPECT_LE(relative_difference(x.grad(), other.grad()), 1e-14);
+  for (std::size_t i = 0; i < p.size(); ++i)
+    EXPECT_LE(relative_difference(p[i].grad(), separate[i].grad()), 1e-14) << i;
+}
+
+TEST(JointLinear, OneProductServesAdjacentParameters) {
+  static int products;
+  products = 0;
+  const std::vector<Var> p = adjacent_leaves({{4, 6}, {8, 6}, {4}, {8}});
+  const KernelObserver before = detail::kernel_observer;
+  set_kernel_observer([](const KernelCall& call, bool begin) {
+    products += begin && std::string_view(call.name) == "matmul";
+  });
+  Tape tape;
+  const Var y = joint_linear(Var::leaf(random_normal({3, 6}, 7)), {p[0], p[1]}, {p[2], p[3]});
+  tape.backward(y, random_normal({3, 12}, 6));
+  set_kernel_observer(before);
+  EXPECT_EQ(products, 3);
+}
+
+}  // namespace
+}  // namespace nystrom::testing
