@@ -9,8 +9,8 @@ that losses and texts travel through NCCL too. With --dry-run the emulated GPU a
 NCCL take their places.
 
 Trains configs/quickstart.yaml for 20 steps in f32: once in one process, and in two with each kind
-of gradient sum. Says how far losses and gradient norms are apart. Run from the repository's root, or
-from a bundle.
+of gradient sum. Says how far losses and gradient norms are apart. Run from the repository's root,
+or from a bundle.
 """
 
 import json
@@ -60,7 +60,8 @@ def command_of(arguments, folder: Path, name: str, more: dict) -> list:
     given |= (SMALL if arguments.dry_run else {}) | more
     sets = [part for key, value in given.items() for part in ("--set", f"{key}={value}")]
     program = arguments.folder / ("emulated" if arguments.dry_run else ".") / "nystrom"
-    return [program.resolve(), "pretrain", "configs/quickstart.yaml", "--quiet", "--device=cuda", *sets]
+    words = [program.resolve(), "pretrain", "configs/quickstart.yaml", "--quiet", "--device=cuda"]
+    return [*words, *sets]
 
 
 def free_port() -> str:
