@@ -32,7 +32,7 @@ SMALL = {
     "model.attention.num_landmarks": 4,
     "model.attention.conv_kernel_size": 5,
     "data.sequence_length": 32,
-    "tokenizer.train.vocab_size": 300,
+    "tokenizer.train.vocab_size": 40,
     "training.batch_size": 8,
 }
 KINDS = {
@@ -57,7 +57,12 @@ def command_of(arguments, folder: Path, name: str, more: dict) -> list:
         "evaluation.every": 1000,
         "checkpoint.every": 1000,
     }
-    given |= (SMALL if arguments.dry_run else {}) | more
+    if arguments.dry_run:
+        text = folder / "text.txt"
+        lines = [f"the {i} old ships sailed home {i % 7} times\n" for i in range(200)]
+        text.write_text("".join(lines))
+        given |= SMALL | {"data.train": f"[{text}]", "data.validation": f"[{text}]"}
+    given |= more
     sets = [part for key, value in given.items() for part in ("--set", f"{key}={value}")]
     program = arguments.folder / ("emulated" if arguments.dry_run else ".") / "nystrom"
     words = [program.resolve(), "pretrain", "configs/quickstart.yaml", "--quiet", "--device=cuda"]
