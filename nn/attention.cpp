@@ -54,16 +54,18 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
         (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
 }
 
-bool SelfAttention::fuses(const SequenceMask& mask, const RunContext& run) const {
-  return projections_.size() == 3 && method_->fuses(mask) && !run.observe_attention &&
-         !query().weight().is_int8();
+bool SelfAttention::fuses(const Var& rows, const SequenceMask& mask, const RunContext& run) const {
+  // On CPUs, where launches cost nothing, the same batch gives the same bits however it is divided
+  // and observed.
+  return !rows.value().device().is_cpu() && projections_.size() == 3 && method_->fuses(mask) &&
+         !run.observe_attention && !query().weight().is_int8();
 }
 
 Var SelfAttention::operator()(const Var& rows, const SequenceMask& mask, const TokenRows& tokens,
                               const RunContext& run) const {
   const auto in_places = [&](const Var& y) { return tokens.in_places(y, mask); };
   const Var taps = conv_ ? reshape(*conv_, {heads_, conv_->shape()[2]}) : Var();
-  if (fuses(mask, run)) {
+  if (fuses(rows, mask, run)) {
     const Var qkv = joint_linear(rows, {query().weight(), key().weight(), value().weight()},
                                  {query().bias(), key().bias(), value().bias()});
     return tokens.rows_of(

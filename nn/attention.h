@@ -73,7 +73,7 @@ class SelfAttention {
   /// With kind reformer this is query(), because keys are queries there.
   const Linear& key() const { return projections_[projections_.size() - 2]; }
   const Linear& value() const { return projections_.back(); }
-  bool fuses(const SequenceMask& mask, const RunContext& run) const;
+  bool fuses(const Var& rows, const SequenceMask& mask, const RunContext& run) const;
 
   std::int64_t heads_;
   bool conv_sees_padding_;
