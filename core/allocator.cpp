@@ -147,10 +147,8 @@ std::shared_ptr<void> Arena::allocate(std::int64_t bytes) {
   if (!block) {
     throw InputError(fmt::format(
         "out of memory on {}: {:.1f} MiB requested, {:.1f} MiB in use, {:.1f} MiB reserved; "
-        "largest "
-        "holders: {}; lower "
-        "micro_batch_size or "
-        "sequence_length, set activation_checkpointing: true, or make the model smaller",
+        "largest holders: {}; lower micro_batch_size or sequence_length, set "
+        "activation_checkpointing: true, or make the model smaller",
         s.device.name(), static_cast<double>(size) / (1 << 20),
         static_cast<double>(s.statistics.in_use_bytes) / (1 << 20),
         static_cast<double>(s.statistics.reserved_bytes) / (1 << 20), s.holders()));
