@@ -58,6 +58,11 @@ void Grads::add(std::size_t i, Tensor grad, Tensor row_sum) {
   if (first && slots_[i]->wants_row_sum) slots_[i]->row_sum = std::move(row_sum);
 }
 
+Tensor Grads::row_sum_of(std::size_t i, std::int64_t n, DType dtype, Device device) const {
+  if (!wants(i) || !slots_[i]->wants_row_sum) return {};
+  return Tensor::empty({n}, accumulate_dtype(dtype), device);
+}
+
 Tensor Grads::sum_target(std::size_t i, const Shape& shape, DType dtype, Device device) {
   if (wants(i) && slots_[i]->grad.defined() && slots_[i]->grad.dtype() == dtype)
     return into(i, shape, device).tensor;

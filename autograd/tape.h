@@ -26,11 +26,11 @@ class Grads {
   /// Adds `grad`, which has input i's shape and any strides, to the gradient of input i. Does
   /// nothing if that input needs none.
   void add(std::size_t i, Tensor grad);
-  /// The same with `row_sum`, the sum of grad's rows in the accumulate type; see wants_row_sum.
+  /// The same with `row_sum`, the sum of grad's rows in the accumulate type; see row_sum_of.
   void add(std::size_t i, Tensor grad, Tensor row_sum);
-  /// Whether the op that made input i would read the sum of its gradient's rows. To pass it on is
-  /// optional.
-  bool wants_row_sum(std::size_t i) const { return wants(i) && slots_[i]->wants_row_sum; }
+  /// An uninitialised tensor for the sum of the rows of input i's gradient [rows, n], whose type is
+  /// `dtype`: [n] in its accumulate type. Undefined if the op that made input i would not read it.
+  Tensor row_sum_of(std::size_t i, std::int64_t n, DType dtype, Device device) const;
   /// The sum of the rows of dy, if the op that made dy passed it on; undefined otherwise.
   const Tensor& row_sum() const { return row_sum_; }
   /// Calls f with tensors of `dtype` and the shapes of inputs first …, to which f adds their

@@ -24,29 +24,47 @@ MAY_SPILL = ("double", "128")
 def compiled(source: pathlib.Path) -> str:
     """What ptxas says about the kernels of a file, with readable names."""
     with tempfile.TemporaryDirectory() as folder:
-        command = ["nvcc", "-std=c++20", "--expt-relaxed-constexpr", "-arch=sm_90", f"-I{ROOT}",
-                   "-cubin", str(source), "-o", f"{folder}/kernels.cubin", "-Xptxas", "-v"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        command = [
+            "nvcc",
+            "-std=c++20",
+            "--expt-relaxed-constexpr",
+            "-arch=sm_90",
+            f"-I{ROOT}",
+            "-cubin",
+            str(source),
+            "-o",
+            f"{folder}/kernels.cubin",
+            "-Xptxas",
+            "-v",
+        ]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{source.name} does not compile: {done.stderr[-2000:]}")
     if "warning" in done.stderr:
         sys.exit(f"{source.name} compiles with warnings: {done.stderr[-2000:]}")
-    return subprocess.run(["c++filt"], input=done.stderr, capture_output=True, text=True,
-                          check=True).stdout
+    return subprocess.run(
+        ["c++filt"], input=done.stderr, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def kernels(text: str):
     """Yields (name, template arguments, registers, bytes of spill stores)."""
-    pattern = re.compile(r"Compiling entry function '(?P<name>.*?)' for.*?"
-                         r"(?P<spill>\d+) bytes spill stores.*?Used (?P<registers>\d+) registers",
-                         re.S)
+    pattern = re.compile(
+        r"Compiling entry function '(?P<name>.*?)' for.*?"
+        r"(?P<spill>\d+) bytes spill stores.*?Used (?P<registers>\d+) registers",
+        re.DOTALL,
+    )
     for found in pattern.finditer(text):
         name = re.sub(r"\(anonymous namespace\)::|nystrom::|kernels::|cuda::", "", found["name"])
         name = name.removeprefix("void ")
         short = re.match(r"\w+", name)[0]
         arguments = re.match(r"\w+(<.*?>)?\(", name)
-        yield (short, arguments[1] or "" if arguments else name, int(found["registers"]),
-               int(found["spill"]))
+        yield (
+            short,
+            arguments[1] or "" if arguments else name,
+            int(found["registers"]),
+            int(found["spill"]),
+        )
 
 
 def rows():
@@ -57,15 +75,25 @@ def rows():
         for name, found in sorted(groups.items()):
             registers = [entry[0] for entry in found]
             spilled = max(found, key=lambda entry: entry[1])
-            unexpected = [entry for entry in found
-                          if entry[1] and not any(word in entry[2] for word in MAY_SPILL)]
-            yield (f"{source.stem}: {name}", len(found), min(registers), max(registers),
-                   spilled, unexpected)
+            unexpected = [
+                entry
+                for entry in found
+                if entry[1] and not any(word in entry[2] for word in MAY_SPILL)
+            ]
+            yield (
+                f"{source.stem}: {name}",
+                len(found),
+                min(registers),
+                max(registers),
+                spilled,
+                unexpected,
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     lines = ["| kernel | forms | registers | most bytes spilled |", "|---|--:|--:|---|"]

@@ -29,9 +29,7 @@ Var unary(const char* name, Unary op, const Var& input) {
   kernels::unary(op, x, y);
   return record(name, y, {input}, [op, x](const Tensor& dy, Grads grads) {
     Tensor dx = dy.is_unique() ? dy : empty_like(x);
-    Tensor row_sum = grads.wants_row_sum(0)
-                         ? Tensor::empty({x.dim(-1)}, accumulate_dtype(x.dtype()), x.device())
-                         : Tensor{};
+    Tensor row_sum = grads.row_sum_of(0, x.dim(-1), x.dtype(), x.device());
     kernels::unary_grad(op, x, dy, dx, View{}, row_sum);
     grads.add(0, std::move(dx), std::move(row_sum));
   });

@@ -61,7 +61,7 @@ Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions&
                             const Tensor& dy, Grads grads) {
     const Shape row{sum.dim(-1)};
     Tensor dsum = empty_like(sum), dx = drops ? empty_like(sum) : Tensor{};
-    Tensor row_sum = grads.wants_row_sum(0) ? Tensor::empty(row, sums, sum.device()) : Tensor{};
+    Tensor row_sum = grads.row_sum_of(0, sum.dim(-1), sum.dtype(), sum.device());
     grads.add_sums(2, {row, row}, sums, sum.device(), [&](auto& parameters) {
       kernels::residual_layer_norm_grad(sum, samples, dropout.key, dropout.p, g, mean, rstd, dy,
                                         dsum, dx, parameters[0], parameters[1], row_sum);

@@ -175,10 +175,7 @@ Var activated_linear(Unary activation, const Var& x, const Var& weight, const Va
         const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
         Tensor dx = empty_like(rows), again = empty_like(rows);
         kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
-        Tensor row_sum =
-            grads.wants_row_sum(0)
-                ? Tensor::empty({rows.dim(1)}, accumulate_dtype(rows.dtype()), rows.device())
-                : Tensor{};
+        Tensor row_sum = grads.row_sum_of(0, rows.dim(1), rows.dtype(), rows.device());
         kernels::unary_grad(activation, rows, dx, dx, again, row_sum);
         parameter_gradients(dy_rows, again, Precision::full, grads);
         grads.add(0, dx.reshape(x_shape), std::move(row_sum));

@@ -5,7 +5,6 @@
 #include "core/cpu/parallel.h"
 #include "core/cpu/tile_gemm.h"
 #include "core/kernels.h"
-#include "core/math.h"
 
 namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
@@ -26,18 +25,6 @@ struct Sizes {
     return ((b * parts + part) * heads + h) * m * d;
   }
 };
-
-template <class A>
-void softmax_row(A* row, std::int64_t n, A scale) {
-  A largest = row[0], sum = 0;
-  for (std::int64_t j = 1; j < n; ++j) largest = row[j] > largest ? row[j] : largest;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < n; ++j) {
-    row[j] = math::exp(scale * (row[j] - largest));
-    sum += row[j];
-  }
-  for (std::int64_t j = 0; j < n; ++j) row[j] /= sum;
-}
 
 }  // namespace
 
@@ -63,11 +50,12 @@ void landmark_matrix(CView x, CView bias, double scale, View landmarks, View a) 
         }
         A* own = a.as<A>() + i * m * m;
         transpose_block(rows.get() + (size.parts - 1) * m * d, m, d, d, keys.get(), m);
-        tile_gemm<A>(m, m, d, A(1), {rows.get(), d, 1}, keys.get(), m, own, m, false);
-        for (std::int64_t r = 0; r < m; ++r) softmax_row(own + r * m, m, static_cast<A>(scale));
+        tile_gemm<A>(m, m, d, static_cast<A>(scale), {rows.get(), d, 1}, keys.get(), m, own, m,
+                     false);
       }
     });
   });
+  softmax(a, a);
 }
 
 void landmark_matrix_grad(CView landmarks, CView a, CView da, double scale, CView dqueries,

@@ -131,6 +131,14 @@ struct Call {
   }
 };
 
+/// Sets an attribute, as cuBLASLt's setters do, to a value of the right size.
+template <class T>
+cublasStatus_t set_attribute(T& target, const void* value, std::size_t size) {
+  if (size != sizeof target) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&target, value, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 }  // namespace
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
@@ -150,11 +158,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation,
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t size) {
-  const auto assign = [&](auto& target) {
-    if (size != sizeof(target)) return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(&target, value, size);
-    return CUBLAS_STATUS_SUCCESS;
-  };
+  const auto assign = [&](auto& target) { return set_attribute(target, value, size); };
   switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA: return assign(operation->first);
     case CUBLASLT_MATMUL_DESC_TRANSB: return assign(operation->second);
@@ -184,14 +188,9 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDa
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void* value, std::size_t size) {
-  if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) {
-    if (size != sizeof(layout->batch)) return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(&layout->batch, value, size);
-  } else {
-    if (size != sizeof(layout->stride)) return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(&layout->stride, value, size);
-  }
-  return CUBLAS_STATUS_SUCCESS;
+  return attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT
+             ? set_attribute(layout->batch, value, size)
+             : set_attribute(layout->stride, value, size);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
@@ -201,11 +200,7 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t size) {
-  const auto assign = [&](auto& target) {
-    if (size != sizeof(target)) return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(&target, value, size);
-    return CUBLAS_STATUS_SUCCESS;
-  };
+  const auto assign = [&](auto& target) { return set_attribute(target, value, size); };
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return assign(preference->workspace);
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return assign(preference->reductions);

@@ -62,9 +62,8 @@ void show_step(const Options& options) {
   if (options.json) return print_json(summary, plan);
   print_table(summary);
   fmt::print(
-      "\nlaunches     {}, {} of them in a layer\npeak memory  {:.2f} GB\nmodel's step {:.1f} ms on "
-      "{}: "
-      "GPU {:.1f} ms, CPU {:.1f} ms\ntokens/s     {:.0f}\n",
+      "\nlaunches     {}, {} of them in a layer\npeak memory  {:.2f} GB\n"
+      "model's step {:.1f} ms on {}: GPU {:.1f} ms, CPU {:.1f} ms\ntokens/s     {:.0f}\n",
       summary.launches, summary.launches_of_layer,
       static_cast<double>(plan.peak_memory_bytes) / 1e9, 1e3 * summary.step_seconds(), rates.name,
       1e3 * summary.gpu_seconds, 1e3 * summary.host_seconds,
@@ -82,9 +81,8 @@ void run(Options options) {
   const BenchResult result = run_bench(bench);
   if (!options.json) {
     fmt::print(
-        "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB, {:.2f} "
-        "reserved\nGFLOP/s      {:.0f}, "
-        "{:.0f} % of a product alone\n",
+        "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB, {:.2f} reserved\n"
+        "GFLOP/s      {:.0f}, {:.0f} % of a product alone\n",
         result.median_step_seconds, result.tokens_per_second,
         static_cast<double>(result.peak_memory_bytes) / 1e9,
         static_cast<double>(result.reserved_memory_bytes) / 1e9,

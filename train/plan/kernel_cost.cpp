@@ -261,9 +261,9 @@ KernelCost attention_grad_cost(const KernelCall& call) {
 }
 
 /// Column sums if the fused kernel does not have its own, the batch's if it has one scale, and the
-/// iterations. Of each iteration the fused
-/// kernel computes `full` products and three symmetric ones, of which the busiest warp computes
-/// five eighths; with 32 landmarks all. The plain one computes `plain` products.
+/// iterations. Of each iteration the fused kernel computes `full` products and three symmetric
+/// ones, of which the busiest warp computes five eighths; with 32 landmarks all. The plain one
+/// computes `plain` products.
 KernelCost pinv_cost(const KernelCall& call, double full, double plain) {
   const CView &a = call.views[0], &iterates = call.views[1];
   if (a.numel() == 0) return {0};
