@@ -29,7 +29,8 @@ void finish(Device device) {
   if (!device.is_cpu()) cuda::synchronize(device.index);
 }
 
-/// Measures the total time of every kernel during its lifetime.
+/// Measures the total time of every kernel during its lifetime. A kernel that calls others does not
+/// have their time.
 class KernelProfile {
  public:
   explicit KernelProfile(Device device) {
@@ -55,14 +56,20 @@ class KernelProfile {
     return instance;
   }
   static void observe(const KernelCall& call, bool begin) {
-    static std::vector<Clock::time_point> starts;  // a stack, since kernels may call kernels
+    struct Open {
+      Clock::time_point start;
+      double others = 0;  ///< seconds of the kernels that it called
+    };
+    static std::vector<Open> open;
     finish(device_of_profile());
     if (begin) {
-      starts.push_back(Clock::now());
-    } else {
-      times()[call.name] += seconds_since(starts.back());
-      starts.pop_back();
+      open.push_back({Clock::now()});
+      return;
     }
+    const double seconds = seconds_since(open.back().start);
+    times()[call.name] += seconds - open.back().others;
+    open.pop_back();
+    if (!open.empty()) open.back().others += seconds;
   }
 };
 
