@@ -169,7 +169,7 @@ Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
         if (!again.requires_grad()) return;
         // This also covers an f that returns an input: nothing was recorded then, and its gradient
         // is complete.
-        again.slot()->grad = dy;
+        again.slot()->grad = dy.cast(again.slot()->dtype);
         inner.walk();
         for (std::size_t i = 0; i < values.size(); ++i) {
           if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());

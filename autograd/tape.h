@@ -23,6 +23,8 @@ class Grads {
 
   /// Whether input i needs a gradient. Backward functions may skip work for other inputs.
   bool wants(std::size_t i) const { return slots_[i] != nullptr; }
+  /// The type in which the gradient of input i, which must need one, is kept.
+  DType dtype(std::size_t i) const { return slots_[i]->dtype; }
   /// Adds `grad`, which has input i's shape and any strides, to the gradient of input i. Does
   /// nothing if that input needs none.
   void add(std::size_t i, Tensor grad);

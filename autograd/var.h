@@ -12,7 +12,9 @@ namespace nystrom {
 struct GradSlot {
   /// Undefined until a gradient arrives. A leaf's tensor is given, and gradients are added to it.
   Tensor grad;
-  DType dtype;  ///< the gradient's type for intermediates: that of the value
+  /// The gradient's type for intermediates: that of the value, unless the op that made it reads its
+  /// gradient in another one.
+  DType dtype;
   bool is_leaf = false;
   /// Whether the op that made the value adds up the gradient's rows, as for a bias.
   bool wants_row_sum = false;

@@ -51,15 +51,22 @@ Var with_row_sum(Var y, const Var& bias) {
 void parameter_gradients(const Tensor& dy_rows, const Tensor& rows, Precision precision,
                          Grads grads) {
   const std::int64_t out = dy_rows.dim(1);
+  const Shape weight{out, rows.dim(1)};
+  const bool sums = grads.wants(2) && !grads.row_sum().defined();
+  if (grads.wants(1) && sums) {
+    auto dw = grads.into(1, weight, rows.device()), db = grads.into(2, {out}, rows.device());
+    kernels::linear_grad(dy_rows, rows, dw.tensor, dw.accumulate, db.tensor, db.accumulate,
+                         precision);
+    return;
+  }
   if (grads.wants(1))
-    multiply_into(grads.into(1, {out, rows.dim(1)}, rows.device()), dy_rows.transpose(0, 1), rows,
-                  precision);
-  if (grads.wants(2) && grads.row_sum().defined()) {
-    grads.add(2, grads.row_sum());
-  } else if (grads.wants(2)) {
+    multiply_into(grads.into(1, weight, rows.device()), dy_rows.transpose(0, 1), rows, precision);
+  if (sums) {
     const auto db = grads.into(2, {out}, rows.device());
     kernels::sum_middle(dy_rows.reshape({1, dy_rows.dim(0), out}), db.tensor.reshape({1, out}),
                         db.accumulate);
+  } else if (grads.wants(2)) {
+    grads.add(2, grads.row_sum());
   }
 }
 
@@ -74,35 +81,32 @@ void joint_parameter_gradients(const Tensor& dy_rows, const Tensor& rows, std::s
   const DType sums = accumulate_dtype(dy_rows.dtype());
   grads.add_sums(first, shapes, sums, dy_rows.device(), [&](std::vector<Tensor>& targets) {
     const auto middle = targets.begin() + static_cast<std::ptrdiff_t>(weights.size());
-    std::int64_t begin = 0;
-    const auto multiply = [&](const Tensor& target) {
-      const Tensor part = dy_rows.slice(1, begin, begin + target.dim(0));
-      kernels::matmul(part.transpose(0, 1), rows, CView{}, Tensor(target), true, precision);
-      begin += target.dim(0);
+    // One tensor of all weights, and one of all biases, where the targets are not adjacent.
+    const auto whole = [&](const std::vector<Tensor>& parts, const Shape& shape) {
+      const Tensor all = adjacent(parts);
+      return all.defined() ? std::pair(all, true)
+                           : std::pair(Tensor::empty(shape, sums, dy_rows.device()), false);
     };
-    const Tensor all = adjacent({targets.begin(), middle});
-    if (all.defined()) {
-      multiply(all);
-    } else {
-      std::for_each(targets.begin(), middle, multiply);
-    }
-    const std::vector<Tensor> biases(middle, targets.end());
-    const std::int64_t out = dy_rows.dim(1);
-    Tensor sum = adjacent(biases);
-    const bool direct = sum.defined();
-    if (!direct) sum = Tensor::empty({out}, sums, dy_rows.device());
-    kernels::sum_middle(dy_rows.reshape({1, dy_rows.dim(0), out}), sum.reshape({1, out}), direct);
-    begin = 0;
-    for (Tensor bias : biases) {
-      if (!direct) kernels::accumulate(sum.slice(0, begin, begin + bias.dim(0)), 1, bias);
-      begin += bias.dim(0);
-    }
+    const std::vector<Tensor> dws(targets.begin(), middle), dbs(middle, targets.end());
+    auto [dw, dw_direct] = whole(dws, {dy_rows.dim(1), rows.dim(1)});
+    auto [db, db_direct] = whole(dbs, {dy_rows.dim(1)});
+    kernels::linear_grad(dy_rows, rows, dw, dw_direct, db, db_direct, precision);
+    const auto distribute = [](const Tensor& all, const std::vector<Tensor>& parts) {
+      std::int64_t begin = 0;
+      for (Tensor part : parts) {
+        kernels::accumulate(all.slice(0, begin, begin + part.dim(0)), 1, part);
+        begin += part.dim(0);
+      }
+    };
+    if (!dw_direct) distribute(dw, dws);
+    if (!db_direct) distribute(db, dbs);
   });
 }
 
 namespace {
 
-/// The common part of linear and linear_unrounded; `out_type` is the result's type.
+/// The common part of linear and linear_unrounded; `out_type` is the result's type. The backward
+/// pass multiplies in the weight's type, and so the gradient arrives in it.
 Var product(const Var& x, const Var& weight, const Var& bias, Precision precision, DType out_type) {
   check(x, weight, bias);
   const Tensor rows = rows_of(x);
@@ -111,7 +115,7 @@ Var product(const Var& x, const Var& weight, const Var& bias, Precision precisio
       forward(rows, weight, bias, x.shape().without(-1).append(weight.dim(0)), precision, out_type),
       {x, weight, bias},
       [rows, w = weight.value(), x_shape = x.shape(), precision](const Tensor& dy, Grads grads) {
-        const Tensor dy_rows = dy.cast(w.dtype()).reshape({rows.dim(0), w.dim(0)});
+        const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
         if (grads.wants(0)) {
           auto dx = grads.into(0, x_shape, dy.device());
           dx.tensor = dx.tensor.reshape(rows.shape());
@@ -119,6 +123,7 @@ Var product(const Var& x, const Var& weight, const Var& bias, Precision precisio
         }
         parameter_gradients(dy_rows, rows, precision, grads);
       });
+  if (y.requires_grad()) y.slot()->dtype = weight.dtype();
   return with_row_sum(y, bias);
 }
 

@@ -51,8 +51,11 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, T
         kernels::affine(dy, 1 / normaliser, 0, scaled);
         Tensor row_grad = Tensor::empty(labels.shape(), sums, device);
         kernels::copy(scaled.expand(labels.shape()), row_grad);
+        const DType type = grads.dtype(0);
         // Nobody else reads the logits any more: their gradient takes their place.
-        Tensor dlogits = value.is_unique() ? value : empty_like(value);
+        Tensor dlogits = value.is_unique() && type == value.dtype()
+                             ? value
+                             : Tensor::empty(value.shape(), type, device);
         kernels::cross_entropy_grad(value, labels, log_sum_exp, row_grad, dlogits);
         grads.add(0, std::move(dlogits));
       });

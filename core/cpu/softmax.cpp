@@ -104,20 +104,25 @@ void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp, View
 void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dloss, View dlogits) {
   const std::int64_t n = logits.dim(-1);
   const auto* label = labels.as<std::int64_t>();
-  visit_float(logits.dtype, [&](auto tag) {
+  const auto compute = [&](auto tag, auto result) {
     using T = typename decltype(tag)::type;
+    using R = typename decltype(result)::type;
     using A = accumulate_t<T>;
     each_row(logits.rows(), n, [&](std::int64_t r) {
       const T* row = logits.as<T>() + r * n;
-      T* out = dlogits.as<T>() + r * n;
+      R* out = dlogits.as<R>() + r * n;
       const A total = log_sum_exp.as<A>()[r];
       const A scale = label[r] < 0 ? A(0) : dloss.as<A>()[r];
       const A chosen = label[r] < 0 ? A(0) : math::exp(load(row[label[r]]) - total);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i)
-        out[i] = convert<T>(scale * math::exp(load(row[i]) - total));
-      if (label[r] >= 0) out[label[r]] = convert<T>(scale * (chosen - 1));
+        out[i] = convert<R>(scale * math::exp(load(row[i]) - total));
+      if (label[r] >= 0) out[label[r]] = convert<R>(scale * (chosen - 1));
     });
+  };
+  visit_float(logits.dtype, [&](auto tag) {
+    if (dlogits.dtype == logits.dtype) return compute(tag, tag);
+    visit_float(dlogits.dtype, [&](auto result) { compute(tag, result); });
   });
 }
 

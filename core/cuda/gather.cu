@@ -33,6 +33,7 @@ __global__ void key_kernel(const std::int64_t* index, std::int64_t rows, std::in
 }
 
 constexpr std::int64_t places_per_piece = 64;
+constexpr int parts_ahead = 16;
 
 /// Sorted positions, divided into pieces: a run of equal keys may be as long as the batch, and one
 /// block would be slow.
@@ -46,6 +47,15 @@ struct Runs {
   }
   NYSTROM_DEVICE std::int64_t last_of(std::int64_t piece) const {
     return first_of(piece + 1) < rows ? first_of(piece + 1) - 1 : rows - 1;
+  }
+  /// The last piece of the run that has `place`: keys are in order.
+  NYSTROM_DEVICE std::int64_t last_piece_of_run(std::int64_t place) const {
+    std::int64_t inside = place, outside = rows;
+    while (outside - inside > 1) {
+      const std::int64_t middle = (inside + outside) / 2;
+      (keys[middle] == keys[place] ? inside : outside) = middle;
+    }
+    return inside / places_per_piece;
   }
   /// Whether position and position + 1 belong to one run.
   NYSTROM_DEVICE bool continues(std::int64_t place) const {
@@ -84,7 +94,8 @@ __global__ void scatter_kernel(const T* x, Runs runs, std::int64_t width, Out* y
   }
 }
 
-/// Adds the parts of runs that begin in a piece and continue, in order.
+/// Adds the parts of runs that begin in a piece and continue, in order. Parts are read several at a
+/// time: a run of all rows has a thousand of them.
 template <class Out>
 __global__ void join_kernel(Runs runs, std::int64_t width, Out* y,
                             const accumulate_t<Out>* partial) {
@@ -95,9 +106,14 @@ __global__ void join_kernel(Runs runs, std::int64_t width, Out* y,
   const bool from_before = runs.keys[first] == key && first > 0 && runs.continues(first - 1);
   if (column >= width || key == runs.nowhere || from_before || !runs.continues(last)) return;
   accumulate_t<Out> sum = partial[(2 * piece + 1) * width + column];
-  for (std::int64_t next = piece + 1;; ++next) {
-    sum += partial[2 * next * width + column];
-    if (runs.keys[runs.last_of(next)] != key || !runs.continues(runs.last_of(next))) break;
+  const std::int64_t end = runs.last_piece_of_run(last);
+  for (std::int64_t next = piece + 1; next <= end; next += parts_ahead) {
+    accumulate_t<Out> part[parts_ahead];
+    NYSTROM_UNROLL
+    for (int i = 0; i < parts_ahead; ++i)
+      part[i] = next + i <= end ? partial[2 * (next + i) * width + column] : 0;
+    NYSTROM_UNROLL
+    for (int i = 0; i < parts_ahead; ++i) sum += part[i];
   }
   Out& target = y[key * width + column];
   target = convert<Out>(load(target) + sum);

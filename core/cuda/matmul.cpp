@@ -1,6 +1,6 @@
 // f32, bf16 and f16 matrix products through cuBLASLt, which is column-major. The row-major C = A B
 // is the column-major Cᵀ = Bᵀ Aᵀ. So b is the first operand, and the bias, one number a row of Cᵀ,
-// is an epilogue.
+// is an epilogue. So are the sums of the second operand, one number a column of Cᵀ.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 #include "core/kernels.h"
+#include "core/linear_grad.h"
 #include "core/matrix_layout.h"
 #include "core/strides.h"
 #include "core/tensor.h"
@@ -133,9 +134,10 @@ cublasLtMatrixLayout_t layout_of(const Matrix& m, std::int32_t batch) {
 struct Problem {
   Matrix first, second, result;
   std::int32_t batch;
-  const void* bias;
-  cudaDataType_t bias_type;
   Precision precision;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* vector = nullptr;  ///< the bias, or the sums that the epilogue writes
+  cudaDataType_t vector_type = CUDA_R_32F;
 };
 
 void choose_algorithm(Plan& plan, const Problem& p) {
@@ -174,10 +176,10 @@ Plan make_plan(const Problem& p) {
              "describing a product");
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (p.bias) {
-    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, p.bias_type);
-    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (p.vector) {
+    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, p.epilogue);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, p.vector_type);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);
   }
   plan.first = layout_of(p.first, p.batch);
   plan.second = layout_of(p.second, p.batch);
@@ -207,9 +209,9 @@ std::string key_of(const Problem& p) {
     append(alignment_of(m->data));
   }
   append(p.batch);
-  append(p.bias_type);
-  append(p.bias != nullptr);
   append(p.precision);
+  append(p.epilogue);
+  append(p.vector_type);
   return key;
 }
 
@@ -227,12 +229,12 @@ const Plan& cached_plan(const Problem& p) {
   return cache.emplace(std::move(key), make_plan(p)).first->second;
 }
 
-/// Runs a plan. The bias pointer is set before each run, because plans have none. Returns false if
-/// cuBLASLt has no algorithm.
+/// Runs a plan. The pointer of the epilogue is set before each run, because plans have none.
+/// Returns false if cuBLASLt has no algorithm.
 bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const Plan& plan = cached_plan(p);
   if (!plan.possible) return false;
-  if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (p.vector) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);
   const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
   const float one = 1, beta = accumulate ? 1.0f : 0.0f;
   void* c = const_cast<void*>(p.result.data);
@@ -254,27 +256,51 @@ void count_slow(const CView& a, const CView& b) {
                            name_of(b.dtype), b.dim(-2), b.dim(-1));
 }
 
-}  // namespace
+/// Whether cuBLASLt may compute a product of `a` at all.
+bool library_takes(const CView& a) { return a.dtype != DType::f64 && a.dim(-1) != 0; }
 
-void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision precision) {
-  if (c.numel() == 0) return;
-  if (a.dtype == DType::f64 || a.dim(-1) == 0)
-    return kernels::matmul_plain(a, b, bias, c, accumulate);
+/// c (+)= a b with an epilogue of `vector`. Returns false if cuBLASLt cannot.
+bool multiply(const CView& a, const CView& b, const View& c, bool accumulate, Precision precision,
+              cublasLtEpilogue_t epilogue, const CView& vector) {
   const Operand first(b, c), second(a, c);
   const auto result = matrix_of(c, c);
   require(result && !result->transposed, "matmul: the result must lie row by row");
   const auto batch = static_cast<std::int32_t>(c.numel() / (c.dim(-1) * c.dim(-2)));
   const bool tf32 = precision == Precision::tf32 && tensor_cores_take(DType::f32, c.device.index);
-  const Problem problem{first.matrix(),
-                        second.matrix(),
-                        *result,
-                        batch,
-                        bias.data,
-                        type_of(bias ? bias.dtype : c.dtype),
-                        tf32 ? Precision::tf32 : Precision::full};
-  if (run(problem, c, accumulate)) return;
-  count_slow(a, b);
+  Problem problem{first.matrix(), second.matrix(), *result, batch,
+                  tf32 ? Precision::tf32 : Precision::full};
+  if (vector) {
+    problem.epilogue = epilogue;
+    problem.vector = vector.data;
+    problem.vector_type = type_of(vector.dtype);
+  }
+  return run(problem, c, accumulate);
+}
+
+}  // namespace
+
+void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision precision) {
+  if (c.numel() == 0) return;
+  if (library_takes(a)) {
+    if (multiply(a, b, c, accumulate, precision, CUBLASLT_EPILOGUE_BIAS, bias)) return;
+    count_slow(a, b);
+  }
   kernels::matmul_plain(a, b, bias, c, accumulate);
+}
+
+void linear_grad(CView dy, CView x, View dw, bool add_dw, View db, bool add_db,
+                 Precision precision) {
+  const CView a = transposed(dy);
+  if (dw.numel() > 0 && library_takes(a) && db.dtype == dw.dtype) {
+    // The epilogue overwrites its sums.
+    const Tensor apart = add_db ? Tensor::empty({db.numel()}, db.dtype, db.device) : Tensor();
+    const CView sums = add_db ? CView(apart) : CView(db);
+    if (multiply(a, x, dw, add_dw, precision, CUBLASLT_EPILOGUE_BGRADB, sums)) {
+      if (add_db) kernels::accumulate(sums, 1, db);
+      return;
+    }
+  }
+  linear_grad_in_two(dy, x, dw, add_dw, db, add_db, precision);
 }
 
 }  // namespace nystrom::kernels::cuda

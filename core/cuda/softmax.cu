@@ -152,12 +152,13 @@ __global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels
   if (argmax) argmax[r] = static_cast<std::int64_t>(-first);
 }
 
-// dlogits may be logits: each thread reads and writes its own entries only.
+// dlogits may be logits, where both have one type: each thread reads and writes its own entries
+// only.
 template <class T, int V, bool WholeBlock>
 __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* labels,
                                           const accumulate_t<T>* log_sum_exp,
                                           const accumulate_t<T>* dloss, std::int64_t rows,
-                                          std::int64_t n, T* dlogits) {
+                                          std::int64_t n, Mixed<accumulate_t<T>, false> dlogits) {
   using Group = Team<WholeBlock>;
   using A = accumulate_t<T>;
   const std::int64_t r = Group::row();
@@ -165,13 +166,14 @@ __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* l
   const std::int64_t label = labels[r];
   const A total = log_sum_exp[r], scale = label < 0 ? A(0) : dloss[r];
   for (std::int64_t i = Group::index() * V; i < n; i += Group::size * V) {
-    Pack<T, V> pack = load_pack<V>(logits + r * n + i);
+    const Pack<T, V> pack = load_pack<V>(logits + r * n + i);
+    Pack<A, V> gradient;
     NYSTROM_UNROLL
     for (int k = 0; k < V; ++k) {
       const A p = math::exp(load(pack.value[k]) - total);
-      pack.value[k] = convert<T>(scale * (i + k == label ? p - 1 : p));
+      gradient.value[k] = scale * (i + k == label ? p - 1 : p);
     }
-    store_pack(dlogits + r * n + i, pack);
+    dlogits.set_pack(r * n + i, gradient);
   }
 }
 
@@ -234,7 +236,7 @@ void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dlo
       launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, pack(), false>,
                   cross_entropy_grad_kernel<T, pack(), true>, logits.as<T>(),
                   labels.as<std::int64_t>(), log_sum_exp.as<A>(), dloss.as<A>(), logits.rows(),
-                  logits.dim(-1), dlogits.as<T>());
+                  logits.dim(-1), mixed<A>(dlogits));
     });
   });
 }

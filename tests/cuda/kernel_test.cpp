@@ -17,7 +17,7 @@ TEST_F(CudaKernelTest, ScatterAddsRunsLongerThanItsPieces) {
   // Runs that start in, end in, lie inside or span pieces of 64 entries, and rows without a target.
   std::vector<std::int64_t> index;
   for (const auto& [target, count] : std::vector<std::pair<int, int>>{
-           {3, 10}, {0, 300}, {5, 64}, {1, 1}, {-1, 70}, {2, 129}, {4, 200}})
+           {3, 10}, {0, 1300}, {5, 64}, {1, 1}, {-1, 70}, {2, 129}, {4, 200}})
     index.insert(index.end(), static_cast<std::size_t>(count), target);
   const auto rows = static_cast<std::int64_t>(index.size());
   const Tensor x = random_normal({rows, 5}, 1), where = Tensor::from(index, {rows});
@@ -126,6 +126,41 @@ TEST_F(CudaKernelTest, Tf32ProductsRoundTheirOperands) {
   EXPECT_LE(relative_difference(c, exact), 1e-6);
   kernels::matmul(low_a, low_b, CView{}, c, false, Precision::tf32);
   EXPECT_LE(relative_difference(c, exact), 2e-3);
+}
+
+TEST_F(CudaKernelTest, LinearGradientsAreOneProductWithSums) {
+  struct Case {
+    DType in, dw, db;
+    bool add_dw, add_db;
+    std::int64_t launches;
+    double tolerance;
+  };
+  const DType f32 = DType::f32, bf16 = DType::bf16, f16 = DType::f16;
+  const Case cases[] = {{bf16, f32, f32, false, false, 1, 1e-5},
+                        {f16, f32, f32, true, true, 2, 1e-5},
+                        {f32, f32, f32, true, false, 1, 1e-5},
+                        {bf16, bf16, bf16, false, true, 2, 1e-2},
+                        {bf16, bf16, f32, true, true, 3, 1e-2},
+                        {DType::f64, DType::f64, DType::f64, true, true, 3, 1e-13}};
+  for (const Case& test : cases) {
+    const auto low = [&](const Shape& shape, std::uint64_t seed, DType dtype) {
+      return random_normal(shape, seed).cast(DType::bf16).cast(dtype);
+    };
+    const auto run = [&](DType in, DType w, DType b, Device device) {
+      Tensor dw = low({9, 17}, 3, w).to(device), db = low({9}, 4, b).to(device);
+      const Tensor dy = low({70, 9}, 1, in).to(device), x = low({70, 17}, 2, in).to(device);
+      const std::int64_t before = cuda::launches();
+      kernels::linear_grad(dy, x, dw, test.add_dw, db, test.add_db, Precision::full);
+      return std::tuple(dw, db, cuda::launches() - before);
+    };
+    const DType f64 = DType::f64;
+    const auto [dw, db, launches] = run(test.in, test.dw, test.db, gpu);
+    const auto [dw_exact, db_exact, none] = run(f64, f64, f64, cpu_device);
+    const std::string what = std::string(name_of(test.in)) + " into " + name_of(test.db);
+    EXPECT_LE(relative_difference(dw, dw_exact), test.tolerance) << what;
+    EXPECT_LE(relative_difference(db, db_exact), test.tolerance) << what;
+    EXPECT_EQ(launches, test.launches) << what;
+  }
 }
 
 TEST_F(CudaKernelTest, BitSumsAreTheCpus) {

@@ -76,12 +76,12 @@ void write(void* data, cudaDataType_t type, std::int64_t at, double value) {
 std::uint32_t bytes_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
 
 /// Whether cuBLASLt has the combination of types: the operands have one type, the result that or
-/// f32, and the bias the result's.
+/// f32, and the epilogue's vector the result's.
 bool types_fit(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayout& b,
                const EmulatedLayout& d) {
   // Older tensor cores do not support bf16.
   if (a.type == CUDA_R_16BF && nystrom::emulation::compute_capability() < 80) return false;
-  if (p.epilogue == CUBLASLT_EPILOGUE_BIAS && p.bias_type != d.type) return false;
+  if (p.epilogue != CUBLASLT_EPILOGUE_DEFAULT && p.bias_type != d.type) return false;
   return a.type == b.type && (d.type == a.type || d.type == CUDA_R_32F);
 }
 
@@ -93,7 +93,7 @@ bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayou
              columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
   return types_fit(p, a, b, d) && a.valid() && b.valid() && d.valid() && d.apart() &&
          depth_a == depth_b && rows == d.rows && columns == d.columns && a.batch == d.batch &&
-         b.batch == d.batch;
+         b.batch == d.batch && (p.epilogue != CUBLASLT_EPILOGUE_BGRADB || d.batch == 1);
 }
 
 bool aligned(const void* pointer, std::uint32_t bytes) {
@@ -113,13 +113,26 @@ struct Call {
     return operand(p, a, la.type, plain_a ? la.at(batch, row, k) : la.at(batch, k, row)) *
            operand(p, b, lb.type, plain_b ? lb.at(batch, k, column) : lb.at(batch, column, k));
   }
+  std::int64_t depth() const {
+    return static_cast<std::int64_t>(p.first == CUBLAS_OP_N ? la.columns : la.rows);
+  }
+  /// The sums of b's columns, as the product reads it.
+  void sum_second() const {
+    const bool plain = p.second == CUBLAS_OP_N;
+    for (std::int64_t column = 0; column < static_cast<std::int64_t>(ld.columns); ++column) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < depth(); ++k)
+        sum += read(b, lb.type, plain ? lb.at(0, k, column) : lb.at(0, column, k));
+      write(const_cast<void*>(p.bias), p.bias_type, column, sum);
+    }
+  }
   void run() const {
-    const auto depth = static_cast<std::int64_t>(p.first == CUBLAS_OP_N ? la.columns : la.rows);
+    if (p.epilogue == CUBLASLT_EPILOGUE_BGRADB) sum_second();
     for (std::int64_t batch = 0; batch < ld.batch; ++batch) {
       for (std::int64_t column = 0; column < static_cast<std::int64_t>(ld.columns); ++column) {
         for (std::int64_t row = 0; row < static_cast<std::int64_t>(ld.rows); ++row) {
           double sum = 0;
-          for (std::int64_t k = 0; k < depth; ++k) sum += term(batch, row, column, k);
+          for (std::int64_t k = 0; k < depth(); ++k) sum += term(batch, row, column, k);
           const std::int64_t at = ld.at(batch, row, column);
           double value = factor * sum;
           if (keep != 0) value += keep * read(c, ld.type, at);
@@ -259,7 +272,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const void* pointers[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i)
     if (!aligned(pointers[i], algorithm->alignment[i])) return CUBLAS_STATUS_INVALID_VALUE;
-  if (call.p.epilogue == CUBLASLT_EPILOGUE_BIAS &&
+  if (call.p.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
       (!call.p.bias || !aligned(call.p.bias, bytes_of(call.p.bias_type))))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (workspace_bytes < algorithm->workspace || !aligned(workspace, 16) ||

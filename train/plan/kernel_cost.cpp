@@ -1,6 +1,7 @@
 #include "train/plan/kernel_cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string_view>
@@ -121,6 +122,26 @@ KernelCost matmul_cost(const KernelCall& call) {
   return cost;
 }
 
+/// One product whose epilogue sums the rows of dy, and the addition of these sums. In f64, and
+/// where the types of the results differ, a product and a sum.
+KernelCost linear_grad_cost(const KernelCall& call) {
+  const CView &dy = call.views[0], &dw = call.views[2], &db = call.views[3];
+  KernelCost cost = once(call);
+  const bool add_dw = call.numbers[0] != 0, add_db = call.numbers[1] != 0;
+  if (add_dw) cost.bytes += bytes_of(dw);
+  cost.flops = 2 * count_of(dw) * static_cast<double>(dy.dim(0));
+  cost.engine = engine_of(dy, static_cast<Precision>(call.numbers[2]));
+  const bool together =
+      dw.numel() > 0 && dy.dim(0) > 0 && dy.dtype != DType::f64 && db.dtype == dw.dtype;
+  if (together) {
+    cost.launches = add_db ? 2 : 1;
+    return cost;
+  }
+  cost.bytes += bytes_of(dy);
+  cost.launches = (dw.numel() > 0 ? 1 : 0) + (db.numel() == 0 ? 0 : db.numel() == 1 ? 1 : 2);
+  return cost;
+}
+
 /// Passes over rows: the first view is read `reads` times.
 KernelCost row_passes(const KernelCall& call, int reads) {
   KernelCost cost = once_narrow(call);
@@ -144,7 +165,7 @@ KernelCost norm_grad_cost(const KernelCall& call) {
 }
 
 /// Keys, a sort, sums of pieces, and the sums of runs that span pieces. Runs are assumed to have
-/// equal lengths.
+/// equal lengths, and the parts of long ones to be read 16 at a time.
 KernelCost scatter_cost(const KernelCall& call) {
   const CView &x = call.views[0], &index = call.views[1], &y = call.views[2];
   const auto rows = static_cast<double>(index.numel());
@@ -155,7 +176,7 @@ KernelCost scatter_cost(const KernelCall& call) {
   cost.bytes = bytes_of(x) + 2 * written + rows * (8 + 8 * 8);
   cost.narrow_bytes = cost.bytes;
   const double targets = count_of(y) / static_cast<double>(y.dim(-1));
-  cost.serial_loads = 64 + rows / 64 / targets;
+  cost.serial_loads = 64 + std::log2(1 + rows / targets) + rows / 64 / targets / 16;
   return cost;
 }
 
@@ -334,6 +355,7 @@ const std::map<std::string_view, std::function<KernelCost(const KernelCall&)>> c
     {"sum_of_squares", two_passes},
     {"bit_sum", two_passes},
     {"matmul", matmul_cost},
+    {"linear_grad", linear_grad_cost},
     {"matmul_plain", once},
     {"softmax", [](const KernelCall& call) { return row_passes(call, 3); }},
     {"softmax_grad", [](const KernelCall& call) { return row_passes(call, 2); }},
