@@ -27,6 +27,9 @@ enum class PinvScale : unsigned char { per_matrix, whole_batch };
 /// softmax.
 enum class EmptyRows : unsigned char { zero, uniform };
 
+/// With at most this many keys, attention's gradient does not need its result.
+inline constexpr std::int64_t few_keys = 64;
+
 /// The precision of products of f32 operands. tf32 permits a GPU to round them to 11 bits of
 /// precision, for several times the speed.
 enum class Precision : unsigned char { full, tf32 };
@@ -128,9 +131,22 @@ KERNEL(segment_means_grad, CView dy, CView mask, View dx);
 /// [b, nk] u8 or absent. log_sum_exp is [b, h, nq] in the accumulate type.
 KERNEL(attention, CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
        View out, View log_sum_exp);
-/// The gradients dq, dk, dv of attention, all (strided, unit).
+/// The gradients dq, dk, dv of attention, all (strided, unit). `out` may be absent with at most
+/// few_keys keys.
 KERNEL(attention_grad, CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
        CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv);
+
+/// out = attention of all keys + sequence_conv(x), rounded once where one kernel computes both. x
+/// and out [b, h, nq, d] are (strided, unit), w [h, k] has x's type, mask is [b, nq] u8 or absent.
+KERNEL(attention_with_conv, CView q, CView k, CView v, double scale, CView x, CView w, CView mask,
+       View out, View log_sum_exp);
+/// The gradients of attention and of sequence_conv(v), in one pass where that is possible: as
+/// attention_grad, where dv also has the convolution's gradient, and dw (+=). dy [b, h, nk, d]
+/// (strided, unit) is the gradient of the convolution's result; w [h, k] and dy have v's type,
+/// conv_mask is [b, nk] u8 or absent.
+KERNEL(attention_grad_with_conv, CView q, CView k, CView v, CView key_mask, EmptyRows empty,
+       double scale, CView out, CView log_sum_exp, CView dout, CView w, CView conv_mask, CView dy,
+       View dq, View dk, View dv, View dw);
 
 /// The landmarks of each head and the softmax of their scores: x [b, m, p, h, d] in the accumulate
 /// type, bias [p · h · d], landmarks [b, p, h, m, d] = x + bias in their own type, a [b, h, m, m] =

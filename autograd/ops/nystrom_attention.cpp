@@ -18,7 +18,8 @@ struct Saved {
   std::vector<Tensor> weights;
   Tensor landmarks, a, z;  ///< [b, p, h, m, d]; [b · h, m, m]; [iterations + 1, b · h, m, m]
   Tensor qkv;              ///< [b, n, 3 h, d]
-  Tensor values, values_sum, y, out, out_sum;
+  Tensor values, values_sum, y, out_sum;
+  Tensor out;  ///< softmax(s Q Ksᵀ) y, [b, n, h, d], if its gradient needs it
   Tensor taps;
 };
 
@@ -127,14 +128,20 @@ Tensor attend(Saved& s) {
   kernels::attention(landmarks_of(s, 0), part(s.qkv, 1), part(s.qkv, 2), o.key_mask, o.empty_rows,
                      o.scale, s.values, s.values_sum);
   s.y = product(inverse_of(s), as_batch(s.values)).reshape(s.values.shape());
-  s.out = Tensor::empty({batch, length, heads, width}, s.qkv.dtype(), device);
   s.out_sum = Tensor::empty({batch, heads, length}, sums, device);
-  kernels::attention(part(s.qkv, 0), landmarks_of(s, 1), s.y, CView{}, EmptyRows::zero, o.scale,
-                     s.out.transpose(1, 2), s.out_sum);
+  Tensor result = Tensor::empty({batch, length, heads, width}, s.qkv.dtype(), device);
   const Shape shape{batch, length, heads * width};
-  if (!s.taps.defined()) return s.out.reshape(shape);
-  Tensor sum = empty_like(s.out);
-  kernels::sequence_conv(rows_of_part(s.qkv, 2), s.taps, o.mean_mask, s.out, sum);
+  if (s.taps.defined() && m <= few_keys) {
+    kernels::attention_with_conv(part(s.qkv, 0), landmarks_of(s, 1), s.y, o.scale, part(s.qkv, 2),
+                                 s.taps, o.mean_mask, result.transpose(1, 2), s.out_sum);
+    return result.reshape(shape);
+  }
+  kernels::attention(part(s.qkv, 0), landmarks_of(s, 1), s.y, CView{}, EmptyRows::zero, o.scale,
+                     result.transpose(1, 2), s.out_sum);
+  if (m > few_keys) s.out = result;
+  if (!s.taps.defined()) return result.reshape(shape);
+  Tensor sum = empty_like(result);
+  kernels::sequence_conv(rows_of_part(s.qkv, 2), s.taps, o.mean_mask, result, sum);
   return sum.reshape(shape);
 }
 
@@ -144,47 +151,44 @@ class Gradient {
   Gradient(const Saved& s, const Tensor& dy, Grads& grads)
       : s_(s),
         grads_(grads),
-        dout_(dy.reshape(s.out.shape())),
+        dout_(dy.reshape({s.size.batch, s.size.length, s.size.heads, s.size.width})),
         dqkv_(empty_like(s.qkv)),
         sums_(s.a.dtype()),
         device_(s.a.device()) {}
 
   void run() {
     attentions();
-    convolution();
     grads_.add(1, dqkv_.reshape({s_.size.batch, s_.size.length, dqkv_.dim(2) * dqkv_.dim(3)}));
     landmarks();
   }
 
  private:
-  /// dqkv of the attentions, and the gradients of landmarks and of A.
+  /// dqkv, and the gradients of landmarks, of A and of the taps.
   void attentions() {
     const NystromOptions& o = s_.options;
     const Shape heads = s_.values.shape();
     dkeys_ = Tensor::empty(heads, sums_, device_);
     dqueries_ = Tensor::empty(heads, sums_, device_);
     Tensor dy = Tensor::empty(heads, sums_, device_);
+    const Tensor dout = dout_.transpose(1, 2),
+                 out = s_.out.defined() ? s_.out.transpose(1, 2) : Tensor();
     kernels::attention_grad(part(s_.qkv, 0), landmarks_of(s_, 1), s_.y, CView{}, EmptyRows::zero,
-                            o.scale, s_.out.transpose(1, 2), s_.out_sum, dout_.transpose(1, 2),
-                            part(dqkv_, 0), dkeys_, dy);
+                            o.scale, out, s_.out_sum, dout, part(dqkv_, 0), dkeys_, dy);
     // y = Z values
     const Tensor dvalues = product(inverse_of(s_).transpose(1, 2), as_batch(dy)).reshape(heads);
     const Tensor dz = product(as_batch(dy), as_batch(s_.values).transpose(1, 2));
     da_ = empty_like(s_.a);
     kernels::pseudo_inverse_iterative_grad(s_.a, o.pinv_scale, s_.z, dz, da_);
-    kernels::attention_grad(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), o.key_mask,
-                            o.empty_rows, o.scale, s_.values, s_.values_sum, dvalues, dqueries_,
-                            part(dqkv_, 1), part(dqkv_, 2));
-  }
-
-  void convolution() {
-    if (!s_.taps.defined()) return;
+    Tensor dk = part(dqkv_, 1), dv = part(dqkv_, 2);
+    if (!s_.taps.defined())
+      return kernels::attention_grad(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2),
+                                     o.key_mask, o.empty_rows, o.scale, s_.values, s_.values_sum,
+                                     dvalues, dqueries_, dk, dv);
     const std::size_t taps = 2 + 2 * s_.weights.size();
-    const Tensor values = rows_of_part(s_.qkv, 2);
-    Tensor dvalues = rows_of_part(dqkv_, 2);
     grads_.add_sums(taps, {s_.taps.shape()}, sums_, device_, [&](std::vector<Tensor>& dw) {
-      kernels::sequence_conv_grad(values, s_.taps, s_.options.mean_mask, dout_, dvalues, dvalues,
-                                  dw[0]);
+      kernels::attention_grad_with_conv(
+          landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), o.key_mask, o.empty_rows, o.scale,
+          s_.values, s_.values_sum, dvalues, s_.taps, o.mean_mask, dout, dqueries_, dk, dv, dw[0]);
     });
   }
 

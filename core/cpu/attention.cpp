@@ -17,6 +17,7 @@ namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
 
 constexpr std::int64_t block = 64;  // queries and keys of a score block
+static_assert(few_keys <= block);
 
 /// `count` columns of a score block, rounded up to whole vectors. Nothing reads the others.
 template <class A>
@@ -215,20 +216,25 @@ struct BackwardScratch {
   }
 };
 
-/// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner), for one block of rows.
+/// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner), for one block of rows. Without
+/// `inner` the block has all keys, and inner is the sum of p ∘ dp.
 template <class A>
 NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, std::int64_t rows,
                                    std::int64_t keys, A scale) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const bool empty = lse[r] == -std::numeric_limits<A>::infinity();
-    const A total = lse[r], shift = inner[r];
+    const A total = lse[r];
     A* pr = p + r * block;
     A* dr = dp + r * block;
 #pragma omp simd
-    for (std::int64_t j = 0; j < keys; ++j) {
-      pr[j] = empty ? A(0) : math::exp(pr[j] - total);
-      dr[j] = scale * pr[j] * (dr[j] - shift);
+    for (std::int64_t j = 0; j < keys; ++j) pr[j] = empty ? A(0) : math::exp(pr[j] - total);
+    A shift = inner ? inner[r] : A(0);
+    if (!inner) {
+#pragma omp simd reduction(+ : shift)
+      for (std::int64_t j = 0; j < keys; ++j) shift += pr[j] * dr[j];
     }
+#pragma omp simd
+    for (std::int64_t j = 0; j < keys; ++j) dr[j] = scale * pr[j] * (dr[j] - shift);
   }
 }
 
@@ -264,7 +270,7 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>
   const std::uint8_t* valid = valid_keys.valid;
   const T* q_rows = s.q.load(q, index, nullptr, 0, queries);
   const T* dout_rows = s.dout.load(dout, index, nullptr, 0, queries);
-  inner_products(out, dout, index, s.inner.get());
+  if (out) inner_products(out, dout, index, s.inner.get());
   std::fill_n(s.dq.get(), queries * d, A(0));
   for (std::int64_t j = 0; j < keys; j += block) {
     const std::int64_t all = smaller(block, keys - j), count = smaller(all, valid_keys.count - j);
@@ -285,8 +291,8 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>
         tile_gemm<T>(rows, columns, width_operands, A(1),
                      {s.dout.in_order.get() + first * width_operands, width_operands, 1},
                      s.vt.get(), block, s.dp.get(), block, false);
-        score_gradient(s.p.get(), s.dp.get(), lse + first, s.inner.get() + first, rows, count,
-                       scale);
+        score_gradient(s.p.get(), s.dp.get(), lse + first, out ? s.inner.get() + first : nullptr,
+                       rows, count, scale);
         const T* p = as_operands<T>(s.p.get(), rows, count, block, s.weights.in_order.get());
         const T* ds = as_operands<T>(s.dp.get(), rows, count, block, s.dscores.in_order.get());
         const T* p_rows = interleave<T>(p, rows, block, s.weights.interleaved.get());
@@ -347,6 +353,21 @@ void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, 
       }
     });
   });
+}
+
+void attention_with_conv(CView q, CView k, CView v, double scale, CView x, CView w, CView mask,
+                         View out, View log_sum_exp) {
+  attention(q, k, v, {}, EmptyRows::zero, scale, out, log_sum_exp);
+  const View rows = exchanged(out, 1, 2);
+  sequence_conv(exchanged(x, 1, 2), w, mask, rows, rows);
+}
+
+void attention_grad_with_conv(CView q, CView k, CView v, CView key_mask, EmptyRows empty,
+                              double scale, CView out, CView log_sum_exp, CView dout, CView w,
+                              CView conv_mask, CView dy, View dq, View dk, View dv, View dw) {
+  attention_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
+  const View rows = exchanged(dv, 1, 2);
+  sequence_conv_grad(exchanged(v, 1, 2), w, conv_mask, exchanged(dy, 1, 2), rows, rows, dw);
 }
 
 }  // namespace nystrom::kernels::NYSTROM_LEVEL

@@ -57,7 +57,7 @@ void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, doubl
   if (suits_cudnn({q, k, v, out}, key_mask) && attention_cudnn(q, k, v, scale, out, log_sum_exp))
     return;
   if (fused_attention_fits({q, k, v, out}))
-    return attention_fused(q, k, v, key_mask, empty, scale, out, log_sum_exp);
+    return attention_fused(q, k, v, key_mask, empty, scale, {}, {}, {}, out, log_sum_exp);
   attention_plain(q, k, v, key_mask, empty, scale, out, log_sum_exp);
 }
 
@@ -71,10 +71,32 @@ void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, 
   if (suits_cudnn({q, k, v, out, dout, dq, dk, dv}, key_mask) &&
       attention_cudnn_grad(q, k, v, scale, out, log_sum_exp, dout, dq, dk, dv))
     return;
-  if (fused_attention_grad_fits({q, k, v, out, dout, dq, dk, dv}))
-    return attention_fused_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk,
-                                dv);
+  if (fused_attention_grad_fits({q, k, v, out ? out : dout, dout, dq, dk, dv}))
+    return attention_fused_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, {}, {}, {},
+                                dq, dk, dv, {});
   attention_plain_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
+}
+
+void attention_with_conv(CView q, CView k, CView v, double scale, CView x, CView w, CView mask,
+                         View out, View log_sum_exp) {
+  if (out.numel() == 0) return;
+  if (fused_attention_with_conv_fits(q, k, v, x, w, out))
+    return attention_fused(q, k, v, {}, EmptyRows::zero, scale, x, w, mask, out, log_sum_exp);
+  attention(q, k, v, {}, EmptyRows::zero, scale, out, log_sum_exp);
+  const View rows = exchanged(out, 1, 2);
+  sequence_conv(exchanged(x, 1, 2), w, mask, rows, rows);
+}
+
+void attention_grad_with_conv(CView q, CView k, CView v, CView key_mask, EmptyRows empty,
+                              double scale, CView out, CView log_sum_exp, CView dout, CView w,
+                              CView conv_mask, CView dy, View dq, View dk, View dv, View dw) {
+  if (q.numel() > 0 && k.numel() > 0 &&
+      fused_attention_grad_with_conv_fits({q, k, v, out, dout, dq, dk, dv}, w, dy))
+    return attention_fused_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, w,
+                                conv_mask, dy, dq, dk, dv, dw);
+  attention_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
+  const View rows = exchanged(dv, 1, 2);
+  sequence_conv_grad(exchanged(v, 1, 2), w, conv_mask, exchanged(dy, 1, 2), rows, rows, dw);
 }
 
 }  // namespace nystrom::kernels::cuda

@@ -1,7 +1,8 @@
 // The fused forward pass. A block holds 64 queries of one head and iterates over the keys. If few
 // queries would leave the GPU idle, it takes a part of the keys, and the parts are merged in order.
+// A convolution of other rows may be added to the result: their copies arrive meanwhile.
 #include "core/cuda/attention_fused.cuh"
-#include "core/cuda/attention_tiles.cuh"
+#include "core/cuda/conv_band.cuh"
 #include "core/cuda/shared.cuh"
 
 namespace nystrom::cuda {
@@ -60,16 +61,56 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
   }
 }
 
+/// Divides the sums by those of their rows, and stores the log-sum-exp of rows first + row ….
+template <int Width>
+NYSTROM_DEVICE void normalise(const Online& state, Accumulator<Width>& sum_v, std::int64_t first,
+                              std::int64_t rows, float* log_sum_exp) {
+  NYSTROM_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    const float sum = row_sum(state.sum[r]), norm = sum > 0 ? 1 / sum : 0.0f;
+    NYSTROM_UNROLL
+    for (int n = 0; n < Width / 8; ++n) {
+      sum_v.part[n][2 * r] *= norm;
+      sum_v.part[n][2 * r + 1] *= norm;
+    }
+    const std::int64_t row = first + row_of(2 * r);
+    if (lane_index() % 4 == 0 && row < rows)
+      log_sum_exp[row] = sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
+  }
+}
+
+/// The block's shared memory: tiles of keys and values for each stage, and the convolution's.
+template <class T, int Width>
+struct Tiles {
+  int stages, taps;
+  NYSTROM_DEVICE T* k(int stage) const {
+    return dynamic_shared<T>() + 2 * stage * tile_size<Width>;
+  }
+  NYSTROM_DEVICE T* v(int stage) const { return k(stage) + tile_size<Width>; }
+  NYSTROM_DEVICE std::uint8_t* valid(int stage) const {
+    return reinterpret_cast<std::uint8_t*>(k(stages)) + stage * tile_rows;
+  }
+  NYSTROM_DEVICE T* x() const { return reinterpret_cast<T*>(valid(stages)); }
+  NYSTROM_DEVICE T* band() const { return x() + conv_rows(tile_rows, taps) * tile_stride<Width>; }
+};
+
+/// Copies the rows that the convolution of rows first … first + 63 reads.
+template <class T, int Width>
+NYSTROM_DEVICE void load_convolution(const Convolution& conv, std::int64_t b, std::int64_t h,
+                                     std::int64_t first, const Tiles<T, Width>& s) {
+  if (conv.taps == 0) return;
+  load_rows<Width>(
+      conv.x, b, h, first - conv.taps / 2, conv_rows(tile_rows, conv.taps),
+      [&](std::int64_t t) { return conv.sees(b, t); }, s.x());
+  fill_band(static_cast<const T*>(conv.w) + h * conv.taps, conv.taps, false, s.band());
+}
+
 template <class T, int Width>
 __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<float> p,
-                                                              std::int64_t splits, int stages,
-                                                              Heads<float, false> out,
+                                                              Convolution conv, std::int64_t splits,
+                                                              int stages, Heads<float, false> out,
                                                               float* log_sum_exp) {
-  const auto k_tile = [&](int stage) { return dynamic_shared<T>() + 2 * stage * tile_size<Width>; };
-  const auto v_tile = [&](int stage) { return k_tile(stage) + tile_size<Width>; };
-  const auto valid = [&](int stage) {
-    return reinterpret_cast<std::uint8_t*>(k_tile(stages)) + stage * tile_rows;
-  };
+  const Tiles<T, Width> s{stages, conv.taps};
   const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads,
                      h = head % p.heads;
   const std::int64_t split = blockIdx.x / heads % splits,
@@ -79,49 +120,38 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
 
   LeftOperand<Width> q;
   load_tile<Width>(
-      p.q, b, h, first_query, [&](std::int64_t r) { return r < p.q.rows; }, k_tile(0));
+      p.q, b, h, first_query, [&](std::int64_t r) { return r < p.q.rows; }, s.k(0));
   commit_copies();
-  wait_copies<0>();
+  load_convolution(conv, b, h, first_query, s);
+  commit_copies();
+  wait_copies<1>();  // the queries have arrived
   __syncthreads();
-  load_left<Width>(q, k_tile(0));
+  load_left<Width>(q, s.k(0));
   __syncthreads();  // all threads have read the queries
 
   Online state;
-  Accumulator<Width> sum_v;
-  sum_v.clear();
+  Accumulator<Width> sum;
+  sum.clear();
   const auto load = [&](std::int64_t tile, int stage) {
     const std::int64_t first_key = tile * tile_rows;
-    load_tile<Width>(p.k, b, h, first_key, keys, k_tile(stage));
-    load_tile<Width>(p.v, b, h, first_key, keys, v_tile(stage));
-    if (threadIdx.x < tile_rows) valid(stage)[threadIdx.x] = keys(first_key + threadIdx.x);
+    load_tile<Width>(p.k, b, h, first_key, keys, s.k(stage));
+    load_tile<Width>(p.v, b, h, first_key, keys, s.v(stage));
+    if (threadIdx.x < tile_rows) s.valid(stage)[threadIdx.x] = keys(first_key + threadIdx.x);
   };
   const auto use = [&](std::int64_t, int stage) {
     Accumulator<tile_rows> scores;
     scores.clear();
-    multiply_by_rows<Width>(scores, q, k_tile(stage));
-    online_softmax(scores, valid(stage), keys.scale * log2_e, state, sum_v);
+    multiply_by_rows<Width>(scores, q, s.k(stage));
+    online_softmax(scores, s.valid(stage), keys.scale * log2_e, state, sum);
     LeftOperand<tile_rows> weights;
     as_left<T>(weights, scores);
-    multiply_by_columns<Width>(sum_v, weights, v_tile(stage));
+    multiply_by_columns<Width>(sum, weights, s.v(stage));
   };
   for_each_tile(split * tiles / splits, (split + 1) * tiles / splits, stages, load, use);
-
-  NYSTROM_UNROLL
-  for (int r = 0; r < 2; ++r) {
-    const float sum = row_sum(state.sum[r]), norm = sum > 0 ? 1 / sum : 0.0f;
-    NYSTROM_UNROLL
-    for (int n = 0; n < Width / 8; ++n) {
-      sum_v.part[n][2 * r] *= norm;
-      sum_v.part[n][2 * r + 1] *= norm;
-    }
-    const std::int64_t row = first_query + row_of(2 * r);
-    if (lane_index() % 4 == 0 && row < p.q.rows) {
-      log_sum_exp[(split * heads + head) * p.q.rows + row] =
-          sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
-    }
-  }
+  normalise(state, sum, first_query, p.q.rows, log_sum_exp + (split * heads + head) * p.q.rows);
+  if (conv.taps > 0) multiply_by_band(sum, s.band(), spans_of(conv.taps), s.x());
   // Parts are written as consecutive samples.
-  store_rows<T>(sum_v, out, split * p.batch + b, h, first_query);
+  store_rows<T>(sum, out, split * p.batch + b, h, first_query);
 }
 
 /// out = Σ over parts of exp(part's log-sum-exp − total log-sum-exp) · part. One warp a row.
@@ -149,19 +179,18 @@ __global__ void merge_kernel(Parts parts, std::int64_t splits, std::int64_t batc
 }
 
 template <class T, int Width>
-void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads<float, false>& out,
-             float* log_sum_exp) {
-  const std::int64_t heads = p.batch * p.heads, query_tiles = divide_up(p.q.rows, tile_rows);
-  const std::int64_t splits = splits_of(heads * query_tiles, divide_up(p.k.rows, tile_rows));
+void forward(const AttentionProblem<float>& p, const Convolution& conv, const ViewBase& like,
+             const Heads<float, false>& out, float* log_sum_exp) {
+  const std::int64_t heads = p.batch * p.heads, query_tiles = divide_up(p.q.rows, tile_rows),
+                     key_tiles = divide_up(p.k.rows, tile_rows);
+  const std::int64_t splits = splits_of(heads * query_tiles, key_tiles);
   const dim3 grid(static_cast<unsigned>(query_tiles * splits * heads));
-  const auto bytes = [](int stages) {
-    return static_cast<std::size_t>(stages) * (2 * tile_size<Width> * sizeof(T) + tile_rows);
-  };
-  const int stages = stages_of(bytes);
+  const auto bytes = [&](int stages) { return bytes_of_forward(Width, stages, conv.taps); };
+  const int stages = stages_of(divide_up(key_tiles, splits), bytes);
   const std::size_t shared = bytes(stages);
   if (splits == 1)
-    return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, stages, out,
-                  log_sum_exp);
+    return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, conv, splits,
+                  stages, out, log_sum_exp);
   const std::int64_t rows = heads * p.q.rows;
   const Workspace<float> work(like, splits * rows * (Width + 1));
   const Parts parts{work.get(), work.get() + splits * rows * Width};
@@ -171,8 +200,8 @@ void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads
                                        Width,
                                        p.q.rows,
                                        Width};
-  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, stages, contiguous,
-         parts.log_sum_exp);
+  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, conv, splits, stages,
+         contiguous, parts.log_sum_exp);
   launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
          parts, splits, p.batch, p.heads, out, log_sum_exp);
 }
@@ -198,19 +227,27 @@ bool fused_attention_fits(std::initializer_list<CView> operands) {
          (width == 32 || width == 64 || width == 128);
 }
 
+bool fused_attention_with_conv_fits(CView q, CView k, CView v, CView x, CView w, View out) {
+  const std::int64_t tiles = q.shape[0] * q.shape[1] * divide_up(q.shape[2], tile_rows);
+  return fused_attention_fits({q, k, v, x, out}) && is_half(x.dtype) && w.dtype == x.dtype &&
+         k.shape[2] > 0 && splits_of(tiles, divide_up(k.shape[2], tile_rows)) == 1 &&
+         bytes_of_forward(q.shape[3], 1, w.shape[1]) <= shared_memory_of_a_block();
+}
+
 void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                     View out, View log_sum_exp) {
+                     CView x, CView w, CView conv_mask, View out, View log_sum_exp) {
   const AnyKey any(q, key_mask, empty);
   const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
+  const Convolution conv = convolution_of(x, w, conv_mask);
   const auto result = heads_of<float>(out);
   const auto run = [&]<class T>(TypeTag<T>) {
     switch (q.shape[3]) {
-      case 32: return forward<T, 32>(problem, out, result, log_sum_exp.as<float>());
-      case 64: return forward<T, 64>(problem, out, result, log_sum_exp.as<float>());
-      default: return forward<T, 128>(problem, out, result, log_sum_exp.as<float>());
+      case 32: return forward<T, 32>(problem, conv, q, result, log_sum_exp.as<float>());
+      case 64: return forward<T, 64>(problem, conv, q, result, log_sum_exp.as<float>());
+      default: return forward<T, 128>(problem, conv, q, result, log_sum_exp.as<float>());
     }
   };
-  half_of({q, k, v, out}) == DType::f16 ? run(TypeTag<f16>{}) : run(TypeTag<bf16>{});
+  half_of({q, k, v, x, out}) == DType::f16 ? run(TypeTag<f16>{}) : run(TypeTag<bf16>{});
 }
 
 }  // namespace nystrom::cuda

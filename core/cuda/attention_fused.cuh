@@ -19,10 +19,19 @@ DType half_of(std::initializer_list<CView> operands);
 bool fused_attention_fits(std::initializer_list<CView> operands);
 bool fused_attention_grad_fits(std::initializer_list<CView> operands);
 
-/// kernels::attention and kernels::attention_grad, for supported operands.
+/// Whether they compute kernels::attention_with_conv and kernels::attention_grad_with_conv too: the
+/// convolved rows and the taps have the 16-bit type, the loop has one part, or there is one tile of
+/// queries, and a block has the shared memory.
+bool fused_attention_with_conv_fits(CView q, CView k, CView v, CView x, CView w, View out);
+bool fused_attention_grad_with_conv_fits(std::initializer_list<CView> operands, CView w, CView dy);
+
+/// kernels::attention, for supported operands; with taps w kernels::attention_with_conv.
 void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                     View out, View log_sum_exp);
+                     CView x, CView w, CView conv_mask, View out, View log_sum_exp);
+/// kernels::attention_grad, for supported operands; with taps w
+/// kernels::attention_grad_with_conv.
 void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                          CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv);
+                          CView out, CView log_sum_exp, CView dout, CView w, CView conv_mask,
+                          CView dy, View dq, View dk, View dv, View dw);
 
 }  // namespace nystrom::cuda

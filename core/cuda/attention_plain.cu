@@ -92,14 +92,15 @@ __global__ void forward_kernel(AttentionProblem<A> p, Heads<A, false> out, A* lo
 /// P and dS of one pair, which a query's warp and a key's warp both compute.
 template <class A>
 struct Pair {
-  A p, ds;
-  NYSTROM_DEVICE Pair(A score, A lse, A dp, A inner, A scale) {
+  A p, dp, ds;
+  NYSTROM_DEVICE Pair(A score, A lse, A gradient, A inner, A scale) : dp(gradient) {
     p = lse == -static_cast<A>(INFINITY) ? A(0) : math::exp(score - lse);
     ds = scale * p * (dp - inner);
   }
 };
 
-/// dq = dS k; also writes ⟨out, dout⟩ of each query for the other kernel.
+/// dq = dS k; also writes ⟨out, dout⟩ of each query for the other kernel. Without `out` it is Σ
+/// over the keys of P ∘ dP.
 template <class A>
 __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, const A* log_sum_exp,
                                   Heads<A, true> dout, Heads<A, false> dq, A* inner) {
@@ -112,21 +113,29 @@ __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, con
   load_row(dout, dout.at(at.b, at.h, at.index), grad);
   clear(sum, p.q.width);
   __syncwarp();
+  const A lse = log_sum_exp[at.flat];
+  const auto pair_with = [&](std::int64_t j, A inner_product) {
+    return Pair<A>(keys.scale * dot(q, p.k, p.k.at(at.b, at.h, j)), lse,
+                   dot(grad, p.v, p.v.at(at.b, at.h, j)), inner_product, p.scale);
+  };
   A shift = 0;
-  for (std::int64_t i = lane_index(); i < p.v.width; i += warp_size)
-    shift += grad[i] * out.numbers.get(out.at(at.b, at.h, at.index) + i);
+  if (out.numbers.data) {
+    for (std::int64_t i = lane_index(); i < p.v.width; i += warp_size)
+      shift += grad[i] * out.numbers.get(out.at(at.b, at.h, at.index) + i);
+  } else {
+    for (std::int64_t j = lane_index(); j < p.k.rows; j += warp_size) {
+      if (!keys(j)) continue;
+      const Pair<A> pair = pair_with(j, 0);
+      shift += pair.p * pair.dp;
+    }
+  }
   shift = warp_sum(shift);
   if (lane_index() == 0) inner[at.flat] = shift;
-  const A lse = log_sum_exp[at.flat];
   for (std::int64_t first = 0; first < p.k.rows; first += warp_size) {
     const std::int64_t j = first + lane_index();
     const bool valid = keys(j);
     const unsigned lanes = __ballot_sync(whole_warp, valid);
-    if (valid) {
-      const A score = keys.scale * dot(q, p.k, p.k.at(at.b, at.h, j)),
-              dp = dot(grad, p.v, p.v.at(at.b, at.h, j));
-      weight[lane_index()] = Pair<A>(score, lse, dp, shift, p.scale).ds;
-    }
+    if (valid) weight[lane_index()] = pair_with(j, shift).ds;
     __syncwarp();
     add_rows(p.k, at.b, at.h, first, lanes, weight, A(1), sum);
     __syncwarp();

@@ -47,6 +47,24 @@ struct Keys {
   NYSTROM_DEVICE bool operator()(std::int64_t j) const { return j < count && (!valid || valid[j]); }
 };
 
+/// A depthwise convolution that a kernel computes beside attention; with 0 taps there is none.
+struct Convolution {
+  Heads<float, true> x;
+  const void* w;             ///< [heads, taps], in the 16-bit type
+  const std::uint8_t* mask;  ///< [batch, rows], or null
+  int taps;
+  NYSTROM_DEVICE bool inside(std::int64_t t) const { return t >= 0 && t < x.rows; }
+  /// Whether row t is a row of x that counts.
+  NYSTROM_DEVICE bool sees(std::int64_t b, std::int64_t t) const {
+    return taps > 0 && inside(t) && (!mask || mask[b * x.rows + t]);
+  }
+};
+
+inline Convolution convolution_of(const CView& x, const CView& w, const CView& mask) {
+  return {heads_of<float>(x), w.data, mask.as<std::uint8_t>(),
+          w ? static_cast<int>(w.shape[1]) : 0};
+}
+
 /// Whether each sample has an unmasked key, if that matters.
 class AnyKey {
  public:

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/cuda/attention_problem.cuh"
-#include "core/cuda/attention_splits.h"
+#include "core/cuda/attention_sizes.h"
 #include "core/cuda/mma.cuh"
 
 namespace nystrom::cuda {
@@ -11,9 +11,9 @@ namespace nystrom::cuda {
 inline constexpr int fused_block = 128;  // four warps, 16 rows each
 inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
 
-/// Rows of a tile have 8 extra numbers, which avoids bank conflicts of ldmatrix.
+/// The numbers from one row of a tile to the next.
 template <int Width>
-inline constexpr int tile_stride = Width + 8;
+inline constexpr int tile_stride = static_cast<int>(bytes_of_rows(1, Width)) / 2;
 template <int Width>
 inline constexpr int tile_size = tile_rows* tile_stride<Width>;
 
@@ -46,13 +46,13 @@ NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbe
            pack<T>(second.value[0], second.value[1]), pack<T>(second.value[2], second.value[3])}};
 }
 
-/// Copies rows first … first + 63 of one head, by the whole block. Rows without `keep(row)` become
-/// zeros, because padding may hold anything. The copy of 16-bit rows is asynchronous.
+/// Copies `rows` rows of one head, from `first` on, by the whole block. Rows without `keep(row)`
+/// become zeros, because padding may hold anything. The copy of 16-bit rows is asynchronous.
 template <int Width, class T, class Keep>
-NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h,
-                              std::int64_t first, const Keep& keep, T* tile) {
+NYSTROM_DEVICE void load_rows(const Heads<float, true>& x, std::int64_t b, std::int64_t h,
+                              std::int64_t first, int rows, const Keep& keep, T* tile) {
   constexpr int packs = Width / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < tile_rows * packs; i += fused_block) {
+  for (int i = static_cast<int>(threadIdx.x); i < rows * packs; i += fused_block) {
     const int row = i / packs, column = i % packs * 8;
     const std::int64_t at = x.at(b, h, first + row) + column;
     T* target = tile + row * tile_stride<Width> + column;
@@ -65,6 +65,13 @@ NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::
       copy_async(target, static_cast<const T*>(x.numbers.data) + (kept ? at : 0), kept);
     }
   }
+}
+
+/// The same for the rows of a tile.
+template <int Width, class T, class Keep>
+NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h,
+                              std::int64_t first, const Keep& keep, T* tile) {
+  load_rows<Width>(x, b, h, first, tile_rows, keep, tile);
 }
 
 /// Loads tiles first … last − 1 with load(tile, stage), and calls use(tile, stage) when the tile
@@ -96,10 +103,10 @@ NYSTROM_DEVICE void for_each_tile(std::int64_t first, std::int64_t last, int sta
   wait_copies<0>();
 }
 
-/// The stages of a kernel that needs `bytes(stages)` of shared memory.
+/// The stages of a loop over `tiles` tiles of a kernel that needs `bytes(stages)` of shared memory.
 template <class Bytes>
-int stages_of(const Bytes& bytes) {
-  return bytes(2) <= shared_memory_of_a_block() ? 2 : 1;
+int stages_of(std::int64_t tiles, const Bytes& bytes) {
+  return tiles > 1 && bytes(2) <= shared_memory_of_a_block() ? 2 : 1;
 }
 
 /// Rows 16 · warp … of a tile as a left operand.

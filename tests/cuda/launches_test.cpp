@@ -19,6 +19,7 @@ void PrintTo(const Case& test, std::ostream* out) {
 
 const Case cases[] = {
     {"bf16_on_tensor_cores", DType::bf16, 64, 32, 70, 33},
+    {"bf16_more_landmarks_than_a_tile", DType::bf16, 64, 80, 90, 5},
     {"f32_plain", DType::f32, 24, 4, 20, 5},
     {"bf16_split_over_keys", DType::bf16, 64, 32, 600, 0},
     {"bf16_exact", DType::bf16, 64, 32, 130, 0, AttentionKind::softmax},

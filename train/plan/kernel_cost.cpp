@@ -7,33 +7,13 @@
 #include <string_view>
 
 #include "core/check.h"
-#include "core/cuda/attention_splits.h"
 #include "core/kernels.h"
 #include "core/matrix_layout.h"
+#include "train/plan/attention_cost.h"
+#include "train/plan/cost_parts.h"
 
 namespace nystrom {
 namespace {
-
-double count_of(const ViewBase& view) { return static_cast<double>(view.numel()); }
-
-/// The bytes of a view, with repeated elements once; 0 if it is absent.
-double bytes_of(const CView& view) {
-  if (!view) return 0;
-  double elements = 1;
-  for (int axis = 0; axis < view.rank; ++axis)
-    if (view.stride[axis] != 0) elements *= static_cast<double>(view.shape[axis]);
-  return elements * static_cast<double>(size_of(view.dtype));
-}
-
-std::int64_t divided(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// A kernel of one launch that reads or writes each view once, 16 bytes a thread.
-KernelCost once(const KernelCall& call) {
-  KernelCost cost;
-  for (const CView& view : call.views) cost.bytes += bytes_of(view);
-  cost.launches = call.views.back().numel() > 0 ? 1 : 0;
-  return cost;
-}
 
 /// The same, with threads that access single elements.
 KernelCost once_narrow(const KernelCall& call) {
@@ -202,85 +182,6 @@ KernelCost landmark_matrix_cost(const KernelCall& call) {
   return cost;
 }
 
-/// Whether the fused kernels of core/cuda compute attention of these operands, which are aligned.
-bool fused(const std::vector<CView>& operands) {
-  const std::int64_t width = operands[0].dim(-1);
-  bool half = false, fits = width == 32 || width == 64 || width == 128;
-  for (const CView& x : operands) {
-    half = half || is_half(x.dtype);
-    fits = fits && x.dim(-1) == width && x.dtype != DType::f64;
-  }
-  return half && fits;
-}
-
-/// A launch that finds samples without any valid key.
-std::int64_t any_key_launches(const CView& mask, double empty) {
-  return mask && static_cast<EmptyRows>(empty) == EmptyRows::uniform ? 1 : 0;
-}
-
-KernelCost attention_cost(const KernelCall& call) {
-  const CView &q = call.views[0], &k = call.views[1], &v = call.views[2], &out = call.views[4];
-  if (out.numel() == 0) return {0};
-  KernelCost cost = once(call);
-  const std::int64_t heads = q.shape[0] * q.shape[1];
-  cost.flops = 4 * count_of(q) * static_cast<double>(k.shape[2]);
-  cost.narrow_bytes = cost.bytes;
-  cost.engine = Engine::product_f32;
-  cost.launches = 1 + any_key_launches(call.views[3], call.numbers[0]);
-  if (!fused({q, k, v, out})) return cost;
-  cost.engine = Engine::tiles16;
-  cost.narrow_bytes = 0;
-  cost.loads_ahead = true;
-  const std::int64_t splits = cuda::splits_of(heads * divided(q.shape[2], cuda::tile_rows),
-                                              divided(k.shape[2], cuda::tile_rows));
-  if (splits == 1) return cost;
-  ++cost.launches;
-  cost.bytes += 2 * 4 * static_cast<double>(splits) * count_of(out);
-  return cost;
-}
-
-/// The launches that sum the parts of a gradient.
-std::int64_t sums_of_parts(std::int64_t heads, std::int64_t own, std::int64_t other, int tensors) {
-  const std::int64_t splits =
-      cuda::splits_of(heads * divided(own, cuda::tile_rows), divided(other, cuda::tile_rows));
-  return splits > 1 ? tensors : 0;
-}
-
-KernelCost attention_grad_cost(const KernelCall& call) {
-  const auto& view = call.views;  // q, k, v, mask, out, log_sum_exp, dout, dq, dk, dv
-  const CView &q = view[0], &k = view[1];
-  const std::int64_t heads = q.shape[0] * q.shape[1], queries = q.shape[2], keys = k.shape[2];
-  KernelCost cost = once(call);
-  if (q.numel() == 0 || k.numel() == 0) {
-    cost.launches = 0;
-    for (const int gradient : {7, 8, 9}) cost.launches += view[gradient].numel() > 0 ? 1 : 0;
-    return cost;
-  }
-  cost.flops = 10 * count_of(q) * static_cast<double>(keys);
-  cost.narrow_bytes = cost.bytes;
-  cost.engine = Engine::product_f32;
-  const std::int64_t any = any_key_launches(view[3], call.numbers[0]);
-  cost.launches = any + 2;
-  if (!fused({q, k, view[2], view[4], view[6], view[7], view[8], view[9]})) return cost;
-  cost.engine = Engine::tiles16;
-  cost.narrow_bytes = 0;
-  cost.loads_ahead = true;
-  cost.launches = any + 1;
-  if (keys <= cuda::tile_rows) {
-    cost.launches += sums_of_parts(heads, keys, queries, 2);
-  } else if (queries <= cuda::tile_rows) {
-    cost.launches += sums_of_parts(heads, queries, keys, 1);
-  } else {
-    // Two kernels, and one for the products of out and dout, which take divisions of 64 bits:
-    // about 150 instructions a row and lane.
-    cost.bytes += 2 * bytes_of(view[6]);
-    cost.instructions = static_cast<double>(heads * queries) * 32 * 150;
-    cost.launches +=
-        2 + sums_of_parts(heads, keys, queries, 2) + sums_of_parts(heads, queries, keys, 1);
-  }
-  return cost;
-}
-
 /// Column sums if the fused kernel does not have its own, the batch's if it has one scale, and the
 /// iterations. Of each iteration the fused kernel computes `full` products and three symmetric
 /// ones, of which the busiest warp computes five eighths; with 32 landmarks all. The plain one
@@ -304,27 +205,6 @@ KernelCost pinv_grad_cost(const KernelCall& call) {
   KernelCost cost = pinv_cost(call, 6, 11);
   const bool whole = static_cast<PinvScale>(call.numbers[0]) == PinvScale::whole_batch;
   if (cost.launches > 0 && whole) ++cost.launches;
-  return cost;
-}
-
-/// The band matrices of the convolution on tensor cores have taps + 15 columns a strip of 16 rows.
-double conv_flops(const CView& x, const CView& w) {
-  return 2 * count_of(x) * static_cast<double>(divided(w.dim(-1) + 30, 16) * 16);
-}
-KernelCost conv_cost(const KernelCall& call) {
-  KernelCost cost = once(call);
-  cost.launches = call.views[0].numel() > 0 ? 1 : 0;
-  cost.narrow_bytes = is_half(call.views[0].dtype) ? 0 : cost.bytes;
-  cost.flops = conv_flops(call.views[0], call.views[1]);
-  cost.engine = is_half(call.views[0].dtype) ? Engine::tiles16 : Engine::product_f32;
-  return cost;
-}
-/// The gradient of the input, that of the taps, and the sum of its pieces.
-KernelCost conv_grad_cost(const KernelCall& call) {
-  KernelCost cost = conv_cost(call);
-  cost.flops *= 2;
-  cost.bytes += bytes_of(call.views[3]);
-  cost.launches = call.views[0].numel() == 0 ? 0 : 3;
   return cost;
 }
 
@@ -373,6 +253,8 @@ const std::map<std::string_view, std::function<KernelCost(const KernelCall&)>> c
     {"segment_means_grad", segments_grad_cost},
     {"attention", attention_cost},
     {"attention_grad", attention_grad_cost},
+    {"attention_with_conv", attention_with_conv_cost},
+    {"attention_grad_with_conv", attention_grad_with_conv_cost},
     {"pseudo_inverse_iterative", pinv_forward_cost},
     {"pseudo_inverse_iterative_grad", pinv_grad_cost},
     {"sequence_conv", conv_cost},

@@ -1,0 +1,68 @@
+// How the fused attention kernels divide their loops, and the shared memory that they need. Plans
+// of steps use it without a GPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nystrom::cuda {
+
+/// The rows of a tile of queries or keys.
+inline constexpr int tile_rows = 64;
+
+/// The number of parts of a loop over `tiles` tiles, so that `blocks` blocks a part fill a GPU. It
+/// depends on sizes only, so that all GPUs compute the same sums.
+inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
+  constexpr std::int64_t enough = 132 * 4, min_tiles = 4;
+  const std::int64_t wanted = (enough + blocks - 1) / blocks, most = tiles / min_tiles;
+  return wanted < most ? wanted : most > 1 ? most : 1;
+}
+
+/// The rows of a convolution's result that a warp computes.
+inline constexpr int strip = 16;
+/// The number of 16-row groups of x that a strip of the result reads.
+constexpr int spans_of(std::int64_t taps) {
+  return static_cast<int>((taps + 2 * strip - 2) / strip);
+}
+/// The rows of x that `rows` rows of the result read.
+constexpr int conv_rows(int rows, std::int64_t taps) { return rows + (spans_of(taps) - 1) * strip; }
+/// The taps between zeros, or the diagonals of all products of a strip.
+constexpr int band_size(std::int64_t taps) { return (spans_of(taps) + 1) * strip; }
+
+/// The bytes of rows of 16-bit numbers. Rows have 8 extra numbers, which avoids bank conflicts of
+/// ldmatrix.
+constexpr std::size_t bytes_of_rows(int rows, std::int64_t width) {
+  return 2 * static_cast<std::size_t>(rows) * static_cast<std::size_t>(width + 8);
+}
+/// The bytes in which `warps` warps sum the gradients of taps: for each a product of 16 × 16 (rows
+/// 17 apart), and a sum for every diagonal.
+constexpr std::size_t bytes_of_tap_sums(int warps, std::int64_t taps) {
+  return sizeof(float) * static_cast<std::size_t>(warps * (strip * (strip + 1) + band_size(taps)));
+}
+
+/// The shared memory of the forward kernel: keys, values and their mask for each stage; rows and
+/// band of the convolution, if there are taps.
+constexpr std::size_t bytes_of_forward(std::int64_t width, int stages, std::int64_t taps) {
+  const std::size_t stage = 2 * bytes_of_rows(tile_rows, width) + tile_rows;
+  const std::size_t conv = bytes_of_rows(conv_rows(tile_rows, taps), width) +
+                           2 * static_cast<std::size_t>(band_size(taps));
+  return static_cast<std::size_t>(stages) * stage + (taps > 0 ? conv : 0);
+}
+/// The shared memory of a tile of the backward kernel: rows of two operands, two numbers of each
+/// query, and the mask of keys.
+constexpr std::size_t bytes_of_tile(std::int64_t width) {
+  return 2 * bytes_of_rows(tile_rows, width) + (2 * sizeof(float) + 1) * tile_rows;
+}
+/// The shared memory of the backward kernel: P and dS, the own tile and one for each stage. With
+/// taps, each stage also holds rows of dy; and there are the sums of the taps and the band.
+constexpr std::size_t bytes_of_backward(std::int64_t width, int stages, std::int64_t taps) {
+  const auto count = static_cast<std::size_t>(stages);
+  const std::size_t tiles =
+      2 * bytes_of_rows(tile_rows, tile_rows) + (1 + count) * bytes_of_tile(width);
+  const std::size_t conv = count * bytes_of_rows(conv_rows(tile_rows, taps), width) +
+                           bytes_of_tap_sums(tile_rows / strip, taps) +
+                           2 * static_cast<std::size_t>(band_size(taps));
+  return tiles + (taps > 0 ? conv : 0);
+}
+
+}  // namespace nystrom::cuda
