@@ -116,8 +116,8 @@ struct LandmarkProjections {
 /// softmax(s Q Ksᵀ) · A⁺ · (softmax(s Qs Kᵀ) V) + sequence_conv(V), with A = softmax(s Qs Ksᵀ) and
 /// its iterative inverse. hidden [b, n, c]; qkv [b, n, 3·h·d] holds queries, keys and values; the
 /// landmarks Qs, Ks are projections of hidden's segment means, rounded to hidden's type; taps [h,
-/// k] or undefined → [b, n, h·d]. Equal to the composition of segment_means, linear, softmax,
-/// pseudo_inverse_iterative, attention and sequence_conv.
+/// k] or, as files have them, [h, 1, k, 1], or undefined → [b, n, h·d]. Equal to the composition of
+/// segment_means, linear, softmax, pseudo_inverse_iterative, attention and sequence_conv.
 Var nystrom_attention(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
                       const Var& taps, const NystromOptions& options);
 

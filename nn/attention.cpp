@@ -64,12 +64,11 @@ bool SelfAttention::fuses(const Var& rows, const SequenceMask& mask, const RunCo
 Var SelfAttention::operator()(const Var& rows, const SequenceMask& mask, const TokenRows& tokens,
                               const RunContext& run) const {
   const auto in_places = [&](const Var& y) { return tokens.in_places(y, mask); };
-  const Var taps = conv_ ? reshape(*conv_, {heads_, conv_->shape()[2]}) : Var();
   if (fuses(rows, mask, run)) {
     const Var qkv = joint_linear(rows, {query().weight(), key().weight(), value().weight()},
                                  {query().bias(), key().bias(), value().bias()});
-    return tokens.rows_of(
-        method_->fused({in_places(rows), in_places(qkv), taps, mask, query(), key()}));
+    return tokens.rows_of(method_->fused(
+        {in_places(rows), in_places(qkv), conv_ ? conv_->var() : Var(), mask, query(), key()}));
   }
   const bool shared = projections_.size() == 2;
   const Var x = in_places(rows), q = in_places(query()(rows)),
@@ -82,8 +81,8 @@ Var SelfAttention::operator()(const Var& rows, const SequenceMask& mask, const T
   const Var heads = transpose(output, 1, 2);  // [b, n, h, d]
   if (!conv_) return tokens.rows_of(reshape(heads, x.shape()));
   const Tensor valid = conv_sees_padding_ ? Tensor{} : mask.valid();
-  const Var skip =
-      sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}), taps, valid);
+  const Var skip = sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}),
+                                 reshape(*conv_, {heads_, conv_->shape()[2]}), valid);
   return tokens.rows_of(reshape(heads + skip, x.shape()));
 }
 

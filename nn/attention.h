@@ -24,7 +24,7 @@ struct AttentionInputs {
 struct FusedInputs {
   Var hidden;  ///< [b, n, hidden]
   Var qkv;     ///< [b, n, 3 · hidden]: queries, keys and values
-  Var taps;    ///< [h, k]; undefined without a convolution
+  Var taps;    ///< [h, 1, k, 1]; undefined without a convolution
   const SequenceMask& mask;
   const Linear &query, &key;  ///< the projections, for landmarks
 };

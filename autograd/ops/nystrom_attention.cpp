@@ -19,8 +19,9 @@ struct Saved {
   Tensor landmarks, a, z;  ///< [b, p, h, m, d]; [b · h, m, m]; [iterations + 1, b · h, m, m]
   Tensor qkv;              ///< [b, n, 3 h, d]
   Tensor values, values_sum, y, out_sum;
-  Tensor out;  ///< softmax(s Q Ksᵀ) y, [b, n, h, d], if its gradient needs it
-  Tensor taps;
+  Tensor out;   ///< softmax(s Q Ksᵀ) y, [b, n, h, d], if its gradient needs it
+  Tensor taps;  ///< [h, k]
+  Shape taps_shape;
 };
 
 /// Queries, keys or values, for i = 0, 1, 2, of [b, n, 3 h, d], as [b, n, h, d].
@@ -47,6 +48,12 @@ Tensor product(const Tensor& a, const Tensor& b) {
 /// x [b, h, m, d] as [b · h, m, d].
 Tensor as_batch(const Tensor& x) { return x.reshape({x.dim(0) * x.dim(1), x.dim(2), x.dim(3)}); }
 
+/// Whether the shape is [heads, k] or [heads, 1, k, 1] with k odd.
+bool has_taps(const Shape& shape, std::int64_t heads) {
+  const bool file = shape.rank() == 4 && shape[1] == 1 && shape[3] == 1;
+  return (file || shape.rank() == 2) && shape[0] == heads && shape.numel() / heads % 2 == 1;
+}
+
 Sizes sizes_of(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
                const Var& taps, const NystromOptions& options) {
   require(hidden.rank() == 3 && qkv.rank() == 3 && qkv.dim(0) == hidden.dim(0) &&
@@ -67,10 +74,9 @@ Sizes sizes_of(const Var& hidden, const Var& qkv, const LandmarkProjections& pro
             projections.weights[i].shape(), projections.biases[i].shape(), out, hidden.dim(2), out);
   require(hidden.dtype() == qkv.dtype(), "nystrom_attention: hidden is {}, but qkv {}",
           hidden.dtype(), qkv.dtype());
-  require(
-      !taps.defined() || (taps.rank() == 2 && taps.dim(0) == options.heads && taps.dim(1) % 2 == 1),
-      "nystrom_attention: the taps are {}, expected [{}, k] with k odd", taps.shape(),
-      options.heads);
+  require(!taps.defined() || has_taps(taps.shape(), options.heads),
+          "nystrom_attention: the taps are {}, expected [{}, k] or [{}, 1, k, 1] with k odd",
+          taps.shape(), options.heads, options.heads);
   require(options.landmarks >= 1 && options.iterations >= 0,
           "nystrom_attention: needs at least one landmark, and no negative number of iterations; "
           "got {} and {}",
@@ -185,10 +191,11 @@ class Gradient {
                                      o.key_mask, o.empty_rows, o.scale, s_.values, s_.values_sum,
                                      dvalues, dqueries_, dk, dv);
     const std::size_t taps = 2 + 2 * s_.weights.size();
-    grads_.add_sums(taps, {s_.taps.shape()}, sums_, device_, [&](std::vector<Tensor>& dw) {
-      kernels::attention_grad_with_conv(
-          landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), o.key_mask, o.empty_rows, o.scale,
-          s_.values, s_.values_sum, dvalues, s_.taps, o.mean_mask, dout, dqueries_, dk, dv, dw[0]);
+    grads_.add_sums(taps, {s_.taps_shape}, sums_, device_, [&](std::vector<Tensor>& dw) {
+      kernels::attention_grad_with_conv(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2),
+                                        o.key_mask, o.empty_rows, o.scale, s_.values, s_.values_sum,
+                                        dvalues, s_.taps, o.mean_mask, dout, dqueries_, dk, dv,
+                                        dw[0].reshape(s_.taps.shape()));
     });
   }
 
@@ -231,7 +238,10 @@ Var nystrom_attention(const Var& hidden, const Var& qkv, const LandmarkProjectio
   s.options.key_mask = options.key_mask.to(device);
   s.qkv = qkv.value().contiguous().reshape(
       {s.size.batch, s.size.length, 3 * s.size.heads, s.size.width});
-  if (taps.defined()) s.taps = taps.value();
+  if (taps.defined()) {
+    s.taps_shape = taps.shape();
+    s.taps = taps.value().reshape({options.heads, taps.value().numel() / options.heads});
+  }
   invert(s, hidden.value().contiguous(), projections);
   const Tensor result = attend(s);
   std::vector<Var> inputs{hidden, qkv};

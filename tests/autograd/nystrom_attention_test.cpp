@@ -74,7 +74,7 @@ std::vector<Var> inputs_of(const Case& c) {
   std::vector<Shape> shapes{{c.samples, c.length, c.channels}, {c.samples, c.length, 3 * out}};
   for (std::int64_t i = 0; i < parts; ++i) shapes.push_back({out, c.channels});
   for (std::int64_t i = 0; i < parts; ++i) shapes.push_back({out});
-  if (c.taps > 0) shapes.push_back({c.heads, c.taps});
+  if (c.taps > 0) shapes.push_back({c.heads, 1, c.taps, 1});
   std::vector<Var> inputs;
   for (const Shape& shape : shapes)
     inputs.push_back(
@@ -110,7 +110,8 @@ Var composed(const Case& c, const std::vector<Var>& v) {
       transpose(attention(heads(0), keys, y, {o.scale, {}, EmptyRows::zero, c.dtype}), 1, 2);
   const Shape rows{c.samples, c.length, c.heads, c.width}, flat{c.samples, c.length, out};
   if (c.taps == 0) return reshape(result, flat);
-  return reshape(result + sequence_conv(reshape(part(2), rows), v.back(), o.mean_mask), flat);
+  const Var taps = reshape(v.back(), {c.heads, c.taps});
+  return reshape(result + sequence_conv(reshape(part(2), rows), taps, o.mean_mask), flat);
 }
 
 Var fused(const Case& c, const std::vector<Var>& v) {
