@@ -15,7 +15,7 @@
 namespace nystrom {
 namespace {
 
-/// The same, with threads that access single elements.
+/// As once(), with threads that access single elements.
 KernelCost once_narrow(const KernelCall& call) {
   KernelCost cost = once(call);
   cost.narrow_bytes = cost.bytes;
