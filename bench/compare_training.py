@@ -113,7 +113,8 @@ def make_optimizer(model, settings: dict):
         {"params": decayed, "weight_decay": given["weight_decay"]},
         {"params": plain, "weight_decay": 0.0},
     ]
-    rate, epsilon = given["learning_rate"], float(given["epsilon"])  # PyYAML reads 1e-08 as text
+    # PyYAML reads 1e-08 as text
+    rate, epsilon = (float(given[name]) for name in ("learning_rate", "epsilon"))
     groups = [
         group | {"initial_lr": rate} for group in groups
     ]  # required by a schedule that does not start at step 0

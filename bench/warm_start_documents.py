@@ -52,7 +52,7 @@ def accuracy(arguments: argparse.Namespace, name: str, folder: str, length: int,
             "micro_batch_size": 4,
             "dtype": "bf16",
         },
-        "checkpoint": {"keep": 1},
+        "checkpoint": {"keep": 2},
         "logging": {"tensorboard": False},
     }
     file = arguments.work / f"{run.name}.yaml"

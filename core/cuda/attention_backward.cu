@@ -105,14 +105,14 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
   Accumulator<Width> sum1, sum2;  // dk and dv of own keys, or dq of own queries
   sum1.clear();
   sum2.clear();
-  const auto load = [&](std::int64_t tile, int stage) {
+  const auto load = [&](int tile, int stage) {
     if constexpr (owns_keys) {
-      load_queries<Width, Own, OneTile>(p, g, b, h, tile * tile_rows, s[1 + stage]);
+      load_queries<Width, Own, OneTile>(p, g, b, h, std::int64_t{tile} * tile_rows, s[1 + stage]);
     } else {
-      load_keys<Width, convolves>(p, g, keys, b, h, tile * tile_rows, s[1 + stage]);
+      load_keys<Width, convolves>(p, g, keys, b, h, std::int64_t{tile} * tile_rows, s[1 + stage]);
     }
   };
-  const auto use = [&](std::int64_t tile, int stage) {
+  const auto use = [&](int tile, int stage) {
     const Tile<T> other = s[1 + stage];
     Accumulator<tile_rows> weights, ds;
     weights_of<Own, Width>(mine, other, keys.scale * log2_e, weights, ds);
@@ -125,9 +125,10 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
       multiply_by_columns<Width>(sum2, left, other.second);
     }
     if constexpr (OneTile)
-      store_other_side<Own>(s, mine, other, weights, ds, g, b, h, tile * tile_rows);
+      store_other_side<Own>(s, mine, other, weights, ds, g, b, h, std::int64_t{tile} * tile_rows);
   };
-  for_each_tile(split * loop_tiles / splits, (split + 1) * loop_tiles / splits, stages, load, use);
+  for_each_tile(static_cast<int>(split * loop_tiles / splits),
+                static_cast<int>((split + 1) * loop_tiles / splits), stages, load, use);
   // Parts are written as consecutive samples.
   store_rows<T>(sum1, owns_keys ? g.dk : g.dq, split * p.batch + b, h, first_own);
   if constexpr (owns_keys) store_rows<T>(sum2, g.dv, split * p.batch + b, h, first_own);

@@ -132,13 +132,13 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
   Online state;
   Accumulator<Width> sum;
   sum.clear();
-  const auto load = [&](std::int64_t tile, int stage) {
-    const std::int64_t first_key = tile * tile_rows;
+  const auto load = [&](int tile, int stage) {
+    const std::int64_t first_key = std::int64_t{tile} * tile_rows;
     load_tile<Width>(p.k, b, h, first_key, keys, s.k(stage));
     load_tile<Width>(p.v, b, h, first_key, keys, s.v(stage));
     if (threadIdx.x < tile_rows) s.valid(stage)[threadIdx.x] = keys(first_key + threadIdx.x);
   };
-  const auto use = [&](std::int64_t, int stage) {
+  const auto use = [&](int, int stage) {
     Accumulator<tile_rows> scores;
     scores.clear();
     multiply_by_rows<Width>(scores, q, s.k(stage));
@@ -147,7 +147,8 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
     as_left<T>(weights, scores);
     multiply_by_columns<Width>(sum, weights, s.v(stage));
   };
-  for_each_tile(split * tiles / splits, (split + 1) * tiles / splits, stages, load, use);
+  for_each_tile(static_cast<int>(split * tiles / splits),
+                static_cast<int>((split + 1) * tiles / splits), stages, load, use);
   normalise(state, sum, first_query, p.q.rows, log_sum_exp + (split * heads + head) * p.q.rows);
   if (conv.taps > 0) multiply_by_band(sum, s.band(), spans_of(conv.taps), s.x());
   // Parts are written as consecutive samples.

@@ -75,15 +75,15 @@ NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::
 }
 
 /// Loads tiles first … last − 1 with load(tile, stage), and calls use(tile, stage) when the tile
-/// has arrived. With two stages the next tile is on its way meanwhile. Copies before the call
-/// arrive with the first tile.
+/// has arrived. Tiles are ints, which need fewer registers. With two stages the next tile is on its
+/// way meanwhile. Copies before the call arrive with the first tile.
 template <class Load, class Use>
-NYSTROM_DEVICE void for_each_tile(std::int64_t first, std::int64_t last, int stages,
-                                  const Load& load, const Use& use) {
+NYSTROM_DEVICE void for_each_tile(int first, int last, int stages, const Load& load,
+                                  const Use& use) {
   if (first < last) load(first, 0);
   commit_copies();
-  for (std::int64_t tile = first; tile < last; ++tile) {
-    const int stage = stages == 2 ? static_cast<int>((tile - first) % 2) : 0;
+  for (int tile = first; tile < last; ++tile) {
+    const int stage = stages == 2 ? (tile - first) % 2 : 0;
     const bool ahead = stages == 2 && tile + 1 < last;
     if (ahead) {
       load(tile + 1, 1 - stage);
