@@ -1,23 +1,14 @@
 // kernels::linear_grad as two kernels.
 #pragma once
 
-#include <utility>
-
 #include "core/kernels.h"
 
 namespace nystrom {
 
-/// dy [r, out] as [out, r].
-inline CView transposed(CView dy) {
-  std::swap(dy.shape[0], dy.shape[1]);
-  std::swap(dy.stride[0], dy.stride[1]);
-  return dy;
-}
-
 /// kernels::linear_grad: a product, and a pass over dy for the sums.
 inline void linear_grad_in_two(const CView& dy, const CView& x, const View& dw, bool add_dw,
                                View db, bool add_db, Precision precision) {
-  kernels::matmul(transposed(dy), x, CView{}, dw, add_dw, precision);
+  kernels::matmul(exchanged(dy, 0, 1), x, CView{}, dw, add_dw, precision);
   CView rows = dy;
   rows.rank = 3;
   rows.shape[2] = dy.shape[1], rows.shape[1] = dy.shape[0], rows.shape[0] = 1;

@@ -290,7 +290,7 @@ void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision pre
 
 void linear_grad(CView dy, CView x, View dw, bool add_dw, View db, bool add_db,
                  Precision precision) {
-  const CView a = transposed(dy);
+  const CView a = exchanged(dy, 0, 1);
   if (dw.numel() > 0 && library_takes(a) && db.dtype == dw.dtype) {
     // The epilogue overwrites its sums.
     const Tensor apart = add_db ? Tensor::empty({db.numel()}, db.dtype, db.device) : Tensor();
