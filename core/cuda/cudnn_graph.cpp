@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/cuda/stream.h"
 
 namespace nystrom::cuda::cudnn {
 namespace {
