@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "autograd/ops.h"
 #include "autograd/ops/joined.h"
 #include "autograd/ops/sum_to.h"

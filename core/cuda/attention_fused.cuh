@@ -19,7 +19,7 @@ DType half_of(std::initializer_list<CView> operands);
 bool fused_attention_fits(std::initializer_list<CView> operands);
 bool fused_attention_grad_fits(std::initializer_list<CView> operands);
 
-/// Whether they also compute kernels::attention_with_conv and kernels::attention_grad_with_conv. The
+/// Whether they compute kernels::attention_with_conv and kernels::attention_grad_with_conv. The
 /// convolved rows (x, dy) and the taps have the 16-bit type, and a block has the shared memory.
 /// Forward, the loop over keys has one part; backward, the queries fill one tile.
 bool fused_attention_with_conv_fits(CView q, CView k, CView v, CView x, CView w, View out);
