@@ -33,14 +33,16 @@ std::string shown(double value) {
   return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
 }
 
-std::string as_file_name(std::string text) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) ||
-           std::string_view("._=,+-").find(c) != std::string_view::npos;
-  };
-  std::replace_if(
-      text.begin(), text.end(), [&](char c) { return !plain(c); }, '_');
-  return text;
+/// The name of a point's folder: other characters become %XX, so that points differ in their
+/// folders.
+std::string as_file_name(const std::string& text) {
+  std::string name;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) ||
+                       std::string_view("._=,+-").find(c) != std::string_view::npos;
+    name += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return name;
 }
 
 /// All combinations of the axes' values, as overrides. The last axis varies fastest.

@@ -15,6 +15,18 @@
 namespace nystrom {
 namespace {
 
+/// The number of sequences that the model reads for a sample of the run. Where one column holds a
+/// list of choices, the labels tell how many, or there are at least two.
+std::int64_t sequences_of_sample(const RunConfig& config) {
+  if (config.model.has_towers()) return 2;
+  if (!has_task(config)) return 1;
+  const TaskConfig task = resolve_task(config.task);
+  if (task.kind == TaskKind::embeddings) return 2 + std::ssize(task.columns.negatives);
+  if (task.kind == TaskKind::choice)
+    return std::max({std::int64_t{2}, std::ssize(task.columns.choices), std::ssize(task.labels)});
+  return 1;
+}
+
 /// A batch with the shape of the longest batch in the run. The values of the ids do not matter.
 ModelInput input_of(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t length = config.data.sequence_length;
@@ -173,8 +185,9 @@ void plan_step(const RunConfig& config, int devices, std::int64_t elements, Memo
   plan.reduced = (to_owners ? 1 : 2) * elements * size_of(type);
   plan.shared = training.zero > 0 ? plan.fixed.weights : 0;
   const double predicted = has_task(config) ? 0 : config.masking.probability;
-  const auto flops = [&](std::int64_t sequences) {
-    return step_flops(config.model, sequences, config.data.sequence_length, predicted);
+  const auto flops = [&](std::int64_t samples) {
+    return step_flops(config.model, samples * sequences_of_sample(config),
+                      config.data.sequence_length, predicted);
   };
   const StepFlops all = flops(training.batch_size);
   plan.flops = all.forward() + all.backward(training.activation_checkpointing);
@@ -218,6 +231,9 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   const Activations activations = activations_of_stages(config);
   std::ranges::copy(activations.rest, plan.rest);
   std::ranges::copy(activations.layer, plan.layer);
+  const auto sequences = static_cast<double>(sequences_of_sample(config));
+  plan.rest[1] *= sequences;
+  plan.layer[1] *= sequences;
   return plan;
 }
 

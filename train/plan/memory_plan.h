@@ -18,7 +18,7 @@ namespace nystrom {
 struct MemoryPlan {
   FixedMemory fixed;
   std::int64_t layers = 0;
-  /// Activations of b sequences are rest[0] + rest[1] · b, plus layer[0] + layer[1] · b for each
+  /// Activations of b samples are rest[0] + rest[1] · b, plus layer[0] + layer[1] · b for each
   /// layer.
   double rest[2] = {}, layer[2] = {};
   /// Bytes that each of many devices sends in a step: to add up gradients (reduced), and with zero
@@ -34,7 +34,7 @@ struct MemoryPlan {
   std::int64_t total(std::int64_t micro_batch) const {
     return fixed.total() + activations(micro_batch);
   }
-  /// The largest number of sequences that fit into `memory`, up to `limit`; 0 if one does not fit.
+  /// The largest number of samples that fit into `memory`, up to `limit`; 0 if one does not fit.
   std::int64_t largest_micro_batch(std::int64_t memory, std::int64_t limit) const;
 };
 

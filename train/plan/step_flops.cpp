@@ -41,7 +41,9 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
 StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
                      double predicted) {
   const auto hidden = static_cast<double>(config.hidden_size),
-             wide = static_cast<double>(config.intermediate_size);
+             wide = static_cast<double>(config.intermediate_size),
+             embedded = static_cast<double>(config.embedding_width()),
+             words = static_cast<double>(config.vocab_size);
   const double tokens = static_cast<double>(sequences) * static_cast<double>(length);
   const double projections = 3 * hidden * hidden, rest = hidden * hidden + 2 * hidden * wide;
   const double convolution =
@@ -52,11 +54,10 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
                                     static_cast<double>(length));
   const bool masked_lm = config.head == Head::masked_lm;
   const auto layers = static_cast<double>(config.num_hidden_layers);
-  const double head =
-      masked_lm ? predicted * tokens * hidden * (hidden + static_cast<double>(config.vocab_size))
-                : 0;
+  const double head = masked_lm ? predicted * tokens * embedded * (hidden + words) : 0;
+  const double embeddings = embedded != hidden ? tokens * embedded * hidden : 0;
   const double full_layers = masked_lm ? layers - 1 + predicted : layers;
-  return {2 * (layers * (tokens * projections + convolution) + attention) +
+  return {2 * (embeddings + layers * (tokens * projections + convolution) + attention) +
               2 * full_layers * tokens * rest,
           2 * head};
 }

@@ -9,7 +9,7 @@ namespace nystrom {
 
 /// Operations of the matrix products; a multiply-add counts as two.
 struct StepFlops {
-  double layers, head;  ///< forward pass
+  double layers, head;  ///< forward pass; the projection of embedding_size counts as of layers
   /// Operations of the forward pass.
   double forward() const { return layers + head; }
   /// Operations of the backward pass: twice the forward pass, and with checkpointing the layers'

@@ -122,6 +122,20 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
   EXPECT_EQ(last_.err.find("resuming"), std::string::npos) << last_.err;
 }
 
+TEST_F(FinetuneTest, PointsThatDifferInPunctuationHaveFoldersOfTheirOwn) {
+  configure_classification("steps: 1");
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 "
+          "--grid 'groups=[{parameters: \"*.bias\"}],[{parameters: \"?*.bias\"}]'"));
+  const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
+  std::vector<std::string> folders;
+  for (const json& point : summary.at("points"))
+    folders.push_back(point.at("runs")[0].at("run_dir"));
+  EXPECT_EQ(folders, (std::vector<std::string>{
+                         "run/groups=%5B%7Bparameters%3A%20%22%2A.bias%22%7D%5D/seed-42",
+                         "run/groups=%5B%7Bparameters%3A%20%22%3F%2A.bias%22%7D%5D/seed-42"}));
+}
+
 TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
   configure_classification("steps: 4");
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 2"));

@@ -184,6 +184,40 @@ TEST(StepFlops, AreTheSumOverTheKindsOfLayers) {
               (4 * nystrom + 2 * softmax) / 6, 1e-9 * nystrom);
 }
 
+/// The products of the head are 2 · tokens · (hidden · width + width · words).
+TEST(StepFlops, ANarrowEmbeddingHasANarrowHead) {
+  ModelConfig model =
+      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw}).model;
+  const StepFlops wide = step_flops(model, 5, 128, 0.5);
+  model.embedding_size = 32;
+  const StepFlops narrow = step_flops(model, 5, 128, 0.5);
+  EXPECT_DOUBLE_EQ(wide.head, 5 * 128 * 96 * (96 + 3000));
+  EXPECT_DOUBLE_EQ(narrow.head, 5 * 128 * 32 * (96 + 3000));
+  EXPECT_DOUBLE_EQ(narrow.layers - wide.layers, 2 * 5 * 128 * 32 * 96) << "the projection";
+}
+
+TEST(MemoryPlan, CountsTheSequencesOfASample) {
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  config.task.train = {"train.tsv"};
+  config.training.batch_size = 60;
+  const auto plan_of = [&](TaskKind kind) {
+    config.task.kind = kind;
+    return plan_memory(config, 1);
+  };
+  const auto expect_near = [](std::int64_t a, std::int64_t b) {
+    EXPECT_NEAR(static_cast<double>(a), static_cast<double>(b), 0.01 * static_cast<double>(b));
+  };
+  const MemoryPlan one = plan_of(TaskKind::regression);
+  expect_near(plan_of(TaskKind::embeddings).activations(3), one.activations(6));
+  EXPECT_EQ(plan_of(TaskKind::embeddings).flops, 2 * one.flops);
+  config.task.columns.negatives = {"other"};
+  expect_near(plan_of(TaskKind::embeddings).activations(2), one.activations(6));
+  config.task.columns = {};
+  config.task.columns.choices = {"a", "b", "c", "d", "e"};
+  expect_near(plan_of(TaskKind::choice).activations(2), one.activations(10));
+}
+
 TEST(MemoryPlan, CountsATeacher) {
   for (const bool checkpointing : {false, true}) {
     RunConfig config =
