@@ -1,14 +1,12 @@
 #include "train/loop/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
 #include "core/check.h"
-#include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "core/threads.h"
 #include "data/pretraining/loader.h"
@@ -16,11 +14,9 @@
 #include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
 #include "train/formats/hf_config.h"
-#include "train/logging/progress.h"
 #include "train/logging/stop_signals.h"
-#include "train/loop/attention_monitor.h"
 #include "train/loop/run_checks.h"
-#include "train/loop/speed_watch.h"
+#include "train/loop/run_report.h"
 #include "train/loop/trained_model.h"
 #include "train/optim/schedule.h"
 
@@ -28,7 +24,6 @@ namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 /// The interval at which processes compare their weights; they also compare before each save.
 constexpr std::int64_t steps_between_comparisons = 100;
@@ -55,14 +50,11 @@ class Run {
   void step(const StopSignals& stop);
   void judge(const StepResult& result);
   void begin_stage(const std::string& stage);
-  void warn_of_slow_products();
   void watch_loss(double loss);
-  void report(const ObjectiveStep& done, const StepOptions& options, double seconds);
   bool evaluation_due() const;
   bool evaluate(const StopSignals& stop);
   void save();
   void save_as_planned();
-  void record_samples(const std::string& samples);
 
   const RunConfig& config_;
   Objective& objective_;
@@ -72,23 +64,14 @@ class Run {
   Communicator& communicator_;
   const OnStep& on_step_;
   TrainedModel trained_;
-  AttentionMonitor attention_;
-  SpeedWatch speed_;
-  bool warned_of_slow_products_ = false;
   CheckpointFolder checkpoints_;
-  std::optional<MetricsLog> metrics_;  // on rank 0 only
-  std::optional<RecordLog> samples_;   // after the first samples
-  std::optional<Progress> progress_;
-  StepMeans means_;
+  std::optional<RunReport> report_;  // while it trains
   RunState state_;
   std::int64_t steps_, evaluation_interval_;
   std::string settings_;      // hash of config_
   std::string saved_;         // state in the newest checkpoint
   bool stop_wanted_ = false;  // by the observer of the steps
   bool stop_agreed_ = false;
-  struct {
-    double working = 0, waiting = 0;
-  } communication_;  // seconds of the last step
 };
 
 Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
@@ -101,8 +84,6 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
       communicator_(communicator),
       on_step_(on_step),
       trained_(config_, objective.micro_batch_ranks(), device, communicator),
-      attention_(config, log),
-      speed_(!device.is_cpu()),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
@@ -121,8 +102,6 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
   communicator.require_same_files("distillation.teacher", identity_.teacher);
   if (communicator.is_first()) checkpoints_.remove_leftovers();
   resume();
-  if (communicator.is_first())
-    metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard, log_);
 }
 
 /// The newest intact checkpoint of step `last` or before, as rank 0 finds it.
@@ -204,9 +183,7 @@ void Run::roll_back(const std::string& spike) {
   const std::int64_t batches = next_batch - state_.next_batch();
   state_.skipped_batches.push_back({*target, batches});
   saved_ = state_.to_json();
-  if (metrics_) metrics_->roll_back(*target);
-  samples_.reset();
-  progress_.emplace("step", *target, steps_, log_);
+  report_->roll_back(*target);
   log_.warn(fmt::format("step {}: {}; rolling back to step {}, skipping the {} batches since then",
                         last, spike, *target, batches));
 }
@@ -239,17 +216,6 @@ void Run::save() {
   saved_ = state_.to_json();
 }
 
-/// Records samples. A file that cannot be opened, as on a full disk, does not stop the run.
-void Run::record_samples(const std::string& samples) {
-  try {
-    if (!samples_)
-      samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, state_.step - 1, log_);
-    samples_->write(samples);
-  } catch (const InputError& error) {
-    log_.warn(error.what());
-  }
-}
-
 bool Run::evaluation_due() const {
   const bool now = state_.step % evaluation_interval_ == 0 || state_.step == steps_;
   return now && state_.step > state_.evaluated_step;
@@ -273,11 +239,7 @@ bool Run::evaluate(const StopSignals& stop) {
   } catch (const Stopped&) {
     return false;  // a resumed run evaluates before its next step
   }
-  Metrics recorded;
-  for (const auto& [name, value] : score.metrics)
-    recorded.emplace_back("validation_" + name, value);
-  if (metrics_) metrics_->write(state_.step, recorded);
-  if (!samples.empty()) record_samples(samples);
+  report_->evaluation(state_.step, score, samples);
   const auto& best = state_.best_value;
   const bool better =
       std::isfinite(score.value) &&
@@ -295,8 +257,6 @@ bool Run::evaluate(const StopSignals& stop) {
 }
 
 void Run::step(const StopSignals& stop) {
-  const auto start = Clock::now();
-  communication_ = {-communicator_.working_seconds(), -communicator_.waiting_seconds()};
   const std::int64_t number = state_.step + 1;
   StepOptions options;
   options.learning_rate =
@@ -306,15 +266,13 @@ void Run::step(const StopSignals& stop) {
   options.seed = static_cast<std::uint64_t>(config_.seed);
   options.step = static_cast<std::uint64_t>(number);
   options.activation_checkpointing = config_.training.activation_checkpointing;
-  if (communicator_.is_first()) attention_.begin(number, options);
   options.gradient_sum = trained_.gradient_sum();
+  report_->begin_step(number, options);
   ObjectiveStep done = objective_.step(trained_.model(), trained_.optimizer(), options);
   const std::vector<double> of_all = communicator_.sum(
       {static_cast<double>(done.tokens), stop.requested() || stop_wanted_ ? 1.0 : 0.0});
   done.tokens = static_cast<std::int64_t>(of_all[0]);
   stop_agreed_ = of_all[1] > 0;
-  communication_.working += communicator_.working_seconds();
-  communication_.waiting += communicator_.waiting_seconds();
   state_.step = number;
   state_.settings = settings_;
   state_.version = NYSTROM_VERSION;
@@ -322,7 +280,16 @@ void Run::step(const StopSignals& stop) {
   if (!done.result.skipped) trained_.update_average();
   if (!done.new_stage.empty()) begin_stage(done.new_stage);
   judge(done.result);
-  report(done, options, std::chrono::duration<double>(Clock::now() - start).count());
+  const double tokens_per_second = report_->end_step(done, options);
+  if (on_step_ && communicator_.is_first()) {
+    stop_wanted_ |= !on_step_({.step = state_.step,
+                               .steps = steps_,
+                               .loss = done.result.loss,
+                               .accuracy = done.result.accuracy,
+                               .learning_rate = options.learning_rate,
+                               .gradient_norm = done.result.gradient_norm,
+                               .tokens_per_second = tokens_per_second});
+  }
   watch_loss(done.result.loss);
 }
 
@@ -348,19 +315,11 @@ void Run::judge(const StepResult& result) {
   }
 }
 
-/// Says once that products do not run where the GPU is fast.
-void Run::warn_of_slow_products() {
-  const cuda::SlowProducts slow = cuda::slow_products();
-  if (slow.count == 0 || warned_of_slow_products_) return;
-  warned_of_slow_products_ = true;
-  log_.warn(fmt::format("step {}: {}", state_.step, slow.text()));
-}
-
 /// Forgets the losses and the speed of the steps before the last one.
 void Run::begin_stage(const std::string& stage) {
   log_.say(fmt::format("step {}: {}", state_.step, stage));
   if (state_.losses) state_.losses.emplace();
-  speed_ = SpeedWatch(!device_.is_cpu());
+  report_->begin_stage();
 }
 
 void Run::watch_loss(double loss) {
@@ -373,65 +332,11 @@ void Run::watch_loss(double loss) {
       state_.step, *spike));
 }
 
-void Run::report(const ObjectiveStep& done, const StepOptions& options, double seconds) {
-  const Metrics of_attention = attention_.end();
-  const bool record =
-      state_.step % config_.logging.every == 0 || state_.step == steps_ || !of_attention.empty();
-  const StepResult& result = done.result;
-  means_.add(state_.step, result.loss, result.accuracy, done.tokens, seconds);
-  if (const auto slow = speed_.update(state_.step, done.tokens, seconds)) log_.warn(*slow);
-  const ArenaStatistics of_arena = Arena::of(device_).statistics();
-  const auto memory = static_cast<double>(of_arena.peak_in_use_bytes),
-             reserved = static_cast<double>(of_arena.reserved_bytes);
-  warn_of_slow_products();
-  if (record) {
-    Metrics metrics = {{"loss", result.loss}};
-    if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
-    if (result.order_accuracy)
-      metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
-    if (const auto& parts = result.distilled)
-      metrics.insert(metrics.end(), {{"masked_lm_loss", parts->masked_lm},
-                                     {"distillation_logits", parts->logits},
-                                     {"distillation_attention_output", parts->attention_output}});
-    metrics.insert(metrics.end(),
-                   {{"learning_rate", options.learning_rate},
-                    {"grad_norm", result.gradient_norm},
-                    {"tokens_per_second", static_cast<double>(done.tokens) / seconds},
-                    {"peak_memory_bytes", memory},
-                    {"reserved_memory_bytes", reserved},
-                    {"mean_loss", means_.loss()},
-                    {"mean_tokens_per_second", means_.tokens_per_second()}});
-    if (means_.accuracy()) metrics.emplace_back("mean_accuracy", *means_.accuracy());
-    if (state_.loss_scale) metrics.emplace_back("loss_scale", options.loss_scale);
-    metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
-    if (communicator_.is_connected())
-      metrics.insert(metrics.end(), {{"communication_seconds", communication_.working},
-                                     {"waiting_seconds", communication_.waiting}});
-    if (metrics_) metrics_->write(state_.step, metrics);
-  }
-  const std::string accuracy =
-      means_.accuracy() ? fmt::format(", accuracy {:.1f} %", 100 * *means_.accuracy()) : "";
-  progress_->update(
-      state_.step,
-      fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB ({:.2f} reserved)", means_.loss(),
-                  accuracy, means_.tokens_per_second(), memory / 1e9, reserved / 1e9),
-      record);
-  if (record) means_.clear();
-  if (!on_step_ || !communicator_.is_first()) return;
-  stop_wanted_ |= !on_step_({.step = state_.step,
-                             .steps = steps_,
-                             .loss = result.loss,
-                             .accuracy = result.accuracy,
-                             .learning_rate = options.learning_rate,
-                             .gradient_norm = result.gradient_norm,
-                             .tokens_per_second = static_cast<double>(done.tokens) / seconds});
-}
-
 RunResult Run::train() {
   const StopSignals stop;
   trained_.require_same_in_all("give all processes the same files to start from");
   objective_.start(state_.next_batch());
-  progress_.emplace("step", state_.step, steps_, log_);
+  report_.emplace(config_, device_, communicator_, log_, state_.step, steps_);
   std::string place = device_.is_cpu() ? fmt::format("{} threads", num_threads()) : device_.name();
   if (communicator_.size() > 1)
     place += fmt::format(" in each of {} processes", communicator_.size());

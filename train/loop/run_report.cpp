@@ -1,0 +1,125 @@
+#include "train/loop/run_report.h"
+
+#include <filesystem>
+
+#include "core/allocator.h"
+#include "core/check.h"
+#include "core/cuda/runtime.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+RunReport::RunReport(const RunConfig& config, Device device, Communicator& communicator, Log& log,
+                     std::int64_t done, std::int64_t steps)
+    : config_(config),
+      device_(device),
+      communicator_(communicator),
+      log_(log),
+      attention_(config, log),
+      speed_(!device.is_cpu()),
+      step_(done),
+      steps_(steps) {
+  progress_.emplace("step", done, steps, log);
+  if (communicator.is_first())
+    metrics_.emplace(config.run_dir, done, config.logging.tensorboard, log);
+}
+
+void RunReport::roll_back(std::int64_t done) {
+  if (metrics_) metrics_->roll_back(done);
+  samples_.reset();  // opened again, they are rolled back
+  progress_.emplace("step", done, steps_, log_);
+}
+
+void RunReport::begin_stage() { speed_ = SpeedWatch(!device_.is_cpu()); }
+
+void RunReport::begin_step(std::int64_t step, StepOptions& options) {
+  step_ = step;
+  begin_ = Clock::now();
+  communication_ = {communicator_.working_seconds(), communicator_.waiting_seconds()};
+  if (communicator_.is_first()) attention_.begin(step, options);
+}
+
+double RunReport::end_step(const ObjectiveStep& done, const StepOptions& options) {
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  const Metrics of_attention = attention_.end();
+  const bool record =
+      step_ % config_.logging.every == 0 || step_ == steps_ || !of_attention.empty();
+  const StepResult& result = done.result;
+  means_.add(step_, result.loss, result.accuracy, done.tokens, seconds);
+  if (const auto slow = speed_.update(step_, done.tokens, seconds)) log_.warn(*slow);
+  warn_of_slow_products();
+  const ArenaStatistics memory = Arena::of(device_).statistics();
+  if (record && metrics_) record_step(done, options, seconds, memory, of_attention);
+  const std::string accuracy =
+      means_.accuracy() ? fmt::format(", accuracy {:.1f} %", 100 * *means_.accuracy()) : "";
+  progress_->update(step_,
+                    fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB ({:.2f} reserved)",
+                                means_.loss(), accuracy, means_.tokens_per_second(),
+                                static_cast<double>(memory.peak_in_use_bytes) / 1e9,
+                                static_cast<double>(memory.reserved_bytes) / 1e9),
+                    record);
+  if (record) means_.clear();
+  return static_cast<double>(done.tokens) / seconds;
+}
+
+void RunReport::record_step(const ObjectiveStep& done, const StepOptions& options, double seconds,
+                            const ArenaStatistics& memory, const Metrics& of_attention) {
+  const StepResult& result = done.result;
+  Metrics metrics = {{"loss", result.loss}};
+  if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
+  if (result.order_accuracy)
+    metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
+  if (const auto& parts = result.distilled)
+    metrics.insert(metrics.end(), {{"masked_lm_loss", parts->masked_lm},
+                                   {"distillation_logits", parts->logits},
+                                   {"distillation_attention_output", parts->attention_output}});
+  metrics.insert(metrics.end(),
+                 {{"learning_rate", options.learning_rate},
+                  {"grad_norm", result.gradient_norm},
+                  {"tokens_per_second", static_cast<double>(done.tokens) / seconds},
+                  {"peak_memory_bytes", static_cast<double>(memory.peak_in_use_bytes)},
+                  {"reserved_memory_bytes", static_cast<double>(memory.reserved_bytes)},
+                  {"mean_loss", means_.loss()},
+                  {"mean_tokens_per_second", means_.tokens_per_second()}});
+  if (means_.accuracy()) metrics.emplace_back("mean_accuracy", *means_.accuracy());
+  if (config_.training.dtype == DType::f16) metrics.emplace_back("loss_scale", options.loss_scale);
+  metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
+  if (communicator_.is_connected())
+    metrics.insert(
+        metrics.end(),
+        {{"communication_seconds", communicator_.working_seconds() - communication_.working},
+         {"waiting_seconds", communicator_.waiting_seconds() - communication_.waiting}});
+  metrics_->write(step_, metrics);
+}
+
+void RunReport::evaluation(std::int64_t step, const Score& score, const std::string& samples) {
+  Metrics metrics;
+  for (const auto& [name, value] : score.metrics) metrics.emplace_back("validation_" + name, value);
+  if (metrics_) metrics_->write(step, metrics);
+  if (!samples.empty()) record_samples(step, samples);
+}
+
+/// A file that cannot be opened, as on a full disk, does not stop the run.
+void RunReport::record_samples(std::int64_t step, const std::string& samples) {
+  try {
+    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, step - 1, log_);
+    samples_->write(samples);
+  } catch (const InputError& error) {
+    log_.warn(error.what());
+  }
+}
+
+/// Says once that products do not run where the GPU is fast.
+void RunReport::warn_of_slow_products() {
+  const cuda::SlowProducts slow = cuda::slow_products();
+  if (slow.count == 0 || warned_of_slow_products_) return;
+  warned_of_slow_products_ = true;
+  log_.warn(fmt::format("step {}: {}", step_, slow.text()));
+}
+
+}  // namespace nystrom

@@ -1,0 +1,63 @@
+// What a run reports while it trains: a line of progress, its metrics, warnings, and samples.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "train/config/config.h"
+#include "train/distributed/communicator.h"
+#include "train/logging/log.h"
+#include "train/logging/metrics.h"
+#include "train/logging/progress.h"
+#include "train/loop/attention_monitor.h"
+#include "train/loop/objective.h"
+#include "train/loop/speed_watch.h"
+
+namespace nystrom {
+
+/// The report of one run. All processes have one, and rank 0 alone writes files.
+class RunReport {
+ public:
+  /// A report that goes on after step `done` of `steps`: records of later steps are removed. Throws
+  /// an InputError if a file cannot be opened. All references must outlive the report.
+  RunReport(const RunConfig& config, Device device, Communicator& communicator, Log& log,
+            std::int64_t done, std::int64_t steps);
+  /// Goes on after an earlier step, and removes the records of later ones.
+  void roll_back(std::int64_t done);
+  /// Forgets the speed of all steps so far.
+  void begin_stage();
+
+  /// Called before step number `step`, when its options are complete but for observe_attention,
+  /// which this sets where it is due.
+  void begin_step(std::int64_t step, StepOptions& options);
+  /// Called after the step. Returns its tokens a second.
+  double end_step(const ObjectiveStep& done, const StepOptions& options);
+  /// Records the score of an evaluation after step `step`, and `samples` if not empty.
+  void evaluation(std::int64_t step, const Score& score, const std::string& samples);
+
+ private:
+  void record_step(const ObjectiveStep& done, const StepOptions& options, double seconds,
+                   const ArenaStatistics& memory, const Metrics& of_attention);
+  void record_samples(std::int64_t step, const std::string& samples);
+  void warn_of_slow_products();
+
+  const RunConfig& config_;
+  Device device_;
+  Communicator& communicator_;
+  Log& log_;
+  AttentionMonitor attention_;
+  SpeedWatch speed_;
+  StepMeans means_;
+  std::optional<Progress> progress_;
+  std::optional<MetricsLog> metrics_;  // on rank 0 only
+  std::optional<RecordLog> samples_;   // after the first samples
+  std::int64_t step_, steps_;
+  bool warned_of_slow_products_ = false;
+  std::chrono::steady_clock::time_point begin_;  // of the step
+  struct {
+    double working = 0, waiting = 0;
+  } communication_;  // seconds until the step
+};
+
+}  // namespace nystrom
