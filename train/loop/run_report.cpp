@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "core/allocator.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/allocator.h"
 #include "train/config/config.h"
 #include "train/distributed/communicator.h"
 #include "train/logging/log.h"
