@@ -4,10 +4,11 @@ A machine with a GPU is often lent for minutes. So every result is on the disk a
 measured, and no command runs longer than the time that is left."""
 
 import argparse
-import importlib.util
+import importlib.metadata
 import json
 import os
 import platform
+import signal
 import subprocess
 import time
 from datetime import date
@@ -46,13 +47,33 @@ class Clock:
         words = [str(word) for word in command]
         if limit <= 1:
             return subprocess.CompletedProcess(words, 124, "", "no time was left")
-        try:
-            return subprocess.run(
-                words, capture_output=True, text=True, timeout=limit, env=os.environ | environment
-            )
-        except subprocess.TimeoutExpired as stopped:
-            output = stopped.stdout.decode(errors="replace") if stopped.stdout else ""
-            return subprocess.CompletedProcess(words, 124, output, f"took more than {limit:.0f} s")
+        with subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=os.environ | environment,
+            start_new_session=True,
+        ) as process:
+            try:
+                output, errors = process.communicate(timeout=limit)
+                return subprocess.CompletedProcess(words, process.returncode, output, errors)
+            except subprocess.TimeoutExpired:
+                end_group(process)
+                output = process.communicate()[0]
+                return subprocess.CompletedProcess(
+                    words, 124, output, f"took more than {limit:.0f} s"
+                )
+
+
+def end_group(process: subprocess.Popen) -> None:
+    """Ends a process that has a session of its own, with what it started: what ncu and
+    compute-sanitizer run would otherwise go on beside the next measurement."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 class Report(dict):
@@ -89,6 +110,8 @@ def machine() -> dict:
         gpu = "none"
     facts = {"date": date.today().isoformat(), "gpu": gpu, "python": platform.python_version()}
     for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package):
-            facts[package] = importlib.import_module(package).__version__
+        try:
+            facts[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            pass
     return facts

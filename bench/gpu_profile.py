@@ -66,6 +66,8 @@ def counters(arguments, length: int, clock: Clock) -> list[dict] | dict:
         ",".join(METRICS),
         "--launch-count",
         "400",
+        "--clock-control",
+        "none",  # clocks as in the timed steps; a lent machine may not lock them
     ]
     program = bench(arguments, length, 4, 1, layers=1)
     done = clock.run([*(prefix if ncu else []), *program], 150)

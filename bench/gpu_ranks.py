@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from gpu_common import Clock, Report, last_line, parser_of, say
+from gpu_common import Clock, Report, end_group, last_line, parser_of, say
 
 SMALL = {
     "model.hidden_size": 16,
@@ -96,6 +96,7 @@ def two_processes(arguments, command: list) -> str:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
+                start_new_session=True,
             )
         )
     errors = []
@@ -106,8 +107,9 @@ def two_processes(arguments, command: list) -> str:
             if process.returncode:
                 errors.append(last_line(error))
         except subprocess.TimeoutExpired:
-            process.kill()
             errors.append("took too long")
+            for each in processes:
+                end_group(each)
     return "; ".join(errors)
 
 

@@ -113,6 +113,8 @@ def largest_batch(arguments: argparse.Namespace, length: int) -> dict:
     while fails is None or fails["batch"] - fits["batch"] > max(1, fits["batch"] // 16):
         tried = step(arguments, length, batch)
         if "error" in tried:
+            if "out of memory" not in tried["error"] and not arguments.dry_run:
+                return {"fits": fits, "error": tried["error"]}
             fails = tried
             if fits is None:
                 break

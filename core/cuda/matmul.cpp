@@ -161,8 +161,9 @@ void choose_algorithm(Plan& plan, const Problem& p) {
       cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation, plan.first, plan.second, plan.result,
                                      plan.result, preference, 1, &found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || count == 0) return;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
   check_blas(status, "choosing an algorithm");
+  if (count == 0) return;
   plan.possible = true;
   plan.algorithm = found.algo;
   plan.workspace = found.workspaceSize;
@@ -212,6 +213,7 @@ std::string key_of(const Problem& p) {
   append(p.precision);
   append(p.epilogue);
   append(p.vector_type);
+  append(alignment_of(p.vector));  // cuBLASLt looks at the pointer when it chooses
   return key;
 }
 

@@ -29,7 +29,7 @@ const Case cases[] = {
 
 BenchOptions options_of(const Case& test, Device device) {
   BenchOptions options;
-  options.layers = 2, options.heads = 2, options.batch = 2, options.vocab = 50;
+  options.layers = 2, options.heads = 2, options.batch = 2, options.vocab = 56;
   options.hidden = test.hidden, options.landmarks = test.landmarks, options.length = test.length;
   options.conv = test.conv, options.dtype = test.dtype, options.attention = test.attention;
   options.activation_checkpointing = test.checkpointing;

@@ -129,7 +129,7 @@ struct Product {
   std::int64_t leading = 8, stride = 64;
   std::int32_t batch = 1;
   std::uint32_t promised = 16;
-  std::size_t offset = 0, workspace = 1 << 20, given = 1 << 20;
+  std::size_t offset = 0, bias_offset = 0, workspace = 1 << 20, given = 1 << 20;
   std::uint64_t depth = 8;
   bool epilogue = false;
 
@@ -174,6 +174,9 @@ struct Product {
     cublasLtMatmulPreferenceDestroy(preference);
     bool accepted = false;
     if (count == 1) {
+      const void* other = start + bias_offset;
+      if (epilogue)
+        cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &other, 8);
       const float one = 1, zero = 0;
       char* to = const_cast<char*>(start) + (1 << 15);
       const Tensor room = Tensor::zeros({1 << 20}, DType::u8, gpu);
@@ -201,6 +204,8 @@ TEST_F(EmulationTest, RefusesWhatCublasLtRefuses) {
   EXPECT_EQ(Product{.promised = 1}.ask(), no_algorithm) << "half a number";
   EXPECT_EQ(Product{.offset = 2}.ask(), wrong_memory) << "less aligned than promised";
   EXPECT_EQ((Product{.promised = 2, .offset = 2}.ask()), fine);
+  EXPECT_EQ((Product{.bias_offset = 2, .epilogue = true}.ask()), wrong_memory)
+      << "a bias that is less aligned than that of the choice";
   EXPECT_EQ((Product{.given = 0, .depth = 64}.ask()), wrong_memory) << "no workspace";
   EXPECT_EQ((Product{.workspace = 0, .given = 0, .depth = 64}.ask()), fine);
   emulation::set_gpu(emulation::turing);

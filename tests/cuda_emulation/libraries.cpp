@@ -100,6 +100,12 @@ bool aligned(const void* pointer, std::uint32_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
 }
 
+/// The largest power of two that divides the address, at most 256.
+std::uint32_t alignment_of(const void* pointer) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(pointer) | 256;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
 /// One call of cublasLtMatmul, with copies of all that the program may change afterwards.
 struct Call {
   EmulatedProduct p;
@@ -247,8 +253,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const std::size_t parts = 4 * d->rows * d->columns * static_cast<std::size_t>(d->batch);
   if (depth > d->rows && depth > d->columns && parts <= preference->workspace)
     results->workspaceSize = parts;
-  results->algo = {results->workspaceSize,
-                   {preference->a, preference->b, preference->c, preference->d}};
+  results->algo = {
+      results->workspaceSize,
+      {preference->a, preference->b, preference->c, preference->d, alignment_of(operation->bias)}};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -269,8 +276,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                   c,
                   d};
   if (!fits(call.p, call.la, call.lb, call.ld)) return CUBLAS_STATUS_INVALID_VALUE;
-  const void* pointers[] = {a, b, c, d};
-  for (int i = 0; i < 4; ++i)
+  const void* pointers[] = {a, b, c, d, call.p.bias};
+  for (int i = 0; i < 5; ++i)
     if (!aligned(pointers[i], algorithm->alignment[i])) return CUBLAS_STATUS_INVALID_VALUE;
   if (call.p.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
       (!call.p.bias || !aligned(call.p.bias, bytes_of(call.p.bias_type))))

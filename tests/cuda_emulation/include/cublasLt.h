@@ -44,10 +44,11 @@ using cublasLtHandle_t = struct EmulatedHandle*;
 using cublasLtMatmulDesc_t = struct EmulatedProduct*;
 using cublasLtMatrixLayout_t = struct EmulatedLayout*;
 using cublasLtMatmulPreference_t = struct EmulatedPreference*;
-/// What the algorithm needs: bytes of workspace, and alignments of A, B, C and D.
+/// What the algorithm needs: bytes of workspace, and alignments of A, B, C, D and the epilogue's
+/// vector.
 struct cublasLtMatmulAlgo_t {
   std::size_t workspace = 0;
-  std::uint32_t alignment[4] = {1, 1, 1, 1};
+  std::uint32_t alignment[5] = {1, 1, 1, 1, 1};
 };
 struct cublasLtMatmulHeuristicResult_t {
   cublasLtMatmulAlgo_t algo;

@@ -1,5 +1,7 @@
 // Several processes in one run. Nothing is lost when a process dies, hangs, fails or receives a
 // signal. Impossible settings are rejected.
+#include <fmt/format.h>
+
 #include <random>
 
 #include "tests/support/rounds.h"
@@ -48,9 +50,11 @@ TEST_F(DistributedTest, AHangingProcessIsNamedAndEndsAll) {
   EXPECT_NE(again.err.find("resuming at step 5"), std::string::npos) << again.err;
 }
 
-/// Steps, evaluations and saves alternate quickly, so that random moments hit all of them.
-const std::string restless =
-    "training.zero=1 training.steps=400 evaluation.every=3 checkpoint.every=4 ";
+/// Steps, evaluations and saves alternate quickly, so that random moments hit all of them. Emulated
+/// GPUs need ten times as long for each.
+const int restless_steps = on_gpus ? 40 : 400;
+const std::string restless = fmt::format(
+    "training.zero=1 training.steps={} evaluation.every=3 checkpoint.every=4 ", restless_steps);
 
 TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
   ASSERT_EQ(train(3, "straight", restless).code, 0);
@@ -68,16 +72,17 @@ TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
       return early ? read_bytes(folder_ / "log").find("training ") != std::string::npos
                    : metric("killed", "loss").size() > before;
     });
-    std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 150)(random)));
+    std::uniform_int_distribution moment(0, on_gpus ? 1500 : 150);
+    std::this_thread::sleep_for(milliseconds(moment(random)));
     signal_process(attempt % 3, SIGKILL);
     while_training += outcome_of(job) != 0 && metric("killed", "loss").size() > before;
-    if (metric("killed", "loss").size() == 400)
+    if (std::ssize(metric("killed", "loss")) == restless_steps)
       fs::remove_all(folder_ / "killed");  // the run was complete
   }
   EXPECT_EQ(while_training, wanted);
   const Outcome again = train(3, "killed", restless);
   EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(checksum("killed", 400), checksum("straight", 400));
+  EXPECT_EQ(checksum("killed", restless_steps), checksum("straight", restless_steps));
   for (const auto& entry : fs::directory_iterator(folder_ / "killed" / "checkpoints")) {
     const std::string name = entry.path().filename().string();
     EXPECT_TRUE(name.find(".tmp-") == std::string::npos &&
