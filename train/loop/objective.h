@@ -56,6 +56,8 @@ class Objective {
   virtual std::vector<int> micro_batch_ranks() const = 0;
   /// Lets the next step use batch number `batch`, from 0. Earlier batches are skipped at no cost.
   virtual void start(std::int64_t batch) = 0;
+  /// Whether the losses of batches number `a` and `b` may be compared: data of one kind.
+  virtual bool are_comparable(std::int64_t /*a*/, std::int64_t /*b*/) const { return true; }
   /// Runs one optimizer step on this process's part of the next batch; `tokens` counts that part.
   virtual ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) = 0;
 

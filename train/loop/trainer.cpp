@@ -179,6 +179,9 @@ void Run::roll_back(const std::string& spike) {
   trained_.require_same_in_all(fault_at(*target) + "a new start goes on from the last checkpoint");
   state_.skipped_batches = std::move(skipped);
   const std::int64_t batches = next_batch - state_.next_batch();
+  // The checkpoint's losses may be those of an earlier stage.
+  if (state_.losses && !objective_.are_comparable(state_.next_batch() - 1, next_batch))
+    state_.losses.emplace();
   state_.skipped_batches.push_back({*target, batches});
   saved_ = state_.to_json();
   report_->roll_back(*target);

@@ -67,6 +67,10 @@ class MaskedLmObjective : public Objective {
     loader_ = std::make_unique<Loader>(std::move(samples), options, batch - stage.begin);
   }
 
+  bool are_comparable(std::int64_t a, std::int64_t b) const override {
+    return stage_of(a) == stage_of(b);
+  }
+
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     ObjectiveStep done;
     if (const auto stage = stage_of(next_); next_ > 0 && stage->begin == next_) {

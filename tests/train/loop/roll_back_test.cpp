@@ -117,6 +117,38 @@ TEST_F(RollBackTest, RecordsEveryStepOnceAndWhatIsSkipped) {
   EXPECT_EQ(end.next_batch(), 53);
 }
 
+/// From batch 36 on the data is of another kind.
+class StagedObjective : public SpikingObjective {
+ public:
+  StagedObjective() : SpikingObjective(0, 1, [](std::int64_t b) { return b >= 70 && b < 73; }) {}
+  void start(std::int64_t batch) override {
+    next_ = batch;
+    SpikingObjective::start(batch);
+  }
+  bool are_comparable(std::int64_t a, std::int64_t b) const override {
+    return (a < 36) == (b < 36);
+  }
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    ObjectiveStep done = SpikingObjective::step(model, optimizer, options);
+    if (next_++ == 36) done.new_stage = "another kind";
+    return done;
+  }
+
+ private:
+  std::int64_t next_ = 0;
+};
+
+TEST_F(RollBackTest, LossesOfAnEarlierStageAreForgotten) {
+  RunConfig staged = config("staged", 36);
+  staged.training.steps = 80;
+  train(staged, std::make_unique<StagedObjective>());
+  ASSERT_NE(log("staged").find("rolling back to step 36, skipping the 37 batches since then\n"),
+            std::string::npos)
+      << log("staged");
+  const RunState end = RunState::read(checkpoint("staged", 80) / "state.json");
+  EXPECT_EQ(end.losses->baseline().size(), 80u - 36u) << "those of the new stage alone";
+}
+
 /// Ends the run in its step call number `last`. An error leaves the disk as a kill does. A request
 /// to stop lets the run save.
 class EndingObjective : public SpikingObjective {
