@@ -78,8 +78,8 @@ class Tokenizer {
   /// A string of all that decides the ids. Tokenizers with equal definitions are equal.
   virtual std::string definition() const = 0;
   /// Returns the files that open_tokenizer and Hugging Face's AutoTokenizer read. `max_length` is
-  /// the model's maximum number of tokens with the special ones. Only newly written files contain
-  /// it; files kept from the original tokenizer do not change.
+  /// the model's maximum number of tokens with the special ones. Newly written files contain it. Of
+  /// the files kept from the original tokenizer only a smaller model_max_length is raised to it.
   virtual std::vector<TokenizerFile> files(std::int64_t max_length) const = 0;
 
   /// Whether the id is cls, sep, pad, mask or unk.

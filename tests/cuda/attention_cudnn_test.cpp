@@ -144,10 +144,10 @@ TEST_P(LongCudnnAttentionTest, EqualsTheOwnKernels) {
   Attention got(GetParam(), DType::bf16, gpu), own(GetParam(), DType::bf16, gpu);
   ASSERT_TRUE(got.cudnn_forward());
   ASSERT_TRUE(got.cudnn_backward());
-  cuda::attention_fused(own.q, own.k, own.v, Tensor{}, EmptyRows::zero, own.scale, own.out,
+  cuda::attention_fused(own.q, own.k, own.v, {}, EmptyRows::zero, own.scale, {}, {}, {}, own.out,
                         own.log_sum_exp);
-  cuda::attention_fused_grad(own.q, own.k, own.v, Tensor{}, EmptyRows::zero, own.scale, own.out,
-                             own.log_sum_exp, own.dout, own.dq, own.dk, own.dv);
+  cuda::attention_fused_grad(own.q, own.k, own.v, {}, EmptyRows::zero, own.scale, own.out,
+                             own.log_sum_exp, own.dout, {}, {}, {}, own.dq, own.dk, own.dv, {});
   expect_close(got, own);
 }
 

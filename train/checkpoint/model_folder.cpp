@@ -165,6 +165,12 @@ ModelFolder open_model_folder(const std::filesystem::path& model,
   return folder;
 }
 
+fs::path find_tokenizer(const fs::path& path) {
+  if (!fs::is_directory(path / "checkpoints")) return path;
+  Log quiet(true);
+  return find_model(path, quiet);
+}
+
 ModelFolder open_start_folder(const std::filesystem::path& model, Log& log) {
   const fs::path path = find_model(model, log);
   return {path, read_hf_keys(path)};

@@ -35,6 +35,9 @@ ModelFolder open_model_folder(const std::filesystem::path& model,
 /// options of the run override it, and the result is checked.
 ModelFolder open_start_folder(const std::filesystem::path& model, Log& log);
 
+/// The file or folder that tokenizer.path names; of a run directory, the folder of its model.
+std::filesystem::path find_tokenizer(const std::filesystem::path& path);
+
 /// The folder of config.json and model.safetensors that MODEL names, found as by open_model_folder.
 std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 
@@ -57,6 +60,10 @@ ModelConfig read_model_config(const std::filesystem::path& folder,
 /// kernels are InputErrors.
 std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
                                   DType dtype, StoreMode mode, Device device = cpu_device);
+
+/// Weights of a folder that no model with its head reads, such as the pooler of a masked language
+/// model; without buffers and copies.
+std::vector<std::string> unread_tensors(const ModelFolder& folder);
 
 /// Which weights of a model came from a folder.
 struct StartWeights {

@@ -1,5 +1,6 @@
 // Conversion between a model's weights and those of a model folder.
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "core/base/printable.h"
@@ -15,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view encoder_prefix = "nystromformer.";
+/// What training of vectors adds to any encoder.
+constexpr std::string_view projection_prefix = "embedding.projection.";
 
 /// Whether the names lack the prefix of the encoder. Hugging Face saves a bare encoder without it.
 bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& names) {
@@ -48,6 +51,32 @@ void require_zero(const std::string& name, const Tensor& kernel) {
 
 constexpr const char* words_name = "nystromformer.embeddings.word_embeddings.weight";
 
+/// The weights that a model with `head` does not read, of those in a folder of BERT's family.
+std::vector<std::string> unread(const ModelWeights& weights, const Architecture& architecture,
+                                Head head) {
+  std::vector<std::string> names = weights.names();
+  std::erase_if(names, [&](const std::string& name) {
+    return architecture.parameter_name(name, head) || architecture.is_redundant(name);
+  });
+  return names;
+}
+
+/// The name of a parameter in a folder with these tensors: older files have other names for those
+/// of LayerNorm, and files of a bare encoder no prefix.
+std::string name_in_file(std::string name, const Architecture& architecture,
+                         const std::vector<std::string>& stored) {
+  const std::string prefix = std::string(architecture.base) + ".";
+  const auto any = [&](const auto& holds) { return std::ranges::any_of(stored, holds); };
+  if (!any([&](const std::string& each) { return each.starts_with(prefix); }) &&
+      name.starts_with(prefix))
+    name.erase(0, prefix.size());
+  if (!any([](const std::string& each) { return each.ends_with(".LayerNorm.gamma"); })) return name;
+  for (const auto& [ours, theirs] : {std::pair(".LayerNorm.weight", ".LayerNorm.gamma"),
+                                     std::pair(".LayerNorm.bias", ".LayerNorm.beta")})
+    if (name.ends_with(ours)) return name.substr(0, name.size() - std::strlen(ours)) + theirs;
+  return name;
+}
+
 /// The tensors of a folder of BERT's family, with the names of a model of this configuration.
 WeightSource source_of(const ModelWeights& weights, const Architecture& architecture,
                        const ModelConfig& config) {
@@ -72,8 +101,9 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
   source.read = [&weights, stored_as](const std::string& name) {
     return weights.read(stored_as.at(name));
   };
-  source.name_in_file = [&architecture, head = config.head](const std::string& name) {
-    return architecture.tensor_name(name, head);
+  source.name_in_file = [&architecture, head = config.head,
+                         stored = weights.names()](const std::string& name) {
+    return name_in_file(architecture.tensor_name(name, head), architecture, stored);
   };
   return source;
 }
@@ -107,17 +137,27 @@ WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
 void check_options(const ModelConfig& config, const ModelFolder& folder, bool same_head) {
   const ModelConfig& from = folder.config;
   const std::string where = printable_path(folder.path);
+  require_input(
+      config.vocab_size == from.vocab_size || config.embed_dim || from.embed_dim,
+      "model.vocab_size is {}, but {} has {} rows of word embeddings; leave the option out",
+      config.vocab_size, where, from.vocab_size);
   require_input(config.max_position_embeddings == from.max_position_embeddings,
                 "model.max_position_embeddings is {}, but {} has {}; nystrom extend makes a folder "
                 "with a longer table",
                 config.max_position_embeddings, where, from.max_position_embeddings);
+  require_input(
+      architecture_of(folder.path) == nullptr || !config.attention.conv_kernel_size,
+      "model.attention.conv_kernel_size is {}, but {} has no convolution; nystrom convert makes a "
+      "folder with one",
+      config.attention.conv_kernel_size.value_or(0), where);
   if (!same_head ||
       (config.head != Head::sequence_classification && config.head != Head::token_classification))
     return;
   std::vector<std::string> unnamed;
   for (std::size_t i = 0; i < from.labels.size(); ++i)
     unnamed.push_back(fmt::format("LABEL_{}", i));
-  const bool named_alike = from.labels == config.labels || from.labels == unnamed;
+  const bool regression = from.labels.size() == 1;  // its label is a name of the number
+  const bool named_alike = from.labels == config.labels || from.labels == unnamed || regression;
   require_input(
       from.labels.size() == config.labels.size() && named_alike,
       "{}: its head tells {} labels ({}), the task has {} ({}); name the same in task.labels, or "
@@ -138,6 +178,12 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
   model->parameters().allocate(dtype, mode, device);
   load_weights(model->parameters(), source);
   return model;
+}
+
+std::vector<std::string> unread_tensors(const ModelFolder& folder) {
+  const Architecture* architecture = architecture_of(folder.path);
+  if (architecture == nullptr) return {};
+  return unread(ModelWeights::open(folder.path), *architecture, folder.config.head);
 }
 
 std::string StartWeights::summary(const fs::path& folder) const {
@@ -167,25 +213,27 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     return architecture != nullptr ? result.source.name_in_file(name) : name;
   };
   const bool other_order = folder.config.sentence_order != config.sentence_order;
-  if (!same_head || other_order) {
-    const auto of_head = [&](std::string_view name) {
-      return same_head ? name.starts_with(sentence_order_prefix)
-                       : !name.starts_with(encoder_prefix);
-    };
-    const auto unused = [&](const WeightSource::Entry& entry) {
-      // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
-      const bool pooler =
-          architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
-      return of_head(entry.name) && (!pooler || config.has_towers());
-    };
-    for (const auto& entry : result.source.entries)
-      if (unused(entry)) result.names.unused.push_back(in_file(entry.name));
-    std::erase_if(result.source.entries, unused);
-    for (const Parameter& parameter : store.parameters()) {
-      const bool given = std::ranges::any_of(
-          result.source.entries, [&](const auto& e) { return e.name == parameter.name(); });
-      if (of_head(parameter.name()) && !given) result.names.fresh.push_back(parameter.name());
-    }
+  const auto of_head = [&](std::string_view name) {
+    if (!same_head) return !name.starts_with(encoder_prefix);
+    return other_order && name.starts_with(sentence_order_prefix);
+  };
+  const auto unused = [&](const WeightSource::Entry& entry) {
+    // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
+    const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
+    return of_head(entry.name) && (!pooler || config.has_towers());
+  };
+  for (const auto& entry : result.source.entries)
+    if (unused(entry)) result.names.unused.push_back(in_file(entry.name));
+  std::erase_if(result.source.entries, unused);
+  if (architecture != nullptr)
+    for (const std::string& name : unread(weights, *architecture, config.head))
+      result.names.unused.push_back(name);
+  for (const Parameter& parameter : store.parameters()) {
+    const std::string& name = parameter.name();
+    const bool given =
+        std::ranges::any_of(result.source.entries, [&](const auto& e) { return e.name == name; });
+    if ((of_head(name) || name.starts_with(projection_prefix)) && !given)
+      result.names.fresh.push_back(name);
   }
   result.names.loaded = store.parameters().size() - result.names.fresh.size();
   return result;

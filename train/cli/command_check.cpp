@@ -89,7 +89,7 @@ Lines find_task_problems(const std::string& file, RunConfig& config) {
     // With --data its settings are compared too, which the files complete.
     note(lines, file + ": run_dir", [&] { check_run_kind(config); });
     RunConfig without_head = config;  // the labels may depend on the files
-    without_head.start.fresh_head = true;
+    without_head.start.fresh_head |= has_labels(*resolve_task(config.task).kind);
     if (fits) note(lines, file + ": model.from", [&] { check_run_start(without_head); });
   }
   const TaskConfig task = resolve_task(config.task);
@@ -118,7 +118,7 @@ Lines find_problems(const std::string& file, RunConfig& config) {
   match_each(lines, file + ": data.validation", config.data.validation);
   const auto& path = config.tokenizer.path;
   const bool tokenizer_fits = !path || note(lines, file + ": tokenizer.path", [&] {
-    config = fit_model_to_tokenizer(config, *open_tokenizer(*path));
+    config = fit_model_to_tokenizer(config, *open_tokenizer(find_tokenizer(*path)));
   });
   // The settings of the run are incomplete without its tokenizer.
   if (tokenizer_fits) {

@@ -135,7 +135,8 @@ Command add_convert_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "convert", "Write a model with exact attention, such as a BERT folder, as a Nyström encoder");
   command->footer(
-      "All weights are kept. The convolution starts at 0 and adds nothing until it is learned. Go "
+      "All weights that the head reads are kept. The convolution starts at 0 and adds nothing "
+      "until it is learned. Go "
       "on with model.from in the YAML\n"
       "file of a pretraining or fine-tuning run. With --text the masked-LM loss before and after "
       "is printed, and how many landmarks\n"

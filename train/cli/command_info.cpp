@@ -99,7 +99,7 @@ void fit_to_known_tokenizer(RunConfig& config, Log& log) {
   if (has_task(config) && (config.tokenizer.builtin || (path && std::filesystem::exists(*path))))
     fit_model_to_task(config, log);
   else if (!has_task(config) && path && std::filesystem::exists(*path))
-    config = fit_model_to_tokenizer(std::move(config), *open_tokenizer(*path));
+    config = fit_model_to_tokenizer(std::move(config), *open_tokenizer(find_tokenizer(*path)));
 }
 
 void run(const InfoOptions& options) {

@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::int64_t default_taps = 33;
 
-/// Whether all layers compute exact attention. Transformers' Nyströmformer does for equal numbers.
-bool is_exact(const ModelConfig& config) {
-  return config.has_only(AttentionKind::softmax) ||
-         (config.has_only(AttentionKind::nystrom) &&
-          config.attention.semantics == Semantics::transformers &&
-          is_exact_in_transformers(config));
-}
-
 /// "0,10-11" as attention.layers.
 LayerKinds exact_layers(const std::string& text) {
   LayerKinds layers;
@@ -75,7 +67,7 @@ void set_positions(ModelConfig& config, const ConvertOptions& options, const Mod
 ModelConfig converted_config(const ModelFolder& source, const ConvertOptions& options) {
   ModelConfig config = source.config;
   const std::string where = printable_path(source.path);
-  require_input(is_exact(config),
+  require_input(has_exact_attention(config),
                 "{}: its attention is {}, and nystrom convert turns exact attention (softmax); "
                 "nystrom extend makes a model longer",
                 where, describe_kinds(config));

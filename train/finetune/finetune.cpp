@@ -130,9 +130,7 @@ class TaskObjective : public Objective {
 std::unique_ptr<Tokenizer> tokenizer_of(const RunConfig& config, Log& log) {
   if (config.tokenizer.builtin) return make_builtin_tokenizer(*config.tokenizer.builtin);
   if (!config.tokenizer.path) return open_tokenizer(find_model(*config.start.from, log));
-  const std::filesystem::path path = *config.tokenizer.path;
-  return open_tokenizer(std::filesystem::is_directory(path / "checkpoints") ? find_model(path, log)
-                                                                            : path);
+  return open_tokenizer(find_tokenizer(*config.tokenizer.path));
 }
 
 }  // namespace

@@ -34,15 +34,18 @@ std::string shown(double value) {
 }
 
 /// The name of a point's folder: other characters become %XX, so that points differ in their
-/// folders.
+/// folders. The end of a name that is too long for a file system becomes a hash.
 std::string as_file_name(const std::string& text) {
+  constexpr std::size_t longest = 200;
   std::string name;
   for (const char c : text) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) ||
                        std::string_view("._=,+-").find(c) != std::string_view::npos;
     name += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
-  return name;
+  if (name.size() <= longest) return name;
+  const std::string hash = "-" + text_checksum(text);
+  return name.substr(0, longest - hash.size()) + hash;
 }
 
 /// All combinations of the axes' values, as overrides. The last axis varies fastest.

@@ -11,9 +11,11 @@ using Rename = Architecture::Rename;
 
 constexpr std::string_view encoder = ".nystromformer.";
 
-/// Parts of names that no model here reads, after renaming.
-constexpr std::string_view unread[] = {
-    ".nystromformer.pooler.",   ".cls.seq_relationship.",   ".discriminator_predictions.",
+/// Parts of names, after renaming, of weights that no model here reads.
+constexpr std::string_view unread[] = {".nystromformer.pooler.", ".cls.seq_relationship.",
+                                       ".discriminator_predictions."};
+/// Parts of names of tensors without information: numbers from 0, and copies of the embeddings.
+constexpr std::string_view redundant[] = {
     ".position_ids.",           ".token_type_ids.",         ".cls.predictions.decoder.weight.",
     ".lm_head.decoder.weight.", ".vocab_projector.weight.", ".generator_lm_head.weight."};
 
@@ -123,6 +125,10 @@ bool replace(std::string& name, std::string_view from, std::string_view to) {
   return true;
 }
 
+bool contains_any(const std::string& name, std::span<const std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](auto part) { return name.find(part) != name.npos; });
+}
+
 bool applies(const Rename& rename, Head head) { return !rename.head || *rename.head == head; }
 
 }  // namespace
@@ -161,9 +167,12 @@ std::optional<std::string> Architecture::parameter_name(std::string_view tensor,
   if (!inside && head == Head::none) return std::nullopt;
   for (const Rename& rename : renames)
     if (applies(rename, head)) replace(name, rename.theirs, rename.ours);
-  for (const std::string_view part : unread)
-    if (name.find(part) != name.npos) return std::nullopt;
+  if (contains_any(name, unread) || contains_any(name, redundant)) return std::nullopt;
   return without_dots(name);
+}
+
+bool Architecture::is_redundant(std::string_view tensor) const {
+  return contains_any("." + std::string(tensor) + ".", redundant);
 }
 
 std::string Architecture::tensor_name(std::string_view parameter, Head head) const {

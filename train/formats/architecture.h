@@ -39,6 +39,8 @@ struct Architecture {
   /// such a model does not read: copies of the word embeddings, buffers, and a pooler or a second
   /// head without use.
   std::optional<std::string> parameter_name(std::string_view tensor, Head head) const;
+  /// Whether the tensor is a buffer or a copy of the word embeddings.
+  bool is_redundant(std::string_view tensor) const;
   /// The tensor's name of a parameter, with the prefix of the encoder: the inverse.
   std::string tensor_name(std::string_view parameter, Head head) const;
   /// Whether the tensor belongs to the encoder. Its pooler does, which some heads read.

@@ -75,19 +75,36 @@ void check_flags(const Reader& reader, const Architecture* architecture) {
     if (!value->is_boolean()) reader.fail_type(key, "true or false", *value);
     if (*value == true) reader.fail(key, reason);
   };
-  for (const char* key : {"is_decoder", "causal", "is_causal"})
+  for (const char* key : {"is_decoder", "causal", "is_causal"}) {
+    const json* value = reader.find(key);
+    if (value != nullptr && value->is_null()) continue;
     refuse(key, architecture != nullptr
                     ? "a decoder reads earlier tokens only, and an encoder reads all; set it to "
                       "false if the model was trained as an encoder"
                     : "a causal Nyström model cannot be built: landmarks are means over the whole "
                       "sequence, so every position would see the future; set it to false");
+  }
   refuse("inv_coeff_init_option",
          "true crashes in transformers, so no model was made with it; set it to false");
+}
+
+/// Refuses the oldest folders of BERT's family, which have no model_type. Those of a Nyströmformer
+/// may lack it.
+void refuse_absent_type(const Reader& reader) {
+  const json* classes = reader.find("architectures");
+  if (classes == nullptr || !classes->is_array() || classes->size() != 1) return;
+  for (const Architecture& each : architectures())
+    for (const auto& head : enum_names(Head{}))
+      if (classes->front() == std::string(each.class_prefix) + head_suffix(head.value))
+        reader.fail("model_type",
+                    fmt::format("is missing; a {} has \"{}\"", classes->front().get<std::string>(),
+                                each.model_type));
 }
 
 /// The architecture of a folder of BERT's family; null for a Nyströmformer.
 const Architecture* architecture_of(const Reader& reader) {
   const json* type = reader.find("model_type");
+  if (type == nullptr) refuse_absent_type(reader);
   if (type == nullptr || *type == transformers_type) return nullptr;
   if (*type == own_type) {
     if (reader.find(block_name) == nullptr)
@@ -155,7 +172,7 @@ Head read_head(const Reader& reader, const Architecture* architecture) {
 
 std::vector<std::string> read_labels(Reader& reader) {
   std::vector<std::string> labels;
-  if (const json* names = reader.find("id2label")) {
+  if (const json* names = reader.find("id2label"); names != nullptr && !names->is_null()) {
     if (!names->is_object() || names->empty())
       reader.fail_type("id2label", "an object of labels", *names);
     for (std::size_t i = 0; i < names->size(); ++i) {

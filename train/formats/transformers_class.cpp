@@ -90,6 +90,13 @@ bool is_exact_in_transformers(const ModelConfig& config) {
   return config.segment_means_seq_len == config.attention.num_landmarks;
 }
 
+bool has_exact_attention(const ModelConfig& config) {
+  return config.has_only(AttentionKind::softmax) ||
+         (config.has_only(AttentionKind::nystrom) &&
+          config.attention.semantics == Semantics::transformers &&
+          is_exact_in_transformers(config));
+}
+
 std::string export_obstacle(const ModelConfig& config, bool softmax) {
   const std::string obstacle = obstacle_of_structure(config);
   return obstacle.empty() && !softmax && config.has_kind(AttentionKind::nystrom)

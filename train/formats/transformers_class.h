@@ -10,6 +10,10 @@ namespace nystrom {
 /// Whether transformers computes exact attention for a folder with this configuration.
 bool is_exact_in_transformers(const ModelConfig& config);
 
+/// Whether all layers compute exact attention. Transformers' Nyströmformer does for equal numbers
+/// of landmarks and of segment_means_seq_len.
+bool has_exact_attention(const ModelConfig& config);
+
 /// The reason why transformers cannot represent a model; empty if it can. Reasons are pre-LN, input
 /// features, no position embeddings, mean pooling, two towers and a baseline attention. Another
 /// reason is a segment_means_seq_len that num_landmarks does not divide, or that exceeds the

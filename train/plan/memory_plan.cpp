@@ -158,20 +158,54 @@ Activations activations_of_kinds(const RunConfig& config) {
   return sum;
 }
 
+/// The run as it is in a stage of data.length_schedule: with its length, and without a teacher that
+/// distillation.until_step has ended.
+RunConfig in_stage(RunConfig config, const LengthStage& stage) {
+  config.data.sequence_length = stage.length;
+  if (!config.distillation.at_step(stage.begin + 1)) config.distillation.teacher.reset();
+  return config;
+}
+
 /// The largest activations of all stages of data.length_schedule. The memory of a token is a
 /// constant and a part that falls with the length, so the extremes are at the ends.
 Activations activations_of_stages(const RunConfig& config) {
   const std::vector<LengthStage> stages = length_stages(config.data);
-  Activations largest = activations_of_kinds(config);
+  Activations largest = activations_of_kinds(in_stage(config, stages.back()));
   if (stages.size() == 1) return largest;
-  RunConfig first = config;
-  first.data.sequence_length = stages.front().length;
-  const Activations own = activations_of_kinds(first);
+  const Activations own = activations_of_kinds(in_stage(config, stages.front()));
   const auto for_one = static_cast<double>(config.data.sequence_length / stages.front().length);
   for (int i = 0; i < 2; ++i) {
     const double times = i == 1 ? for_one : 1;
     largest.rest[i] = std::max(largest.rest[i], times * own.rest[i]);
     largest.layer[i] = std::max(largest.layer[i], times * own.layer[i]);
+  }
+  return largest;
+}
+
+/// The share of tokens that the head reads.
+double predicted_share(const RunConfig& config) {
+  return has_task(config) ? 0 : config.masking.probability;
+}
+
+/// The operations of a step, those of the teacher included, in the stage with most.
+double flops_of_step(const RunConfig& config) {
+  double largest = 0;
+  for (const LengthStage& stage : length_stages(config.data)) {
+    const RunConfig staged = in_stage(config, stage);
+    const std::int64_t sequences = config.training.batch_size * sequences_of_sample(config) *
+                                   (config.data.sequence_length / stage.length);
+    const auto flops_of = [&](const ModelConfig& model) {
+      return step_flops(model, sequences, stage.length, predicted_share(config));
+    };
+    const StepFlops own = flops_of(config.model);
+    double flops = own.forward() + own.backward(config.training.activation_checkpointing);
+    if (staged.distillation.teacher) {
+      ModelConfig exact = config.model;
+      exact.attention.kind = AttentionKind::softmax;
+      exact.attention.layers.clear();
+      flops += flops_of(exact).forward();
+    }
+    largest = std::max(largest, flops);
   }
   return largest;
 }
@@ -184,25 +218,14 @@ void plan_step(const RunConfig& config, int devices, std::int64_t elements, Memo
   const bool to_owners = training.zero > 0 && !training.deterministic;
   plan.reduced = (to_owners ? 1 : 2) * elements * size_of(type);
   plan.shared = training.zero > 0 ? plan.fixed.weights : 0;
-  const double predicted = has_task(config) ? 0 : config.masking.probability;
-  const auto flops = [&](std::int64_t samples) {
-    return step_flops(config.model, samples * sequences_of_sample(config),
-                      config.data.sequence_length, predicted);
-  };
-  const StepFlops all = flops(training.batch_size);
-  plan.flops = all.forward() + all.backward(training.activation_checkpointing);
-  if (config.distillation.teacher) {
-    ModelConfig exact = config.model;
-    exact.attention.kind = AttentionKind::softmax;
-    exact.attention.layers.clear();
-    plan.flops +=
-        step_flops(exact, training.batch_size, config.data.sequence_length, predicted).forward();
-  }
+  plan.flops = flops_of_step(config);
   if (training.deterministic) return;  // its gradients are summed at the end
   const std::int64_t last =
       (std::max<std::int64_t>(1, training.batch_size / devices) - 1) % training.micro_batch_size +
       1;
-  plan.last_backward = flops(last).backward(training.activation_checkpointing);
+  plan.last_backward = step_flops(config.model, last * sequences_of_sample(config),
+                                  config.data.sequence_length, predicted_share(config))
+                           .backward(training.activation_checkpointing);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ struct CorpusFiles {
 
 /// The folder of the tokenizer. It may not exist before the tokenizer is trained.
 fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
-  if (config.tokenizer.path) return *config.tokenizer.path;
+  if (config.tokenizer.path) return find_tokenizer(*config.tokenizer.path);
   Log quiet(true);
   if (config.start.from) return find_model(*config.start.from, quiet);
   const TokenizerTrainingConfig& train = config.tokenizer.train;

@@ -5,6 +5,7 @@
 #include "core/base/file_io.h"
 #include "core/check.h"
 #include "data/tokenizers/tokenizer_folder.h"
+#include "train/checkpoint/model_folder.h"
 #include "train/loop/run_checks.h"
 #include "train/loop/run_memory.h"
 #include "train/optim/schedule.h"
@@ -150,7 +151,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communi
   if (!given.data.validation.empty()) match_files(given.data.validation);
   for (const std::string& line : shared_file_warnings(given)) log.warn(line);
   const auto& path = given.tokenizer.path;
-  check_run(path ? fit_model_to_tokenizer(given, *open_tokenizer(*path)) : given);
+  check_run(path ? fit_model_to_tokenizer(given, *open_tokenizer(find_tokenizer(*path))) : given);
   check_teacher(given);
   PretrainResult result;
   const auto prepare = [&]() -> PreparedRun {

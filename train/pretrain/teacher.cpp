@@ -8,6 +8,7 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/distributed/replicas.h"
 #include "train/formats/hf_config.h"
+#include "train/formats/transformers_class.h"
 
 namespace nystrom {
 namespace {
@@ -22,7 +23,7 @@ ModelFolder open_teacher_folder(const RunConfig& config) {
 /// The tokenizer of a run that trains none.
 std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
   Log quiet(true);
-  return open_tokenizer(config.tokenizer.path ? fs::path(*config.tokenizer.path)
+  return open_tokenizer(config.tokenizer.path ? find_tokenizer(*config.tokenizer.path)
                                               : find_model(*config.start.from, quiet));
 }
 
@@ -80,7 +81,7 @@ void check_teacher(const RunConfig& config) {
     const ModelConfig& teacher = folder.config;
     const auto tokenizer = open_masked_lm_tokenizer(folder), own = open_run_tokenizer(config);
     with_context(printable_path(folder.path), [&] {
-      require_input(teacher.has_only(AttentionKind::softmax),
+      require_input(has_exact_attention(teacher),
                     "its attention is {}; a teacher has exact attention, softmax: name the folder "
                     "from which the model was converted",
                     describe_kinds(teacher));

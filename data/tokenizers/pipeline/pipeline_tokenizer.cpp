@@ -31,6 +31,18 @@ Spaces spaces_of(std::string_view piece) {
   return spaces;
 }
 
+/// A tokenizer_config.json whose model_max_length is at least `length`: transformers would cut the
+/// texts of a model that has become longer.
+std::string with_length(const std::string& config, std::int64_t length) {
+  auto json = nlohmann::ordered_json::parse(config);
+  const auto found = json.find("model_max_length");
+  if (found == json.end() || !found->is_number() ||
+      found->get<double>() >= static_cast<double>(length))
+    return config;
+  *found = length;
+  return json.dump(2) + "\n";
+}
+
 }  // namespace
 
 struct PipelineTokenizer::State {
@@ -268,12 +280,13 @@ std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t max_length) con
     std::erase_if(files, [](const TokenizerFile& file) { return file.name == "tokenizer.json"; });
     files.push_back({"tokenizer.json", tokenizer_json_with_template(state_->parts)});
   }
-  const bool has_config = std::any_of(files.begin(), files.end(), [](const TokenizerFile& file) {
-    return file.name == "tokenizer_config.json";
-  });
+  const auto config = std::ranges::find(files, "tokenizer_config.json", &TokenizerFile::name);
   // Without this file AutoTokenizer would use ALBERT's class and special tokens, as for every
   // Nyströmformer.
-  if (!has_config) files.push_back({"tokenizer_config.json", state_->config_json(max_length)});
+  if (config == files.end())
+    files.push_back({"tokenizer_config.json", state_->config_json(max_length)});
+  else
+    config->content = with_length(config->content, max_length);
   return files;
 }
 

@@ -88,6 +88,22 @@ TEST(OpenTokenizer, CarriesItsFiles) {
       "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": 7\n}\n");
 }
 
+TEST(OpenTokenizer, AModelThatIsLongerHasALongerTokenizer) {
+  const TemporaryFolder folder;
+  fs::copy_file(fixtures / "small/wordpiece/vocab.txt", folder / "vocab.txt");
+  const std::string before = R"({"do_lower_case": true, "model_max_length": 512})";
+  write_bytes(folder / "tokenizer_config.json", before);
+  const auto tokenizer = open_tokenizer(folder.path());
+  const auto config_for = [&](std::int64_t length) {
+    for (const TokenizerFile& file : tokenizer->files(length))
+      if (file.name == "tokenizer_config.json") return file.content;
+    return std::string();
+  };
+  EXPECT_EQ(config_for(512), before);
+  EXPECT_EQ(config_for(128), before);
+  EXPECT_EQ(config_for(4096), "{\n  \"do_lower_case\": true,\n  \"model_max_length\": 4096\n}\n");
+}
+
 TEST(OpenTokenizer, SettingsOfBert) {
   const TemporaryFolder folder;
   const std::string pieces = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nab\nAb\n\xC3\xA1\nAB\n";

@@ -87,6 +87,35 @@ TEST_F(WarmStart, AHeadOfAnotherKindIsFresh) {
                                      "lm_head.layer_norm.bias", "lm_head.layer_norm.weight"}));
 }
 
+TEST_F(WarmStart, WeightsThatNoModelReadsAreNamed) {
+  take("bert_pretraining");
+  const Strings unread = {"bert.pooler.dense.bias", "bert.pooler.dense.weight",
+                          "cls.seq_relationship.bias", "cls.seq_relationship.weight"};
+  EXPECT_EQ(start(Head::masked_lm).unused, unread);
+  EXPECT_EQ(unread_tensors({model_, read_hf_config(model_)}), unread);
+}
+
+TEST_F(WarmStart, AProjectionOfVectorsIsFreshOnAnyEncoder) {
+  take("bert_model");
+  const ModelFolder folder{model_, read_hf_config(model_)};
+  ModelConfig config = folder.config;
+  config.embedding.projection = 8;
+  started_ = std::make_unique<Model>(config);
+  started_->parameters().allocate(DType::f32, StoreMode::training);
+  EXPECT_EQ(initialise_from(*started_, folder, 1, false).fresh,
+            (Strings{"embedding.projection.weight", "embedding.projection.bias"}));
+}
+
+TEST_F(WarmStart, TheNameOfARegressionsLabelDoesNotMatter) {
+  take("bert_regression_relu");
+  set_option("id2label", {{"0", "score"}});
+  const ModelFolder folder{model_, read_hf_config(model_)};
+  ModelConfig config = folder.config;
+  ASSERT_EQ(config.labels, Strings{"score"});
+  config.labels = {"LABEL_0"};
+  EXPECT_EQ(message_of([&] { check_start(config, folder, false); }), "");
+}
+
 TEST_F(WarmStart, TheSameHeadIsKept) {
   take("distilbert_mlm");
   const StartWeights weights = start(Head::masked_lm);
@@ -109,6 +138,20 @@ TEST_F(WarmStart, MissingTensorsAreNamedAsTheFileNamesThem) {
   EXPECT_EQ(loading_error(),
             in_model(": the weights do not fit the model; missing: "
                      "distilbert.transformer.layer.1.attention.out_lin.weight, classifier.bias"));
+}
+
+TEST_F(WarmStart, MissingTensorsOfOlderFilesHaveTheirOlderNames) {
+  take("bert_mlm_gamma_beta");
+  change_tensors([](auto& tensors) { tensors.erase("bert.embeddings.LayerNorm.beta"); });
+  EXPECT_EQ(loading_error(), in_model(": the weights do not fit the model; missing: "
+                                      "bert.embeddings.LayerNorm.beta"));
+}
+
+TEST_F(WarmStart, MissingTensorsOfABareEncoderHaveNoPrefix) {
+  take("bert_model");
+  change_tensors([](auto& tensors) { tensors.erase("embeddings.LayerNorm.bias"); });
+  EXPECT_EQ(loading_error(), in_model(": the weights do not fit the model; missing: "
+                                      "embeddings.LayerNorm.bias"));
 }
 
 TEST_F(WarmStart, UnexpectedTensorsAreNamedAsTheFileNamesThem) {
@@ -176,6 +219,23 @@ TEST_F(WarmStart, APickleIsRefusedWithItsConversion) {
                      "it where you trust it: python -c \"from transformers import AutoModel; "
                      "AutoModel.from_pretrained('IN').save_pretrained('OUT')\", with the model's "
                      "own class for AutoModel"));
+}
+
+TEST_F(WarmStart, OptionsThatDoNotFitTheFolderAreRefused) {
+  take("bert_mlm");
+  const ModelFolder folder{model_, read_hf_config(model_)};
+  ModelConfig config = folder.config;
+  config.vocab_size = 31;
+  EXPECT_EQ(message_of([&] { check_start(config, folder, false); }),
+            in_model(" has 30 rows of word embeddings; leave the option out")
+                .insert(0, "model.vocab_size is 31, but "));
+  config = folder.config;
+  config.attention.kind = AttentionKind::nystrom;
+  config.attention.num_landmarks = 4;
+  config.attention.conv_kernel_size = 33;
+  EXPECT_EQ(message_of([&] { check_start(config, folder, false); }),
+            in_model(" has no convolution; nystrom convert makes a folder with one")
+                .insert(0, "model.attention.conv_kernel_size is 33, but "));
 }
 
 TEST_F(WarmStart, AnotherLengthIsRefused) {

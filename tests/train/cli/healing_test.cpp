@@ -226,6 +226,20 @@ TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
   }
 }
 
+/// What convert takes as a parent is also a teacher.
+TEST_F(HealingTest, TransformersExactNystromformerIsATeacher) {
+  ModelConfig config = tiny_masked_lm();
+  config.attention.conv_kernel_size.reset();
+  config.attention.semantics = Semantics::transformers;
+  config.segment_means_seq_len = config.attention.num_landmarks;
+  const TinyCheckpoint made(folder_ / "exact", config);
+  const Outcome outcome =
+      run_program(folder_,
+                  "check run.yaml --threads 1 --set distillation.teacher=exact "
+                  "--set distillation.until_step=9 --set data.length_schedule='{0: 8, 9: 32}'");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST_F(HealingTest, CheckTellsTheStagesAndTheTeachersMemory) {
   const Outcome outcome = run_program(folder_, "check run.yaml --threads 1 --memory 1G");
   ASSERT_EQ(outcome.code, 0) << outcome.err;

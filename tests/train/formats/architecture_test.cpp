@@ -72,7 +72,15 @@ struct BadCase {
   const char* message;  // after "config.json: "
 };
 
+TEST(Architecture, NullStandsForTheDefault) {
+  const ModelConfig config =
+      read(R"({"model_type": "bert", "id2label": null, "is_decoder": null})");
+  EXPECT_EQ(config.labels, (std::vector<std::string>{"LABEL_0", "LABEL_1"}));
+}
+
 const BadCase bad_cases[] = {
+    {"NoModelType", R"({"architectures": ["XLMRobertaModel"]})",
+     "model_type: is missing; a XLMRobertaModel has \"xlm-roberta\""},
     {"RelativePositions",
      R"({"model_type": "bert", "position_embedding_type": "relative_key_query"})",
      "position_embedding_type: expected \"absolute\", got \"relative_key_query\"; nystrom has no "

@@ -189,12 +189,12 @@ const BadCase bad_cases[] = {
          "architectures": ["NystromformerForSequenceClassification"]})",
      "problem_type: single_label_classification with 1 labels; here a head of one label is a "
      "regression, any other a classification"},
-    {"UnknownArchitecture", R"({"architectures": ["BertModel"]})",
+    {"UnknownArchitecture", R"({"architectures": ["GPT2Model"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
-     "NystromformerModel; got \"BertModel\""},
+     "NystromformerModel; got \"GPT2Model\""},
     {"TwoArchitectures", R"({"architectures": ["NystromformerModel", "NystromformerForMaskedLM"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
      "NystromformerForSequenceClassification, "

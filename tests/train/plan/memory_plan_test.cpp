@@ -229,6 +229,20 @@ TEST(MemoryPlan, CountsATeacher) {
   }
 }
 
+TEST(MemoryPlan, ATeacherThatHasEndedCostsNothingInLongSequences) {
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  config.data.length_schedule = {{"0", 16}, {"10", 128}};
+  const MemoryPlan alone = plan_memory(config, 1);
+  config.distillation.teacher = "teacher";
+  const MemoryPlan always = plan_memory(config, 1);
+  config.distillation.until_step = 10;
+  const MemoryPlan at_first = plan_memory(config, 1);
+  EXPECT_LT(at_first.flops, always.flops);
+  EXPECT_GE(at_first.flops, alone.flops);
+  EXPECT_LT(at_first.activations(5), always.activations(5));
+}
+
 TEST(MemoryPlan, CountsTheShortSequencesOfTheFirstStage) {
   RunConfig config =
       config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
