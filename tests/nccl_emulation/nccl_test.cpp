@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "tests/support/places.h"
 #include "tests/support/run_program.h"
 #include "train/distributed/processes.h"
+#include "train/distributed/rendezvous.h"
 #include "train/distributed/transport.h"
 
 namespace nystrom::testing {
@@ -71,10 +73,6 @@ class NcclTest : public GpuTest<> {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
-    // Below the ports that the system gives out: there, a process that waits for a listener can
-    // connect to itself.
-    static int port = 10000 + static_cast<int>(::getpid() % 600) * 30;
-    ::setenv("NCCL_COMM_ID", ("127.0.0.1:" + std::to_string(++port)).c_str(), 1);
     ::setenv("NYSTROM_EMULATED_GPUS", "4", 1);
     ::unsetenv("NYSTROM_NCCL_FAULT");
   }
@@ -83,16 +81,38 @@ class NcclTest : public GpuTest<> {
     GpuTest::TearDown();
   }
 
+  /// The places of `size` threads on the given GPUs.
+  static std::vector<NcclPlace> places(const std::vector<int>& gpus) {
+    // Below the ports that the system gives out: there, a process that waits for a listener can
+    // connect to itself.
+    static int port = 10000 + static_cast<int>(::getpid() % 600) * 30;
+    ++port;
+    const int size = static_cast<int>(gpus.size());
+    std::vector<NcclPlace> all;
+    for (int rank = 0; rank < size; ++rank) {
+      const MeetingPlace meeting{rank, size, "127.0.0.1", std::to_string(port)};
+      all.push_back({nullptr, rank, size, rank, gpus[static_cast<std::size_t>(rank)],
+                     [=](std::span<std::byte> bytes) { share_from_first(meeting, bytes); }});
+    }
+    return all;
+  }
+
   /// Calls `work` in `size` threads that NCCL connects. Returns the messages of their errors.
   template <class Work>
   static std::vector<std::string> in_processes(int size, const Work& work) {
     connect_nccl();
-    std::vector<std::string> messages(static_cast<std::size_t>(size));
+    std::vector<int> gpus(static_cast<std::size_t>(size));
+    std::iota(gpus.begin(), gpus.end(), 0);
+    return in_places(places(gpus), work);
+  }
+  template <class Work>
+  static std::vector<std::string> in_places(const std::vector<NcclPlace>& places,
+                                            const Work& work) {
+    std::vector<std::string> messages(places.size());
     std::vector<std::thread> threads;
-    for (int rank = 0; rank < size; ++rank)
-      threads.emplace_back([&, rank] {
-        messages[static_cast<std::size_t>(rank)] = message_of([&] {
-          const NcclPlace place{nullptr, rank, size, rank, rank};
+    for (const NcclPlace& place : places)
+      threads.emplace_back([&] {
+        messages[static_cast<std::size_t>(place.rank)] = message_of([&] {
           const std::unique_ptr<Transport> transport(connect_nccl()(&place));
           work(*transport);
         });
@@ -273,17 +293,7 @@ TEST_F(NcclTest, ALateProcessIsWaitedFor) {
 
 TEST_F(NcclTest, TwoProcessesOnOneGpuNeedTwoNames) {
   connect_nccl();
-  std::vector<std::string> messages(2);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      messages[static_cast<std::size_t>(rank)] = message_of([&] {
-        const NcclPlace place{nullptr, rank, 2, rank, 0};
-        const std::unique_ptr<Transport> transport(connect_nccl()(&place));
-      });
-    });
-  for (std::thread& thread : threads) thread.join();
-  expect_refusal(messages,
+  expect_refusal(in_places(places({0, 0}), [](Transport&) {}),
                  "NCCL: connecting: invalid usage: Duplicate GPU detected : rank 1 and "
                  "rank 0 both on GPU 0");
 }

@@ -72,7 +72,7 @@ class NcclTransport : public Transport {
   explicit NcclTransport(const NcclPlace& place)
       : host_(place.host), rank_(place.rank), size_(place.size), local_rank_(place.local_rank) {
     try {
-      connect(place.device);
+      connect(place);
     } catch (...) {
       abort();
       // Destroying MPI would wait for the other processes. The end of this process ends them.
@@ -170,17 +170,19 @@ class NcclTransport : public Transport {
   }
 
  private:
-  void connect(int device) {
-    check(cudaSetDevice(device), "choosing the GPU");
+  void connect(const NcclPlace& place) {
+    check(cudaSetDevice(place.device), "choosing the GPU");
     int least = 0, greatest = 0;
     check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
     check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
           "making a stream");
     ncclUniqueId id;
-    // Without MPI every process derives the same id from NCCL_COMM_ID, the address at which rank 0
-    // listens.
-    if (rank_ == 0 || !host_) require(ncclGetUniqueId(&id), "making an id");
-    if (host_) host_->broadcast({&id, sizeof id, DType::u8}, 0);
+    // NCCL_COMM_ID would save the exchange, but asks for an interface in rank 0's own network.
+    if (rank_ == 0) require(ncclGetUniqueId(&id), "making an id");
+    if (host_)
+      host_->broadcast({&id, sizeof id, DType::u8}, 0);
+    else
+      place.share_from_first(std::as_writable_bytes(std::span(&id, 1)));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     require(ncclCommInitRankConfig(&communicator_, size_, id, rank_, &config), "connecting");

@@ -82,8 +82,12 @@ std::unique_ptr<Transport> connect_nccl(const NcclPlace& place) {
 
 std::unique_ptr<Transport> connect_nccl_over_mpi() {
   std::unique_ptr<Transport> host = connect_mpi();
-  const NcclPlace place{host.get(), host->rank(), host->size(), host->local_rank(),
-                        gpu_of_process(host->local_rank())};
+  const NcclPlace place{host.get(),
+                        host->rank(),
+                        host->size(),
+                        host->local_rank(),
+                        gpu_of_process(host->local_rank()),
+                        {}};
   // The NCCL transport owns it from here on. If that cannot be created, the end of this process
   // ends the others.
   host.release();
@@ -111,11 +115,11 @@ int number_between(const std::map<std::string, std::string>& environment, const 
 
 TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment) {
   TorchrunPlace place;
-  place.size = number_between(environment, "WORLD_SIZE", 2, 1 << 20);
-  place.rank = number_between(environment, "RANK", 0, place.size - 1);
-  place.local_rank = number_between(environment, "LOCAL_RANK", 0, place.size - 1);
-  // torchrun may listen at MASTER_PORT itself and then sets this variable. The next port is free
-  // for NCCL.
+  MeetingPlace& meeting = place.meeting;
+  meeting.size = number_between(environment, "WORLD_SIZE", 2, 1 << 20);
+  meeting.rank = number_between(environment, "RANK", 0, meeting.size - 1);
+  place.local_rank = number_between(environment, "LOCAL_RANK", 0, meeting.size - 1);
+  // torchrun may listen at MASTER_PORT itself and then sets this variable. The next port is free.
   const auto agent = environment.find("TORCHELASTIC_USE_AGENT_STORE");
   const bool taken = agent != environment.end() && agent->second == "True";
   const int port =
@@ -123,11 +127,16 @@ TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environme
   require_input(environment.contains("MASTER_ADDR"),
                 "WORLD_SIZE is set, but MASTER_ADDR is not: start the processes with mpirun, srun "
                 "or torchrun");
-  place.address = fmt::format("{}:{}", environment.at("MASTER_ADDR"), port);
+  meeting.host = environment.at("MASTER_ADDR");
+  meeting.port = std::to_string(port);
   return place;
 }
 
 Launcher launcher_of(const std::map<std::string, std::string>& environment) {
+  // The innermost launcher comes first: srun starts torchrun, one on each machine, and its
+  // variables reach the processes of torchrun too.
+  if (environment.contains("TORCHELASTIC_RUN_ID") && number_of(environment, "WORLD_SIZE") > 1)
+    return Launcher::variables;
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"})
     if (environment.contains(name)) return Launcher::mpi;
   if (number_of(environment, "SLURM_STEP_NUM_TASKS") > 1) return Launcher::mpi;
@@ -135,7 +144,7 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
 }
 
 StartedAs started_as(const std::map<std::string, std::string>& environment) {
-  // The innermost launcher comes first: srun may have started mpirun.
+  // srun may have started mpirun.
   using Names = std::vector<std::string>;
   const auto first_of = [&](const Names& names, std::int64_t absent) {
     const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
@@ -184,10 +193,12 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
                   "train in one process",
                   environment.at("WORLD_SIZE"));
     const TorchrunPlace place = torchrun_place(environment);
-    ::setenv("NCCL_COMM_ID", place.address.c_str(), 0);
     auto communicator = std::make_unique<Communicator>([place] {
-      return connect_nccl(
-          {nullptr, place.rank, place.size, place.local_rank, gpu_of_process(place.local_rank)});
+      const auto share = [&](std::span<std::byte> bytes) {
+        share_from_first(place.meeting, bytes);
+      };
+      return connect_nccl({nullptr, place.meeting.rank, place.meeting.size, place.local_rank,
+                           gpu_of_process(place.local_rank), share});
     });
     use_common_cpu_level(*communicator);
     return communicator;

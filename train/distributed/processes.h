@@ -8,6 +8,7 @@
 #include <string>
 
 #include "train/distributed/communicator.h"
+#include "train/distributed/rendezvous.h"
 
 namespace nystrom {
 
@@ -16,7 +17,8 @@ namespace nystrom {
 enum class Launcher { none, mpi, variables };
 
 /// The launcher that the environment names. mpirun sets OMPI_COMM_WORLD_SIZE, PMI_SIZE or
-/// PMIX_RANK. srun sets SLURM_STEP_NUM_TASKS above 1. torchrun sets only WORLD_SIZE above 1.
+/// PMIX_RANK. srun sets SLURM_STEP_NUM_TASKS above 1. torchrun sets WORLD_SIZE above 1, and
+/// TORCHELASTIC_RUN_ID, by which it is known under srun.
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
 
 /// The rank and the number of processes that the launcher's variables give; rank 0 of 1 without a
@@ -41,9 +43,8 @@ std::optional<std::filesystem::path> nccl_module();
 
 /// The place of this process among those that torchrun started.
 struct TorchrunPlace {
-  int rank, size, local_rank;
-  /// "host:port" at which rank 0 listens for the others
-  std::string address;
+  MeetingPlace meeting;
+  int local_rank = 0;
 };
 /// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. Throws an InputError when one
 /// is missing or invalid.

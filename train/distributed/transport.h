@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "core/dtype.h"
 
@@ -66,12 +68,13 @@ using ConnectMpi = Transport* (*)();
 
 /// A process as NCCL sees it.
 struct NcclPlace {
-  /// Carries values in CPU memory; the new transport owns it. Null: NCCL connects by itself, with
-  /// NCCL_COMM_ID.
+  /// Carries values in CPU memory; the new transport owns it. Null: NCCL carries them too.
   Transport* host;
   int rank, size, local_rank;
   /// the GPU
   int device;
+  /// Gives bytes of rank 0 to all; for processes without `host`.
+  std::function<void(std::span<std::byte>)> share_from_first;
 };
 /// The type of libnystrom_nccl.so's only symbol, `Transport* nystrom_connect_nccl(const
 /// NcclPlace*)`.

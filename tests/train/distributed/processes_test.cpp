@@ -26,6 +26,12 @@ TEST(Processes, TheEnvironmentTellsTheLauncher) {
       << "a batch script, without srun";
   EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "2"}, {"RANK", "0"}}), Launcher::variables);
   EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "1"}}), Launcher::none);
+  EXPECT_EQ(launcher_of(Environment{{"SLURM_STEP_NUM_TASKS", "2"},
+                                    {"PMIX_RANK", "1"},
+                                    {"TORCHELASTIC_RUN_ID", "none"},
+                                    {"WORLD_SIZE", "16"}}),
+            Launcher::variables)
+      << "torchrun under srun";
 }
 
 TEST(Processes, TheEnvironmentTellsThePlace) {
@@ -71,12 +77,13 @@ TEST(Processes, TorchrunsVariablesTellThePlace) {
                                                     {"MASTER_ADDR", "node1"},
                                                     {"MASTER_PORT", "29500"}};
   const TorchrunPlace place = torchrun_place(environment);
-  EXPECT_EQ(place.size, 16);
-  EXPECT_EQ(place.rank, 11);
+  EXPECT_EQ(place.meeting.size, 16);
+  EXPECT_EQ(place.meeting.rank, 11);
   EXPECT_EQ(place.local_rank, 3);
-  EXPECT_EQ(place.address, "node1:29500");
+  EXPECT_EQ(place.meeting.host, "node1");
+  EXPECT_EQ(place.meeting.port, "29500");
   environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-  EXPECT_EQ(torchrun_place(environment).address, "node1:29501")
+  EXPECT_EQ(torchrun_place(environment).meeting.port, "29501")
       << "torchrun listens at the port itself";
   environment["RANK"] = "16";
   EXPECT_EQ(message_of([&] { torchrun_place(environment); }),

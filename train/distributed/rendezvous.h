@@ -1,0 +1,23 @@
+// How processes without MPI meet: rank 0 listens at an address, and the others connect to it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace nystrom {
+
+/// The place of a process among those that meet.
+struct MeetingPlace {
+  int rank = 0, size = 1;
+  std::string host, port;  ///< where rank 0 listens
+};
+
+/// Gives the bytes of rank 0 to all processes, over TCP. All call it, in any order; connections of
+/// strangers are ignored. Throws an Error that names the missing ranks, or the address without an
+/// answer, after `patience`.
+void share_from_first(const MeetingPlace& place, std::span<std::byte> bytes,
+                      std::chrono::seconds patience = std::chrono::minutes(5));
+
+}  // namespace nystrom
