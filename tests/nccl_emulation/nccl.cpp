@@ -189,13 +189,10 @@ const char* ncclGetLastError(ncclComm_t communicator) {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const std::lock_guard lock(id_mutex);
   *id = {};
-  const char* given = std::getenv("NCCL_COMM_ID");
-  std::string address = given ? given : "127.0.0.1:0";
-  if (!given) {
-    listening_socket = listen_at(address);
-    if (listening_socket < 0) return refuse(nullptr, ncclSystemError, "cannot listen");
-    listening_address = address;
-  }
+  std::string address = "127.0.0.1:0";
+  listening_socket = listen_at(address);
+  if (listening_socket < 0) return refuse(nullptr, ncclSystemError, "cannot listen");
+  listening_address = address;
   std::snprintf(id->internal, sizeof id->internal, "%s", address.c_str());
   return ncclSuccess;
 }
@@ -211,10 +208,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniq
   std::string address = id.internal;
   if (rank == 0) {
     const std::lock_guard lock(id_mutex);
-    const int socket = address == listening_address ? listening_socket : listen_at(address);
-    if (socket < 0) return refuse(nullptr, ncclSystemError, "cannot listen at " + address);
+    if (address != listening_address)
+      return refuse(nullptr, ncclInvalidArgument, "an id that rank 0 did not make last");
     listening_address.clear();
-    made->hub = std::make_unique<Hub>(socket, size);
+    made->hub = std::make_unique<Hub>(listening_socket, size);
   }
   made->connecting = std::thread([shared = made->shared, address] { connect(*shared, address); });
   *communicator = made.release();
