@@ -6,7 +6,7 @@
 DATA holds movie_reviews (train.tsv, test.tsv; 1,800 and 200 documents). Each --model is a name, a
 folder that `nystrom finetune` starts from, and the tokens of a document that it reads. The figure
 is the accuracy on test.tsv after the last epoch: nothing is chosen on it. A finished run is not
-repeated. WORK/results.json holds all figures."""
+repeated. WORK/results.json holds the figures of the models named."""
 
 import argparse
 import json
