@@ -359,8 +359,8 @@ class NystromPreTrainedModel(transformers.PreTrainedModel):
     base_model_prefix = "nystromformer"
     supports_gradient_checkpointing = accepts_loss_kwargs = _supports_sdpa = True
     _no_split_modules = ("NystromLayer",)
-    # sentence-transformers has it in a module of its own.
-    _keys_to_ignore_on_load_unexpected = (r"embedding\.projection\.",)
+    # sentence-transformers has it in a module of its own. transformers 4 needs a list.
+    _keys_to_ignore_on_load_unexpected = [r"embedding\.projection\."]
 
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
