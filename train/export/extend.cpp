@@ -117,7 +117,7 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
   }
   written.commit();
   if (const auto unread = unread_tensors(source); !unread.empty())
-    log.say(fmt::format("note: {} lacks what a model of this head does not read: {}",
+    log.say(fmt::format("note: {} leaves out what its head does not read: {}",
                         printable_path(folder), fmt::join(unread, ", ")));
 }
 

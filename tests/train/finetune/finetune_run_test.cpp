@@ -136,6 +136,19 @@ TEST_F(FinetuneTest, PointsThatDifferInPunctuationHaveFoldersOfTheirOwn) {
                          "run/groups=%5B%7Bparameters%3A%20%22%3F%2A.bias%22%7D%5D/seed-42"}));
 }
 
+TEST_F(FinetuneTest, LongPointsHaveFoldersWithShortNames) {
+  configure_classification("steps: 1");
+  const auto group = [](std::size_t stars) {
+    return "[{parameters: \"" + std::string(stars, '*') + ".bias\"}]";
+  };
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 --grid 'groups=" + group(90) + "," + group(91) + "'"));
+  std::vector<std::size_t> lengths;
+  for (const auto& entry : fs::directory_iterator(folder_ / "run"))
+    if (entry.is_directory()) lengths.push_back(entry.path().filename().string().size());
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{200, 200}));
+}
+
 TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
   configure_classification("steps: 4");
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 2"));
