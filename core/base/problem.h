@@ -21,8 +21,8 @@ using Problems = std::vector<Problem>;
 inline Problems in_section(std::string_view section, Problems problems) {
   const std::string prefix = std::string(section) + ".";
   for (Problem& problem : problems) {
-    for (std::string& option : problem.options) option = prefix + option;
-    problem.message = prefix + problem.message;
+    for (std::string& option : problem.options) option.insert(0, prefix);
+    problem.message.insert(0, prefix);
   }
   return problems;
 }

@@ -11,9 +11,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def plain(value: Any) -> Any:
+    """A path as text; a number or an array of NumPy as one of Python."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return os.fspath(value)
+
+
 def text_of(value: Any) -> str:
     """A value as YAML. Paths become texts."""
-    return json.dumps(value, ensure_ascii=False, default=os.fspath)
+    return json.dumps(value, ensure_ascii=False, default=plain)
 
 
 def overrides(sections: Mapping[str, Any]) -> list[str]:

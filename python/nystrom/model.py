@@ -134,6 +134,10 @@ class Model:
                 raise InputError("pairs: expected one text, as `texts` is one text")
             results = self._predict([texts], [pairs], [list(choices or [])], top_k, batch_size)
             return results[0] if len(results) == 1 else results
+        if isinstance(pairs, str):
+            raise InputError("pairs: expected a list, as `texts` is one")
+        if choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
+            raise InputError("choices: expected a list of choices for each text")
         given = list(texts)
         given_pairs = [None] * len(given) if pairs is None else list(pairs)
         given_choices = [[]] * len(given) if choices is None else [list(each) for each in choices]

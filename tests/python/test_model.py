@@ -42,6 +42,20 @@ def test_classes_are_predicted_as_by_the_program(classifier, program):
     assert {each["label"] for each in predictions[0]} == {"calm", "rough"}
 
 
+def test_a_list_of_texts_needs_lists_beside_it(classifier):
+    model = nystrom.load(classifier)
+    with pytest.raises(nystrom.InputError, match="pairs: expected a list, as `texts` is one"):
+        model.predict(["a", "b"], "ok")
+    for choices in ("ab", ["yes", "no"]):
+        with pytest.raises(nystrom.InputError, match="choices: expected a list of choices"):
+            model.predict(["a", "b"], choices=choices)
+
+
+def test_vectors_have_dimensions(model):
+    with pytest.raises(nystrom.InputError, match="0 dimensions: choose at least 1"):
+        model.encode(["a"], dimensions=0)
+
+
 def test_predictions_do_not_depend_on_the_batch(classifier):
     texts, model = lines(40, seed=3), nystrom.load(classifier)
     for alone, together in zip(map(model.predict, texts), model.predict(texts, batch_size=7)):

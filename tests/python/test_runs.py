@@ -9,6 +9,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nystrom
@@ -100,6 +101,12 @@ def test_ctrl_c_stops_a_long_computation(trained):
                           capture_output=True, text=True, timeout=60)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 5
+
+
+def test_options_may_be_numbers_of_numpy(config):
+    options = {"training": {"steps": np.int64(2)}, "schedule": {"warmup_steps": np.int32(1)}}
+    rate = {"learning_rate": np.float32(1e-3), "betas": np.array([0.9, 0.99])}
+    assert nystrom.pretrain(config, quiet=True, optimizer=rate, **options).steps == 2
 
 
 def test_a_run_stands_for_its_folder(config):

@@ -90,7 +90,7 @@ std::unique_ptr<Transport> connect_nccl_over_mpi() {
                         {}};
   // The NCCL transport owns it from here on. If that cannot be created, the end of this process
   // ends the others.
-  host.release();
+  static_cast<void>(host.release());
   return connect_nccl(place);
 }
 

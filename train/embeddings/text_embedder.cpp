@@ -28,9 +28,11 @@ TaskConfig whole_texts() {
 const Model& checked(const Model& model, const EmbeddingOptions& options) {
   const ModelConfig& config = model.config();
   require_input(!config.embed_dim, "the model reads features, and vectors are made of texts");
-  require_input(!options.dimensions || *options.dimensions <= config.vector_width(),
+  const std::int64_t dimensions = options.dimensions.value_or(1);
+  require_input(dimensions >= 1, "{} dimensions: choose at least 1", dimensions);
+  require_input(dimensions <= config.vector_width(),
                 "{} dimensions: the vectors of this model have {}; choose at most as many",
-                options.dimensions.value_or(0), config.vector_width());
+                dimensions, config.vector_width());
   const auto longest = config.longest_sequence();
   require_input(!longest || options.sequence_length <= *longest,
                 "data.sequence_length {} is more than the {} tokens that the model takes; --set "

@@ -1,6 +1,7 @@
 #include "train/finetune/embedding_validation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 
@@ -116,6 +117,7 @@ std::vector<double> PairValidation::ranks(const Tensor& vectors) const {
   for (const EmbeddingSample& sample : data_.samples()) {
     const auto text = row(vectors, sample.texts[0]);
     const double own = dot(text, row(vectors, sample.texts[1]));
+    if (std::isnan(own)) return {own, own};  // no rank: such a model is not the best
     std::int64_t better = 0;
     for (const EmbeddingSample& other : data_.samples())
       better += other.texts[1] != sample.texts[1] && dot(text, row(vectors, other.texts[1])) >= own;

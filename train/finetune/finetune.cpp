@@ -169,7 +169,7 @@ std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log) 
   std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(config, log);
   config = fit_model_to_tokenizer(std::move(config), *tokenizer);
   // The constructor throws if the length or the tokenizer does not fit the task.
-  TaskEncoder(config.task, {}, *tokenizer, config.data.sequence_length);
+  const TaskEncoder checked(config.task, {}, *tokenizer, config.data.sequence_length);
   return tokenizer;
 }
 

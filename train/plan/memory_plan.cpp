@@ -173,9 +173,9 @@ Activations activations_of_stages(const RunConfig& config) {
   Activations largest = activations_of_kinds(in_stage(config, stages.back()));
   if (stages.size() == 1) return largest;
   const Activations own = activations_of_kinds(in_stage(config, stages.front()));
-  const auto for_one = static_cast<double>(config.data.sequence_length / stages.front().length);
+  const std::int64_t for_one = config.data.sequence_length / stages.front().length;
   for (int i = 0; i < 2; ++i) {
-    const double times = i == 1 ? for_one : 1;
+    const auto times = static_cast<double>(i == 1 ? for_one : 1);
     largest.rest[i] = std::max(largest.rest[i], times * own.rest[i]);
     largest.layer[i] = std::max(largest.layer[i], times * own.layer[i]);
   }

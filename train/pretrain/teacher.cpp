@@ -13,8 +13,6 @@
 namespace nystrom {
 namespace {
 
-namespace fs = std::filesystem;
-
 ModelFolder open_teacher_folder(const RunConfig& config) {
   Log quiet(true);
   return open_model_folder(*config.distillation.teacher, {}, quiet);
