@@ -1,6 +1,7 @@
 // Conversion between a model's weights and those of a model folder.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 
 #include "core/base/printable.h"
@@ -61,20 +62,23 @@ std::vector<std::string> unread(const ModelWeights& weights, const Architecture&
   return names;
 }
 
-/// The name of a parameter in a folder with these tensors: older files have other names for those
-/// of LayerNorm, and files of a bare encoder no prefix.
-std::string name_in_file(std::string name, const Architecture& architecture,
-                         const std::vector<std::string>& stored) {
+/// Gives tensors the names that they have among `stored`: older files have other names for those of
+/// LayerNorm, and files of a bare encoder no prefix.
+std::function<std::string(std::string)> naming_of(const Architecture& architecture,
+                                                  const std::vector<std::string>& stored) {
   const std::string prefix = std::string(architecture.base) + ".";
-  const auto any = [&](const auto& holds) { return std::ranges::any_of(stored, holds); };
-  if (!any([&](const std::string& each) { return each.starts_with(prefix); }) &&
-      name.starts_with(prefix))
-    name.erase(0, prefix.size());
-  if (!any([](const std::string& each) { return each.ends_with(".LayerNorm.gamma"); })) return name;
-  for (const auto& [ours, theirs] : {std::pair(".LayerNorm.weight", ".LayerNorm.gamma"),
-                                     std::pair(".LayerNorm.bias", ".LayerNorm.beta")})
-    if (name.ends_with(ours)) return name.substr(0, name.size() - std::strlen(ours)) + theirs;
-  return name;
+  const bool bare =
+      std::ranges::none_of(stored, [&](const auto& name) { return name.starts_with(prefix); });
+  const bool older = std::ranges::any_of(
+      stored, [](const auto& name) { return name.ends_with(".LayerNorm.gamma"); });
+  return [=](std::string name) {
+    if (bare && name.starts_with(prefix)) name.erase(0, prefix.size());
+    for (const auto& [ours, theirs] : {std::pair(".LayerNorm.weight", ".LayerNorm.gamma"),
+                                       std::pair(".LayerNorm.bias", ".LayerNorm.beta")})
+      if (older && name.ends_with(ours))
+        name.replace(name.size() - std::strlen(ours), name.npos, theirs);
+    return name;
+  };
 }
 
 /// The tensors of a folder of BERT's family, with the names of a model of this configuration.
@@ -101,10 +105,9 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
   source.read = [&weights, stored_as](const std::string& name) {
     return weights.read(stored_as.at(name));
   };
-  source.name_in_file = [&architecture, head = config.head,
-                         stored = weights.names()](const std::string& name) {
-    return name_in_file(architecture.tensor_name(name, head), architecture, stored);
-  };
+  source.name_in_file =
+      [&architecture, head = config.head, named = naming_of(architecture, weights.names())](
+          const std::string& name) { return named(architecture.tensor_name(name, head)); };
   return source;
 }
 

@@ -48,6 +48,14 @@ class WarmStart : public ::testing::Test {
         [&] { load_model(model_, read_hf_config(model_), DType::f32, StoreMode::inference); });
   }
   std::string in_model(const std::string& message) const { return model_.string() + message; }
+  /// The error of a start with options that `change` sets.
+  template <class F>
+  std::string start_error(const F& change) const {
+    const ModelFolder folder{model_, read_hf_config(model_)};
+    ModelConfig config = folder.config;
+    change(config);
+    return message_of([&] { check_start(config, folder, false); });
+  }
   StartWeights start(Head head, Pairs pairs = Pairs::joined) {
     const ModelFolder folder{model_, read_hf_config(model_)};
     ModelConfig config = folder.config;
@@ -109,11 +117,8 @@ TEST_F(WarmStart, AProjectionOfVectorsIsFreshOnAnyEncoder) {
 TEST_F(WarmStart, TheNameOfARegressionsLabelDoesNotMatter) {
   take("bert_regression_relu");
   set_option("id2label", {{"0", "score"}});
-  const ModelFolder folder{model_, read_hf_config(model_)};
-  ModelConfig config = folder.config;
-  ASSERT_EQ(config.labels, Strings{"score"});
-  config.labels = {"LABEL_0"};
-  EXPECT_EQ(message_of([&] { check_start(config, folder, false); }), "");
+  ASSERT_EQ(read_hf_config(model_).labels, Strings{"score"});
+  EXPECT_EQ(start_error([](ModelConfig& c) { c.labels = {"LABEL_0"}; }), "");
 }
 
 TEST_F(WarmStart, TheSameHeadIsKept) {
@@ -223,27 +228,21 @@ TEST_F(WarmStart, APickleIsRefusedWithItsConversion) {
 
 TEST_F(WarmStart, OptionsThatDoNotFitTheFolderAreRefused) {
   take("bert_mlm");
-  const ModelFolder folder{model_, read_hf_config(model_)};
-  ModelConfig config = folder.config;
-  config.vocab_size = 31;
-  EXPECT_EQ(message_of([&] { check_start(config, folder, false); }),
-            in_model(" has 30 rows of word embeddings; leave the option out")
-                .insert(0, "model.vocab_size is 31, but "));
-  config = folder.config;
-  config.attention.kind = AttentionKind::nystrom;
-  config.attention.num_landmarks = 4;
-  config.attention.conv_kernel_size = 33;
-  EXPECT_EQ(message_of([&] { check_start(config, folder, false); }),
-            in_model(" has no convolution; nystrom convert makes a folder with one")
-                .insert(0, "model.attention.conv_kernel_size is 33, but "));
+  EXPECT_EQ(start_error([](ModelConfig& c) { c.vocab_size = 31; }),
+            "model.vocab_size is 31, but " + model_.string() +
+                " has 30 rows of word embeddings; leave the option out");
+  EXPECT_EQ(start_error([](ModelConfig& c) {
+              c.attention.kind = AttentionKind::nystrom;
+              c.attention.num_landmarks = 4;
+              c.attention.conv_kernel_size = 33;
+            }),
+            "model.attention.conv_kernel_size is 33, but " + model_.string() +
+                " has no convolution; nystrom convert makes a folder with one");
 }
 
 TEST_F(WarmStart, AnotherLengthIsRefused) {
   take("roberta_mlm");
-  const ModelFolder folder{model_, read_hf_config(model_)};
-  ModelConfig config = folder.config;
-  config.max_position_embeddings = 20;
-  EXPECT_EQ(message_of([&] { check_start(config, folder, false); }),
+  EXPECT_EQ(start_error([](ModelConfig& c) { c.max_position_embeddings = 20; }),
             "model.max_position_embeddings is 20, but " + model_.string() +
                 " has 9; nystrom extend makes a folder with a longer table");
 }

@@ -54,6 +54,14 @@ MeetingPlace place_of(int rank, int size, int port) {
   return {rank, size, "127.0.0.1", std::to_string(port)};
 }
 
+/// What a process says that does not wait for others.
+std::string error_at(const MeetingPlace& place) {
+  int number = 1;
+  return message_of([&] {
+    share_from_first(place, std::as_writable_bytes(std::span(&number, 1)), std::chrono::seconds(0));
+  });
+}
+
 /// The number of rank 0 as each process gets it; −1 stands for an error. `before` is called when
 /// rank 0 alone has started.
 std::vector<int> meet(
@@ -90,21 +98,13 @@ TEST(Rendezvous, StrangersAreIgnored) {
 
 TEST(Rendezvous, MissingProcessesAreNamed) {
   const int port = next_port();
-  int number = 1;
-  EXPECT_EQ(message_of([&] {
-              share_from_first(place_of(0, 3, port), std::as_writable_bytes(std::span(&number, 1)),
-                               std::chrono::seconds(0));
-            }),
+  EXPECT_EQ(error_at(place_of(0, 3, port)),
             "rank 0 waited at 127.0.0.1:" + std::to_string(port) + " in vain for ranks 1, 2");
 }
 
 TEST(Rendezvous, AnAddressWithoutAnAnswerIsNamed) {
   const int port = next_port();
-  int number = 1;
-  EXPECT_EQ(message_of([&] {
-              share_from_first(place_of(1, 2, port), std::as_writable_bytes(std::span(&number, 1)),
-                               std::chrono::seconds(0));
-            }),
+  EXPECT_EQ(error_at(place_of(1, 2, port)),
             "rank 1: no answer from rank 0 at 127.0.0.1:" + std::to_string(port) +
                 " in 0 s; is MASTER_ADDR its machine, and the port open?");
 }
@@ -112,10 +112,7 @@ TEST(Rendezvous, AnAddressWithoutAnAnswerIsNamed) {
 TEST(Rendezvous, APortInUseIsNamed) {
   const int port = next_port();
   const LocalSocket other(port, true);
-  int number = 1;
-  EXPECT_EQ(message_of([&] {
-              share_from_first(place_of(0, 2, port), std::as_writable_bytes(std::span(&number, 1)));
-            }),
+  EXPECT_EQ(error_at(place_of(0, 2, port)),
             "127.0.0.1:" + std::to_string(port) +
                 ": cannot listen there: Address already in use; choose another MASTER_PORT");
 }
