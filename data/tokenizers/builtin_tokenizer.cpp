@@ -87,18 +87,7 @@ std::span<const EnumName<BuiltinTokenizer>> enum_names(BuiltinTokenizer) {
 std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
   const bool symbols = kind == BuiltinTokenizer::listops;
   const std::string text = (symbols ? listops_json() : bytes_json()).dump(1) + "\n";
-  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                 {"pad_token", padding},
-                 {"clean_up_tokenization_spaces", false}};
-  if (symbols) config["unk_token"] = unknown;
-  const std::string name = fmt::format("tokenizer.json of {}", enum_name(kind));
-  TokenizerParts parts = parse_tokenizer_json(text, name);
-  TokenizerSettings settings;
-  settings.pad = {padding, name};
-  if (symbols) settings.unk = {unknown, name};
-  find_special_ids(parts, settings);
-  parts.files = {{"tokenizer.json", text}, {"tokenizer_config.json", config.dump(1) + "\n"}};
-  return std::make_unique<PipelineTokenizer>(std::move(parts));
+  return tokenizer_of_json(text);
 }
 
 std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer,

@@ -13,16 +13,18 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
+#include "data/tokenizers/pipeline/aligned_text.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
 
 namespace nystrom {
 namespace {
 
-// The trainer drops sentences above its max_sentence_length. Lines are cut below that limit.
-constexpr std::size_t max_sentence_bytes = 4096;
+// Lines are cut there. The trainer drops sentences above its max_sentence_length; normalization
+// makes a character at most 11 times as long (U+FDFA).
+constexpr std::size_t max_line_bytes = 4096, max_sentence_bytes = 12 * max_line_bytes;
 
 std::uint64_t mixed(std::uint64_t x) {  // splitmix64
   x += 0x9E3779B97F4A7C15u;
@@ -31,19 +33,26 @@ std::uint64_t mixed(std::uint64_t x) {  // splitmix64
   return x ^ x >> 31;
 }
 
-/// A random sample of sentences with a limited number of bytes. Each sentence gets a random number.
-/// Sentences with a number above a limit are dropped, and the limit is lowered as needed.
+/// A random sample of lines with a limited number of bytes of normalized text. Each line gets a
+/// random number. Lines with a number above a limit are dropped, and the limit is lowered as
+/// needed.
 class Sample {
  public:
-  Sample(std::uint64_t seed, std::int64_t max_bytes) : seed_(mixed(seed)), max_bytes_(max_bytes) {}
+  explicit Sample(const SentencePieceTraining& options)
+      : normalizer_(trained_normalizer(options.normalizer)),
+        seed_(mixed(options.seed)),
+        max_bytes_(options.max_bytes) {}
 
-  void add(std::string_view sentence) {
-    result_.read_bytes += static_cast<std::int64_t>(sentence.size());
+  void add(std::string_view line) {
+    read_bytes_ += static_cast<std::int64_t>(line.size());
     const std::uint64_t lot = mixed(seed_ + count_++);
     if (lot > limit_) return;
-    sentences_.push_back({lot, std::string(sentence)});
-    result_.taken_bytes += static_cast<std::int64_t>(sentence.size());
-    while (result_.taken_bytes > max_bytes_ && sentences_.size() > 1) lower_limit();
+    AlignedText normal(line);
+    normalizer_->apply(normal);
+    if (normal.empty()) return;
+    sentences_.push_back({lot, normal.text()});
+    taken_bytes_ += static_cast<std::int64_t>(normal.size());
+    while (taken_bytes_ > max_bytes_ && sentences_.size() > 1) lower_limit();
   }
 
   /// Drops more sentences until at most `most` different words remain.
@@ -56,15 +65,16 @@ class Sample {
     std::string text;
   };
   std::vector<Sentence>& sentences() { return sentences_; }
-  const SentencePieceTrained& result() const { return result_; }
+  std::int64_t read_bytes() const { return read_bytes_; }
+  std::int64_t taken_bytes() const { return taken_bytes_; }
 
  private:
   void lower_limit() {
     limit_ -= limit_ / 8;
     std::erase_if(sentences_, [&](const Sentence& each) { return each.lot > limit_; });
-    result_.taken_bytes = 0;
+    taken_bytes_ = 0;
     for (const Sentence& each : sentences_)
-      result_.taken_bytes += static_cast<std::int64_t>(each.text.size());
+      taken_bytes_ += static_cast<std::int64_t>(each.text.size());
   }
 
   std::int64_t different_words() const {
@@ -81,12 +91,12 @@ class Sample {
     return std::unique(hashes.begin(), hashes.end()) - hashes.begin();
   }
 
+  std::unique_ptr<TextNormalizer> normalizer_;
   std::uint64_t seed_;
-  std::int64_t max_bytes_;
+  std::int64_t max_bytes_, read_bytes_ = 0, taken_bytes_ = 0;
   std::uint64_t count_ = 0;
   std::uint64_t limit_ = std::numeric_limits<std::uint64_t>::max();
   std::vector<Sentence> sentences_;
-  SentencePieceTrained result_;
 };
 
 /// Passes the sample to the trainer, which copies it. Each sentence is freed after it was passed.
@@ -105,18 +115,17 @@ class SampleIterator : public sentencepiece::SentenceIterator {
   std::size_t position_ = 0;
 };
 
-/// Adds the lines of a text in normalized form. Long lines are cut into parts.
-void add_lines(std::string_view text, const NormalizerOptions& options, Sample& sample) {
+/// Adds the lines of a text. Long lines are cut into parts.
+void add_lines(std::string_view text, Sample& sample) {
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
-    const NormalText line = normalize(text.substr(start, end - start), options);
-    std::string_view rest = line.text;
+    std::string_view rest = text.substr(start, end - start);
     while (!rest.empty()) {
       std::size_t cut = rest.size();
-      if (cut > max_sentence_bytes) {
-        cut = rest.rfind(' ', max_sentence_bytes);
+      if (cut > max_line_bytes) {
+        cut = rest.rfind(' ', max_line_bytes);
         if (cut == rest.npos || cut == 0) {
-          cut = max_sentence_bytes;
+          cut = max_line_bytes;
           while (is_utf8_continuation(rest[cut])) --cut;
         }
       }
@@ -132,7 +141,7 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
       {"model_type", options.kind == SentencePieceModel::Kind::bpe ? "bpe" : "unigram"},
       {"vocab_size", std::to_string(options.vocab_size)},
       {"character_coverage", fmt::format("{}", options.character_coverage)},
-      {"max_sentence_length", std::to_string(2 * max_sentence_bytes)},
+      {"max_sentence_length", std::to_string(max_sentence_bytes)},
       {"pad_id", "0"},
       {"pad_piece", "<pad>"},
       {"unk_id", "1"},
@@ -142,6 +151,7 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
       {"eos_id", "3"},
       {"eos_piece", "[SEP]"},
       {"control_symbols", "[MASK]"},
+      {"normalization_rule_name", "identity"},  // trained_normalizer does it all
       {"shuffle_input_sentence", "false"},
       // The number of threads decides the order of sums and so the result. It is a constant and not
       // the number of cores.
@@ -150,17 +160,17 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
   };
 }
 
-[[noreturn]] void refuse_size(const SentencePieceTraining& options,
-                              const SentencePieceTrained& trained, const std::string& largest) {
+[[noreturn]] void refuse_size(const SentencePieceTraining& options, const Sample& sample,
+                              const std::string& largest) {
   throw InputError(
       fmt::format("tokenizer: vocab_size {} is too large for {} bytes of text; expected at most "
                   "{}: lower it or give more text",
-                  options.vocab_size, trained.taken_bytes, largest));
+                  options.vocab_size, sample.taken_bytes(), largest));
 }
 
 /// Turns the trainer's error into an InputError about the options.
 [[noreturn]] void refuse(const std::string& status, const SentencePieceTraining& options,
-                         const SentencePieceTrained& trained) {
+                         const Sample& sample) {
   const auto number_behind = [&](std::string_view words) -> std::string {
     const std::size_t place = status.find(words);
     if (place == status.npos) return {};
@@ -168,7 +178,7 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
     return status.substr(first, status.find_first_not_of("0123456789", first) - first);
   };
   const std::string largest = number_behind("Please set it to a value <= ");
-  if (!largest.empty()) refuse_size(options, trained, largest);
+  if (!largest.empty()) refuse_size(options, sample, largest);
   const std::size_t required = status.find("smaller than required_chars. ");
   if (required != status.npos) {
     const std::size_t versus = status.find(" vs ", required);
@@ -222,19 +232,17 @@ Trained run_trainer(const SentencePieceTraining& options, std::vector<Sample::Se
 }  // namespace
 
 SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options,
-                                         const std::filesystem::path& file,
                                          const std::function<void()>& poll) {
   require_input(options.vocab_size >= 16 && options.vocab_size <= 1'000'000,
                 "tokenizer: vocab_size is {}, expected 16 to 1000000", options.vocab_size);
   require_input(options.character_coverage >= 0.9 && options.character_coverage <= 1,
                 "tokenizer: character_coverage is {}, expected 0.9 to 1",
                 options.character_coverage);
-  Sample sample(options.seed, options.max_bytes);
+  Sample sample(options);
   std::int64_t document = 0;
   while (const auto piece = text.next()) {
     poll();
-    if (!options.takes || options.takes(document))
-      add_lines(piece->text, options.normalizer, sample);
+    if (!options.takes || options.takes(document)) add_lines(piece->text, sample);
     document += !piece->continues;
   }
   sample.reduce_words(options.max_words);
@@ -242,15 +250,13 @@ SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTr
                 text.statistics().summary());
 
   auto [status, model] = run_trainer(options, std::move(sample.sentences()), poll);
-  if (!status.ok()) refuse(status.ToString(), options, sample.result());
+  if (!status.ok()) refuse(status.ToString(), options, sample);
   const auto pieces = scan_sentencepiece(model, "the trained tokenizer").pieces;
   if (static_cast<std::int64_t>(pieces.size()) < options.vocab_size)
-    refuse_size(options, sample.result(), std::to_string(pieces.size()));
+    refuse_size(options, sample, std::to_string(pieces.size()));
   round_scores(model, pieces);
-  OutputFile output(file);
-  output.write(model);
-  output.commit();
-  return sample.result();
+  return {tokenizer_of_json(trained_tokenizer_json(model, options.normalizer)), sample.read_bytes(),
+          sample.taken_bytes()};
 }
 
 }  // namespace nystrom

@@ -1,21 +1,21 @@
-// Training of SentencePiece models with ALBERT's special tokens, for SentencePieceTokenizer.
+// Training of tokenizers by SentencePiece.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <string>
+#include <memory>
 
 #include "data/text/text.h"
-#include "data/tokenizers/normalizer.h"
+#include "data/tokenizers/sentencepiece_json.h"
 #include "data/tokenizers/sentencepiece_scan.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 
 struct SentencePieceTraining {
   SentencePieceModel::Kind kind = SentencePieceModel::Kind::unigram;
   std::int64_t vocab_size = 30000;
-  NormalizerOptions normalizer;
+  TrainedNormalizer normalizer;
   std::uint64_t seed = 0;  ///< seed of the sample when the text is too long
   /// Size of the sample that the trainer reads. It is spread evenly over the whole text.
   std::int64_t max_bytes = std::int64_t{8} << 20;
@@ -25,17 +25,18 @@ struct SentencePieceTraining {
   std::function<bool(std::int64_t)> takes;  ///< selects documents by number, in order; empty: all
 };
 
-/// Sizes of the text that training used.
+/// A tokenizer, and the sizes of the text that training used.
 struct SentencePieceTrained {
-  std::int64_t read_bytes = 0;   ///< size of the normalized text
-  std::int64_t taken_bytes = 0;  ///< size of the sample that the trainer read
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::int64_t read_bytes = 0;   ///< size of the text
+  std::int64_t taken_bytes = 0;  ///< size of the normalized sample that the trainer read
 };
 
-/// Reads `text` to its end, trains a model and writes it to `file`, completely or not at all.
-/// Pieces 0 to 4 are <pad>, <unk>, [CLS], [SEP] and [MASK].
+/// Reads `text` to its end and trains a tokenizer. Pieces 0 to 4 are <pad>, <unk>, [CLS], [SEP] and
+/// [MASK].
 ///
-/// The result is deterministic: the same text and options give the same file on every machine with
-/// the same version of SentencePiece.
+/// The result is deterministic: the same text and options give the same pieces on every machine
+/// with the same version of SentencePiece.
 ///
 /// Memory is bounded. The trainer needs about 25 times max_bytes for unigram and 5 times for BPE,
 /// and about 300 bytes for each different word.
@@ -44,7 +45,7 @@ struct SentencePieceTrained {
 /// every few milliseconds; an exception from it ends the call. The library's thread cannot be
 /// stopped and continues: the program must then exit soon, without destroying static objects.
 SentencePieceTrained train_sentencepiece(
-    TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file,
+    TextReader& text, const SentencePieceTraining& options,
     const std::function<void()>& poll = [] {});
 
 }  // namespace nystrom

@@ -11,6 +11,10 @@ bool Tokenizer::is_special(std::int32_t id) const {
   return id == ids.cls || id == ids.sep || id == ids.pad || id == ids.mask || id == ids.unk;
 }
 
+std::string Tokenizer::surface(std::int32_t id) const {
+  return (starts_word(id) ? " " : "") + piece(id);
+}
+
 WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first) const {
   WrappedIds result;
   result.ids.reserve(first.size() + 2);

@@ -1,6 +1,5 @@
-// Conversion between text and token ids. One interface serves all kinds of vocabulary. The
-// implementations are in data/tokenizers/sentencepiece_tokenizer.h and
-// data/tokenizers/pipeline/pipeline_tokenizer.h. data/tokenizers/tokenizer_folder.h opens them.
+// Conversion between text and token ids. data/tokenizers/pipeline/pipeline_tokenizer.h implements
+// it for all kinds of vocabulary. data/tokenizers/tokenizer_folder.h opens them.
 #pragma once
 
 #include <cstdint>
@@ -69,17 +68,20 @@ class Tokenizer {
   virtual std::optional<std::int32_t> find(std::string_view piece) const = 0;
   /// The ids of the special tokens.
   virtual const SpecialIds& special() const = 0;
-  /// Whether a token begins a word; special tokens do. Whole-word masking uses it. Throws an Error
-  /// for an id outside the vocabulary.
+  /// The text of a token among others: a space in front when it begins a word, no marks. It may end
+  /// inside a character. Throws an Error for an id outside the vocabulary.
+  virtual std::string surface(std::int32_t id) const;
+  /// Whether a token begins a word; special tokens do. Throws an Error for an id outside the
+  /// vocabulary.
   virtual bool starts_word(std::int32_t id) const = 0;
-  /// Whether the pieces of this tokenizer mark the beginnings of words.
+  /// Whether the pieces of this tokenizer mark the beginnings or the ends of words.
   virtual bool marks_words() const { return true; }
 
   /// A string of all that decides the ids. Tokenizers with equal definitions are equal.
   virtual std::string definition() const = 0;
-  /// Returns the files that open_tokenizer and Hugging Face's AutoTokenizer read. `max_length` is
-  /// the model's maximum number of tokens with the special ones. Newly written files contain it. Of
-  /// the files kept from the original tokenizer only a smaller model_max_length is raised to it.
+  /// Returns a tokenizer.json and a tokenizer_config.json, which open_tokenizer and Hugging Face's
+  /// AutoTokenizer read alike, whatever files it was opened from. `max_length` is the model's
+  /// maximum number of tokens with the special ones: a smaller model_max_length is raised to it.
   virtual std::vector<TokenizerFile> files(std::int64_t max_length) const = 0;
 
   /// Whether the id is cls, sep, pad, mask or unk.

@@ -10,7 +10,8 @@
 #include "core/check.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 #include "data/tokenizers/roberta_pieces.h"
-#include "data/tokenizers/sentencepiece_tokenizer.h"
+#include "data/tokenizers/sentencepiece_json.h"
+#include "data/tokenizers/sentencepiece_scan.h"
 
 namespace nystrom {
 namespace {
@@ -28,18 +29,20 @@ std::string read(const fs::path& file) { return read_text_file(file, max_tokeniz
 
 bool is_sentencepiece(const fs::path& file) { return file.extension() == ".model"; }
 
+/// Whether the folder is one that older versions of this program wrote. There spiece.model decides,
+/// and tokenizer.json is made of it.
+bool is_of_older_version(const fs::path& folder) {
+  if (!fs::exists(folder / "spiece.model")) return false;
+  const TokenizerSettings settings = read_tokenizer_settings(folder);
+  return settings.its_class != nullptr && settings.its_class->name == "PreTrainedTokenizer" &&
+         settings.keep_accents;  // an option of ALBERT's class
+}
+
 /// Returns the file of a folder that decides its tokenizer, or an empty path when there is none.
 fs::path deciding_file(const fs::path& folder) {
   const auto exists = [&](const char* name) { return fs::exists(folder / name); };
-  if (exists("spiece.model") && exists("tokenizer.json")) {
-    const TokenizerSettings settings = read_tokenizer_settings(folder);
-    const std::string& its_class = settings.tokenizer_class;
-    // keep_accents is an option of ALBERT's tokenizer, which our folders state.
-    const bool alberts = its_class.empty() || its_class == "AlbertTokenizer" ||
-                         (its_class == "PreTrainedTokenizer" && settings.keep_accents);
-    return folder / (alberts ? "spiece.model" : "tokenizer.json");
-  }
-  if (exists("tokenizer.json")) return folder / "tokenizer.json";
+  if (exists("tokenizer.json"))
+    return folder / (is_of_older_version(folder) ? "spiece.model" : "tokenizer.json");
   for (const char* name : sentencepiece_names)
     if (exists(name)) return folder / name;
   if (exists("vocab.txt")) return folder / "vocab.txt";
@@ -47,58 +50,74 @@ fs::path deciding_file(const fs::path& folder) {
   return {};
 }
 
-constexpr const char* roberta_model = "sentencepiece.bpe.model";
-
-/// Whether the file is a SentencePiece model with RoBERTa's special tokens.
-bool is_robertas(const fs::path& file) {
-  return file.filename() == roberta_model &&
-         has_roberta_pieces(scan_sentencepiece(read(file), printable_path(file)));
+/// The names of the files of a vocabulary.
+std::vector<std::string> own_files(const std::string& name) {
+  if (name == "tokenizer.json") return {name, "vocab.txt", "vocab.json", "merges.txt"};
+  if (name == "vocab.json" || name == "merges.txt") return {"vocab.json", "merges.txt"};
+  return {name};
 }
 
-/// The class of a tokenizer whose own files do not name it: that of the model in config.json.
-std::string class_of_model(const fs::path& folder) {
-  if (!fs::exists(folder / "config.json")) return "";
-  const nlohmann::json config = read_json_file(folder / "config.json");
-  const bool typed = config.is_object() && config.contains("model_type");
-  return typed && config["model_type"] == "camembert" ? "CamembertTokenizer" : "";
-}
-
-/// The parts of a sentencepiece.bpe.model, through the tokenizer.json that stands for it.
-TokenizerParts read_roberta_parts(const fs::path& file, TokenizerSettings& settings) {
-  if (settings.tokenizer_class.empty())
-    settings.tokenizer_class = class_of_model(file.parent_path());
-  const bool camembert = settings.tokenizer_class == "CamembertTokenizer";
-  settings.tokenizer_class.clear();  // the class changes tokenizer.json files of others
-  const std::string source = printable_path(file);
-  const std::string json =
-      roberta_tokenizer_json(scan_sentencepiece(read(file), source),
-                             camembert ? PieceOrder::camembert : PieceOrder::xlm_roberta, source);
-  TokenizerParts parts = parse_tokenizer_json(json, source, settings);
-  parts.hugging_face_class = camembert ? "CamembertTokenizer" : "XLMRobertaTokenizer";
-  parts.files.push_back({"tokenizer.json", json});
-  return parts;
-}
-
-TokenizerParts read_parts(const fs::path& file, TokenizerSettings& settings,
-                          std::vector<std::string>& own_files) {
-  const fs::path folder = file.parent_path();
-  const std::string name = file.filename();
-  if (name == "tokenizer.json") {
-    own_files = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"};
-    return parse_tokenizer_json(read(file), printable_path(file), settings);
+/// Throws an InputError unless the class is among `known`, for vocabularies of which each class
+/// makes another tokenizer. Without a class it becomes the first one.
+void require_class(const std::string& source, std::initializer_list<const char*> known,
+                   TokenizerSettings& settings) {
+  if (settings.its_class == nullptr) {
+    settings.its_class = find_tokenizer_class(*known.begin());
+    settings.token_types = settings.token_types.value_or(true);  // those of the template
   }
-  if (name == roberta_model) {
-    own_files = {roberta_model};
-    return read_roberta_parts(file, settings);
+  require_input(std::ranges::find(known, settings.its_class->name) != known.end(),
+                "{}: is read as that of {}, not of {}; save it as tokenizer.json once: "
+                "AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+                source, fmt::join(known, ", "), settings.its_class->name);
+}
+
+std::string json_of_sentencepiece(const std::string& bytes, const std::string& source,
+                                  TokenizerSettings& settings) {
+  if (const SentencePieceModel model = scan_sentencepiece(bytes, source);
+      has_roberta_pieces(model)) {
+    require_class(source, {"XLMRobertaTokenizer", "CamembertTokenizer", "PreTrainedTokenizer"},
+                  settings);
+    return roberta_tokenizer_json(model,
+                                  settings.its_class->name == "CamembertTokenizer"
+                                      ? PieceOrder::camembert
+                                      : PieceOrder::xlm_roberta,
+                                  source);
   }
+  require_class(source, {"AlbertTokenizer", "PreTrainedTokenizer"}, settings);
+  return albert_tokenizer_json(
+      bytes, {settings.lower_case.value_or(true), settings.keep_accents.value_or(false)}, source);
+}
+
+/// The tokenizer.json that stands for the file, by the settings. They get a class if they have none
+/// and the kind of file decides it.
+std::string json_of(const fs::path& file, TokenizerSettings& settings) {
+  const std::string name = file.filename(), source = printable_path(file);
+  if (name == "tokenizer.json") return read(file);
+  if (is_sentencepiece(file)) return json_of_sentencepiece(read(file), source, settings);
   if (name == "vocab.txt") {
-    own_files = {"vocab.txt"};
-    return parse_bert_vocabulary(read(file), printable_path(file), settings);
+    require_class(
+        source,
+        {"BertTokenizer", "ConvBertTokenizer", "DPRContextEncoderTokenizer",
+         "DPRQuestionEncoderTokenizer", "DPRReaderTokenizer", "DistilBertTokenizer",
+         "ElectraTokenizer", "LayoutLMTokenizer", "LxmertTokenizer", "MobileBertTokenizer",
+         "PreTrainedTokenizer", "RealmTokenizer", "RetriBertTokenizer", "SqueezeBertTokenizer"},
+        settings);
+    return bert_tokenizer_json(read(file), source, settings);
   }
-  const fs::path vocabulary = folder / "vocab.json", merges = folder / "merges.txt";
-  own_files = {"vocab.json", "merges.txt"};
-  return parse_gpt2_vocabulary(read(vocabulary), printable_path(vocabulary), read(merges),
-                               printable_path(merges), settings);
+  const fs::path vocabulary = file.parent_path() / "vocab.json",
+                 merges = file.parent_path() / "merges.txt";
+  const nlohmann::json json = parse_json(read(vocabulary), printable_path(vocabulary));
+  if (settings.its_class == nullptr) {
+    settings.its_class =
+        find_tokenizer_class(has_roberta_names(json) ? "RobertaTokenizer" : "GPT2Tokenizer");
+    settings.token_types = settings.token_types.value_or(true);
+  }
+  require_class(source,
+                {"RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer",
+                 "MvpTokenizer", "GPT2Tokenizer", "PreTrainedTokenizer"},
+                settings);
+  return gpt2_tokenizer_json(json, printable_path(vocabulary), read(merges), printable_path(merges),
+                             settings);
 }
 
 }  // namespace
@@ -112,26 +131,33 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
                 "SentencePiece model, vocab.txt, or vocab.json with "
                 "merges.txt",
                 printable_path(place));
-  const bool robertas = fs::exists(file) && is_robertas(file);
-  if (is_sentencepiece(file) && !robertas)
-    return std::make_unique<SentencePieceTokenizer>(
-        SentencePieceTokenizer::open_beside_config(file));
   require_input(fs::exists(file), "{}: no such file or folder", printable_path(place));
   require_input(name == "tokenizer.json" || name == "vocab.txt" || name == "vocab.json" ||
-                    name == "merges.txt" || robertas,
+                    name == "merges.txt" || is_sentencepiece(file),
                 "{}: is no file of a tokenizer by its name; expected a folder, or a "
                 "tokenizer.json, vocab.txt, vocab.json or *.model",
                 printable_path(place));
   TokenizerSettings settings = read_tokenizer_settings(file.parent_path());
-  std::vector<std::string> names;
-  TokenizerParts parts = read_parts(file, settings, names);
-  add_tokens_of(settings, parts, name == "tokenizer.json" || robertas);
+  const std::string source = name == "vocab.json" ? file.parent_path() / "merges.txt" : file;
+  TokenizerParts parts =
+      parse_tokenizer_json(json_of(file, settings), printable_path(source), settings);
+  add_tokens_of(settings, parts, name == "tokenizer.json" || is_sentencepiece(file));
   find_special_ids(parts, settings);
-  parts.cleans_up_spaces = settings.clean_up_spaces;
+  std::vector<std::string> names = own_files(name);
+  if (name == "spiece.model") {  // the definition of older versions: runs go on
+    parts.definition = fmt::format("{} {} ", settings.lower_case.value_or(true),
+                                   settings.keep_accents.value_or(false)) +
+                       read(file);
+    names.clear();
+  }
   names.insert(names.end(), std::begin(settings_names), std::end(settings_names));
-  for (const std::string& each : names)
-    if (fs::exists(file.parent_path() / each))
-      parts.files.push_back({each, read(file.parent_path() / each)});
+  for (const std::string& each : names) {
+    if (!fs::exists(file.parent_path() / each)) continue;
+    const std::string content = read(file.parent_path() / each);
+    parts.definition += fmt::format("{} {}\n", each, content.size()) + content;
+  }
+  if (settings.class_is_the_models && !parts.changes.empty())
+    parts.definition += settings.its_class->name;
   return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 

@@ -11,15 +11,18 @@ namespace nystrom {
 
 /// Opens a tokenizer. `place` is a folder or one of its tokenizer files. In a folder the first of
 /// these files counts:
-/// 1. spiece.model, when tokenizer_config.json names ALBERT's class or none
+/// 1. spiece.model, in a folder that an older version of this program wrote
 /// 2. tokenizer.json
-/// 3. another SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model (with the
-///    ids of XLM-RoBERTa or CamemBERT, if it has their pieces)
+/// 3. a SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model (with the ids
+/// of
+///    XLM-RoBERTa or CamemBERT, if it has their pieces; else ALBERT's)
 /// 4. vocab.txt (BERT)
 /// 5. vocab.json with merges.txt (GPT-2 and RoBERTa)
 ///
-/// tokenizer_config.json and special_tokens_map.json are read too, and added_tokens.json for the
-/// last two. Throws an InputError that names a wrong file, or when there is no tokenizer.
+/// All of them are read through the tokenizer.json that transformers makes of them.
+/// tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json are read too.
+/// Throws an InputError that names a wrong file, a class whose vocabulary is read otherwise or that
+/// needs Python, or when there is no tokenizer.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& place);
 
 /// Whether the folder has a file that open_tokenizer would open.

@@ -30,7 +30,7 @@ const std::vector<Room>& rooms() {
       {"data/text", {"core"}},
       {"data/tokenizers", {"core", "data/text"}},
       {"data/shards", {"core", "data/hdf5", "data/tokenizers"}},
-      {"data/pretraining", {"core", "data/shards"}},
+      {"data/pretraining", {"core", "data/shards", "data/tokenizers"}},
       {"data/tasks", {"core", "data/hdf5", "data/text", "data/tokenizers", "data/pretraining"}},
   };
   return all;

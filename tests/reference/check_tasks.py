@@ -419,7 +419,6 @@ def check_encoding(tools, rng):
                 tools / "tokenizer_tool",
                 "export",
                 ALBERT / "spiece.model",
-                "lower",
                 folder / "albert",
             ],
             check=True,

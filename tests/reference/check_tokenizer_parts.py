@@ -230,7 +230,7 @@ def main():
         folder, file = Path(name) / "albert", Path(name) / "tokenizer.json"
         folder.mkdir()
         subprocess.run(
-            [arguments.program, "export", ALBERT / "spiece.model", "lower", folder], check=True
+            [arguments.program, "export", ALBERT / "spiece.model", folder], check=True
         )
         exported = json.loads((folder / "tokenizer.json").read_text())
         steps = [

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/tokenizers/sentencepiece_train.h"
-#include "data/tokenizers/tokenizer_json.h"
+#include "data/tokenizers/tokenizer_folder.h"
 #include "tests/support/models.h"
 #include "tests/support/temporary_folder.h"
 #include "train/checkpoint/model_folder.h"
@@ -55,20 +55,20 @@ inline void write_tiny_tokenizer(const std::filesystem::path& folder) {
   TextReader reader({folder / "text.txt"}, Documents::lines);
   SentencePieceTraining options;
   options.vocab_size = 36;
-  train_sentencepiece(reader, options, folder / "trained.model");
-  write_tokenizer(SentencePieceTokenizer::open(folder / "trained.model", options.normalizer),
-                  folder, 24);
-  for (const char* name : {"text.txt", "trained.model"}) std::filesystem::remove(folder / name);
+  write_tokenizer(*train_sentencepiece(reader, options).tokenizer, folder, 24);
+  std::filesystem::remove(folder / "text.txt");
 }
 
 /// A checkpoint in a folder and its content.
 struct TinyCheckpoint {
-  SentencePieceTokenizer tokenizer;
+  std::unique_ptr<Tokenizer> owned;
+  const Tokenizer& tokenizer;
   std::unique_ptr<Model> model;
 
   explicit TinyCheckpoint(const std::filesystem::path& folder,
                           const ModelConfig& config = tiny_masked_lm())
-      : tokenizer((write_tiny_tokenizer(folder), SentencePieceTokenizer::open_folder(folder))),
+      : owned((write_tiny_tokenizer(folder), open_tokenizer(folder))),
+        tokenizer(*owned),
         model(make_model(config, DType::f32)) {
     write_bytes(folder / "config.json", hf_config_text(config));
     write_safetensors(folder / "model.safetensors", weight_tensors(*model));

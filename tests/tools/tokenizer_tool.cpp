@@ -1,7 +1,7 @@
 // The tokenizer as a command line tool, for tests/reference/check_tokenizer.py and measurements.
 // Special names in text are read as tokens with `tokens`, and as text with `text`.
-//   tokenizer_tool train unigram|bpe VOCAB_SIZE MODEL lower|cased FILE…   trains a model
-//   tokenizer_tool export MODEL lower|cased FOLDER       writes the files of Hugging Face's library
+//   tokenizer_tool train unigram|bpe VOCAB_SIZE FOLDER lower|cased|stripped FILE…   trains one
+//   tokenizer_tool export PLACE FOLDER                   writes the files of an export
 //   tokenizer_tool encode FOLDER text|tokens < TEXT      a line of ids for each line
 //   tokenizer_tool offsets FOLDER text|tokens < TEXT     a line of id:begin:end in bytes for each
 // line
@@ -24,17 +24,11 @@
 #include "core/check.h"
 #include "data/tokenizers/sentencepiece_train.h"
 #include "data/tokenizers/tokenizer_folder.h"
-#include "data/tokenizers/tokenizer_json.h"
 
 namespace nystrom {
 namespace {
 
 using Arguments = std::vector<std::string>;
-
-NormalizerOptions normalizer_of(const std::string& name) {
-  const bool lower = name == "lower";
-  return {lower, !lower};
-}
 
 TextReader reader_of(const Arguments& arguments, std::size_t first) {
   return {match_files(std::span(arguments).subspan(first)), Documents::files};
@@ -45,9 +39,10 @@ void train(const Arguments& arguments) {
   options.kind =
       arguments.at(1) == "bpe" ? SentencePieceModel::Kind::bpe : SentencePieceModel::Kind::unigram;
   options.vocab_size = std::stoll(arguments.at(2));
-  options.normalizer = normalizer_of(arguments.at(4));
+  options.normalizer = {arguments.at(4) != "cased", arguments.at(4) == "stripped"};
   TextReader text = reader_of(arguments, 5);
-  const auto trained = train_sentencepiece(text, options, arguments.at(3));
+  const auto trained = train_sentencepiece(text, options);
+  write_tokenizer(*trained.tokenizer, arguments.at(3), 512);
   fmt::print("{}; trained on {} of {} bytes\n", text.statistics().summary(), trained.taken_bytes,
              trained.read_bytes);
 }
@@ -142,9 +137,7 @@ void run(const Arguments& arguments) {
   const std::string& command = arguments.at(0);
   if (command == "train") return train(arguments);
   if (command == "export")
-    return write_tokenizer(
-        SentencePieceTokenizer::open(arguments.at(1), normalizer_of(arguments.at(2))),
-        arguments.at(3), 512);
+    return write_tokenizer(*open_tokenizer(arguments.at(1)), arguments.at(2), 512);
   if (command == "encode") return encode(arguments);
   if (command == "offsets") return encode_with_offsets(arguments);
   if (command == "json") return encode_json(arguments);

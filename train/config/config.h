@@ -33,6 +33,7 @@ struct TokenizerTrainingConfig {
   TokenizerKind kind = TokenizerKind::unigram;
   std::int64_t vocab_size = 30000;
   bool lower_case = true;
+  bool strip_accents = false;
 };
 
 template <class V>
@@ -40,6 +41,9 @@ void fields(V& v, TokenizerTrainingConfig& c) {
   v(c.kind, "kind", "unigram: as ALBERT's; bpe: byte pair encoding");
   v(c.vocab_size, "vocab_size", "pieces to learn, the five special ones included", at_least(16));
   v(c.lower_case, "lower_case", "make all text lower case");
+  v(c.strip_accents, "strip_accents",
+    "remove combining marks: é and ü become e and u; marks of Thai, Hindi, Hebrew and others go "
+    "too");
 }
 
 struct TokenizerConfig {

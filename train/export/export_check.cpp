@@ -122,10 +122,46 @@ void require_same_weights(const Model& source, const Model& written) {
   }
 }
 
-void require_same_ids(const fs::path& folder, const Tokenizer& tokenizer) {
-  const auto written = open_tokenizer(folder);
-  require(written->encode(sample_text) == tokenizer.encode(sample_text),
-          "the tokenizer was written, but read back otherwise");
+/// Texts of other scripts, with special characters and the names of special tokens.
+std::vector<std::string> tokenizer_samples(const Tokenizer& tokenizer) {
+  std::vector<std::string> texts = {std::string(sample_text), "Schön: 12,345 ﬁsh… ½",
+                                    "東京都は日本の首都です。 パンダ ﾊﾟ",
+                                    "สวัสดีชาวโลก नमस्ते שלום السلام",
+                                    "a\tb  c\n\xC2\xA0"
+                                    "d 😀 don't ``x'' _y_"};
+  const SpecialIds& special = tokenizer.special();
+  for (const std::int32_t id : {special.cls, special.sep, special.pad, special.mask, special.unk})
+    if (id != no_id) texts.push_back("The " + tokenizer.piece(id) + " sea");
+  return texts;
+}
+
+/// AutoTokenizer takes the class that tokenizer_config.json names, and this one takes
+/// tokenizer.json as it is. Then equal ids, types and special tokens here are equal there.
+void require_same_tokens(const fs::path& folder, const Tokenizer& tokenizer) {
+  constexpr const char* message = "the tokenizer was written, but its {} are read back otherwise";
+  const nlohmann::json config = read_json_file(folder / "tokenizer_config.json");
+  require(config.value("tokenizer_class", "") == "PreTrainedTokenizerFast",
+          "tokenizer_config.json names no class that takes tokenizer.json as it is");
+  const auto written = open_tokenizer(folder / "tokenizer.json");
+  const SpecialIds &a = written->special(), &b = tokenizer.special();
+  require(a.cls == b.cls && a.sep == b.sep && a.pad == b.pad && a.mask == b.mask && a.unk == b.unk,
+          message, "special tokens");
+  for (const std::string& text : tokenizer_samples(tokenizer)) {
+    const auto ids = [&](const Tokenizer& of) -> std::optional<Ids> {
+      try {
+        return of.encode(text, SpecialNames::tokens);
+      } catch (const InputError&) {  // no piece fits, and there is no unknown token
+        return std::nullopt;
+      }
+    };
+    const auto mine = ids(tokenizer), theirs = ids(*written);
+    require(mine == theirs, message, "ids");
+    if (!mine) continue;
+    for (const auto& [one, other] :
+         {std::pair(tokenizer.wrap(*mine), written->wrap(*mine)),
+          std::pair(tokenizer.wrap(*mine, *mine), written->wrap(*mine, *mine))})
+      require(one.ids == other.ids && one.type_ids == other.type_ids, message, "templates");
+  }
 }
 
 }  // namespace
@@ -147,7 +183,7 @@ std::vector<ExportDifference> check_export(const fs::path& folder, const Model& 
   ours.attention.semantics = Semantics::nystrom;
   const auto our_model = load_model(folder, ours, DType::f32, StoreMode::inference);
   require_same_weights(source, *our_model);
-  if (tokenizer != nullptr) require_same_ids(folder, *tokenizer);
+  if (tokenizer != nullptr) require_same_tokens(folder, *tokenizer);
   const std::string foreign = foreign_classes(folder);
   require(foreign.empty(), "{} was written, but read back otherwise", foreign);
   if (!names_transformers_class(folder)) return {};

@@ -20,12 +20,12 @@ struct ExportDifference {
   double relative = 0;         ///< absolute, divided by the largest of nystrom's results
 };
 
-/// Reads `folder` back and compares it with its source: weights bit by bit with `source`, the ids
-/// of a sample text with `tokenizer`, and the model classes with this program's. `tokenizer` is
-/// null if there is none. For a folder that names transformers' own class, then runs the model in
-/// both semantics on texts of up to `longest` tokens. They are bundled texts or, without a
-/// tokenizer, random ids. Throws an Error when anything differs, and when results of exact
-/// attention differ beyond rounding.
+/// Reads `folder` back and compares it with its source: weights bit by bit with `source`, ids,
+/// templates, token types and special tokens of sample texts with `tokenizer`, and the model
+/// classes with this program's. `tokenizer` is null if there is none. For a folder that names
+/// transformers' own class, then runs the model in both semantics on texts of up to `longest`
+/// tokens. They are bundled texts or, without a tokenizer, random ids. Throws an Error when
+/// anything differs, and when results of exact attention differ beyond rounding.
 std::vector<ExportDifference> check_export(const std::filesystem::path& folder, const Model& source,
                                            const Tokenizer* tokenizer, std::int64_t longest);
 

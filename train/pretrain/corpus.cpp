@@ -8,7 +8,6 @@
 #include "core/check.h"
 #include "core/rng.h"
 #include "core/threads.h"
-#include "data/tokenizers/sentencepiece_tokenizer.h"
 #include "data/tokenizers/sentencepiece_train.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "train/checkpoint/model_folder.h"
@@ -30,7 +29,7 @@ constexpr int statistics_version = 2;
 // Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
 // that changes the ids of any text or the tokenizer trained on any text. Such changes concern
 // normalization, word splitting, models, added tokens, reading of text or the trainer.
-constexpr int text_version = 1;
+constexpr int text_version = 2;
 
 /// The name, size and modification time of every file. They identify the state of a corpus without
 /// reading it.
@@ -71,16 +70,27 @@ struct CorpusFiles {
         validation(data.validation.empty() ? Files{} : match_files(data.validation)) {}
 };
 
+/// The checkpoint whose tokenizer a run goes on with, also if this version would train another one.
+std::optional<fs::path> tokenizer_of_run(const fs::path& run_dir) {
+  try {
+    const fs::path folder = find_tokenizer(run_dir);
+    if (folder != run_dir && has_tokenizer(folder)) return folder;
+  } catch (const InputError&) {  // no whole checkpoint yet
+  }
+  return std::nullopt;
+}
+
 /// The folder of the tokenizer. It may not exist before the tokenizer is trained.
 fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
   if (config.tokenizer.path) return find_tokenizer(*config.tokenizer.path);
   Log quiet(true);
   if (config.start.from) return find_model(*config.start.from, quiet);
+  if (const auto own = tokenizer_of_run(config.run_dir)) return *own;
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   const std::string key =
       describe_files(files) +
-      fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
-                  config.seed, enum_name(config.data.documents)) +
+      fmt::format("{} {} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
+                  train.strip_accents, config.seed, enum_name(config.data.documents)) +
       fmt::format(" {} {}", config.data.validation_fraction.value_or(0), text_version);
   return fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
 }
@@ -129,7 +139,7 @@ void train_tokenizer(const RunConfig& config, const Files& files, const fs::path
     options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe
                                                     : SentencePieceModel::Kind::unigram;
     options.vocab_size = train.vocab_size;
-    options.normalizer.lower_case = train.lower_case;
+    options.normalizer = {train.lower_case, train.strip_accents};
     options.seed = static_cast<std::uint64_t>(config.seed);
     bool takes_one = false;
     options.takes = [&](std::int64_t document) {
@@ -138,17 +148,15 @@ void train_tokenizer(const RunConfig& config, const Files& files, const fs::path
       return takes;
     };
     try {
-      train_sentencepiece(text, options, made / "trained.model", [&] {
+      const auto trained = train_sentencepiece(text, options, [&] {
         if (stop.requested()) interrupt();
       });
+      write_tokenizer(*trained.tokenizer, made, config.data.sequence_length);
     } catch (const InputError&) {
       if (!takes_one && text.statistics().documents > 0)
         refuse_fraction(text.statistics().documents);
       throw;
     }
-    const auto tokenizer = SentencePieceTokenizer::open(made / "trained.model", options.normalizer);
-    write_tokenizer(tokenizer, made, config.data.sequence_length);
-    fs::remove(made / "trained.model");
   });
 }
 

@@ -34,9 +34,10 @@ class Bpe final : public WordModel {
     }
   }
 
-  void encode(std::string_view word, std::vector<Token>& tokens) const override {
+  void encode(std::string_view word, std::vector<Token>& tokens,
+              const std::vector<bool>& hidden) const override {
     if (options_.ignore_merges) {
-      if (const auto id = vocabulary().find(word)) {
+      if (const auto id = vocabulary().find(word); id && !is_hidden(hidden, *id)) {
         tokens.push_back({*id, 0, static_cast<std::uint32_t>(word.size())});
         return;
       }

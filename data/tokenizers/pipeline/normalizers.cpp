@@ -108,7 +108,6 @@ void clean_as_nmt(AlignedText& text) {
 
 std::vector<ByteRange> places_of(std::string_view text, std::string_view searched) {
   std::vector<ByteRange> found;
-  if (searched.empty()) return found;
   for (std::size_t at = text.find(searched); at != text.npos;
        at = text.find(searched, at + searched.size()))
     found.push_back(
@@ -119,12 +118,14 @@ std::vector<ByteRange> places_of(std::string_view text, std::string_view searche
 std::unique_ptr<TextNormalizer> read_replace(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   std::string content = part["content"].text();
-  if (const auto text = pattern.find("String")) {
+  const auto text = pattern.find("String");
+  if (text && !text->text().empty()) {
     return step([searched = text->text(), content](AlignedText& aligned) {
       aligned.replace(places_of(aligned.text(), searched), content);
     });
   }
-  const JsonPart expression = pattern["Regex"];
+  // The empty text is an expression too: it matches before every character.
+  const JsonPart expression = text ? *text : pattern["Regex"];
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
   return step([compiled, content](AlignedText& aligned) {
     aligned.replace(compiled->find_all(aligned.text()), content);

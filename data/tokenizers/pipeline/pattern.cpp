@@ -47,6 +47,17 @@ struct Costs {
   int classes = 0;       // character classes, \w, \p{L}, […]: tens of kilobytes each
 };
 
+/// [:punct:] as newer versions of Oniguruma and Hugging Face's tokenizers read it: with symbols.
+std::string with_symbols(std::string_view expression) {
+  constexpr std::pair<std::string_view, std::string_view> newer[] = {
+      {"[:punct:]", R"(\p{P}\p{S})"}, {"[:^punct:]", R"([^\p{P}\p{S}])"}};
+  std::string text(expression);
+  for (const auto& [name, members] : newer)
+    for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at))
+      text.replace(at, name.size(), members);
+  return text;
+}
+
 bool is_look_around(std::string_view group) {
   return group.starts_with("?=") || group.starts_with("?!") || group.starts_with("?<=") ||
          group.starts_with("?<!");
@@ -171,8 +182,9 @@ Pattern::Pattern(std::string_view expression, const std::string& where)
   initialize();
   OnigRegex regex = nullptr;
   OnigErrorInfo info{};
-  const OnigUChar* begin = bytes_of(expression);
-  const int result = onig_new(&regex, begin, begin + expression.size(), ONIG_OPTION_NONE,
+  const std::string text = with_symbols(expression);
+  const OnigUChar* begin = bytes_of(text);
+  const int result = onig_new(&regex, begin, begin + text.size(), ONIG_OPTION_NONE,
                               ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
   if (result == ONIGERR_MEMORY) throw std::bad_alloc();
   if (result != ONIG_NORMAL)

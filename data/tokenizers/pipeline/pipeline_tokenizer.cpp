@@ -1,6 +1,7 @@
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
@@ -31,18 +32,6 @@ Spaces spaces_of(std::string_view piece) {
   return spaces;
 }
 
-/// A tokenizer_config.json whose model_max_length is at least `length`: transformers would cut the
-/// texts of a model that has become longer.
-std::string with_length(const std::string& config, std::int64_t length) {
-  auto json = nlohmann::ordered_json::parse(config);
-  const auto found = json.find("model_max_length");
-  if (found == json.end() || !found->is_number() ||
-      found->get<double>() >= static_cast<double>(length))
-    return config;
-  *found = length;
-  return json.dump(2) + "\n";
-}
-
 }  // namespace
 
 struct PipelineTokenizer::State {
@@ -53,7 +42,7 @@ struct PipelineTokenizer::State {
   std::vector<bool> starts_word;
   std::vector<Spaces> spaces;            // of each piece, when offsets exclude spaces
   std::int32_t unknown_as_text = no_id;  // an unknown token with the spaces of its text
-  mutable WordCaches caches;
+  mutable WordCaches caches[2];          // by SpecialNames
 
   explicit State(TokenizerParts given)
       : parts(std::move(given)),
@@ -83,23 +72,21 @@ struct PipelineTokenizer::State {
     return byte >= 0 && byte < 0x80 && is_white_space(static_cast<char32_t>(byte));
   }
 
-  std::string config_json(std::int64_t max_length) const {
-    nlohmann::ordered_json config = {{"tokenizer_class", parts.hugging_face_class}};
-    const SpecialIds& ids = parts.special;
-    const std::pair<const char*, std::int32_t> roles[] = {{"cls_token", ids.cls},
-                                                          {"sep_token", ids.sep},
-                                                          {"pad_token", ids.pad},
-                                                          {"mask_token", ids.mask},
-                                                          {"unk_token", ids.unk}};
-    for (const auto& [role, id] : roles)
-      if (id != no_id) config[role] = parts.vocabulary.piece(id);
-    // The classes of transformers assume false here, whatever tokenizer.json says.
-    if (parts.adds_prefix_space) config["add_prefix_space"] = true;
-    // In transformers 5 PreTrainedTokenizerFast leaves out token_type_ids unless told.
-    config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
-    config["clean_up_tokenization_spaces"] = parts.cleans_up_spaces;
-    config["model_max_length"] = max_length;
-    return config.dump(2) + "\n";
+  /// The byte of a piece <0x00> to <0xFF>.
+  static std::optional<char> byte_of_piece(std::string_view piece) {
+    unsigned value = 0;
+    const bool fits = piece.size() == 6 && piece.starts_with("<0x") && piece.ends_with('>');
+    if (!fits ||
+        std::from_chars(piece.data() + 3, piece.data() + 5, value, 16).ptr != piece.data() + 5)
+      return std::nullopt;
+    return static_cast<char>(value);
+  }
+
+  WrappedIds wrapped(const std::vector<TemplatePart>& form, std::span<const std::int32_t> first,
+                     std::span<const std::int32_t> second) const {
+    WrappedIds result = fill_template(form, first, second);
+    if (!parts.token_types) std::ranges::fill(result.type_ids, 0);
+    return result;
   }
 
   // ---- Encoding ---------------------------------------------------------------------------------
@@ -159,8 +146,12 @@ struct PipelineTokenizer::State {
     words.ranges.push_back({0, text.size()});
     words.text = std::move(text);
     if (parts.pre_tokenizer) parts.pre_tokenizer->apply(words);
+    // With split_special_tokens the pieces of transformers may be special tokens all the same.
+    static const std::vector<bool> none;
+    const std::vector<bool>& hidden =
+        encoding.names == SpecialNames::text && !parts.splits_special ? special : none;
     const auto encode = [&](std::string_view word, std::vector<Token>& tokens) {
-      parts.model->encode(word, tokens);
+      parts.model->encode(word, tokens, hidden);
     };
     for (std::size_t i = 0; i < words.ranges.size(); ++i) {
       const ByteRange word = words.ranges[i];
@@ -197,16 +188,17 @@ struct PipelineTokenizer::State {
                   valid_utf8_prefix(text));
     require(text.size() < (std::uint64_t{1} << 31),
             "tokenizer: got a text of {} bytes, expected less than 2 GiB", text.size());
-    Encoding encoding{text, names, {}};
+    Encoding encoding{text, parts.splits_special ? SpecialNames::text : names, {}};
     encoding.tokens.reserve(text.size() / 4 + 1);
-    auto cache = caches.borrow();
-    for (const auto& [range, token] : added.split(text, false, names)) {
+    WordCaches& own = caches[encoding.names == SpecialNames::tokens];
+    auto cache = own.borrow();
+    for (const auto& [range, token] : added.split(text, false, encoding.names)) {
       if (token == nullptr)
         encode_section(encoding, range, *cache);
       else
         put(encoding, token->id, range, spaces_of(text.substr(range.begin, range.size())));
     }
-    caches.back(std::move(cache));
+    own.back(std::move(cache));
     return std::move(encoding.tokens);
   }
 };
@@ -262,41 +254,45 @@ bool PipelineTokenizer::starts_word(std::int32_t id) const {
   return state_->starts_word[static_cast<std::size_t>(id)];
 }
 
+std::string PipelineTokenizer::surface(std::int32_t id) const {
+  std::string_view text = piece(id);
+  const std::string_view prefix = state_->parts.model->continuing_prefix(),
+                         mark = state_->marks.space;
+  if (!prefix.empty())
+    return starts_word(id) ? " " + std::string(text) : std::string(text.substr(prefix.size()));
+  if (const auto byte = state_->byte_of_piece(text)) return std::string(1, *byte);
+  std::string surface;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    const int byte = byte_of_character(next_code_point(text, at));
+    if (state_->marks.byte_level && byte >= 0)
+      surface += static_cast<char>(byte);
+    else if (!mark.empty() && text.substr(begin).starts_with(mark))
+      surface += ' ';
+    else
+      surface += text.substr(begin, at - begin);
+  }
+  return surface;
+}
+
 bool PipelineTokenizer::marks_words() const {
   return state_->marks.byte_level || !state_->marks.space.empty() ||
          !state_->parts.model->continuing_prefix().empty();
 }
 
-std::string PipelineTokenizer::definition() const {
-  std::string text;
-  for (const TokenizerFile& file : state_->parts.files)
-    text += fmt::format("{} {}\n", file.name, file.content.size()) + file.content;
-  return text;
-}
+std::string PipelineTokenizer::definition() const { return state_->parts.definition; }
 
 std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t max_length) const {
-  std::vector<TokenizerFile> files = state_->parts.files;
-  if (state_->parts.made_template) {
-    std::erase_if(files, [](const TokenizerFile& file) { return file.name == "tokenizer.json"; });
-    files.push_back({"tokenizer.json", tokenizer_json_with_template(state_->parts)});
-  }
-  const auto config = std::ranges::find(files, "tokenizer_config.json", &TokenizerFile::name);
-  // Without this file AutoTokenizer would use ALBERT's class and special tokens, as for every
-  // Nyströmformer.
-  if (config == files.end())
-    files.push_back({"tokenizer_config.json", state_->config_json(max_length)});
-  else
-    config->content = with_length(config->content, max_length);
-  return files;
+  return written_files(state_->parts, max_length);
 }
 
 WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first) const {
-  return fill_template(state_->parts.post_processor.single, first, {});
+  return state_->wrapped(state_->parts.post_processor.single, first, {});
 }
 
 WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first,
                                    std::span<const std::int32_t> second) const {
-  return fill_template(state_->parts.post_processor.pair, first, second);
+  return state_->wrapped(state_->parts.post_processor.pair, first, second);
 }
 
 }  // namespace nystrom

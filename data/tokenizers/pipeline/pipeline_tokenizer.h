@@ -2,13 +2,16 @@
 // post-processor, decoder and added tokens.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 
 #include "data/tokenizers/pipeline/added_tokens.h"
 #include "data/tokenizers/pipeline/decoders.h"
 #include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/post_processors.h"
 #include "data/tokenizers/pipeline/pre_tokenizers.h"
+#include "data/tokenizers/pipeline/tokenizer_classes.h"
 #include "data/tokenizers/pipeline/vocabulary.h"
 #include "data/tokenizers/pipeline/word_models.h"
 #include "data/tokenizers/tokenizer.h"
@@ -28,13 +31,21 @@ struct TokenizerParts {
   Vocabulary vocabulary;  ///< the model's vocabulary with the added tokens
   AddedTokenList added;
   SpecialIds special{no_id, no_id, no_id, no_id, no_id};
-  bool made_template = false;        ///< the template cls text sep is not in the files
-  std::vector<TokenizerFile> files;  ///< the files that the parts were read from
-  /// The class for a new tokenizer_config.json, in case `files` has none.
-  std::string hugging_face_class = "PreTrainedTokenizerFast";
+  bool has_own_template = false;  ///< post_processor is not the one of `json`
+  std::string json;               ///< the tokenizer.json that the parts were read from
+  /// Its members that the settings changed: key and new JSON.
+  std::vector<std::pair<std::string, std::string>> changes;
+  std::string definition;          ///< of Tokenizer::definition
   bool adds_prefix_space = false;  ///< a byte-level pre-tokenizer adds a space before every text
   /// Whether decode() removes spaces before punctuation, as transformers does for some tokenizers.
   bool cleans_up_spaces = false;
+  bool token_types = true;      ///< whether wrap() gives other token types than 0
+  bool splits_special = false;  ///< names of special tokens in a text are always ordinary text
+  // For a new tokenizer_config.json.
+  std::array<std::int32_t, roles> names{no_id, no_id, no_id, no_id, no_id, no_id, no_id};
+  std::vector<std::string> additional;  ///< special tokens without a role
+  std::optional<double> max_length;
+  std::string padding_side, truncation_side;
 };
 
 /// Gives the same ids and offsets as Hugging Face's `tokenizers`.
@@ -53,6 +64,7 @@ class PipelineTokenizer final : public Tokenizer {
   const std::string& piece(std::int32_t id) const override;
   std::optional<std::int32_t> find(std::string_view piece) const override;
   const SpecialIds& special() const override;
+  std::string surface(std::int32_t id) const override;
   bool starts_word(std::int32_t id) const override;
   bool marks_words() const override;
   std::string definition() const override;

@@ -87,14 +87,19 @@ void merge(PostProcessor& whole, const PostProcessor& part, const JsonPart& plac
     whole.trims_offsets = true;
     whole.adds_prefix_space = part.adds_prefix_space;
   }
-  if (part.single.size() == 1) return;
-  if (whole.single.size() > 1)
+  if (part.is_plain()) return;
+  if (!whole.is_plain())
     place.fail("a second template in a sequence of post-processors is not supported");
   whole.single = part.single;
   whole.pair = part.pair;
 }
 
 }  // namespace
+
+bool PostProcessor::is_plain() const {
+  const PostProcessor nothing = plain();
+  return single == nothing.single && pair == nothing.pair;
+}
 
 PostProcessor PostProcessor::plain() {
   PostProcessor result;
@@ -150,6 +155,41 @@ PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabu
   }
   find_ends(result);
   return result;
+}
+
+nlohmann::json post_processor_json(const PostProcessor& processor, const Vocabulary& vocabulary) {
+  using Json = nlohmann::json;
+  Json tokens = Json::object();
+  const auto template_json = [&](const std::vector<TemplatePart>& parts) {
+    Json list = Json::array();
+    for (const TemplatePart& each : parts) {
+      Json part = {{"id", each.kind == Kind::first ? "A" : "B"}, {"type_id", each.type_id}};
+      if (each.kind == Kind::special) {
+        std::vector<std::string> pieces;
+        for (const std::int32_t id : each.ids) pieces.push_back(vocabulary.piece(id));
+        const std::string name = fmt::format("{}", fmt::join(pieces, ""));
+        part["id"] = name;
+        tokens[name] = {{"id", name}, {"ids", each.ids}, {"tokens", pieces}};
+      }
+      list.push_back({{each.kind == Kind::special ? "SpecialToken" : "Sequence", part}});
+    }
+    return list;
+  };
+  Json steps = Json::array();
+  if (processor.trims_offsets)
+    steps.push_back({{"type", "ByteLevel"},
+                     {"trim_offsets", true},
+                     {"add_prefix_space", processor.adds_prefix_space},
+                     {"use_regex", true}});
+  if (!processor.is_plain()) {
+    const Json single = template_json(processor.single), pair = template_json(processor.pair);
+    steps.push_back({{"type", "TemplateProcessing"},
+                     {"single", single},
+                     {"pair", pair},
+                     {"special_tokens", tokens}});
+  }
+  if (steps.size() < 2) return steps.empty() ? Json() : steps[0];
+  return {{"type", "Sequence"}, {"processors", steps}};
 }
 
 WrappedIds fill_template(const std::vector<TemplatePart>& parts,

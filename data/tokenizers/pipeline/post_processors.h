@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
@@ -20,6 +22,7 @@ struct TemplatePart {
   Kind kind = Kind::first;
   std::int32_t type_id = 0;
   std::vector<std::int32_t> ids;  ///< ids of a special token
+  friend bool operator==(const TemplatePart&, const TemplatePart&) = default;
 };
 
 /// Templates for one text and for two texts, and rules for offsets.
@@ -30,8 +33,8 @@ struct PostProcessor {
   /// The tokens before and after the first text, when there are such tokens.
   std::optional<std::int32_t> cls, sep;
 
-  /// Whether a text gets no special tokens.
-  bool is_plain() const { return single.size() == 1; }
+  /// Whether texts stay as they are: no special tokens, types 0 and 1.
+  bool is_plain() const;
 
   /// The template [cls] first [sep] second [sep]. The second text has type 1.
   static PostProcessor bert(std::int32_t cls, std::int32_t sep);
@@ -44,6 +47,10 @@ struct PostProcessor {
 /// Reads the post-processor that a part of a tokenizer.json describes. Throws an InputError for an
 /// unknown type, and for tokens outside the vocabulary.
 PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabulary);
+
+/// The part of a tokenizer.json that read_post_processor reads as `processor`; null when it changes
+/// nothing.
+nlohmann::json post_processor_json(const PostProcessor& processor, const Vocabulary& vocabulary);
 
 /// Inserts the texts into the template. `second` is ignored when the template has no second text.
 WrappedIds fill_template(const std::vector<TemplatePart>& parts,

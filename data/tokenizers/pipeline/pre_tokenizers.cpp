@@ -241,17 +241,19 @@ std::unique_ptr<PreTokenizer> read_split(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const Delimiter delimiter = read_delimiter(part["behavior"]);
   const bool invert = part.boolean_or("invert", false);
-  if (const auto text = pattern.find("String")) {
+  const auto text = pattern.find("String");
+  if (text && !text->text().empty()) {
     return splitter([searched = text->text(), delimiter, invert](Words& words) {
       split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
-        for (std::size_t at = searched.empty() ? word.npos : word.find(searched); at != word.npos;
+        for (std::size_t at = word.find(searched); at != word.npos;
              at = word.find(searched, at + searched.size()))
           matches.push_back(
               {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
       });
     });
   }
-  const JsonPart expression = pattern["Regex"];
+  // The empty text is an expression too: it matches before every character.
+  const JsonPart expression = text ? *text : pattern["Regex"];
   if (const WordScanner scanner = find_word_scanner(expression.text()))
     return splitter([=](Words& words) { scan(words, delimiter, invert, scanner); });
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());

@@ -6,8 +6,6 @@
 namespace nystrom {
 namespace {
 
-using Name = std::optional<TokenizerSettings::Name>;
-
 std::int32_t first_of(const Vocabulary& vocabulary, std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (const auto id = vocabulary.find(name)) return *id;
@@ -18,26 +16,43 @@ std::int32_t first_of(const Vocabulary& vocabulary, std::initializer_list<const 
 
 void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) {
   const Vocabulary& vocabulary = parts.vocabulary;
-  const auto choose = [&](const Name& name, std::optional<std::int32_t> known,
+  const auto choose = [&](Role::Index role, std::optional<std::int32_t> known,
                           std::initializer_list<const char*> usual) {
-    if (!name) return known ? *known : first_of(vocabulary, usual);
-    const auto id = vocabulary.find(name->token);
-    require_input(id.has_value(), "{}: '{}' is no piece of the vocabulary", name->place,
-                  printable(name->token));
-    return *id;
+    const auto id = vocabulary.find(settings.name_of(role));
+    if (const auto& name = settings.names[role]) {
+      require_input(id.has_value(), "{}: '{}' is no piece of the vocabulary", name->place,
+                    printable(name->token));
+      return *id;
+    }
+    return known ? *known : id ? *id : first_of(vocabulary, usual);
   };
   parts.special = {
-      .cls = choose(settings.cls, parts.post_processor.cls, {"[CLS]", "<s>"}),
-      .sep = choose(settings.sep, parts.post_processor.sep, {"[SEP]", "</s>"}),
-      .pad = choose(settings.pad, std::nullopt, {"[PAD]", "<pad>"}),
-      .mask = choose(settings.mask, std::nullopt, {"[MASK]", "<mask>"}),
-      .unk = choose(settings.unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
+      .cls = choose(Role::cls, parts.post_processor.cls, {"[CLS]", "<s>"}),
+      .sep = choose(Role::sep, parts.post_processor.sep, {"[SEP]", "</s>"}),
+      .pad = choose(Role::pad, std::nullopt, {"[PAD]", "<pad>"}),
+      .mask = choose(Role::mask, std::nullopt, {"[MASK]", "<mask>"}),
+      .unk = choose(Role::unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
+  parts.names = {vocabulary.find(settings.name_of(Role::bos)).value_or(no_id),
+                 vocabulary.find(settings.name_of(Role::eos)).value_or(no_id),
+                 parts.special.unk,
+                 parts.special.sep,
+                 parts.special.pad,
+                 parts.special.cls,
+                 parts.special.mask};
+  for (const auto& each : settings.additional) parts.additional.push_back(each.token);
+  parts.token_types = settings.token_types.value_or(settings.its_class == nullptr ||
+                                                    settings.its_class->token_types);
+  parts.splits_special = settings.splits_special;
+  parts.cleans_up_spaces = settings.clean_up_spaces;
+  parts.max_length = settings.max_length;
+  parts.padding_side = settings.padding_side;
+  parts.truncation_side = settings.truncation_side;
   if (!parts.post_processor.is_plain() || parts.special.cls == no_id || parts.special.sep == no_id)
     return;
   const PostProcessor made = PostProcessor::bert(parts.special.cls, parts.special.sep);
   parts.post_processor.single = made.single;
   parts.post_processor.pair = made.pair;
-  parts.made_template = true;
+  parts.has_own_template = true;
 }
 
 }  // namespace nystrom

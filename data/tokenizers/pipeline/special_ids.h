@@ -6,9 +6,9 @@
 
 namespace nystrom {
 
-/// Sets parts.special. The names of the settings come first; a name that is not a piece is an
-/// InputError. The tokens of the post-processor, the model's unknown token, and pieces with common
-/// names follow.
+/// Sets parts.special, and what the settings say about the files to write. The names of the
+/// settings come first; a name that is not a piece is an InputError. The tokens of the
+/// post-processor, the model's unknown token, and pieces with common names follow.
 ///
 /// When the post-processor adds no special tokens but cls and sep are known, this function gives it
 /// the template cls text sep. Pretraining, tasks, prediction and exports then all use the same

@@ -39,19 +39,22 @@ Merges read_merges_file(std::string_view text, const std::string& source) {
   return merges;
 }
 
-/// Turns pieces into special added tokens that are found in the original text. Does nothing when
-/// the settings name a class with its own special tokens. The token `lstripped` includes the space
-/// before it.
-void add_special(TokenizerParts& parts, const TokenizerSettings& settings,
-                 std::initializer_list<std::string> names, std::string_view lstripped = {}) {
-  if (knows_special_tokens(settings)) return;
-  for (const std::string& name : names)
-    if (const auto id = parts.vocabulary.find(name))
-      parts.added.add({.content = name, .id = *id, .special = true, .lstrip = name == lstripped});
-}
+using Json = nlohmann::json;
 
-std::string name_or(const std::optional<TokenizerSettings::Name>& name, const char* otherwise) {
-  return name ? name->token : otherwise;
+/// A tokenizer.json without added tokens.
+std::string tokenizer_json(const Json& normalizer, const Json& pre_tokenizer,
+                           const Json& post_processor, const Json& decoder, const Json& model) {
+  return Json{{"version", "1.0"},
+              {"truncation", nullptr},
+              {"padding", nullptr},
+              {"added_tokens", Json::array()},
+              {"normalizer", normalizer},
+              {"pre_tokenizer", pre_tokenizer},
+              {"post_processor", post_processor},
+              {"decoder", decoder},
+              {"model", model}}
+             .dump() +
+         "\n";
 }
 
 }  // namespace
@@ -62,7 +65,14 @@ TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& so
   nlohmann::json json = original;
   apply_settings(json, settings);
   const JsonPart file(json, source);
+  if (const auto version = file.find("version"); version && version->value() != "1.0")
+    version->fail(fmt::format("got {}, expected 1.0, as Hugging Face's tokenizers do",
+                              printable(version->value().dump(), 40)));
   TokenizerParts parts;
+  parts.json = text;
+  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor"})
+    if (json.contains(key) && json[key] != original[key])
+      parts.changes.push_back({key, json[key].dump()});
   const auto own_normalizer = JsonPart(original, source).find("normalizer");
   if (own_normalizer && own_normalizer->value() != json["normalizer"])
     parts.added_normalizer = read_normalizer(*own_normalizer);
@@ -83,162 +93,108 @@ TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& so
   return parts;
 }
 
-TokenizerParts parse_bert_vocabulary(std::string_view text, const std::string& source,
-                                     const TokenizerSettings& settings) {
-  Vocabulary vocabulary;
+std::unique_ptr<Tokenizer> tokenizer_of_json(const std::string& text) {
+  TokenizerParts parts = parse_tokenizer_json(text, "tokenizer.json");
+  find_special_ids(parts, {});
+  parts.definition = text;
+  return std::make_unique<PipelineTokenizer>(std::move(parts));
+}
+
+std::string bert_tokenizer_json(std::string_view text, const std::string& source,
+                                const TokenizerSettings& settings) {
+  Json vocabulary = Json::object();
   for_each_line(text, source, [&](std::string_view line, std::size_t number) {
     require_input(!line.empty(), "{}:{}: an empty line; expected a piece", source, number);
     require_input(number <= max_pieces, "{}: more than {} pieces", source, max_pieces);
-    const bool is_new = vocabulary.add(std::string(line), vocabulary.size());
+    const auto [place, is_new] = vocabulary.emplace(std::string(line), number - 1);
     require_input(is_new, "{}:{}: '{}' stands in line {} too", source, number, printable(line),
-                  vocabulary.find(line).value_or(0) + 1);
+                  place->get<std::size_t>() + 1);
   });
-  require_input(vocabulary.size() > 0, "{}: the vocabulary is empty", source);
-  const std::string cls = name_or(settings.cls, "[CLS]"), sep = name_or(settings.sep, "[SEP]");
+  require_input(!vocabulary.empty(), "{}: the vocabulary is empty", source);
+  const auto end = [&](Role::Index role) {
+    const std::string name = settings.name_of(role);
+    require_input(vocabulary.contains(name), "{}: the vocabulary has no piece '{}'", source,
+                  printable(name));
+    return Json::array({name, vocabulary[name]});
+  };
+  const bool lower = settings.lower_case.value_or(true);
+  const Json normalizer = {
+      {"type", "BertNormalizer"},
+      {"clean_text", true},
+      {"handle_chinese_chars", settings.tokenize_chinese_chars.value_or(true)},
+      {"strip_accents", settings.strip_accents ? Json(*settings.strip_accents) : Json()},
+      {"lowercase", lower}};
+  const Json model = {{"type", "WordPiece"},
+                      {"unk_token", settings.name_of(Role::unk)},
+                      {"continuing_subword_prefix", "##"},
+                      {"max_input_chars_per_word", 100},
+                      {"vocab", vocabulary}};
+  return tokenizer_json(
+      normalizer, {{"type", "BertPreTokenizer"}},
+      {{"type", "BertProcessing"}, {"cls", end(Role::cls)}, {"sep", end(Role::sep)}},
+      {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}, model);
+}
+
+bool has_roberta_names(const nlohmann::json& vocabulary) {
+  return vocabulary.is_object() && vocabulary.contains("<s>") && vocabulary.contains("</s>") &&
+         vocabulary.contains("<pad>") && vocabulary.contains("<mask>");
+}
+
+namespace {
+
+/// The post-processor of RoBERTa's classes, or of GPT-2's with add_bos_token.
+Json template_of_gpt2(const Vocabulary& vocabulary, const std::string& source,
+                      const TokenizerSettings& settings) {
   const auto id_of = [&](const std::string& name) {
     const auto id = vocabulary.find(name);
     require_input(id.has_value(), "{}: the vocabulary has no piece '{}'", source, printable(name));
     return *id;
   };
-  TokenizerParts parts;
-  parts.post_processor = PostProcessor::bert(id_of(cls), id_of(sep));
-  WordPieceOptions options;
-  options.unknown = name_or(settings.unk, "[UNK]");
-  BertNormalizerOptions normalizer;
-  normalizer.lower_case = settings.lower_case.value_or(true);
-  normalizer.strip_accents = settings.strip_accents.value_or(normalizer.lower_case);
-  normalizer.handle_chinese_chars = settings.tokenize_chinese_chars.value_or(true);
-  parts.hugging_face_class = "BertTokenizer";
-  parts.normalizer = bert_normalizer(normalizer);
-  parts.pre_tokenizer = bert_pre_tokenizer();
-  parts.decoder = wordpiece_decoder("##", true);
-  parts.vocabulary = vocabulary;
-  parts.model = wordpiece_model(std::move(vocabulary), options);
-  add_special(parts, settings,
-              {options.unknown, sep, name_or(settings.pad, "[PAD]"), cls,
-               name_or(settings.mask, "[MASK]")});
-  return parts;
-}
-
-TokenizerParts parse_gpt2_vocabulary(std::string_view vocabulary,
-                                     const std::string& vocabulary_source, std::string_view merges,
-                                     const std::string& merges_source,
-                                     const TokenizerSettings& settings) {
-  TokenizerParts parts;
-  const nlohmann::json json = parse_json(vocabulary, vocabulary_source);
-  parts.vocabulary = Vocabulary::read(JsonPart(json, vocabulary_source));
-  const Merges list = read_merges_file(merges, merges_source);
-  parts.model = bpe_model(parts.vocabulary, list, {}, merges_source);
-  const bool adds_space = settings.add_prefix_space.value_or(false);
-  parts.pre_tokenizer = byte_level_pre_tokenizer(adds_space);
-  parts.decoder = byte_level_decoder();
-  const auto find = [&](const char* name) { return parts.vocabulary.find(name); };
-  const auto cls = find("<s>"), sep = find("</s>");
-  const bool robertas =
-      cls && sep && find("<pad>") && find("<mask>") && settings.tokenizer_class != "GPT2Tokenizer";
-  parts.hugging_face_class = robertas ? "RobertaTokenizer" : "GPT2Tokenizer";
-  parts.adds_prefix_space = adds_space;
-  if (robertas) {
-    parts.post_processor = PostProcessor::roberta(*cls, *sep, adds_space);
-    parts.post_processor.trims_offsets = settings.trim_offsets.value_or(true);
+  if (settings.family() == Family::roberta) {
+    const auto end = [&](Role::Index role) {
+      const std::string name = settings.name_of(role);
+      return Json::array({name, id_of(name)});
+    };
+    return {{"type", "RobertaProcessing"},
+            {"cls", end(Role::cls)},
+            {"sep", end(Role::sep)},
+            {"trim_offsets", settings.trim_offsets.value_or(true)},
+            {"add_prefix_space", settings.add_prefix_space.value_or(false)}};
   }
-  const auto name_of = [&](const std::optional<TokenizerSettings::Name>& name, const char* usual) {
-    return name_or(name, robertas ? usual : "<|endoftext|>");
-  };
-  add_special(
-      parts, settings,
-      {name_of(settings.cls, "<s>"), name_of(settings.pad, "<pad>"), name_of(settings.sep, "</s>"),
-       name_of(settings.unk, "<unk>"), name_of(settings.mask, "<mask>")},
-      robertas ? "<mask>" : "");
-  return parts;
-}
-
-namespace {
-
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson template_json(const TokenizerParts& parts) {
-  const std::string &cls = parts.vocabulary.piece(parts.special.cls),
-                    &sep = parts.vocabulary.piece(parts.special.sep);
-  const auto token = [](const std::string& name, int type) {
-    return OrderedJson{{"SpecialToken", {{"id", name}, {"type_id", type}}}};
-  };
-  const auto text = [](const char* name, int type) {
-    return OrderedJson{{"Sequence", {{"id", name}, {"type_id", type}}}};
-  };
-  OrderedJson single = OrderedJson::array({token(cls, 0), text("A", 0), token(sep, 0)}),
-              pair = single, tokens = OrderedJson::object();
-  pair.push_back(text("B", 1));
-  pair.push_back(token(sep, 1));
-  for (const std::int32_t id : {parts.special.cls, parts.special.sep}) {
-    const std::string& name = parts.vocabulary.piece(id);
-    tokens[name] = {
-        {"id", name}, {"ids", OrderedJson::array({id})}, {"tokens", OrderedJson::array({name})}};
-  }
-  return {{"type", "TemplateProcessing"},
-          {"single", single},
-          {"pair", pair},
-          {"special_tokens", tokens}};
-}
-
-/// A tokenizer.json equivalent to vocab.json and merges.txt.
-OrderedJson json_of_gpt2(const TokenizerParts& parts, const std::string& vocabulary,
-                         const std::string& merges) {
-  OrderedJson pairs = OrderedJson::array(), added = OrderedJson::array();
-  for (const auto& [left, right] : read_merges_file(merges, "merges.txt"))
-    pairs.push_back({left, right});
-  for (const AddedToken& token : parts.added.all()) {
-    added.push_back({{"id", token.id},
-                     {"content", token.content},
-                     {"single_word", token.single_word},
-                     {"lstrip", token.lstrip},
-                     {"rstrip", token.rstrip},
-                     {"normalized", token.normalized},
-                     {"special", token.special}});
-  }
-  const OrderedJson level = {{"type", "ByteLevel"},
-                             {"add_prefix_space", parts.adds_prefix_space},
-                             {"trim_offsets", true},
-                             {"use_regex", true}};
-  const OrderedJson model = {{"type", "BPE"},
-                             {"dropout", nullptr},
-                             {"unk_token", nullptr},
-                             {"continuing_subword_prefix", ""},
-                             {"end_of_word_suffix", ""},
-                             {"fuse_unk", false},
-                             {"byte_fallback", false},
-                             {"ignore_merges", false},
-                             {"vocab", OrderedJson::parse(vocabulary)},
-                             {"merges", pairs}};
-  return {{"version", "1.0"},          {"truncation", nullptr}, {"padding", nullptr},
-          {"added_tokens", added},     {"normalizer", nullptr}, {"pre_tokenizer", level},
-          {"post_processor", nullptr}, {"decoder", level},      {"model", model}};
+  if (!settings.add_bos_token.value_or(false)) return nullptr;
+  using Kind = TemplatePart::Kind;
+  PostProcessor bos = PostProcessor::plain();
+  const TemplatePart token{Kind::special, 0, {id_of(settings.name_of(Role::bos))}};
+  bos.single.insert(bos.single.begin(), token);
+  bos.pair.insert(bos.pair.begin(), token);
+  return post_processor_json(bos, vocabulary);
 }
 
 }  // namespace
 
-std::string tokenizer_json_with_template(const TokenizerParts& parts) {
-  const auto content = [&](const char* name) -> const std::string* {
-    const auto found = std::find_if(parts.files.begin(), parts.files.end(),
-                                    [&](const TokenizerFile& file) { return file.name == name; });
-    return found == parts.files.end() ? nullptr : &found->content;
-  };
-  const std::string* own = content("tokenizer.json");
-  require(own != nullptr || (content("vocab.json") != nullptr && content("merges.txt") != nullptr),
-          "a tokenizer without its files");
-  OrderedJson json = own != nullptr
-                         ? OrderedJson::parse(*own)
-                         : json_of_gpt2(parts, *content("vocab.json"), *content("merges.txt"));
-  OrderedJson& post = json["post_processor"];
-  if (post.is_null()) {
-    post = template_json(parts);
-  } else {
-    OrderedJson steps =
-        post["type"] == "Sequence" ? post["processors"] : OrderedJson::array({post});
-    steps.push_back(template_json(parts));
-    post = {{"type", "Sequence"}, {"processors", steps}};
-  }
-  return json.dump() + "\n";
+std::string gpt2_tokenizer_json(const nlohmann::json& json, const std::string& vocabulary_source,
+                                std::string_view merges, const std::string& merges_source,
+                                const TokenizerSettings& settings) {
+  const Vocabulary vocabulary = Vocabulary::read(JsonPart(json, vocabulary_source));
+  Json pairs = Json::array();
+  for (const auto& [left, right] : read_merges_file(merges, merges_source))
+    pairs.push_back({left, right});
+  const Json level = {{"type", "ByteLevel"},
+                      {"add_prefix_space", settings.add_prefix_space.value_or(false)},
+                      {"trim_offsets", true},
+                      {"use_regex", true}};
+  const Json model = {{"type", "BPE"},
+                      {"dropout", nullptr},
+                      {"unk_token", nullptr},
+                      {"continuing_subword_prefix", ""},
+                      {"end_of_word_suffix", ""},
+                      {"fuse_unk", false},
+                      {"byte_fallback", false},
+                      {"ignore_merges", false},
+                      {"vocab", json},
+                      {"merges", pairs}};
+  return tokenizer_json(nullptr, level, template_of_gpt2(vocabulary, vocabulary_source, settings),
+                        level, model);
 }
 
 }  // namespace nystrom

@@ -1,8 +1,13 @@
-// Readers for the tokenizer files of Hugging Face's library.
+// Readers and writers of the tokenizer files of Hugging Face's library. All vocabularies are read
+// through the tokenizer.json that transformers makes of them.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 #include "data/tokenizers/pipeline/special_ids.h"
@@ -17,21 +22,28 @@ inline constexpr std::size_t max_tokenizer_bytes = std::size_t{64} << 20;
 TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& source,
                                     const TokenizerSettings& settings = {});
 
-/// Reads the parts of a BERT tokenizer from a vocabulary with one piece on each line and the
-/// settings. Throws an InputError for wrong content.
-TokenizerParts parse_bert_vocabulary(std::string_view text, const std::string& source,
-                                     const TokenizerSettings& settings);
+/// The tokenizer of a tokenizer.json that this program made, without files beside it.
+std::unique_ptr<Tokenizer> tokenizer_of_json(const std::string& text);
 
-/// Reads the parts of a byte-level BPE tokenizer. It is RoBERTa's when the vocabulary has <s>,
-/// </s>, <pad> and <mask> and the settings do not name GPT-2's class; otherwise it is GPT-2's.
-/// Throws an InputError for wrong content.
-TokenizerParts parse_gpt2_vocabulary(std::string_view vocabulary,
-                                     const std::string& vocabulary_source, std::string_view merges,
-                                     const std::string& merges_source,
-                                     const TokenizerSettings& settings);
+/// The tokenizer.json of a BERT vocabulary with one piece on each line. Throws an InputError for
+/// wrong content.
+std::string bert_tokenizer_json(std::string_view text, const std::string& source,
+                                const TokenizerSettings& settings);
 
-/// Returns a tokenizer.json with the template of a tokenizer whose own files lack it
-/// (parts.made_template).
-std::string tokenizer_json_with_template(const TokenizerParts& parts);
+/// Whether a vocab.json is RoBERTa's: it has <s>, </s>, <pad> and <mask>. Otherwise it is GPT-2's.
+bool has_roberta_names(const nlohmann::json& vocabulary);
+
+/// The tokenizer.json of a byte-level BPE vocabulary, with RoBERTa's or GPT-2's template, as the
+/// class of the settings says. Throws an InputError for wrong content.
+std::string gpt2_tokenizer_json(const nlohmann::json& vocabulary,
+                                const std::string& vocabulary_source, std::string_view merges,
+                                const std::string& merges_source,
+                                const TokenizerSettings& settings);
+
+/// Returns a tokenizer.json with all that the settings changed, and a tokenizer_config.json for
+/// PreTrainedTokenizerFast. transformers 4 and 5 and open_tokenizer read them alike, whatever the
+/// model. `max_length` is the model's maximum number of tokens, with the special ones; a stored
+/// truncation and a smaller model_max_length follow it.
+std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length);
 
 }  // namespace nystrom

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <set>
 #include <string_view>
 
@@ -35,17 +34,23 @@ Name read_name(const JsonPart& part) {
   return name;
 }
 
+/// Reads a list of names.
+void read_more_names(const JsonPart& list, TokenizerSettings& settings) {
+  for (const JsonPart& each : list.elements()) settings.additional.push_back(read_name(each));
+}
+
 /// Reads the names in the file. Earlier names stay where the file has none.
 void read_names(const JsonPart& file, TokenizerSettings& settings) {
-  const std::pair<const char*, std::optional<Name>*> roles[] = {
-      {"bos_token", &settings.bos},  {"eos_token", &settings.eos}, {"unk_token", &settings.unk},
-      {"sep_token", &settings.sep},  {"pad_token", &settings.pad}, {"cls_token", &settings.cls},
-      {"mask_token", &settings.mask}};
-  for (const auto& [key, name] : roles)
-    if (const auto part = file.find(key)) *name = read_name(*part);
-  const auto list = file.find("additional_special_tokens");
-  if (!list || !list->value().is_array()) return;
-  for (const JsonPart& each : list->elements()) settings.additional.push_back(read_name(each));
+  for (std::size_t role = 0; role < roles; ++role)
+    if (const auto part = file.find(role_keys[role])) settings.names[role] = read_name(*part);
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const auto list = file.find(key);
+    if (list && list->value().is_array()) read_more_names(*list, settings);
+    // Version 4 has an object there: names of roles of one's own.
+    if (list && list->value().is_object())
+      for (const auto& [role, name] : list->value().items())
+        settings.additional.push_back(read_name((*list)[role.c_str()]));
+  }
 }
 
 std::set<std::string_view> contents_of(const std::vector<const Name*>& names) {
@@ -56,9 +61,8 @@ std::set<std::string_view> contents_of(const std::vector<const Name*>& names) {
 
 std::vector<const Name*> names_of(const TokenizerSettings& settings) {
   std::vector<const Name*> names;
-  for (const auto* each : {&settings.bos, &settings.eos, &settings.unk, &settings.sep,
-                           &settings.pad, &settings.cls, &settings.mask})
-    if (*each) names.push_back(&**each);
+  for (const auto& each : settings.names)
+    if (each) names.push_back(&*each);
   for (const Name& each : settings.additional) names.push_back(&each);
   return names;
 }
@@ -110,51 +114,62 @@ void read_added_file(const std::filesystem::path& file, TokenizerSettings& setti
 
 // ---- Classes of transformers --------------------------------------------------------------------
 
-/// Groups of classes whose constructors change a tokenizer.json in the same way.
-enum class Family { plain, bert, roberta, gpt2, gpt_neox, llama };
-
-Family family_of(const std::string& name) {
-  static const std::map<std::string, Family> families = {
-      {"BertTokenizer", Family::bert},        {"ConvBertTokenizer", Family::bert},
-      {"DistilBertTokenizer", Family::bert},  {"ElectraTokenizer", Family::bert},
-      {"FunnelTokenizer", Family::bert},      {"LayoutLMTokenizer", Family::bert},
-      {"LxmertTokenizer", Family::bert},      {"MobileBertTokenizer", Family::bert},
-      {"SqueezeBertTokenizer", Family::bert}, {"RobertaTokenizer", Family::roberta},
-      {"BartTokenizer", Family::roberta},     {"BlenderbotTokenizer", Family::roberta},
-      {"LEDTokenizer", Family::roberta},      {"LongformerTokenizer", Family::roberta},
-      {"MvpTokenizer", Family::roberta},      {"GPT2Tokenizer", Family::gpt2},
-      {"GPTNeoXTokenizer", Family::gpt_neox}, {"LlamaTokenizer", Family::llama}};
-  const auto found = families.find(name);
-  return found == families.end() ? Family::plain : found->second;
+/// Sets the class that a file names.
+void set_class(const JsonPart& name, TokenizerSettings& settings) {
+  settings.its_class = find_tokenizer_class(name.text());
+  if (settings.its_class == nullptr)
+    name.fail(
+        fmt::format("{} needs Python, or transformers 4.57 does not have it; nystrom reads "
+                    "classes that work from their files alone, such as BertTokenizer or "
+                    "PreTrainedTokenizerFast: choose a model with such a tokenizer",
+                    printable(name.text())));
 }
 
-/// The default special tokens of a family. They apply when the settings name none.
-std::vector<const char*> usual_names(Family family) {
-  switch (family) {
-    case Family::bert: return {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"};
-    case Family::roberta: return {"<s>", "</s>", "<unk>", "<pad>", "<mask>"};
-    case Family::gpt2:
-    case Family::gpt_neox: return {"<|endoftext|>"};
-    case Family::llama: return {"<s>", "</s>", "<unk>"};
-    case Family::plain: break;
+/// Sets the class that config.json names, or that of its model_type.
+void read_class_of_model(const std::filesystem::path& file, TokenizerSettings& settings) {
+  if (settings.its_class != nullptr || !std::filesystem::exists(file)) return;
+  const Json json = read_json_file(file);
+  const JsonPart config(json, printable_path(file));
+  if (!json.is_object()) return;
+  if (const auto name = config.find("tokenizer_class")) {
+    set_class(*name, settings);
+  } else if (const auto type = config.find("model_type"); type && type->value().is_string()) {
+    settings.its_class = tokenizer_class_of_model(type->text());
+    if (needs_python_tokenizer(type->text()))
+      type->fail(
+          fmt::format("the tokenizer of {} needs Python; choose a model whose tokenizer "
+                      "works from its files alone",
+                      printable(type->text())));
   }
-  return {};
+  settings.class_is_the_models = settings.its_class != nullptr;
 }
 
-/// The mask token of classes whose mask includes the space before it by default. Most of these
-/// classes search it in normalized text.
-std::optional<AddedToken> mask_of_class(const std::string& name) {
-  static const std::map<std::string, bool> normalized = {
-      {"AlbertTokenizer", false},    {"BartTokenizer", true},        {"BarthezTokenizer", true},
-      {"BigBirdTokenizer", true},    {"BlenderbotTokenizer", false}, {"CamembertTokenizer", false},
-      {"CpmTokenizer", true},        {"FNetTokenizer", true},        {"LEDTokenizer", true},
-      {"LayoutXLMTokenizer", true},  {"LongformerTokenizer", false}, {"MBart50Tokenizer", true},
-      {"MBartTokenizer", true},      {"MPNetTokenizer", true},       {"MarkupLMTokenizer", true},
-      {"MvpTokenizer", true},        {"RemBertTokenizer", true},     {"RobertaTokenizer", false},
-      {"XLMRobertaTokenizer", true}, {"XLNetTokenizer", true}};
-  const auto found = normalized.find(name);
-  if (found == normalized.end()) return std::nullopt;
-  return AddedToken{.content = "", .normalized = found->second, .lstrip = true};
+/// The mask token of classes whose mask includes the space before it.
+std::optional<AddedToken> mask_of_class(const TokenizerClass* its_class) {
+  using Mask = TokenizerClass::Mask;
+  if (its_class == nullptr || its_class->mask == Mask::bare) return std::nullopt;
+  return AddedToken{.content = "",
+                    .normalized = its_class->mask == Mask::with_space_in_normal_text,
+                    .lstrip = true};
+}
+
+/// The special tokens that the class has by default where the settings name none, with their roles.
+/// Those without a role have `roles`.
+std::vector<std::pair<std::string, std::size_t>> default_names(const TokenizerSettings& settings) {
+  std::vector<std::pair<std::string, std::size_t>> names;
+  if (settings.its_class == nullptr) return names;
+  for (std::size_t role = 0; role < roles; ++role)
+    if (!settings.names[role] && !settings.its_class->names[role].empty())
+      names.emplace_back(settings.its_class->names[role], role);
+  for (std::string_view rest = settings.its_class->more_names; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    names.emplace_back(rest.substr(0, end), roles);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  constexpr int sentinels = 100;  // of T5
+  if (settings.its_class->name == "T5Tokenizer")
+    for (int i = 0; i < sentinels; ++i) names.emplace_back(fmt::format("<extra_id_{}>", i), roles);
+  return names;
 }
 
 bool is_type(const Json& tokenizer, const char* key, const char* type) {
@@ -165,10 +180,10 @@ bool is_type(const Json& tokenizer, const char* key, const char* type) {
 /// Sets templates with bos before and eos after a text, depending on the flags. In a pair both
 /// texts get them.
 void put_bos_and_eos(const TokenizerSettings& settings, bool adds_bos, bool adds_eos,
-                     const char* bos, const char* eos, TokenizerParts& parts) {
+                     TokenizerParts& parts) {
   using Kind = TemplatePart::Kind;
-  const auto id_of = [&](const std::optional<Name>& name, const char* usual) {
-    const std::string token = name ? name->token : usual;
+  const auto id_of = [&](Role::Index role) {
+    const std::string token = settings.name_of(role);
     const auto id = parts.vocabulary.find(token);
     require_input(id.has_value(), "{}: '{}' stands around texts, but is no piece of the vocabulary",
                   settings.config_place, printable(token));
@@ -176,16 +191,17 @@ void put_bos_and_eos(const TokenizerSettings& settings, bool adds_bos, bool adds
   };
   PostProcessor made;
   const auto put = [&](Kind text, std::int32_t type) {
-    if (adds_bos) made.pair.push_back({Kind::special, type, {id_of(settings.bos, bos)}});
+    if (adds_bos) made.pair.push_back({Kind::special, type, {id_of(Role::bos)}});
     made.pair.push_back({text, type, {}});
-    if (adds_eos) made.pair.push_back({Kind::special, type, {id_of(settings.eos, eos)}});
+    if (adds_eos) made.pair.push_back({Kind::special, type, {id_of(Role::eos)}});
   };
   put(Kind::first, 0);
   made.single = made.pair;
   put(Kind::second, 1);
-  if (adds_bos) made.cls = id_of(settings.bos, bos);
-  if (adds_eos) made.sep = id_of(settings.eos, eos);
+  if (adds_bos) made.cls = id_of(Role::bos);
+  if (adds_eos) made.sep = id_of(Role::eos);
   parts.post_processor = made;
+  parts.has_own_template = true;
 }
 
 }  // namespace
@@ -200,10 +216,18 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
     read_flags(config, settings);
     if (const auto part = config.find("added_tokens_decoder")) read_decoder(*part, settings);
     settings.clean_up_spaces = config.boolean_or("clean_up_tokenization_spaces", false);
-    settings.tokenizer_class = config.text_or("tokenizer_class", "");
-    if (settings.tokenizer_class.ends_with("Fast"))
-      settings.tokenizer_class.resize(settings.tokenizer_class.size() - 4);
+    settings.splits_special = config.boolean_or("split_special_tokens", false);
+    settings.padding_side = config.text_or("padding_side", "");
+    settings.truncation_side = config.text_or("truncation_side", "");
+    if (const auto part = config.find("model_max_length")) settings.max_length = part->number();
+    if (const auto part = config.find("tokenizer_class")) set_class(*part, settings);
+    if (const auto part = config.find("model_input_names")) {
+      settings.token_types = false;
+      for (const JsonPart& each : part->elements())
+        if (each.text() == "token_type_ids") settings.token_types = true;
+    }
   }
+  read_class_of_model(folder / "config.json", settings);
   if (!settings.has_decoder) {
     if (const auto file = folder / "special_tokens_map.json"; std::filesystem::exists(file)) {
       const auto json = read_json_file(file, max_settings_bytes);
@@ -218,18 +242,21 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
 }
 
 void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings) {
-  if (settings.config_place.empty() || !tokenizer.is_object()) return;
-  const Family family = family_of(settings.tokenizer_class);
+  const bool has_settings = !settings.config_place.empty() || settings.its_class != nullptr;
+  if (!has_settings || !tokenizer.is_object()) return;
+  const Family family = settings.family();
   /// Llama's class has no default.
   const bool adds_space = settings.add_prefix_space.value_or(false);
   const bool says_space = settings.add_prefix_space || family != Family::llama;
   if (says_space && is_type(tokenizer, "pre_tokenizer", "ByteLevel"))
     tokenizer["pre_tokenizer"]["add_prefix_space"] = adds_space;
-  if (family == Family::bert && is_type(tokenizer, "normalizer", "BertNormalizer")) {
+  if ((family == Family::bert || family == Family::mpnet) &&
+      is_type(tokenizer, "normalizer", "BertNormalizer")) {
     Json& normalizer = tokenizer["normalizer"];
     normalizer["lowercase"] = settings.lower_case.value_or(true);
     normalizer["strip_accents"] = settings.strip_accents ? Json(*settings.strip_accents) : Json();
-    normalizer["handle_chinese_chars"] = settings.tokenize_chinese_chars.value_or(true);
+    if (family == Family::bert)
+      normalizer["handle_chinese_chars"] = settings.tokenize_chinese_chars.value_or(true);
   }
   const bool trims = is_type(tokenizer, "post_processor", "RobertaProcessing") ||
                      is_type(tokenizer, "post_processor", "ByteLevel");
@@ -240,27 +267,23 @@ void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings
 }
 
 void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings) {
-  if (settings.config_place.empty()) return;
-  const Family family = family_of(settings.tokenizer_class);
+  const Family family = settings.family();
   const bool adds_eos = settings.add_eos_token.value_or(false);
   if (family == Family::gpt_neox)
-    put_bos_and_eos(settings, settings.add_bos_token.value_or(false), adds_eos, "<|endoftext|>",
-                    "<|endoftext|>", parts);
+    put_bos_and_eos(settings, settings.add_bos_token.value_or(false), adds_eos, parts);
   if (family == Family::llama)
-    put_bos_and_eos(settings, settings.add_bos_token.value_or(true), adds_eos, "<s>", "</s>",
-                    parts);
-}
-
-bool knows_special_tokens(const TokenizerSettings& settings) {
-  return family_of(settings.tokenizer_class) != Family::plain;
+    put_bos_and_eos(settings, settings.add_bos_token.value_or(true), adds_eos, parts);
 }
 
 void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
                    bool has_tokenizer_json) {
   const auto names = names_of(settings);
-  const Family family = family_of(settings.tokenizer_class);
-  const std::vector<const char*> usual = usual_names(family);
+  const auto usual = default_names(settings);
   const auto named = contents_of(names);
+  const auto is_usual = [&](const std::string& content) {
+    return std::ranges::find(usual, content, &std::pair<std::string, std::size_t>::first) !=
+           usual.end();
+  };
   std::set<std::string> described;  // tokens whose flags a file gives, with or without a name
   if (has_tokenizer_json && !settings.has_decoder)
     for (const AddedToken& each : parts.added.all()) described.insert(each.content);
@@ -269,8 +292,7 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
   for (AddedToken token : settings.added) {
     if (described.count(token.content) > 0) continue;
     place_added_token(token, settings.added_place, next, parts.vocabulary);
-    token.special |= named.count(token.content) > 0 ||
-                     std::find(usual.begin(), usual.end(), token.content) != usual.end();
+    token.special |= named.count(token.content) > 0 || is_usual(token.content);
     parts.added.add(std::move(token));
   }
   if (settings.has_decoder)
@@ -282,16 +304,17 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
     token.id = parts.vocabulary.find(content).value();
     parts.added.add(std::move(token));
   };
-  const std::optional<AddedToken> class_mask = mask_of_class(settings.tokenizer_class);
+  const std::optional<AddedToken> class_mask = mask_of_class(settings.its_class);
   // When made from vocab.json, these classes treat their special tokens as ordinary added tokens,
   // whatever the files say.
+  const Family family = settings.family();
   const bool resets = !has_tokenizer_json && (family == Family::roberta || family == Family::gpt2);
   const AddedToken plain{.content = "", .normalized = resets};
   for (const Name* name : names) {
     require_input(parts.vocabulary.find(name->token).has_value(),
                   "{}: '{}' is no piece of the vocabulary", name->place, printable(name->token));
     if (described.count(name->token) > 0) continue;
-    const bool is_mask = settings.mask && name == &*settings.mask;
+    const bool is_mask = settings.names[Role::mask] && name == &*settings.names[Role::mask];
     if (name->flags)
       add(name->token, *name->flags);
     else if (is_mask && class_mask)
@@ -299,12 +322,13 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
     else if (!parts.added.has(name->token) || (resets && !is_mask))
       add(name->token, plain);
   }
-  for (const std::string name : usual)
-    if (parts.vocabulary.find(name) && named.count(name) == 0 && (!parts.added.has(name) || resets))
+  for (const auto& [name, role] : usual) {
+    if (!parts.vocabulary.find(name)) continue;
+    if (role == Role::mask && class_mask)
+      add(name, *class_mask);
+    else if (named.count(name) == 0 && (!parts.added.has(name) || resets))
       add(name, plain);
-  if (class_mask && !settings.mask)
-    for (const std::string name : {"<mask>", "[MASK]"})
-      if (parts.added.has(name)) add(name, *class_mask);
+  }
 }
 
 }  // namespace nystrom

@@ -1,7 +1,8 @@
 // The files that change a tokenizer in the same folder: tokenizer_config.json,
-// special_tokens_map.json and added_tokens.json.
+// special_tokens_map.json, added_tokens.json, and config.json for the tokenizer's class.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "data/tokenizers/pipeline/added_tokens.h"
+#include "data/tokenizers/pipeline/tokenizer_classes.h"
 
 namespace nystrom {
 
@@ -23,12 +25,17 @@ struct TokenizerSettings {
     std::string token, place;
     std::optional<AddedToken> flags = std::nullopt;  ///< set when the file gives them here
   };
-  std::optional<Name> bos, eos, unk, sep, pad, cls, mask;
+  std::array<std::optional<Name>, roles> names;  ///< those that the files name, by Role
   std::vector<Name> additional;
   std::optional<bool> lower_case, strip_accents, keep_accents, tokenize_chinese_chars,
       add_prefix_space, trim_offsets, add_bos_token, add_eos_token;
-  bool clean_up_spaces = false;  ///< the option clean_up_tokenization_spaces
-  std::string tokenizer_class;   ///< without "Fast"; empty when no file names it
+  bool clean_up_spaces = false;               ///< the option clean_up_tokenization_spaces
+  bool splits_special = false;                ///< the option split_special_tokens
+  std::optional<bool> token_types;            ///< whether model_input_names lists token_type_ids
+  std::optional<double> max_length;           ///< model_max_length
+  std::string padding_side, truncation_side;  ///< empty when no file names them
+  const TokenizerClass* its_class = nullptr;  ///< null when no file names one
+  bool class_is_the_models = false;           ///< config.json decided the class
 
   std::string config_place;  ///< path of tokenizer_config.json; empty without that file
 
@@ -37,26 +44,32 @@ struct TokenizerSettings {
   std::vector<AddedToken> added;
   std::string added_place;   ///< the place in a file that lists them
   bool has_decoder = false;  ///< whether added_tokens_decoder lists them
+
+  Family family() const { return its_class != nullptr ? its_class->family : Family::plain; }
+  /// The name of a special token: the files', else the class's, else empty.
+  std::string name_of(Role::Index role) const {
+    return names[role] ? names[role]->token
+                       : std::string(its_class != nullptr ? its_class->names[role] : "");
+  }
 };
 
 /// Reads the settings of a folder with transformers' precedence. special_tokens_map.json overrides
 /// tokenizer_config.json. When tokenizer_config.json has an added_tokens_decoder,
-/// special_tokens_map.json and added_tokens.json are ignored. Throws an InputError for values of
-/// the wrong type.
+/// special_tokens_map.json and added_tokens.json are ignored. The class is that of
+/// tokenizer_config.json, else the tokenizer_class of config.json, else that of its model_type.
+/// Throws an InputError for values of the wrong type, and for a class that needs Python or that
+/// transformers lacks.
 TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder);
 
-/// Changes a tokenizer.json as the class of tokenizer_config.json does in transformers 4.57. BERT's
-/// classes change their normalizer. RoBERTa's classes change whether offsets exclude spaces. Every
-/// class changes whether a byte-level text gets a space in front. Does nothing without a
+/// Changes a tokenizer.json as the class does in transformers 4.57. BERT's classes change their
+/// normalizer. RoBERTa's classes change whether offsets exclude spaces. Every class changes whether
+/// a byte-level text gets a space in front. Does nothing without a class and a
 /// tokenizer_config.json.
 void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings);
 
 /// Applies the settings that need the vocabulary: Llama's and GPT-NeoX's classes replace the
 /// template. Throws an InputError when a token of the new template is not a piece.
 void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings);
-
-/// Whether add_tokens_of knows the class's own special tokens.
-bool knows_special_tokens(const TokenizerSettings& settings);
 
 /// Adds the tokens of the settings to the tokenizer as transformers does: tokens with ids, and
 /// special tokens by their names. Throws an InputError for names that are not pieces, or like

@@ -25,9 +25,10 @@ class Unigram final : public WordModel {
     unknown_score_ = *std::min_element(scores_.begin(), scores_.end()) - unknown_penalty;
   }
 
-  void encode(std::string_view word, std::vector<Token>& tokens) const override {
+  void encode(std::string_view word, std::vector<Token>& tokens,
+              const std::vector<bool>& hidden) const override {
     const std::size_t before = tokens.size();
-    const std::vector<Node> nodes = best_paths(word);
+    const std::vector<Node> nodes = best_paths(word, hidden);
     bool last_unknown = false;
     for (auto end = static_cast<std::uint32_t>(word.size()); end > 0; end = nodes[end].begin) {
       const Node& node = nodes[end];
@@ -38,7 +39,7 @@ class Unigram final : public WordModel {
       last_unknown = node.unknown;
     }
     std::reverse(tokens.begin() + static_cast<std::ptrdiff_t>(before), tokens.end());
-    resolve_unknown(word, before, tokens);
+    resolve_unknown(word, before, tokens, hidden);
   }
   std::optional<std::int32_t> unknown() const override { return unknown_; }
   bool writes_unknown_text() const override { return true; }
@@ -59,13 +60,14 @@ class Unigram final : public WordModel {
     if (!node.reached || score > node.score) node = {score, begin, id, true, unknown};
   }
 
-  std::vector<Node> best_paths(std::string_view word) const {
+  std::vector<Node> best_paths(std::string_view word, const std::vector<bool>& hidden) const {
     std::vector<Node> nodes(word.size() + 1);
     for (std::uint32_t begin = 0; begin < word.size();) {
       const auto length_of_one = static_cast<std::uint32_t>(utf8_length(word[begin]));
       const double so_far = nodes[begin].score;
       bool single = false;
       trie_.for_each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
+        if (is_hidden(hidden, id)) return;
         // The unknown piece itself, when a text contains its name, is unknown too.
         improve(nodes[begin + length], scores_[static_cast<std::size_t>(id)] + so_far, begin, id,
                 id == unknown_);
@@ -79,12 +81,13 @@ class Unigram final : public WordModel {
 
   /// Replaces unknown tokens. A token whose text is a piece after joining becomes that piece.
   /// Otherwise it becomes byte pieces if all of them exist, and the unknown piece if not.
-  void resolve_unknown(std::string_view word, std::size_t first, std::vector<Token>& tokens) const {
+  void resolve_unknown(std::string_view word, std::size_t first, std::vector<Token>& tokens,
+                       const std::vector<bool>& hidden) const {
     for (std::size_t i = first; i < tokens.size(); ++i) {
       if (tokens[i].id != unknown_mark) continue;
       const Token token = tokens[i];
       const std::string_view text = word.substr(token.begin, token.end - token.begin);
-      if (const auto piece = vocabulary().find(text)) {
+      if (const auto piece = vocabulary().find(text); piece && !is_hidden(hidden, *piece)) {
         tokens[i].id = *piece;
         continue;
       }

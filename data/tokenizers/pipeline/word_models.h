@@ -19,9 +19,11 @@ class WordModel {
   explicit WordModel(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
   virtual ~WordModel() = default;
 
-  /// Appends the tokens of a word with their offsets in it. Throws an InputError when no piece fits
-  /// a part of the word and the model has no unknown token.
-  virtual void encode(std::string_view word, std::vector<Token>& tokens) const = 0;
+  /// Appends the tokens of a word with their offsets in it. Ids for which `hidden` is true are not
+  /// among them, unless as the unknown token; an empty list hides none. Throws an InputError when
+  /// no piece fits a part of the word and the model has no unknown token.
+  virtual void encode(std::string_view word, std::vector<Token>& tokens,
+                      const std::vector<bool>& hidden = {}) const = 0;
   /// The id of the unknown token, when the model has one.
   virtual std::optional<std::int32_t> unknown() const = 0;
   /// Whether an unknown token stands for its text and not for the unknown piece. Its spaces are
@@ -32,6 +34,11 @@ class WordModel {
 
   /// The pieces of the model.
   const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ protected:
+  static bool is_hidden(const std::vector<bool>& hidden, std::int32_t id) {
+    return !hidden.empty() && hidden[static_cast<std::size_t>(id)];
+  }
 
  private:
   Vocabulary vocabulary_;

@@ -24,7 +24,8 @@ class WordPiece final : public WordModel {
     continuing_ = PrefixTrie(std::move(continuing));
   }
 
-  void encode(std::string_view word, std::vector<Token>& tokens) const override {
+  void encode(std::string_view word, std::vector<Token>& tokens,
+              const std::vector<bool>& hidden) const override {
     const std::size_t before = tokens.size();
     const auto end_of_word = static_cast<std::uint32_t>(word.size());
     const auto is_first_byte = [](char byte) { return !is_utf8_continuation(byte); };
@@ -32,10 +33,15 @@ class WordPiece final : public WordModel {
         word.size() <= static_cast<std::size_t>(options_.max_characters) ||
         std::count_if(word.begin(), word.end(), is_first_byte) <= options_.max_characters;
     for (std::uint32_t begin = 0; fits && begin < end_of_word;) {
-      const auto [length, id] = (begin == 0 ? first_ : continuing_).longest(word.substr(begin));
-      if (length == 0) break;
-      tokens.push_back({id, begin, begin + static_cast<std::uint32_t>(length)});
-      begin += static_cast<std::uint32_t>(length);
+      Token longest{0, begin, begin};
+      (begin == 0 ? first_ : continuing_)
+          .for_each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
+            if (!is_hidden(hidden, id))
+              longest = {id, begin, begin + static_cast<std::uint32_t>(length)};
+          });
+      if (longest.end == begin) break;
+      tokens.push_back(longest);
+      begin = longest.end;
     }
     if (tokens.size() > before && tokens.back().end == end_of_word) return;
     tokens.resize(before);

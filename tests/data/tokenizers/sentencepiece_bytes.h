@@ -33,7 +33,7 @@ inline std::string piece(const std::string& text, float score = -1, std::uint64_
 /// <unk> and one normal piece: 33 bytes.
 inline std::string smallest_model() { return piece("<unk>", 0, 2) + piece("abcd"); }
 
-/// The pieces that SentencePieceTokenizer needs, and letters to form words.
+/// The pieces that ALBERT has, and letters to form words.
 inline std::string small_model() {
   std::string bytes = piece("<pad>", 0, 3) + piece("<unk>", 0, 2) + piece("[CLS]", 0, 3) +
                       piece("[SEP]", 0, 3) + piece("[MASK]", 0, 3);

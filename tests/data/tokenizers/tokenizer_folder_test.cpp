@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
-#include "data/tokenizers/sentencepiece_tokenizer.h"
 #include "tests/support/errors.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
@@ -19,9 +18,8 @@ using Ids = std::vector<std::int32_t>;
 
 const fs::path fixtures = testing::fixture_folder() / "tokenizers";
 
-bool is_sentencepiece(const fs::path& place) {
-  return dynamic_cast<const SentencePieceTokenizer*>(open_tokenizer(place).get()) != nullptr;
-}
+/// Whether the tokenizer is that of ALBERT's spiece.model.
+bool is_alberts(const fs::path& place) { return open_tokenizer(place)->vocab_size() == 30000; }
 
 TEST(OpenTokenizer, TheFilesOfAFolderDecide) {
   const TemporaryFolder folder;
@@ -38,20 +36,24 @@ TEST(OpenTokenizer, TheFilesOfAFolderDecide) {
   fs::copy_file(fixtures / "small/wordpiece/vocab.txt", folder / "vocab.txt");
   EXPECT_EQ(open_tokenizer(folder.path())->vocab_size(), 400);
   fs::copy_file(fixtures / "albert/spiece.model", folder / "spiece.model");
-  EXPECT_TRUE(is_sentencepiece(folder.path()));
-  fs::copy_file(fixtures / "small/unigram/tokenizer.json", folder / "tokenizer.json");
-  EXPECT_TRUE(is_sentencepiece(folder.path())) << "ALBERT's model keeps its library";
+  EXPECT_TRUE(is_alberts(folder.path()));
   write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "AlbertTokenizer"})");
-  EXPECT_TRUE(is_sentencepiece(folder.path()));
+  EXPECT_TRUE(is_alberts(folder.path()));
+  write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer"})");
+  EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
+            std::string(folder / "spiece.model") +
+                ": is read as that of AlbertTokenizer, PreTrainedTokenizer, not of T5Tokenizer; "
+                "save it as tokenizer.json once: "
+                "AutoTokenizer.from_pretrained(…).save_pretrained(…)");
+  fs::copy_file(fixtures / "small/unigram/tokenizer.json", folder / "tokenizer.json");
+  EXPECT_FALSE(is_alberts(folder.path()));
   write_bytes(folder / "tokenizer_config.json",
               R"({"tokenizer_class": "PreTrainedTokenizerFast", "keep_accents": false})");
-  EXPECT_TRUE(is_sentencepiece(folder.path())) << "as exported";
+  EXPECT_TRUE(is_alberts(folder.path())) << "of an older version";
   write_bytes(folder / "tokenizer_config.json",
               R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
-  EXPECT_FALSE(is_sentencepiece(folder.path()));
-  write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "T5TokenizerFast"})");
-  EXPECT_FALSE(is_sentencepiece(folder.path()));
-  EXPECT_TRUE(is_sentencepiece(folder / "spiece.model")) << "a file is taken by its name";
+  EXPECT_FALSE(is_alberts(folder.path()));
+  EXPECT_TRUE(is_alberts(folder / "spiece.model")) << "a file is taken by its name";
   EXPECT_EQ(open_tokenizer(folder / "merges.txt")->vocab_size(), 501);
   EXPECT_EQ(input_error([&] { open_tokenizer(folder / "tokenizer_config.json"); }),
             std::string(folder / "tokenizer_config.json") +
@@ -61,47 +63,134 @@ TEST(OpenTokenizer, TheFilesOfAFolderDecide) {
             std::string(folder / "absent") + ": no such file or folder");
 }
 
-TEST(OpenTokenizer, CarriesItsFiles) {
+/// AutoTokenizer must find a class that takes tokenizer.json as it is, all special tokens, and the
+/// inputs, whatever the source said.
+TEST(OpenTokenizer, WritesWhatItIs) {
   const TemporaryFolder folder;
   for (const char* name : {"tokenizer.json", "vocab.txt"})
     fs::copy_file(fixtures / "small/wordpiece" / name, folder / name);
-  write_bytes(folder / "tokenizer_config.json", "{ }");
+  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": false})");
+  write_bytes(folder / "config.json", R"({"model_type": "bert"})");
   write_bytes(folder / "model.bin", "no part of it");
   const auto tokenizer = open_tokenizer(folder.path());
   const TemporaryFolder copy;
   write_tokenizer(*tokenizer, copy.path(), 7);
-  for (const char* name : {"tokenizer.json", "vocab.txt", "tokenizer_config.json"})
-    EXPECT_EQ(read_bytes(copy / name), read_bytes(folder / name)) << name;
-  EXPECT_FALSE(fs::exists(copy / "model.bin"));
-  EXPECT_EQ(open_tokenizer(copy.path())->definition(), tokenizer->definition());
-  // A tokenizer opened by its file name must not take along files that would be opened instead.
-  EXPECT_EQ(open_tokenizer(folder / "vocab.txt")->files(7).size(), 2u);
-  // AutoTokenizer needs the name of the class.
-  fs::remove(folder / "tokenizer_config.json");
-  EXPECT_EQ(
-      open_tokenizer(folder / "vocab.txt")->files(7).back().content,
-      "{\n  \"tokenizer_class\": \"BertTokenizer\",\n  \"cls_token\": \"[CLS]\",\n  \"sep_token\": "
-      "\"[SEP]\",\n"
-      "  \"pad_token\": \"[PAD]\",\n  \"mask_token\": \"[MASK]\",\n  \"unk_token\": \"[UNK]\",\n"
-      "  \"model_input_names\": [\n    \"input_ids\",\n    \"token_type_ids\",\n    "
-      "\"attention_mask\"\n  ],\n"
-      "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": 7\n}\n");
+  EXPECT_EQ(std::distance(fs::directory_iterator(copy.path()), fs::directory_iterator()), 2);
+  const auto json = read_json_file(copy / "tokenizer.json"),
+             config = read_json_file(copy / "tokenizer_config.json");
+  EXPECT_EQ(json["normalizer"]["lowercase"], false);
+  EXPECT_EQ(config["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_EQ(config["mask_token"], "[MASK]");
+  EXPECT_EQ(config["pad_token"], "[PAD]");
+  EXPECT_EQ(config["added_tokens_decoder"]["4"]["content"], "[MASK]");
+  EXPECT_EQ(config["model_input_names"].size(), 3U);
+  EXPECT_EQ(config["model_max_length"], 7);
+  const auto again = open_tokenizer(copy.path());
+  for (const char* text : {"The captain [MASK]", "THE sea"})
+    EXPECT_EQ(again->encode(text, SpecialNames::tokens),
+              tokenizer->encode(text, SpecialNames::tokens));
 }
 
 TEST(OpenTokenizer, AModelThatIsLongerHasALongerTokenizer) {
   const TemporaryFolder folder;
-  fs::copy_file(fixtures / "small/wordpiece/vocab.txt", folder / "vocab.txt");
-  const std::string before = R"({"do_lower_case": true, "model_max_length": 512})";
-  write_bytes(folder / "tokenizer_config.json", before);
+  nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
+  json["truncation"] = {
+      {"direction", "Right"}, {"max_length", 8}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  write_bytes(folder / "tokenizer.json", json.dump());
+  write_bytes(folder / "tokenizer_config.json", R"({"model_max_length": 512})");
   const auto tokenizer = open_tokenizer(folder.path());
-  const auto config_for = [&](std::int64_t length) {
-    for (const TokenizerFile& file : tokenizer->files(length))
-      if (file.name == "tokenizer_config.json") return file.content;
-    return std::string();
+  const auto written = [&](std::int64_t length, std::size_t file) {
+    return nlohmann::json::parse(tokenizer->files(length)[file].content);
   };
-  EXPECT_EQ(config_for(512), before);
-  EXPECT_EQ(config_for(128), before);
-  EXPECT_EQ(config_for(4096), "{\n  \"do_lower_case\": true,\n  \"model_max_length\": 4096\n}\n");
+  EXPECT_EQ(written(128, 0)["truncation"]["max_length"], 128);
+  EXPECT_EQ(written(4096, 0)["truncation"]["max_length"], 4096);
+  EXPECT_EQ(written(128, 1)["model_max_length"], 512);
+  EXPECT_EQ(written(4096, 1)["model_max_length"], 4096);
+}
+
+/// As in transformers: tokenizer_config.json, then tokenizer_class and model_type of config.json.
+TEST(OpenTokenizer, TheClassMayBeTheModels) {
+  const TemporaryFolder folder;
+  nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
+  json["normalizer"]["lowercase"] = true;
+  write_bytes(folder / "tokenizer.json", json.dump());
+  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": false})");
+  const auto upper = [&] { return open_tokenizer(folder.path())->encode("THE"); };
+  const Ids lower = open_tokenizer(folder.path())->encode("the");
+  EXPECT_EQ(upper(), lower) << "no class, no change";
+  write_bytes(folder / "config.json", R"({"model_type": "bert"})");
+  EXPECT_NE(upper(), lower);
+  write_bytes(folder / "config.json",
+              R"({"model_type": "t5", "tokenizer_class": "BertTokenizer"})");
+  EXPECT_NE(upper(), lower);
+  write_bytes(folder / "config.json", R"({"model_type": "t5"})");
+  EXPECT_EQ(upper(), lower);
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"do_lower_case": false, "tokenizer_class": "ElectraTokenizerFast"})");
+  EXPECT_NE(upper(), lower);
+}
+
+TEST(OpenTokenizer, RefusesClassesOfPython) {
+  const TemporaryFolder folder;
+  fs::copy_file(fixtures / "small/wordpiece/vocab.txt", folder / "vocab.txt");
+  const auto refused = [&](const char* file, const std::string& text, const std::string& part) {
+    write_bytes(folder / file, text);
+    const std::string error = input_error([&] { open_tokenizer(folder.path()); });
+    EXPECT_NE(error.find(part), error.npos) << error;
+    fs::remove(folder / file);
+  };
+  for (const char* name : {"BertJapaneseTokenizer", "BertweetTokenizer", "KoBertTokenizer"})
+    refused("tokenizer_config.json", R"({"tokenizer_class": ")" + std::string(name) + "\"}",
+            "tokenizer_config.json: tokenizer_class: " + std::string(name) + " needs Python");
+  refused("config.json", R"({"model_type": "bert", "tokenizer_class": "BertJapaneseTokenizer"})",
+          "config.json: tokenizer_class: BertJapaneseTokenizer needs Python");
+  refused("config.json", R"({"model_type": "roc_bert"})",
+          "config.json: model_type: the tokenizer of roc_bert needs Python");
+}
+
+/// Pairs have token types only where transformers makes them.
+TEST(OpenTokenizer, TheInputsDecideAboutTokenTypes) {
+  const TemporaryFolder folder;
+  fs::copy_file(fixtures / "small/wordpiece/tokenizer.json", folder / "tokenizer.json");
+  const auto types = [&](const std::string& config) {
+    write_bytes(folder / "tokenizer_config.json", config);
+    return open_tokenizer(folder.path())->wrap(Ids{9}, Ids{8}).type_ids;
+  };
+  const Ids two{0, 0, 0, 1, 1}, one{0, 0, 0, 0, 0};
+  EXPECT_EQ(types("{}"), two);
+  EXPECT_EQ(types(R"({"tokenizer_class": "BertTokenizer"})"), two);
+  EXPECT_EQ(types(R"({"tokenizer_class": "DistilBertTokenizer"})"), one);
+  EXPECT_EQ(types(R"({"tokenizer_class": "TokenizersBackend"})"), one);
+  EXPECT_EQ(types(R"({"tokenizer_class": "BertTokenizer",
+                      "model_input_names": ["input_ids", "attention_mask"]})"),
+            one);
+  EXPECT_EQ(types(R"({"tokenizer_class": "CamembertTokenizer",
+                      "model_input_names": ["input_ids", "token_type_ids"]})"),
+            two);
+}
+
+TEST(OpenTokenizer, ReadsFoldersOfTransformers5) {
+  const TemporaryFolder folder;
+  fs::copy_file(fixtures / "small/wordpiece/tokenizer.json", folder / "tokenizer.json");
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"tokenizer_class": "TokenizersBackend", "backend": "tokenizers",
+                  "mask_token": "[MASK]", "extra_special_tokens": ["the"]})");
+  const auto tokenizer = open_tokenizer(folder.path());
+  const std::int32_t the = tokenizer->find("the").value();
+  EXPECT_EQ(tokenizer->decode(Ids{the}), "") << "it is special";
+  const TemporaryFolder copy;
+  write_tokenizer(*tokenizer, copy.path(), 7);
+  const auto config = read_json_file(copy / "tokenizer_config.json");
+  EXPECT_FALSE(config.contains("extra_special_tokens")) << "version 4 wants an object there";
+  EXPECT_EQ(config["added_tokens_decoder"][std::to_string(the)]["special"], true);
+}
+
+/// In training texts, names of special tokens are ordinary characters in every model.
+TEST(OpenTokenizer, TextHoldsNoSpecialTokens) {
+  const auto tokenizer = open_tokenizer(fixtures / "albert");
+  for (const char* name : {"[CLS]", "<pad>", "<unk>", "[MASK]"})
+    for (const std::int32_t id : tokenizer->encode(std::string("a ") + name + " b" + name))
+      EXPECT_TRUE(id > 4 || id == tokenizer->special().unk) << name;
 }
 
 TEST(OpenTokenizer, SettingsOfBert) {
@@ -171,7 +260,7 @@ TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
               (Ids{4, 2, 7, 5}));
     const WrappedIds pair = tokenizer.wrap(Ids{0}, Ids{1});
     EXPECT_EQ(pair.ids, (Ids{4, 0, 5, 1, 5}));
-    EXPECT_EQ(pair.type_ids, (Ids{0, 0, 0, 1, 1}));
+    EXPECT_EQ(pair.type_ids, (Ids{0, 0, 0, 0, 0})) << "GPT-2's class has no token types";
   };
   const auto files = open_tokenizer(folder.path());
   expect_template(*files);

@@ -185,7 +185,7 @@ TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
 
 TEST_F(CheckTest, TakesTheTokenizersFileToo) {
   EXPECT_EQ(
-      run_program(folder_, "check run.yaml --data --set tokenizer.path=tokenizer/spiece.model")
+      run_program(folder_, "check run.yaml --data --set tokenizer.path=tokenizer/tokenizer.json")
           .code,
       0);
 }
@@ -254,7 +254,7 @@ TEST_F(CheckTest, RefusesAWarmUpThatIsLongerThanTheEpochs) {
 /// a bad line of each kind, a long line and a line with one token.
 class PlantedData : public CheckTest {
  protected:
-  PlantedData() : tokenizer_(SentencePieceTokenizer::open_folder(folder_ / "tokenizer")) {
+  PlantedData() : tokenizer_(open_tokenizer(folder_ / "tokenizer")) {
     train_ = tiny_lines(20, 5);
     train_.insert(train_.begin() + 3, train_[10]);
     train_.push_back(train_[12]);
@@ -278,11 +278,11 @@ class PlantedData : public CheckTest {
   std::vector<std::int64_t> lengths(const Lines& lines) const {
     std::vector<std::int64_t> result;
     for (const std::string& line : lines)
-      result.push_back(static_cast<std::int64_t>(tokenizer_.encode(line).size()));
+      result.push_back(static_cast<std::int64_t>(tokenizer_->encode(line).size()));
     return result;
   }
 
-  SentencePieceTokenizer tokenizer_;
+  std::unique_ptr<Tokenizer> tokenizer_;
 };
 
 TEST_F(PlantedData, IsFound) {
@@ -299,7 +299,8 @@ TEST_F(PlantedData, IsFound) {
   EXPECT_EQ(data.at("validation").at("left_out"), nlohmann::json::object());
   std::int64_t unknown = 0;
   for (const std::string& line : train_) {
-    for (const std::int32_t id : tokenizer_.encode(line)) unknown += id == tokenizer_.special().unk;
+    for (const std::int32_t id : tokenizer_->encode(line))
+      unknown += id == tokenizer_->special().unk;
   }
   EXPECT_EQ(unknown, 4);
   EXPECT_EQ(train.at("unknown_tokens"), unknown);

@@ -300,7 +300,7 @@ TEST_P(PredictErrors, SayWhatIsWrong) {
   small.vocab_size = 35;
   for (const char* name : {"classes", "bare", "small"})
     std::filesystem::create_directory(folder / name);
-  std::filesystem::copy(folder / "model" / "spiece.model", folder / "small" / "spiece.model");
+  std::filesystem::copy(folder / "model" / "tokenizer.json", folder / "small" / "tokenizer.json");
   write_bytes(folder / "classes" / "config.json", hf_config_text(classes));
   write_bytes(folder / "bare" / "config.json", hf_config_text(tiny_masked_lm()));
   write_bytes(folder / "small" / "config.json", hf_config_text(small));

@@ -16,12 +16,10 @@ TEST_F(ExportTest, WritesConfigWeightsTokenizerAndCard) {
   const ExportResult result = run(write_model_with_tokenizer(masked_lm_config()));
   EXPECT_EQ(result.files,
             (Names{"README.md", "config.json", "configuration_nystrom.py", "model.safetensors",
-                   "modeling_nystrom.py", "special_tokens_map.json", "spiece.model",
-                   "tokenizer.json", "tokenizer_config.json"}));
+                   "modeling_nystrom.py", "tokenizer.json", "tokenizer_config.json"}));
   EXPECT_EQ(names_below(target()), result.files);
   EXPECT_EQ(names_below(folder_.path()), (Names{"source", "target"}));
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["model_max_length"], 9);
-  EXPECT_EQ(read_bytes(target() / "spiece.model"), read_bytes(source() / "spiece.model"));
 }
 
 TEST_F(ExportTest, TheCardTellsOfZeroKernelsWhereThereIsNoConvolution) {
@@ -436,7 +434,7 @@ TEST_F(ExportTest, ATokenizerOfAnotherModelIsRefused) {
           ": the tokenizer has 30000 pieces, the model only 9 rows; they do not belong together");
 }
 
-TEST_F(ExportTest, TokenizersOfEveryKindAreCarriedAsTheyAre) {
+TEST_F(ExportTest, TokenizersOfEveryKindBecomeTokenizerJson) {
   ModelConfig config = masked_lm_config();
   config.vocab_size = 501;
   const ModelFolder model = write_model(config);
@@ -444,12 +442,9 @@ TEST_F(ExportTest, TokenizersOfEveryKindAreCarriedAsTheyAre) {
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
     fs::copy_file(tokenizer / name, source() / name);
   write_bytes(source() / "optimizer.safetensors", "no part of it");
-  EXPECT_EQ(run(model, verified).files,
-            (Names{"README.md", "config.json", "merges.txt", "model.safetensors", "tokenizer.json",
-                   "tokenizer_config.json", "vocab.json"}));
+  EXPECT_EQ(run(model, verified).files, (Names{"README.md", "config.json", "model.safetensors",
+                                               "tokenizer.json", "tokenizer_config.json"}));
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["mask_token"], "<mask>");
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
-    EXPECT_EQ(read_bytes(target() / name), read_bytes(tokenizer / name));
   EXPECT_NE(card().find("tokenizer = AutoTokenizer.from_pretrained(\".\")"), std::string::npos);
   EXPECT_NE(card().find("nystrom predict THIS_FOLDER \"She opened the <mask> and looked out.\""),
             std::string::npos);

@@ -74,9 +74,7 @@ std::string tokenizer_of(const Kind& kind, const fs::path& folder) {
   TextReader reader({folder / "text.txt"}, Documents::lines);
   SentencePieceTraining options;
   options.vocab_size = 42;
-  train_sentencepiece(reader, options, folder / "trained.model");
-  write_tokenizer(SentencePieceTokenizer::open(folder / "trained.model", options.normalizer),
-                  folder / "tokenizer", 64);
+  write_tokenizer(*train_sentencepiece(reader, options).tokenizer, folder / "tokenizer", 64);
   return "tokenizer: {path: tokenizer}\n";
 }
 

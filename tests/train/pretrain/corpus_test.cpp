@@ -74,13 +74,13 @@ TEST_F(CorpusTest, TheTokenizerDoesNotSeeWhatIsHeldOut) {
   const auto is_held_out = [&](const std::string& line) {
     return held_out.count(line.substr(0, line.find_last_not_of(' ') + 1)) > 0;
   };
-  const std::string model = read_bytes(first.tokenizer_folder / "spiece.model");
+  const std::string model = read_bytes(first.tokenizer_folder / "tokenizer.json");
   turn_lines(is_held_out);
   const Corpus second = prepare(data);
   EXPECT_NE(second.tokenizer_folder, first.tokenizer_folder) << "the text has changed";
-  EXPECT_EQ(read_bytes(second.tokenizer_folder / "spiece.model"), model);
+  EXPECT_EQ(read_bytes(second.tokenizer_folder / "tokenizer.json"), model);
   turn_lines([&](const std::string& line) { return !is_held_out(line); });
-  EXPECT_NE(read_bytes(prepare(data).tokenizer_folder / "spiece.model"), model);
+  EXPECT_NE(read_bytes(prepare(data).tokenizer_folder / "tokenizer.json"), model);
 }
 
 TEST_F(CorpusTest, AnotherFractionIsAnotherTokenizer) {

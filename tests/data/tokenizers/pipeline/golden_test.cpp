@@ -2,13 +2,13 @@
 // BERT's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
-#include "data/tokenizers/sentencepiece_tokenizer.h"
 #include "data/tokenizers/tokenizer_folder.h"
-#include "data/tokenizers/tokenizer_json.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
 
@@ -48,13 +48,24 @@ void expect_made_template(const Tokenizer& tokenizer, const Ids& first, const Id
   EXPECT_EQ(tokenizer.wrap(first, second).ids, ids);
 }
 
+/// Whether the id is cls, sep, pad or mask.
+bool is_control(const Tokenizer& tokenizer, std::int32_t id) {
+  return tokenizer.is_special(id) && id != tokenizer.special().unk;
+}
+
 /// Compares the results of a tokenizer with expected.json.
 void expect_all(const Tokenizer& tokenizer, const std::filesystem::path& file) {
   for (const Json& each : read_json_file(file)) {
     const auto text = each["text"].get<std::string>(), second = each["second"].get<std::string>();
     SCOPED_TRACE(text);
     expect_tokens(tokenizer, text, SpecialNames::tokens, each["tokens"]);
-    expect_tokens(tokenizer, text, SpecialNames::text, each["as_text"]);
+    // Hugging Face's unigram models find the pieces of special tokens in text. Here text never
+    // becomes one.
+    const auto as_text = each["as_text"]["ids"].get<Ids>();
+    if (std::ranges::none_of(as_text, [&](std::int32_t id) { return is_control(tokenizer, id); }))
+      expect_tokens(tokenizer, text, SpecialNames::text, each["as_text"]);
+    for (const std::int32_t id : tokenizer.encode(text))
+      EXPECT_FALSE(is_control(tokenizer, id)) << id;
     const Ids ids = tokenizer.encode(text, SpecialNames::tokens),
               more = tokenizer.encode(second, SpecialNames::tokens);
     EXPECT_EQ(tokenizer.decode(each["single"][0].get<Ids>()), each["decoded"].get<std::string>());
@@ -111,26 +122,6 @@ TEST(BertVocabulary, GoldenEncodings) {
   expect_wrapped(tokenizer->wrap(tokenizer->encode(pair["a"].get<std::string>()),
                                  tokenizer->encode(pair["b"].get<std::string>())),
                  {pair["ids"], pair["type_ids"]});
-}
-
-/// Reads back the tokenizer.json written for a SentencePiece model. Our charsmap and Viterbi code
-/// is compared with the library.
-TEST(TokenizerJsonOfSentencePiece, GivesTheIdsOfTheModel) {
-  const auto model = SentencePieceTokenizer::open(folder / "albert/spiece.model");
-  TokenizerParts parts = parse_tokenizer_json(tokenizer_json(model), "tokenizer.json");
-  find_special_ids(parts, {});
-  const PipelineTokenizer tokenizer(std::move(parts));
-  EXPECT_EQ(tokenizer.special().cls, 2);
-  EXPECT_EQ(tokenizer.special().mask, 4);
-  const Json golden = read_json_file(folder / "albert/golden_encodings.json");
-  for (const Json& each : golden["cases"]) {
-    const auto text = each["text"].get<std::string>();
-    EXPECT_EQ(tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids,
-              each["ids"].get<Ids>())
-        << text;
-    EXPECT_EQ(tokenizer.encode_with_offsets(text).size(), model.encode_with_offsets(text).size())
-        << text;
-  }
 }
 
 }  // namespace

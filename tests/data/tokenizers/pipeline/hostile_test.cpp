@@ -229,7 +229,9 @@ TEST(GrowingText, EndsInAnError) {
 
 TEST(BertVocabulary, Wrong) {
   const auto error = [](const std::string& text) {
-    return input_error([&] { parse_bert_vocabulary(text, "vocab.txt", {}); });
+    TokenizerSettings settings;
+    settings.its_class = find_tokenizer_class("BertTokenizer");
+    return input_error([&] { bert_tokenizer_json(text, "vocab.txt", settings); });
   };
   EXPECT_EQ(error("[UNK]\n[CLS]\n[SEP]\n"), "no error");
   EXPECT_EQ(error("[UNK]\r\n[CLS]\r\n[SEP]\r\n"), "no error");
@@ -242,8 +244,11 @@ TEST(BertVocabulary, Wrong) {
 
 TEST(Gpt2Vocabulary, Wrong) {
   const auto error = [](const std::string& vocabulary, const std::string& merges) {
-    return input_error(
-        [&] { parse_gpt2_vocabulary(vocabulary, "vocab.json", merges, "merges.txt", {}); });
+    return input_error([&] {
+      parse_tokenizer_json(
+          gpt2_tokenizer_json(Json::parse(vocabulary), "vocab.json", merges, "merges.txt", {}),
+          "merges.txt");
+    });
   };
   const std::string vocabulary = R"({"a": 0, "b": 1, "ab": 2})";
   EXPECT_EQ(error(vocabulary, "#version: 0.2\na b\n"), "no error");
@@ -251,7 +256,7 @@ TEST(Gpt2Vocabulary, Wrong) {
   EXPECT_EQ(error(vocabulary, "#version: 0.2\na b\nab\n"),
             "merges.txt:3: 'ab' is no pair of pieces");
   EXPECT_EQ(error(vocabulary, "a c\n"),
-            "merges.txt: merge 0 ('a' and 'c'): 'c' is no piece of the vocabulary");
+            "merges.txt: model: merge 0 ('a' and 'c'): 'c' is no piece of the vocabulary");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The files written for Hugging Face's tokenizers. tests/reference/check_tokenizer.py checks that
 // they give the same ids.
-#include "data/tokenizers/tokenizer_json.h"
+#include "data/tokenizers/sentencepiece_json.h"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json json_of(const std::string& model, const NormalizerOptions& options = {}) {
-  return Json::parse(tokenizer_json(SentencePieceTokenizer::parse(model, "m", options)));
+Json json_of(const std::string& model, const AlbertOptions& options = {}) {
+  return Json::parse(albert_tokenizer_json(model, options, "m"));
 }
 
 std::vector<std::string> normalizer_types(const Json& file) {
@@ -27,7 +27,7 @@ std::vector<std::string> normalizer_types(const Json& file) {
   return types;
 }
 
-TEST(TokenizerJson, Unigram) {
+TEST(SentencePieceJson, Unigram) {
   const Json file = json_of(testing::small_model() + testing::piece("(", 0, 4));
   const Json& model = file["model"];
   EXPECT_EQ(model["type"], "Unigram");
@@ -39,7 +39,7 @@ TEST(TokenizerJson, Unigram) {
   EXPECT_EQ(model["vocab"][15][1], -0.1);  // the library's score for user-defined pieces
 }
 
-TEST(TokenizerJson, MergesOfBpe) {
+TEST(SentencePieceJson, MergesOfBpe) {
   std::string bytes = testing::small_model() + testing::bytes_field(2, testing::number_field(3, 2));
   const Json model = json_of(bytes)["model"];
   EXPECT_EQ(model["type"], "BPE");
@@ -52,7 +52,7 @@ TEST(TokenizerJson, MergesOfBpe) {
 
 /// A normal piece starts with the user-defined one and has a better score than its parts. The
 /// library prefers the user-defined piece.
-TEST(TokenizerJson, UserDefinedPieces) {
+TEST(SentencePieceJson, UserDefinedPieces) {
   using testing::piece;
   for (const int kind : {1, 2}) {
     const std::string bytes =
@@ -60,20 +60,16 @@ TEST(TokenizerJson, UserDefinedPieces) {
         piece("x", -4) + piece("a)", -3.5) + piece(")", -4) + piece("ab", -2.5) +
         piece("\xF0\x90\x8D\x88", 0, 4) +
         testing::bytes_field(2, testing::number_field(3, static_cast<std::uint64_t>(kind)));
-    const auto model = SentencePieceTokenizer::parse(bytes, "m");
-    const PipelineTokenizer written(parse_tokenizer_json(tokenizer_json(model), "tokenizer.json"));
-    for (const char* text :
-         {"(a", "ab(abc", "a<x>bc", "<x>", "(<x>(bc (", "x <x", "a) (a)", "a\xF0\x90\x8D\x88<x>"})
-      EXPECT_EQ(written.encode(text), model.encode(text)) << text;
-    EXPECT_EQ(model.encode("ab(a"), (std::vector<std::int32_t>{12, 15, 6})) << kind;
+    const auto tokenizer = tokenizer_of_json(albert_tokenizer_json(bytes, {}, "m"));
+    EXPECT_EQ(tokenizer->encode("ab(a"), (std::vector<std::int32_t>{12, 15, 6})) << kind;
   }
 }
 
-TEST(TokenizerJson, UserDefinedPiecesThatCannotBeWritten) {
+TEST(SentencePieceJson, UserDefinedPiecesThatCannotBeWritten) {
   using testing::bytes_field;
   using testing::piece;
   const auto error = [](const std::string& bytes) {
-    return input_error([&] { SentencePieceTokenizer::parse(bytes, "m", {false, true}); });
+    return input_error([&] { albert_tokenizer_json(bytes, {false, true}, "m"); });
   };
   const std::string bpe = bytes_field(2, testing::number_field(3, 2)),
                     small = testing::small_model();
@@ -87,7 +83,7 @@ TEST(TokenizerJson, UserDefinedPiecesThatCannotBeWritten) {
             "tokenizers miss it");
 }
 
-TEST(TokenizerJson, Normalizers) {
+TEST(SentencePieceJson, Normalizers) {
   using Types = std::vector<std::string>;
   const std::string plain = testing::small_model();
   EXPECT_EQ(normalizer_types(json_of(plain)),
@@ -95,9 +91,8 @@ TEST(TokenizerJson, Normalizers) {
                    "Replace", "Strip"}));
   EXPECT_EQ(normalizer_types(json_of(plain, {false, true})),
             (Types{"Replace", "Strip", "Replace", "Replace", "Replace", "Strip"}));
-  const auto albert =
-      SentencePieceTokenizer::open(testing::fixture_folder() / "tokenizers/albert/spiece.model");
-  const Json file = Json::parse(tokenizer_json(albert));
+  const Json file =
+      json_of(read_bytes(testing::fixture_folder() / "tokenizers/albert/spiece.model"));
   EXPECT_EQ(normalizer_types(file),
             (Types{"Replace", "Strip", "Replace", "Replace", "NFKD", "Replace", "Lowercase", "NFC",
                    "Precompiled", "Replace", "Strip"}));
@@ -110,23 +105,48 @@ TEST(TokenizerJson, Normalizers) {
   EXPECT_EQ(steps[8]["precompiled_charsmap"].get<std::string>().substr(0, 16), "ALQCAACEAAAAAACA");
 }
 
-TEST(TokenizerJson, Folder) {
-  const TemporaryFolder folder;
-  const auto tokenizer = SentencePieceTokenizer::parse(testing::small_model(), "m", {false, true});
-  write_tokenizer(tokenizer, folder.path(), 128);
-  EXPECT_EQ(read_bytes(folder / "spiece.model"), testing::small_model());
-  EXPECT_EQ(read_bytes(folder / "tokenizer.json"), tokenizer_json(tokenizer));
-  const Json config = read_json_file(folder / "tokenizer_config.json");
-  EXPECT_EQ(config["tokenizer_class"], "PreTrainedTokenizerFast");
-  EXPECT_EQ(config["model_input_names"].size(), 3U) << "token_type_ids in transformers 5 too";
-  EXPECT_EQ(config["model_max_length"], 128);
-  EXPECT_EQ(config["do_lower_case"], false);
-  EXPECT_EQ(config["added_tokens_decoder"]["4"]["content"], "[MASK]");
-  EXPECT_EQ(config["added_tokens_decoder"]["4"]["lstrip"], true);
-  EXPECT_EQ(read_json_file(folder / "special_tokens_map.json")["cls_token"], "[CLS]");
-  const auto again = SentencePieceTokenizer::open_folder(folder.path());
-  EXPECT_EQ(again.options(), tokenizer.options());
-  EXPECT_EQ(again.encode("ab bc"), tokenizer.encode("ab bc"));
+std::string normalized(const TrainedNormalizer& options, const std::string& text) {
+  AlignedText aligned(text);
+  trained_normalizer(options)->apply(aligned);
+  return aligned.text();
+}
+
+/// Marks make words in most scripts. The text becomes NFKC.
+TEST(TrainedNormalizer, KeepsMarks) {
+  for (const char* text : {"schön", "Müller", "パンダ", "ハンダ", "má mà mả mã mạ", "ที่นี่", "हिन्दी",
+                           "שָׁלוֹם", "Ελλάδα", "안녕"})
+    EXPECT_EQ(normalized({false, false}, text), text);
+  EXPECT_EQ(normalized({}, "SCHÖN"), "schön");
+  EXPECT_EQ(normalized({}, "scho\xCC\x88n"), "schön") << "decomposed text is composed";
+  EXPECT_EQ(normalized({}, "e\xCC\x82\xCC\xA3"), "ệ") << "in any order of marks";
+  EXPECT_EQ(normalized({}, "ﾊﾟﾝﾀﾞ ＡＢ ﬁ ½"), "パンダ ab fi 1⁄2");
+  EXPECT_EQ(normalized({}, "می\xE2\x80\x8Cخواهم"), "می\xE2\x80\x8Cخواهم") << "joiners stay";
+  EXPECT_EQ(normalized({},
+                       "½\xE2\x80\x8C"
+                       "Ǆ"),
+            "1⁄2\xE2\x80\x8C"
+            "dž");
+}
+
+TEST(TrainedNormalizer, StripsMarksWhenToldTo) {
+  const TrainedNormalizer options{true, true};
+  EXPECT_EQ(normalized(options, "Schön"), "schon");
+  EXPECT_EQ(normalized(options, "パンダ"), "ハンタ");
+  EXPECT_EQ(normalized(options, "안녕"), "안녕") << "syllables are composed again";
+}
+
+TEST(TrainedNormalizer, JoinsSpacesAndDropsControls) {
+  EXPECT_EQ(normalized({},
+                       " \xC2\xA0 a\t\n b\xE3\x80\x80"
+                       "c "),
+            "a b c");
+  EXPECT_EQ(normalized({}, "ก\xE2\x80\x8Bข"), "ก ข");
+  EXPECT_EQ(normalized({},
+                       "a\x01"
+                       "\xC2\xAD\xE2\x80\x8E"
+                       "b\xEF\xBB\xBF"),
+            "ab");
+  EXPECT_EQ(normalized({}, "``a''"), "\"a\"");
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
-#include "data/tokenizers/sentencepiece_tokenizer.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
 #include "data/tokenizers/sentencepiece_train.h"
+#include "data/tokenizers/tokenizer_folder.h"
 #include "tests/data/tokenizers/sentencepiece_bytes.h"
 #include "tests/support/errors.h"
 #include "tests/support/fixtures.h"
@@ -19,42 +20,9 @@ using Ids = std::vector<std::int32_t>;
 
 const std::filesystem::path albert_folder = testing::fixture_folder() / "tokenizers/albert";
 
-const SentencePieceTokenizer& albert() {
-  static const auto tokenizer = SentencePieceTokenizer::open(albert_folder / "spiece.model");
-  return tokenizer;
-}
-
-TEST(Normalizer, AsAlberts) {
-  const NormalizerOptions lower, cased{false, true};
-  const std::pair<const char*, const char*> cases[] = {
-      {"", ""},
-      {" \t\n", ""},
-      {"  a \t b\n", "a b"},
-      {"Ünïcode", "unicode"},
-      {"``x''", "\"x\""},
-      {"'''", "\"'"},
-      {"a`b'c", "a`b'c"},
-      {"\xC2\xA0x\xE2\x80\x83y\xE3\x80\x80", "x y"},
-      {"\xE2\x96\x81x\xE2\x96\x81", "x"},
-      {"\x1Cx\xC2\x85y", "x y"},
-      {"\xEF\xAC\x81nd", "find"},
-      {"\xEF\xBC\xA1\xEF\xBC\xA2", "ab"},
-      {"\xC4\xB0stanbul", "istanbul"},
-      {"\xCE\xA3\xCE\x91\xCE\xA3", "\xCF\x83\xCE\xB1\xCF\x83"},
-  };
-  for (const auto& [text, expected] : cases)
-    EXPECT_EQ(normalize(text, lower).text, expected) << text;
-  EXPECT_EQ(normalize("Caf\xC3\xA9  \xEF\xBC\xA1", cased).text, "Caf\xC3\xA9 \xEF\xBC\xA1");
-  EXPECT_EQ(normalize("\xC4\xB0", {true, true}).text, "i\xCC\x87");
-}
-
-TEST(Normalizer, Origins) {
-  const NormalText normal = normalize(" \xC3\x89 ``x", {}, true);
-  EXPECT_EQ(normal.text, "e \"x");
-  ASSERT_EQ(normal.origin.size(), 4u);
-  EXPECT_EQ(normal.origin[0], 1u);
-  EXPECT_EQ(normal.origin[2], 4u);
-  EXPECT_EQ(normal.origin[3], 6u);
+const Tokenizer& albert() {
+  static const auto tokenizer = open_tokenizer(albert_folder / "spiece.model");
+  return *tokenizer;
 }
 
 /// The golden texts come from the slow class, which strips decoded text. The fast class does not.
@@ -119,16 +87,14 @@ TEST(SentencePieceTokenizer, Offsets) {
   const Ids ids = albert().encode(text, SpecialNames::tokens);
   ASSERT_EQ(tokens.size(), ids.size());
   std::string covered;
-  std::uint32_t last = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     EXPECT_EQ(tokens[i].id, ids[i]);
-    EXPECT_LE(last, tokens[i].begin);
     EXPECT_LE(tokens[i].begin, tokens[i].end);
-    last = tokens[i].end;
     covered += text.substr(tokens[i].begin, tokens[i].end - tokens[i].begin);
   }
-  // Every byte except the spaces appears once.
-  EXPECT_EQ(covered, "Caf\xC3\xA9,``Zw\xC3\xB6lf''12,345[MASK]\xF0\x9F\x99\x82x");
+  // As in Hugging Face's tokenizers: a word has the space before it, `` the place of its last sign,
+  // and a bare mark that of the character after it.
+  EXPECT_EQ(covered, "Caf\xC3\xA9, `Zw\xC3\xB6lf' 12,345 [MASK]\xF0\x9F\x99\x82\xF0\x9F\x99\x82 x");
   EXPECT_EQ(text.substr(tokens[0].begin, tokens[0].end - tokens[0].begin), "Caf\xC3\xA9");
 }
 
@@ -150,9 +116,9 @@ TEST(SentencePieceTokenizer, NoPieceJoinsACommaToADigit) {
     EXPECT_TRUE(joins_comma_to_digit(text)) << text;
   for (const char* text : {",", "a,", "1", "1,2", "\xE2\x96\x81,"})
     EXPECT_FALSE(joins_comma_to_digit(text)) << text;
-  const auto tokenizer = SentencePieceTokenizer::parse(testing::small_model(), "small");
-  EXPECT_EQ(tokenizer.encode("ab 2,1"), (Ids{12, 5, 10, 11, 9}));
-  EXPECT_EQ(tokenizer.bytes(), testing::small_model());  // unchanged
+  const auto tokenizer =
+      tokenizer_of_json(albert_tokenizer_json(testing::small_model(), {}, "small"));
+  EXPECT_EQ(tokenizer->encode("ab 2,1"), (Ids{12, 5, 10, 11, 9}));
 }
 
 TEST(SentencePieceTokenizer, IdsDoNotDependOnThePlace) {
@@ -169,18 +135,25 @@ TEST(SentencePieceTokenizer, IdsDoNotDependOnThePlace) {
 
 TEST(SentencePieceTokenizer, Errors) {
   const TemporaryFolder folder;
-  EXPECT_EQ(input_error([] { SentencePieceTokenizer::parse(testing::smallest_model(), "m"); }),
-            "m: the vocabulary has no piece '[CLS]'; expected [CLS], [SEP], <pad> and [MASK], as "
-            "ALBERT's has");
+  write_bytes(folder / "spiece.model", testing::smallest_model());
+  EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
+            (folder / "spiece.model").string() +
+                ": the vocabulary has no piece '[CLS]'; expected [CLS], [SEP], <pad> and [MASK], "
+                "as ALBERT's has");
   write_bytes(folder / "spiece.model", testing::small_model());
-  write_bytes(folder / "tokenizer_config.json",
-              R"({"do_lower_case": false, "keep_accents": true})");
-  EXPECT_EQ(SentencePieceTokenizer::open_folder(folder.path()).options(),
-            (NormalizerOptions{false, true}));
   write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": "no"})");
-  EXPECT_EQ(input_error([&] { SentencePieceTokenizer::open_folder(folder.path()); }),
+  EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
             (folder / "tokenizer_config.json").string() +
-                ": 'do_lower_case' is string, expected true or false");
+                ": do_lower_case: got \"no\", expected true or false");
+}
+
+/// Tokens of added_tokens.json beside ALBERT's model.
+TEST(SentencePieceTokenizer, TakesAddedTokens) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "spiece.model", testing::small_model());
+  write_bytes(folder / "added_tokens.json", R"({"<new>": 15})");
+  EXPECT_EQ(open_tokenizer(folder.path())->encode("ab <new>", SpecialNames::tokens),
+            (Ids{12, 5, 15}));
 }
 
 // ---- Training -----------------------------------------------------------------------------------
@@ -204,12 +177,11 @@ std::string training_text() {
   return text;
 }
 
-std::string train(const TemporaryFolder& folder, const std::string& text,
-                  const SentencePieceTraining& options) {
+SentencePieceTrained train(const TemporaryFolder& folder, const std::string& text,
+                           const SentencePieceTraining& options) {
   write_bytes(folder / "text", text);
   TextReader reader({folder / "text"}, Documents::files);
-  train_sentencepiece(reader, options, folder / "model");
-  return read_bytes(folder / "model");
+  return train_sentencepiece(reader, options);
 }
 
 TEST(TrainSentencePiece, RoundTripAndDeterminism) {
@@ -221,19 +193,38 @@ TEST(TrainSentencePiece, RoundTripAndDeterminism) {
       options.vocab_size = 100;
       options.character_coverage = 1;
       options.normalizer = {lower, !lower};
-      const std::string first = train(folder, training_text(), options);
-      EXPECT_EQ(train(folder, training_text(), options), first);
-      const auto tokenizer = SentencePieceTokenizer::open(folder / "model", options.normalizer);
-      EXPECT_EQ(tokenizer.vocab_size(), 100);
-      EXPECT_EQ(tokenizer.model().kind, kind);
+      const auto tokenizer = train(folder, training_text(), options).tokenizer;
+      EXPECT_EQ(train(folder, training_text(), options).tokenizer->definition(),
+                tokenizer->definition());
+      EXPECT_EQ(tokenizer->vocab_size(), 100);
       for (const char* name : {"<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"})
-        EXPECT_LT(tokenizer.find(name).value(), 5) << name;
-      const std::string text = "Alice opening the golden door 1,234 times.";
-      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), normalize(text, options.normalizer).text);
-      EXPECT_EQ(tokenizer.decode(tokenizer.encode("caf\xC3\xA9s")),
-                lower ? "cafes" : "caf\xC3\xA9s");
+        EXPECT_LT(tokenizer->find(name).value(), 5) << name;
+      EXPECT_EQ(tokenizer->decode(tokenizer->encode("Alice opening the golden door 1,234 times.")),
+                lower ? "alice opening the golden door 1,234 times."
+                      : "Alice opening the golden door 1,234 times.");
+      EXPECT_EQ(tokenizer->decode(tokenizer->encode("caf\xC3\xA9s")),
+                lower ? "caf\xC3\xA9s" : "cafes");
+      const TemporaryFolder written;
+      write_tokenizer(*tokenizer, written.path(), 64);
+      const std::string text = "A [MASK] opens, 1,234 caf\xC3\xA9s ``\xEF\xBC\xA1''";
+      EXPECT_EQ(open_tokenizer(written.path())->encode(text, SpecialNames::tokens),
+                tokenizer->encode(text, SpecialNames::tokens));
     }
   }
+}
+
+/// Words that differ in a mark only are different words.
+TEST(TrainSentencePiece, KeepsWordsApart) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "schon schön má mà mạ パンダ ハンダ\n";
+  SentencePieceTraining options;
+  options.vocab_size = 24;
+  options.character_coverage = 1;
+  const auto tokenizer = train(folder, text, options).tokenizer;
+  EXPECT_NE(tokenizer->encode("schon"), tokenizer->encode("schön"));
+  EXPECT_NE(tokenizer->encode("mà"), tokenizer->encode("mạ"));
+  EXPECT_NE(tokenizer->encode("パンダ"), tokenizer->encode("ハンダ"));
 }
 
 TEST(TrainSentencePiece, TakesAnEvenSampleOfMuchText) {
@@ -245,11 +236,11 @@ TEST(TrainSentencePiece, TakesAnEvenSampleOfMuchText) {
   const auto run = [&](std::uint64_t seed) {
     options.seed = seed;
     TextReader reader({folder / "text"}, Documents::files);
-    const auto trained = train_sentencepiece(reader, options, folder / "model");
+    const auto trained = train_sentencepiece(reader, options);
     EXPECT_LE(trained.taken_bytes, 20000);
     EXPECT_GT(trained.taken_bytes, 15000);
     EXPECT_GT(trained.read_bytes, 55000);
-    return read_bytes(folder / "model");
+    return trained.tokenizer->definition();
   };
   const std::string first = run(1);
   EXPECT_EQ(run(1), first);
@@ -268,7 +259,7 @@ TEST(TrainSentencePiece, TakesLessOfTextWhoseWordsAllDiffer) {
   options.vocab_size = 80;
   options.max_words = 5000;
   TextReader reader({folder / "text"}, Documents::files);
-  const auto trained = train_sentencepiece(reader, options, folder / "model");
+  const auto trained = train_sentencepiece(reader, options);
   EXPECT_LE(trained.taken_bytes, trained.read_bytes * 27 / 100);
   EXPECT_GE(trained.taken_bytes, trained.read_bytes * 19 / 100);
 }
@@ -296,7 +287,6 @@ TEST(TrainSentencePiece, Errors) {
             "empty (first: " +
                 (folder / "text").string() + ":1))");
   EXPECT_EQ(error("x", 5), "tokenizer: vocab_size is 5, expected 16 to 1000000");
-  EXPECT_FALSE(std::filesystem::exists(folder / "model"));
 }
 
 }  // namespace

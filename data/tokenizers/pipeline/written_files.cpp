@@ -1,0 +1,78 @@
+// The files of a tokenizer for transformers and for this program.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "data/tokenizers/pipeline/post_processors.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json flags_of(const AddedToken& token) {
+  return {{"content", token.content},       {"single_word", token.single_word},
+          {"lstrip", token.lstrip},         {"rstrip", token.rstrip},
+          {"normalized", token.normalized}, {"special", token.special}};
+}
+
+std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length) {
+  // A sorted object: vocabularies are large.
+  auto json = nlohmann::json::parse(parts.json);
+  json["version"] = "1.0";
+  for (const auto& [key, changed] : parts.changes) json[key] = nlohmann::json::parse(changed);
+  if (parts.has_own_template)
+    json["post_processor"] = post_processor_json(parts.post_processor, parts.vocabulary);
+  json["added_tokens"] = nlohmann::json::array();
+  std::vector<AddedToken> added = parts.added.all();
+  std::ranges::stable_sort(added, {}, &AddedToken::id);  // new tokens are numbered in this order
+  for (const AddedToken& token : added) {
+    json["added_tokens"].push_back(nlohmann::json(flags_of(token)));
+    json["added_tokens"].back()["id"] = token.id;
+  }
+  if (json.contains("truncation") && json["truncation"].is_object())
+    json["truncation"]["max_length"] = max_length;
+  for (const char* key :
+       {"truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"})
+    if (!json.contains(key)) json[key] = nullptr;
+  return json.dump() + "\n";
+}
+
+/// PreTrainedTokenizerFast takes tokenizer.json as it is. Version 5 leaves out token_type_ids, and
+/// version 4 the space before a text, unless the file says so.
+std::string tokenizer_config(const TokenizerParts& parts, std::int64_t max_length) {
+  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
+  for (std::size_t role = 0; role < roles; ++role)
+    if (parts.names[role] != no_id)
+      config[role_keys[role]] = parts.vocabulary.piece(parts.names[role]);
+  if (!parts.additional.empty()) config["additional_special_tokens"] = parts.additional;
+  Json decoder = Json::object();
+  for (const AddedToken& token : parts.added.all())
+    decoder[std::to_string(token.id)] = flags_of(token);
+  config["added_tokens_decoder"] = decoder;
+  if (parts.adds_prefix_space) config["add_prefix_space"] = true;
+  if (parts.splits_special) config["split_special_tokens"] = true;
+  if (!parts.padding_side.empty()) config["padding_side"] = parts.padding_side;
+  if (!parts.truncation_side.empty()) config["truncation_side"] = parts.truncation_side;
+  config["model_input_names"] = parts.token_types
+                                    ? Json{"input_ids", "token_type_ids", "attention_mask"}
+                                    : Json{"input_ids", "attention_mask"};
+  config["clean_up_tokenization_spaces"] = parts.cleans_up_spaces;
+  // An integer: transformers compares it with lengths.
+  const auto given = parts.max_length.value_or(0);
+  if (given > static_cast<double>(max_length) && given < 9e18)
+    config["model_max_length"] = static_cast<std::int64_t>(given);
+  else
+    config["model_max_length"] = given >= 9e18 ? Json(given) : Json(max_length);
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length) {
+  return {{"tokenizer.json", tokenizer_json(parts, max_length)},
+          {"tokenizer_config.json", tokenizer_config(parts, max_length)}};
+}
+
+}  // namespace nystrom

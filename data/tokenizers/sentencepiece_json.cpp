@@ -1,0 +1,393 @@
+#include "data/tokenizers/sentencepiece_json.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
+#include "core/check.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/prefix_trie.h"
+#include "data/tokenizers/pipeline/word_models.h"
+#include "data/tokenizers/roberta_pieces.h"
+#include "data/tokenizers/sentencepiece_scan.h"
+#include "data/tokenizers/tokenizer.h"
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::json;
+using Ranges = std::vector<std::pair<char32_t, char32_t>>;
+
+constexpr float comma_penalty = 100;
+
+// Python's str.isspace and SentencePiece's space.
+Ranges spaces() {
+  return {{0x09, 0x0D},     {0x1C, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
+          {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
+          {0x205F, 0x205F}, {0x2581, 0x2581}, {0x3000, 0x3000}};
+}
+
+/// Characters with a combining class.
+Ranges accents() {
+  Ranges ranges;
+  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
+    if (utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class == 0) continue;
+    if (!ranges.empty() && ranges.back().second + 1 == c)
+      ranges.back().second = c;
+    else
+      ranges.emplace_back(c, c);
+  }
+  return ranges;
+}
+
+Json replace(const char* kind, const std::string& pattern, const char* content) {
+  return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
+}
+
+/// A character class in Oniguruma's syntax: [\x{300}-\x{314}…].
+std::string character_class(const Ranges& ranges) {
+  std::string text = "[";
+  for (const auto& [first, last] : ranges) {
+    text += fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(first));
+    if (last != first) text += fmt::format("-\\x{{{:X}}}", static_cast<std::uint32_t>(last));
+  }
+  return text + "]";
+}
+
+Json strip_ends() { return {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}}; }
+
+/// AlbertTokenizerFast differs in three ways, and each can change ids. It keeps spaces at the ends
+/// and joins fewer kinds of them. Its StripAccents removes all marks, not only those with a
+/// combining class. Its Precompiled cannot compose decomposed Korean again; NFC can.
+Json albert_normalizer(const std::string& charsmap, const AlbertOptions& options) {
+  Json steps = Json::array();
+  steps.push_back(replace("Regex", character_class(spaces()) + "+", " "));
+  steps.push_back(strip_ends());
+  steps.push_back(replace("String", "``", "\""));
+  steps.push_back(replace("String", "''", "\""));
+  if (!options.keep_accents) {
+    steps.push_back({{"type", "NFKD"}});
+    steps.push_back(replace("Regex", character_class(accents()), ""));
+  }
+  if (options.lower_case) steps.push_back({{"type", "Lowercase"}});
+  if (!charsmap.empty()) {
+    constexpr std::string_view decomposed_ga = "\xE1\x84\x80\xE1\x85\xA1", ga = "\xEA\xB0\x80";
+    if (Charsmap::replacement(charsmap, decomposed_ga) == ga) steps.push_back({{"type", "NFC"}});
+    steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64(charsmap)}});
+  }
+  steps.push_back(replace("Regex", " {2,}", " "));
+  steps.push_back(strip_ends());
+  return {{"type", "Sequence"}, {"normalizers", steps}};
+}
+
+Json trained_normalizer_json(const TrainedNormalizer& options) {
+  // Control characters, the soft hyphen, marks of direction, invisible operators.
+  const Ranges removed = {{0x00, 0x08},     {0x0E, 0x1B},     {0x7F, 0x84},     {0x86, 0x9F},
+                          {0xAD, 0xAD},     {0x200E, 0x200F}, {0x202A, 0x202E}, {0x2060, 0x206F},
+                          {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}};
+  Ranges all = spaces();
+  all.emplace_back(0x200B, 0x200B);  // between the words of Thai and Khmer
+  Ranges others = all;
+  others[1].second = 0x1F;
+  Json steps = Json::array();
+  steps.push_back(replace("Regex", character_class(removed), ""));
+  // A single space stays as it is, which is faster than to replace it.
+  steps.push_back(replace(
+      "Regex", character_class(others) + character_class(all) + "*| " + character_class(all) + "+",
+      " "));
+  steps.push_back(replace("String", "``", "\""));
+  steps.push_back(replace("String", "''", "\""));
+  if (options.strip_accents) {
+    steps.push_back({{"type", "NFKD"}});
+    steps.push_back(replace("Regex", character_class(accents()), ""));
+  }
+  steps.push_back({{"type", "NFKC"}});
+  if (options.lower_case) steps.push_back({{"type", "Lowercase"}});
+  steps.push_back(replace("Regex", " {2,}", " "));  // NFKC makes spaces of some signs
+  steps.push_back(strip_ends());
+  return {{"type", "Sequence"}, {"normalizers", steps}};
+}
+
+/// Subtracts comma_penalty from the scores of pieces that join a comma to a digit.
+void lower_comma_scores(SentencePieceModel& model) {
+  if (model.kind != SentencePieceModel::Kind::unigram) return;
+  for (SentencePiece& piece : model.pieces)
+    if (piece.type == SentencePiece::Type::normal && piece.score_offset != 0 &&
+        joins_comma_to_digit(piece.text))
+      piece.score -= comma_penalty;
+}
+
+std::string normalized(const TextNormalizer& normalizer, std::string_view text) {
+  AlignedText aligned(text);
+  normalizer.apply(aligned);
+  return aligned.text();
+}
+
+/// The library does not apply the model's normalization to user-defined pieces. Hugging Face's
+/// tokenizers cannot do that. Throws an InputError for a piece that can appear in text and that
+/// the charsmap would change.
+void check_user_defined(const SentencePieceModel& model, const AlbertOptions& options,
+                        const std::string& source) {
+  const auto normalizer = [&](const std::string& charsmap) {
+    const Json json = albert_normalizer(charsmap, options);
+    return read_normalizer(JsonPart(json, source));
+  };
+  const auto before = normalizer(""), all = normalizer(model.charsmap);
+  for (const SentencePiece& piece : model.pieces) {
+    if (piece.type != SentencePiece::Type::user_defined ||
+        normalized(*before, piece.text) != piece.text)
+      continue;
+    const std::string made = normalized(*all, piece.text);
+    require_input(made == piece.text,
+                  "{}: the user-defined piece '{}' becomes '{}' in normal text, where Hugging "
+                  "Face's tokenizers miss it",
+                  source, printable(piece.text), printable(made));
+  }
+}
+
+/// The score that gives a user-defined piece the same precedence as in the library.
+double user_defined_score(const SentencePiece& piece, float largest) {
+  return static_cast<double>(static_cast<float>(piece.text.size()) * largest) - 0.1;
+}
+
+Json unigram(const SentencePieceModel& model, std::int32_t unknown) {
+  /// The library starts from this positive value, so nearly every bonus is -0.1.
+  float largest = std::numeric_limits<float>::min();
+  for (const SentencePiece& piece : model.pieces)
+    if (piece.type == SentencePiece::Type::normal) largest = std::max(largest, piece.score);
+  Json vocabulary = Json::array();
+  for (const SentencePiece& piece : model.pieces) {
+    const bool user_defined = piece.type == SentencePiece::Type::user_defined;
+    vocabulary.push_back({piece.text, user_defined ? user_defined_score(piece, largest)
+                                                   : static_cast<double>(piece.score)});
+  }
+  return {
+      {"type", "Unigram"}, {"unk_id", unknown}, {"vocab", vocabulary}, {"byte_fallback", false}};
+}
+
+struct Merge {
+  float score;
+  std::size_t id;    // id of the result
+  std::size_t left;  // length of the left piece in bytes
+};
+
+/// Every way to build a piece from two others, the best first. The library merges any two
+/// neighbours that form a piece.
+std::vector<Merge> merges(const SentencePieceModel& model) {
+  std::unordered_map<std::string_view, std::size_t> ids;
+  for (std::size_t id = 0; id < model.pieces.size(); ++id)
+    if (model.pieces[id].type == SentencePiece::Type::normal)
+      ids.emplace(model.pieces[id].text, id);
+  std::vector<Merge> result;
+  for (const auto& [text, id] : ids) {
+    for (std::size_t left = 1; left < text.size(); ++left)
+      if (ids.count(text.substr(0, left)) > 0 && ids.count(text.substr(left)) > 0)
+        result.push_back({model.pieces[id].score, id, left});
+  }
+  std::sort(result.begin(), result.end(), [](const Merge& a, const Merge& b) {
+    return a.score != b.score ? a.score > b.score : a.id != b.id ? a.id < b.id : a.left < b.left;
+  });
+  return result;
+}
+
+/// User-defined pieces, the longest first.
+std::vector<std::string_view> user_defined_pieces(const SentencePieceModel& model) {
+  std::vector<std::string_view> pieces;
+  for (const SentencePiece& piece : model.pieces)
+    if (piece.type == SentencePiece::Type::user_defined) pieces.push_back(piece.text);
+  std::sort(pieces.begin(), pieces.end(), [](std::string_view a, std::string_view b) {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  });
+  return pieces;
+}
+
+/// Whether a word that is a piece skips the merges. A user-defined piece of several characters
+/// cannot be reached in another way.
+bool ignores_merges(const SentencePieceModel& model) {
+  const auto pieces = user_defined_pieces(model);
+  return std::any_of(pieces.begin(), pieces.end(),
+                     [](std::string_view piece) { return piece.size() > utf8_length(piece[0]); });
+}
+
+Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
+  Json vocabulary = Json::object(), pairs = Json::array();
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) vocabulary[model.pieces[id].text] = id;
+  for (const Merge& merge : merges(model)) {
+    const std::string& text = model.pieces[merge.id].text;
+    pairs.push_back({text.substr(0, merge.left), text.substr(merge.left)});
+  }
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", model.pieces[static_cast<std::size_t>(unknown)].text},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", true},
+          {"byte_fallback", false},
+          {"ignore_merges", ignores_merges(model)},
+          {"vocab", vocabulary},
+          {"merges", pairs}};
+}
+
+/// The special tokens by name, with their ids.
+struct Specials {
+  std::vector<std::pair<std::string, std::size_t>> all;  // ordered by id
+  std::string cls = "[CLS]", sep = "[SEP]";
+  std::int32_t unknown = 0;
+};
+
+Specials find_specials(const SentencePieceModel& model, const std::string& source) {
+  Specials specials;
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    const std::string& text = model.pieces[id].text;
+    const bool is_unknown = model.pieces[id].type == SentencePiece::Type::unknown;
+    if (is_unknown) specials.unknown = static_cast<std::int32_t>(id);
+    if (is_unknown || text == "[CLS]" || text == "[SEP]" || text == "<pad>" || text == "[MASK]")
+      specials.all.emplace_back(text, id);
+  }
+  for (const char* name : {"[CLS]", "[SEP]", "<pad>", "[MASK]"})
+    require_input(
+        std::ranges::find(specials.all, name, &std::pair<std::string, std::size_t>::first) !=
+            specials.all.end(),
+        "{}: the vocabulary has no piece '{}'; expected [CLS], [SEP], <pad> and [MASK], "
+        "as ALBERT's has",
+        source, name);
+  return specials;
+}
+
+/// The mask token includes the space before it, so that "the [MASK] of" reads as three words.
+Json added_tokens(const Specials& specials) {
+  Json added = Json::array();
+  for (const auto& [name, id] : specials.all)
+    added.push_back({{"id", id},
+                     {"content", name},
+                     {"single_word", false},
+                     {"lstrip", name == "[MASK]"},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  return added;
+}
+
+Json post_processor(const Specials& specials) {
+  const auto end = [&](const std::string& wanted) {
+    for (const auto& [name, id] : specials.all)
+      if (name == wanted) return Json::array({name, id});
+    return Json();
+  };
+  return {{"type", "BertProcessing"}, {"cls", end("[CLS]")}, {"sep", end("[SEP]")}};
+}
+
+Json metaspace() {
+  return {{"type", "Metaspace"},
+          {"replacement", "\xE2\x96\x81"},
+          {"prepend_scheme", "always"},
+          {"split", true}};
+}
+
+/// Splits text into words. In BPE models each user-defined piece is a word of its own, so that
+/// nothing merges with it.
+Json pre_tokenizer(const SentencePieceModel& model) {
+  const auto pieces = user_defined_pieces(model);
+  if (model.kind != SentencePieceModel::Kind::bpe || pieces.empty()) return metaspace();
+  std::string any;
+  for (const std::string_view piece : pieces) {
+    if (!any.empty()) any += '|';
+    for (std::size_t at = 0; at < piece.size();)
+      any += fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(next_code_point(piece, at)));
+  }
+  const Json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", any}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", Json::array({metaspace(), split})}};
+}
+
+/// Throws an InputError "source: …" for a BPE model with a user-defined piece of several characters
+/// and a normal piece that its own merges do not produce.
+void require_writable(const SentencePieceModel& model, const std::string& source) {
+  if (model.kind != SentencePieceModel::Kind::bpe || !ignores_merges(model)) return;
+  Vocabulary vocabulary;
+  Merges pairs;
+  for (std::size_t id = 0; id < model.pieces.size(); ++id)
+    vocabulary.add(model.pieces[id].text, static_cast<std::int32_t>(id));
+  for (const Merge& merge : merges(model)) {
+    const std::string& text = model.pieces[merge.id].text;
+    pairs.emplace_back(text.substr(0, merge.left), text.substr(merge.left));
+  }
+  const auto merged = bpe_model(std::move(vocabulary), pairs, {}, source);
+  std::vector<std::pair<std::string_view, std::int32_t>> entries;
+  for (const std::string_view piece : user_defined_pieces(model)) entries.emplace_back(piece, 0);
+  const PrefixTrie user_defined(std::move(entries));
+  const auto is_cut = [&](std::string_view text) {
+    for (std::size_t at = 0; at < text.size(); ++at)
+      if (user_defined.longest(text.substr(at)).first > 0) return true;
+    return false;
+  };
+  for (const SentencePiece& piece : model.pieces) {
+    if (piece.type != SentencePiece::Type::normal || is_cut(piece.text)) continue;
+    std::vector<Token> tokens;
+    merged->encode(piece.text, tokens);
+    require_input(tokens.size() == 1,
+                  "{}: merging makes {} pieces of '{}', which is one itself; beside a user-defined "
+                  "piece of several characters, '{}', Hugging "
+                  "Face's form of the model would give other ids",
+                  source, tokens.size(), printable(piece.text),
+                  printable(user_defined_pieces(model).front()));
+  }
+}
+
+std::string tokenizer_json(const SentencePieceModel& model, const Json& normalizer,
+                           const std::string& source) {
+  const Specials specials = find_specials(model, source);
+  require_writable(model, source);
+  const Json file = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", added_tokens(specials)},
+      {"normalizer", normalizer},
+      {"pre_tokenizer", pre_tokenizer(model)},
+      {"post_processor", post_processor(specials)},
+      {"decoder", metaspace()},
+      {"model", model.kind == SentencePieceModel::Kind::bpe ? bpe(model, specials.unknown)
+                                                            : unigram(model, specials.unknown)}};
+  return file.dump() + "\n";
+}
+
+}  // namespace
+
+bool joins_comma_to_digit(std::string_view piece) {
+  if (piece.size() < 2 || piece.back() != ',') return false;
+  std::size_t start = piece.size() - 2;
+  while (start > 0 && is_utf8_continuation(piece[start])) --start;
+  return utf8proc_category(static_cast<utf8proc_int32_t>(next_code_point(piece, start))) ==
+         UTF8PROC_CATEGORY_ND;
+}
+
+std::string albert_tokenizer_json(std::string_view bytes, const AlbertOptions& options,
+                                  const std::string& source) {
+  SentencePieceModel model = scan_sentencepiece(bytes, source);
+  find_specials(model, source);
+  check_user_defined(model, options, source);
+  lower_comma_scores(model);
+  return tokenizer_json(model, albert_normalizer(model.charsmap, options), source);
+}
+
+std::unique_ptr<TextNormalizer> trained_normalizer(const TrainedNormalizer& options) {
+  const Json json = trained_normalizer_json(options);
+  return read_normalizer(JsonPart(json, "the tokenizer's normalizer"));
+}
+
+std::string trained_tokenizer_json(std::string_view bytes, const TrainedNormalizer& options) {
+  const std::string source = "the trained tokenizer";
+  SentencePieceModel model = scan_sentencepiece(bytes, source);
+  lower_comma_scores(model);
+  return tokenizer_json(model, trained_normalizer_json(options), source);
+}
+
+}  // namespace nystrom
