@@ -4,8 +4,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
 #include "core/rng.h"
+#include "data/tokenizers/pipeline/pattern.h"
 
 namespace nystrom {
 namespace {
@@ -59,41 +61,61 @@ class Draws {
   std::uint64_t sample_;
 };
 
-/// Positions begin … end − 1 that are selected together.
-struct Unit {
-  std::size_t begin, end;
-  bool chosen = false;
-};
-
-std::vector<Unit> units_of(std::span<const std::int64_t> ids, const MaskingTable& table,
-                           bool whole_word) {
-  std::vector<Unit> units;
-  bool goes_on = false;  // whether the previous token belongs to a word
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const bool maskable = !table.is_special(ids[i]);
-    if (maskable && whole_word && goes_on && !table.starts_word(ids[i])) {
-      units.back().end = i + 1;
-    } else if (maskable) {
-      units.push_back({i, i + 1});
-    }
-    goes_on = maskable;
-  }
+/// Each token that may be masked, alone.
+std::vector<MaskingUnit> token_units(std::span<const std::int64_t> ids, const MaskingTable& table) {
+  std::vector<MaskingUnit> units;
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (!table.is_special(ids[i])) units.push_back({i, i + 1});
   return units;
+}
+
+/// Replaces bytes that are no UTF-8 by control characters: a sequence may begin or end inside a
+/// character.
+void repair(std::string& text) {
+  for (std::size_t at = 0;
+       (at += valid_utf8_prefix(std::string_view(text).substr(at))) < text.size();)
+    text[at] = '\x01';
+}
+
+/// Adds the words of a stretch without special tokens, which begins at position `first`.
+void add_words(std::span<const std::int64_t> ids, std::size_t first, const MaskingTable& table,
+               std::vector<MaskingUnit>& units) {
+  static const Pattern words(R"((?y{w})\X)", "word boundaries");
+  std::string text;
+  std::vector<std::size_t> starts;
+  for (const std::int64_t id : ids) {
+    starts.push_back(text.size());
+    text += table.surface(id);
+  }
+  repair(text);
+  std::vector<bool> breaks(text.size() + 1, false);
+  for (const ByteRange& word : words.find_all(text)) breaks[word.begin] = true;
+  bool only_spaces = false;  // the unit has no more than spaces
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::string& surface = table.surface(ids[i]);
+    const bool starts_word = surface.starts_with(' ') || breaks[starts[i]];
+    const bool begins = units.empty() || units.back().end != first + i || i == 0 ||
+                        (starts_word && !only_spaces) ||
+                        units.back().end - units.back().begin == max_word_tokens;
+    if (begins)
+      units.push_back({first + i, first + i + 1});
+    else
+      units.back().end = first + i + 1;
+    only_spaces = (begins || only_spaces) && surface.find_first_not_of(' ') == surface.npos;
+  }
 }
 
 }  // namespace
 
 MaskingTable::MaskingTable(std::int64_t vocab_size, std::int64_t mask_id,
-                           std::span<const std::int64_t> special,
-                           std::vector<std::uint8_t> starts_word)
+                           std::span<const std::int64_t> special, std::vector<std::string> surfaces)
     : mask_id_(mask_id),
       special_(static_cast<std::size_t>(vocab_size), 0),
-      starts_word_(std::move(starts_word)) {
+      surfaces_(std::move(surfaces)) {
   require(mask_id >= 0 && mask_id < vocab_size,
           "MaskingTable: mask id {} is outside of the vocabulary of {}", mask_id, vocab_size);
-  require(starts_word_.empty() || static_cast<std::int64_t>(starts_word_.size()) == vocab_size,
-          "MaskingTable: word starts of {} ids, for a vocabulary of {}", starts_word_.size(),
-          vocab_size);
+  require(surfaces_.empty() || static_cast<std::int64_t>(surfaces_.size()) == vocab_size,
+          "MaskingTable: texts of {} ids, for a vocabulary of {}", surfaces_.size(), vocab_size);
   special_[static_cast<std::size_t>(mask_id)] = 1;
   for (const std::int64_t id : special) {
     require(id >= 0 && id < vocab_size,
@@ -105,6 +127,17 @@ MaskingTable::MaskingTable(std::int64_t vocab_size, std::int64_t mask_id,
   }
   require_input(!ordinary_.empty(), "masking: all {} ids of the vocabulary are special",
                 vocab_size);
+}
+
+std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const MaskingTable& table) {
+  std::vector<MaskingUnit> units;
+  for (std::size_t begin = 0; begin < ids.size();) {
+    std::size_t end = begin;
+    while (end < ids.size() && !table.is_special(ids[end])) ++end;
+    if (end > begin) add_words(ids.subspan(begin, end - begin), begin, table, units);
+    begin = end + 1;
+  }
+  return units;
 }
 
 void check_masking(const MaskingOptions& options, const MaskingTable& table) {
@@ -120,26 +153,32 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table) {
   require_input(!options.span || (options.span->mean >= 1 && options.span->max >= 1),
                 "masking.span: mean {} and max {} are not at least 1",
                 options.span ? options.span->mean : 0, options.span ? options.span->max : 0);
-  require_input(!options.whole_word || table.knows_words(),
-                "masking.whole_word: this tokenizer does not say which tokens start a word");
+  require_input(
+      !options.whole_word || table.knows_words(),
+      "masking.whole_word: this tokenizer does not say which tokens start a word; set it to "
+      "false, or choose another tokenizer");
 }
 
 namespace {
 
 /// The number of tokens to select.
-std::int64_t target_of(std::span<const Unit> units, double probability) {
-  std::int64_t maskable = 0;
-  for (const Unit& unit : units) maskable += static_cast<std::int64_t>(unit.end - unit.begin);
-  const std::int64_t rounded = std::lround(probability * static_cast<double>(maskable));
-  return std::min(maskable, std::max<std::int64_t>(1, rounded));
+std::size_t target_of(std::span<const MaskingUnit> units, double probability) {
+  std::size_t maskable = 0;
+  for (const MaskingUnit& unit : units) maskable += unit.end - unit.begin;
+  const auto rounded =
+      static_cast<std::size_t>(std::lround(probability * static_cast<double>(maskable)));
+  return std::min(maskable, std::max<std::size_t>(1, rounded));
 }
 
-/// Selects units until they hold `target` tokens.
-void choose(std::span<Unit> units, std::int64_t target, const std::optional<SpanOptions>& span,
-            const Draws& draws) {
+/// Selects units of `target` tokens together, within one token. May cut a unit.
+void choose(std::span<MaskingUnit> units, std::size_t target,
+            const std::optional<SpanOptions>& span, const Draws& draws) {
   std::vector<std::size_t> order(units.size());
   std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = 0; target > 0; ++i) {
+  const auto size_of = [&](std::size_t u) { return units[u].end - units[u].begin; };
+  const std::size_t all = target;
+  std::optional<std::size_t> too_long;  // the first one that did not fit
+  for (std::size_t i = 0; target > 0 && i < order.size(); ++i) {
     // A Fisher–Yates shuffle, as far as it is needed.
     std::swap(order[i], order[i + draws.choice(i, order.size() - i)]);
     const std::size_t first = order[i],
@@ -147,10 +186,21 @@ void choose(std::span<Unit> units, std::int64_t target, const std::optional<Span
                           std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
     for (std::size_t u = first; u < end && target > 0 && !units[u].chosen; ++u) {
       if (u > first && units[u].begin != units[u - 1].end) break;  // a special token lies between
+      if (size_of(u) > target) {
+        if (!too_long) too_long = u;
+        break;
+      }
       units[u].chosen = true;
-      target -= static_cast<std::int64_t>(units[u].end - units[u].begin);
+      target -= size_of(u);
     }
   }
+  if (target == 0 || !too_long) return;
+  MaskingUnit& rest = units[*too_long];
+  if (rest.end - rest.begin > target + 1) {
+    if (target == 1 && all > 1) return;
+    rest.end = rest.begin + target;
+  }
+  rest.chosen = true;
 }
 
 }  // namespace
@@ -161,12 +211,13 @@ std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> la
   require(ids.size() == labels.size(), "mask_tokens: {} ids and {} labels", ids.size(),
           labels.size());
   std::fill(labels.begin(), labels.end(), ignore_index);
-  std::vector<Unit> units = units_of(ids, table, options.whole_word);
+  std::vector<MaskingUnit> units =
+      options.whole_word ? word_units(ids, table) : token_units(ids, table);
   const Draws draws(key);
   choose(units, target_of(units, options.probability), options.span, draws);
   const std::vector<std::int64_t>& ordinary = table.ordinary();
   std::int64_t chosen = 0;
-  for (const Unit& unit : units) {
+  for (const MaskingUnit& unit : units) {
     for (std::size_t position = unit.begin; unit.chosen && position < unit.end; ++position) {
       const Draws::Fate fate = draws.fate(position);
       labels[position] = ids[position];

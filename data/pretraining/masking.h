@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/ignore_index.h"
@@ -22,35 +23,41 @@ struct MaskingOptions {
   double probability = 0.15;  ///< share of the maskable tokens that are selected
   double mask = 0.8;          ///< share of the selected tokens that become the mask token
   double random = 0.1;        ///< share that become a random ordinary token; the rest is unchanged
-  bool whole_word = false;    ///< select words, not tokens
+  bool whole_word = false;    ///< select words of at most max_word_tokens, not tokens
   std::optional<SpanOptions> span{};  ///< select spans; nothing: select tokens or words one by one
 };
 
+/// The most tokens of a word that are selected together; longer words are cut.
+inline constexpr std::size_t max_word_tokens = 10;
+
 /// The properties of a vocabulary that masking needs: special ids, which are never selected or
-/// drawn, and ids that start a word.
+/// drawn, and the text of each id.
 class MaskingTable {
  public:
-  /// `starts_word` is non-zero for each id that starts a word. It may be empty unless whole words
-  /// are masked.
+  /// `surfaces` are the texts of all ids (Tokenizer::surface). They may be missing unless whole
+  /// words are masked.
   MaskingTable(std::int64_t vocab_size, std::int64_t mask_id, std::span<const std::int64_t> special,
-               std::vector<std::uint8_t> starts_word = {});
+               std::vector<std::string> surfaces = {});
 
   /// The id of the mask token.
   std::int64_t mask_id() const { return mask_id_; }
   /// Whether the id is special.
   bool is_special(std::int64_t id) const { return special_[static_cast<std::size_t>(id)] != 0; }
-  /// Whether the id starts a word.
-  bool starts_word(std::int64_t id) const {
-    return starts_word_[static_cast<std::size_t>(id)] != 0;
+  /// The text of an id; a space in front starts a word.
+  const std::string& surface(std::int64_t id) const {
+    return surfaces_[static_cast<std::size_t>(id)];
   }
-  /// Whether the table knows which ids start a word.
-  bool knows_words() const { return !starts_word_.empty(); }
+  /// Whether the id starts a word.
+  bool starts_word(std::int64_t id) const { return surface(id).starts_with(' '); }
+  /// Whether the table has the texts.
+  bool knows_words() const { return !surfaces_.empty(); }
   /// All ids that are not special.
   const std::vector<std::int64_t>& ordinary() const { return ordinary_; }
 
  private:
   std::int64_t mask_id_;
-  std::vector<std::uint8_t> special_, starts_word_;
+  std::vector<std::uint8_t> special_;
+  std::vector<std::string> surfaces_;
   std::vector<std::int64_t> ordinary_;
 };
 
@@ -65,6 +72,18 @@ struct MaskingKey {
 /// table that knows words.
 void check_masking(const MaskingOptions& options, const MaskingTable& table);
 
+/// Positions begin … end − 1 that are selected together.
+struct MaskingUnit {
+  std::size_t begin, end;
+  bool chosen = false;
+};
+
+/// The words of `ids` as whole words are masked. A word is one by Unicode's rules (UAX 29); spaces
+/// belong to the word after them. In Chinese, Japanese, Thai and other scripts without spaces it is
+/// a character with its marks, or a token of several. Tokens are not cut, and a word has at most
+/// max_word_tokens. The table must know the texts.
+std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const MaskingTable& table);
+
 /// Selects min(k, max(1, round(probability · k))) of the k tokens of `ids` that are not special,
 /// without replacement; halves are rounded up. Each selected token independently becomes the mask
 /// token or a random ordinary token, or is unchanged. `labels` receives the original ids of
@@ -72,10 +91,11 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table);
 /// if every token is special. Padding is never selected if its id is special, or if it is not part
 /// of `ids`.
 ///
-/// Whole words: a word begins at a token that starts one, or after a special token, and extends to
-/// the next beginning. Words are drawn without replacement until the number above is reached. All
-/// tokens of the last word are selected, so the number may be exceeded by that word's length minus
-/// one. Each token of a word is replaced independently.
+/// Whole words: the units of word_units are drawn without replacement. One that does not fit into
+/// the rest of the number above is passed over, as in BERT. If no unit fits, the first of these is
+/// selected where it exceeds the rest by one token. Otherwise a rest of one token is left, and a
+/// larger one is filled with the first tokens of that unit. So the number is met within one token.
+/// Each token of a word is replaced independently.
 ///
 /// Spans (Joshi et al., SpanBERT, arXiv 1907.10529): each span starts at a random token that is not
 /// selected yet, and has a random length. It ends early at a selected or special token, or when the

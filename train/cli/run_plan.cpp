@@ -74,9 +74,10 @@ Json to_json(const RunPlan& plan) {
   Json samples = Json::array();
   for (const auto& sample : plan.data->samples) samples.push_back(shown(sample, false));
   json["data"] = {
-      {"train", to_json(plan.data->train)},  {"validation", to_json(plan.data->validation)},
-      {"duplicates", plan.data->duplicates}, {"overlap", plan.data->overlap},
-      {"padding", plan.data->padding},       {"samples", samples}};
+      {"train", to_json(plan.data->train)},    {"validation", to_json(plan.data->validation)},
+      {"duplicates", plan.data->duplicates},   {"overlap", plan.data->overlap},
+      {"padding", plan.data->padding},         {"samples", samples},
+      {"unit_tokens", plan.data->unit_tokens}, {"units", plan.data->units}};
   return json;
 }
 
@@ -117,6 +118,9 @@ void print(const DataReport& report) {
     }
   }
   fmt::print("\npadding: {:.1f} % of a batch\n", 100 * report.padding);
+  if (report.unit_tokens > 0)
+    fmt::print("whole words: {:.1f} tokens on average, at most {}; the first ones: {}\n",
+               report.unit_tokens, max_word_tokens, fmt::join(report.units, " · "));
   fmt::print(
       "training documents that repeat another: {}; validation documents found in training: {}\n",
       report.duplicates, report.overlap);

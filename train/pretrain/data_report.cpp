@@ -133,6 +133,26 @@ std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tok
   return result;
 }
 
+/// Adds what masking.whole_word takes for words in the first sequences.
+void add_units(const MaskedSamples& samples, DataReport& report) {
+  constexpr std::int64_t max_sequences = 100;
+  constexpr std::size_t max_units = 12;
+  std::size_t units = 0, tokens = 0;
+  for (std::int64_t i = 0; i < std::min(samples.packing->size(), max_sequences); ++i) {
+    const std::vector<std::int64_t> ids = samples.packing->ids(i);
+    for (const MaskingUnit& unit : word_units(ids, *samples.table)) {
+      ++units;
+      tokens += unit.end - unit.begin;
+      if (report.units.size() == max_units) continue;
+      std::string text;
+      for (std::size_t k = unit.begin; k < unit.end; ++k) text += samples.table->surface(ids[k]);
+      report.units.push_back(printable(text.substr(text.starts_with(' '))));
+    }
+  }
+  report.unit_tokens =
+      static_cast<double>(tokens) / static_cast<double>(std::max<std::size_t>(units, 1));
+}
+
 /// Draws the batches of the first training steps, and adds their padding and samples to the report.
 void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer,
                  DataReport& report) {
@@ -177,6 +197,7 @@ DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log) 
   report.train = train.finish();
   report.validation = validation.finish();
   try_batches(config, samples, *corpus.tokenizer, report);
+  if (samples.masking.whole_word) add_units(samples, report);
   return report;
 }
 

@@ -36,14 +36,14 @@ std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> da
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                              const Tokenizer& tokenizer, const RunConfig& config) {
   const TokenSetInfo& info = dataset->info();
-  std::vector<std::uint8_t> starts;
+  std::vector<std::string> surfaces;
   for (std::int64_t id = 0; tokenizer.marks_words() && id < info.vocab_size; ++id)
-    starts.push_back(tokenizer.starts_word(static_cast<std::int32_t>(id)));
+    surfaces.push_back(tokenizer.surface(static_cast<std::int32_t>(id)));
   MaskedSamples result;
   result.packing = packing_of(std::move(dataset), config.data.sequence_length, config);
   result.sentence_order = config.masking.sentence_order;
   result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask,
-                                                ids_of(info.special), starts);
+                                                ids_of(info.special), std::move(surfaces));
   const MaskingConfig& masking = config.masking;
   result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word,
                     masking.span.mean

@@ -52,9 +52,9 @@ TEST(Segments, AreTheTextInTwoParts) {
 }
 
 TEST(Segments, BeginAtWords) {
-  std::vector<std::uint8_t> starts(1000);
-  for (std::size_t id = 0; id < starts.size(); ++id) starts[id] = id % 5 == 0;
-  const MaskingTable table(1000, 4, special, starts);
+  std::vector<std::string> surfaces(1000);
+  for (std::size_t id = 0; id < surfaces.size(); ++id) surfaces[id] = id % 5 == 0 ? " a" : "a";
+  const MaskingTable table(1000, 4, special, surfaces);
   for (std::uint64_t number = 0; number < 200; ++number) {
     std::size_t cut = 0;
     text_of(cut_in_segments(sample(20), table, {1, 0, number}), cut);
