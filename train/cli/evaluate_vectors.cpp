@@ -38,6 +38,7 @@ void evaluate_folder(const VectorModel& model, const VectorEvaluation& evaluatio
                      Log& log, Communicator& communicator) {
   const RetrievalSet set = read_retrieval(evaluation.retrieval, evaluation.split);
   communicator.require_same_files("--retrieval", file_checksum(set.corpus));
+  for (const std::string& note : set.notes) log.warn(note);
   TextEmbedder queries = model.embedder(evaluation.flags, PromptKind::query, &communicator);
   TextEmbedder documents = model.embedder(evaluation.flags, PromptKind::document, &communicator);
   const StopSignals stop;
@@ -71,7 +72,8 @@ void evaluate_files(const VectorModel& model, const VectorEvaluation& evaluation
   const StopSignals stop;
   const PairScores result = evaluate_pairs(first, second, task, evaluation.pairs,
                                            [&](std::int64_t) { stop_if_asked(stop); });
-  if (const std::string note = first.note(); !note.empty()) log.say("note: " + note);
+  for (const std::string& note : {first.note(), second.note()})
+    if (!note.empty()) log.say("note: " + note);
   if (!communicator.is_first()) return;
   print({{"pairs", result.pairs}}, {{"spearman", result.spearman}, {"pearson", result.pearson}},
         json);

@@ -79,13 +79,7 @@ void for_each_text(const fs::path& file, const Use& use) {
   }
 }
 
-/// The place of each document when ids are sorted, largest first, in the order of the file.
-struct DocumentOrder {
-  std::vector<std::string> sorted;
-  std::vector<std::int64_t> places;
-};
-
-DocumentOrder order_documents(const fs::path& corpus) {
+DocumentIds read_document_ids(const fs::path& corpus) {
   std::vector<std::string> ids;
   for_each_text(corpus, [&](const TableRow&, const std::string& id, const std::string&) {
     ids.push_back(id);
@@ -97,7 +91,7 @@ DocumentOrder order_documents(const fs::path& corpus) {
     return ids[static_cast<std::size_t>(i)];
   };
   std::ranges::sort(order, std::greater(), id_of);
-  DocumentOrder result;
+  DocumentIds result;
   result.places.resize(ids.size());
   for (std::size_t place = 0; place < order.size(); ++place)
     result.places[static_cast<std::size_t>(order[place])] = static_cast<std::int64_t>(place);
@@ -109,29 +103,77 @@ DocumentOrder order_documents(const fs::path& corpus) {
   return result;
 }
 
-/// The nearest documents of each query, as places in `order`.
+/// The nearest documents of each query, as places in set.documents.sorted.
 std::vector<std::vector<Neighbour>> rank_documents(
-    TextEmbedder& embedder, const fs::path& corpus, const DocumentOrder& order, Tensor queries,
+    TextEmbedder& embedder, const RetrievalSet& set, Tensor queries,
     const std::function<void(std::int64_t, std::int64_t)>& progress) {
   NearestNeighbours nearest(std::move(queries), depth + 1);  // one may be the query itself
+  const std::vector<std::int64_t>& places = set.documents.places;
   std::size_t done = 0;
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
-    require_input(done + examples.size() <= order.places.size(),
-                  "{}: the file changed while being read", printable_path(corpus));
-    nearest.add(vectors, std::span(order.places).subspan(done, examples.size()));
+    nearest.add(vectors, std::span(places).subspan(done, examples.size()));
     done += examples.size();
-    if (progress) progress(static_cast<std::int64_t>(done), std::ssize(order.places));
+    if (progress) progress(static_cast<std::int64_t>(done), std::ssize(places));
   });
-  for_each_text(corpus, [&](const TableRow&, const std::string&, std::string text) {
+  std::size_t next = 0;
+  for_each_text(set.corpus, [&](const TableRow&, const std::string& id, std::string text) {
+    const bool same =
+        next < places.size() && set.documents.sorted[static_cast<std::size_t>(places[next])] == id;
+    require_input(same, "{}: the file changed while being read", printable_path(set.corpus));
+    ++next;
     Example example;
     example.text = std::move(text);
     blocks.add(std::move(example));
   });
+  require_input(next == places.size(), "{}: the file changed while being read",
+                printable_path(set.corpus));
   blocks.finish();
   return nearest.sorted();
 }
 
+/// Notes judgements of queries that do not exist, which remain in `judged`, and of documents that
+/// do not exist. Throws an InputError where all are such.
+void check_judgements(const fs::path& file, RetrievalSet& set,
+                      const std::map<std::string, std::map<std::string, std::int64_t>>& judged) {
+  const std::string name = printable_path(file);
+  const std::size_t all = set.judged.size() + judged.size();
+  if (!judged.empty()) {
+    const std::string first = printable(judged.begin()->first, 60);
+    require_input(!set.judged.empty(),
+                  "{}: none of its {} queries is in queries.jsonl, not even '{}'; ids must be "
+                  "written alike",
+                  name, all, first);
+    set.notes.push_back(
+        fmt::format("{}: {} of its {} queries are not in queries.jsonl and are left out; the "
+                    "first: '{}'",
+                    name, judged.size(), all, first));
+  }
+  std::size_t documents = 0, missing = 0;
+  std::string first;
+  for (std::size_t query = 0; query < set.judged.size(); ++query) {
+    documents += set.judged[query].size();
+    set.queries_are_documents &= !set.judged[query].contains(set.query_ids[query]);
+    for (const auto& [id, relevance] : set.judged[query]) {
+      if (set.documents.contains(id)) continue;
+      if (missing++ == 0) first = printable(id, 60);
+    }
+  }
+  if (missing == 0) return;
+  require_input(missing < documents,
+                "{}: none of its {} judged documents is in corpus.jsonl, not even '{}'; ids must "
+                "be written alike",
+                name, documents, first);
+  set.notes.push_back(fmt::format(
+      "{}: {} of its {} judged documents are not in corpus.jsonl and count as not found; the "
+      "first: '{}'",
+      name, missing, documents, first));
+}
+
 }  // namespace
+
+bool DocumentIds::contains(const std::string& id) const {
+  return std::ranges::binary_search(sorted, id, std::greater());
+}
 
 RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::string>& split) {
   require_file(folder / "queries.jsonl", folder);
@@ -153,23 +195,22 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
     set.judged.push_back(std::move(found->second));
     judged.erase(found);
   });
-  require_input(judged.empty(), "{}: query '{}' is not in {}", printable_path(judgements),
-                printable(judged.empty() ? "" : judged.begin()->first, 60), printable_path(file));
+  set.documents = read_document_ids(set.corpus);
+  check_judgements(judgements, set, judged);
   return set;
 }
 
 RetrievalScores evaluate_retrieval(
     TextEmbedder& queries, TextEmbedder& documents, const RetrievalSet& set,
     const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  const DocumentOrder order = order_documents(set.corpus);
-  const auto rankings =
-      rank_documents(documents, set.corpus, order, embed_all(queries, set.queries), progress);
-  RetrievalScores result{{}, std::ssize(set.queries), std::ssize(order.places)};
+  const auto rankings = rank_documents(documents, set, embed_all(queries, set.queries), progress);
+  RetrievalScores result{{}, std::ssize(set.queries), std::ssize(set.documents.places)};
   for (std::size_t query = 0; query < rankings.size(); ++query) {
     std::vector<std::int64_t> ranked, judged;
     for (const Neighbour& found : rankings[query]) {
-      const std::string& id = order.sorted[static_cast<std::size_t>(found.key)];
-      if (id == set.query_ids[query] || std::ssize(ranked) == depth) continue;
+      const std::string& id = set.documents.sorted[static_cast<std::size_t>(found.key)];
+      const bool itself = set.queries_are_documents && id == set.query_ids[query];
+      if (itself || std::ssize(ranked) == depth) continue;
       const auto relevance = set.judged[query].find(id);
       ranked.push_back(relevance == set.judged[query].end() ? 0 : relevance->second);
     }

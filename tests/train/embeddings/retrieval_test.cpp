@@ -152,8 +152,13 @@ TEST_F(RetrievalTest, WrongFoldersAreRefused) {
   write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\ta\t0\n");
   EXPECT_EQ(problem(), place("qrels/test.tsv") + ":3: document 'a' is judged twice for query 'q1'");
   write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq7\ta\t1\n");
-  EXPECT_EQ(problem(),
-            place("qrels/test.tsv") + ": query 'q7' is not in " + place("queries.jsonl"));
+  EXPECT_EQ(problem(), place("qrels/test.tsv") +
+                           ": none of its 1 queries is in queries.jsonl, not even 'q7'; ids must "
+                           "be written alike");
+  write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\ta.0\t1\nq2\tb.0\t1\n");
+  EXPECT_EQ(problem(), place("qrels/test.tsv") +
+                           ": none of its 2 judged documents is in corpus.jsonl, not even 'a.0'; "
+                           "ids must be written alike");
   write("qrels/test.tsv", "query-id\tcorpus-id\tscore\n");
   EXPECT_EQ(problem(), place("qrels/test.tsv") + ": there are no judgements in it");
   fs::rename(beir() / "qrels/test.tsv", beir() / "qrels/a.tsv");
@@ -168,10 +173,31 @@ TEST_F(RetrievalTest, DuplicatesAreRefused) {
   write("queries.jsonl",
         "{\"_id\": \"q1\", \"text\": \"the sea\"}\n{\"_id\": \"q2\", \"text\": \"the sea\"}\n");
   write("corpus.jsonl", "{\"_id\": \"a\", \"text\": \"x\"}\n{\"_id\": \"a\", \"text\": \"y\"}\n");
+  EXPECT_EQ(problem(), place("corpus.jsonl") + ": document 'a' is there twice");
+}
+
+TEST_F(RetrievalTest, JudgementsOfNothingAreNamed) {
+  write("qrels/test.tsv",
+        "query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\tx\t1\nq1\ty\t0\nq8\ta\t1\nq9\tb\t1\n");
+  const std::vector<std::string> expected = {
+      place("qrels/test.tsv") +
+          ": 2 of its 3 queries are not in queries.jsonl and are left out; the first: 'q8'",
+      place("qrels/test.tsv") +
+          ": 2 of its 3 judged documents are not in corpus.jsonl and count "
+          "as not found; the first: 'x'"};
+  EXPECT_EQ(read_retrieval(beir(), {}).notes, expected);
+}
+
+// Both files count from 0, so that equal ids mean nothing.
+TEST_F(RetrievalTest, AJudgedDocumentWithTheQuerysIdIsRanked) {
+  write("queries.jsonl",
+        "{\"_id\": 0, \"text\": \"the sea was calm\"}\n{\"_id\": 1, \"text\": \"men sang\"}\n");
+  write("corpus.jsonl",
+        "{\"_id\": 0, \"text\": \"the sea was calm\"}\n{\"_id\": 1, \"text\": \"men sang\"}\n");
+  write("qrels/test.tsv", "query-id\tcorpus-id\tscore\n0\t0\t1\n1\t1\t1\n");
   TextEmbedder queries = embedder(), documents = embedder();
-  const RetrievalSet set = read_retrieval(beir(), {});
-  EXPECT_EQ(message_of([&] { evaluate_retrieval(queries, documents, set); }),
-            place("corpus.jsonl") + ": document 'a' is there twice");
+  const RetrievalScores result = evaluate_retrieval(queries, documents, read_retrieval(beir(), {}));
+  EXPECT_EQ(result.scores.ndcg_at_10, 1);
 }
 
 TEST_F(RetrievalTest, PairsAreComparedByTheirCosines) {
