@@ -42,7 +42,7 @@ Var diagonal_cross_entropy(const Var& logits) {
 class Ranking {
  public:
   Ranking(const EmbeddingLossOptions& options, const EmbeddingTargets& targets)
-      : options_(options), alike_(targets.alike) {}
+      : options_(options), targets_(targets) {}
 
   /// The loss of the texts of column 0, with all other columns as candidates.
   Var operator()(const std::vector<Var>& columns) const {
@@ -61,7 +61,8 @@ class Ranking {
            const std::vector<std::size_t>& others) const {
     const Var similarities = matmul(from, transpose(to, 0, 1));
     const Var logits = similarities / options_.temperature;
-    if (alike_.empty() && !options_.false_negative_margin) return diagonal_cross_entropy(logits);
+    if (targets_.texts.empty() && !options_.false_negative_margin)
+      return diagonal_cross_entropy(logits);
     return diagonal_cross_entropy(logits +
                                   Var(penalties(similarities.value().contiguous(), own, others)));
   }
@@ -89,16 +90,16 @@ class Ranking {
         .to(similarities.device());
   }
 
-  /// Whether text `other` of column `column` is alike to sample i's text or its positive.
+  /// Whether text `other` of column `column` is alike to sample i's text, or is its positive.
   bool is_alike(std::size_t i, std::size_t own, std::size_t column, std::size_t other,
                 std::size_t positive) const {
-    if (alike_.empty()) return false;
-    const std::int64_t value = alike_[column][other];
-    return value == alike_[own][i] || value == alike_[positive][i];
+    if (targets_.texts.empty()) return false;
+    const std::int64_t text = targets_.texts[column][other];
+    return text == targets_.texts[positive][i] || targets_.alike(targets_.texts[own][i], text);
   }
 
   const EmbeddingLossOptions& options_;
-  const std::vector<std::vector<std::int64_t>>& alike_;
+  const EmbeddingTargets& targets_;
 };
 
 /// log(1 + Σ exp(sᵢ − sⱼ)) over all i, j with scores[i] < scores[j], for s [b].
@@ -140,7 +141,8 @@ Var triplet(const EmbeddingLossOptions& options, const std::vector<Var>& columns
     return options.triplet_distance == TripletDistance::euclidean ? row_norms(columns[0] - other)
                                                                   : -cosines(columns[0], other) + 1;
   };
-  return mean(relu(distance(columns[1]) - distance(columns[2]) + options.triplet_margin));
+  const double margin = options.margin(!options.matryoshka_dimensions.empty());
+  return mean(relu(distance(columns[1]) - distance(columns[2]) + margin));
 }
 
 Var loss_of_whole_vectors(const EmbeddingLossOptions& options, const std::vector<Var>& columns,

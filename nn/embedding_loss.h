@@ -2,6 +2,7 @@
 // sentence-transformers, whose values and gradients these losses have.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "autograd/ops.h"
@@ -12,9 +13,11 @@ namespace nystrom {
 /// The targets of a batch of b samples.
 struct EmbeddingTargets {
   Tensor scores;  ///< [b], how similar the texts of a pair are; undefined for roles
-  /// [column][sample]: texts with equal values are alike. multiple_negatives_ranking takes none of
-  /// them for the other's negative. Empty: all texts differ.
-  std::vector<std::vector<std::int64_t>> alike;
+  /// [column][sample]: the number of each text. Empty: all texts differ.
+  std::vector<std::vector<std::int64_t>> texts;
+  /// Whether two texts are alike, by number. multiple_negatives_ranking takes no text for a
+  /// negative that is alike to a sample's first text, or equal to its positive.
+  std::function<bool(std::int64_t, std::int64_t)> alike = std::equal_to<>();
 };
 
 /// The loss of a batch → [1]. `columns` holds the vectors of the first texts, of the second ones …:

@@ -26,10 +26,15 @@ struct EmbeddingLossOptions {
   double temperature = 0.05;
   bool symmetric = false;
   std::optional<double> false_negative_margin = {};
-  double triplet_margin = 5;
+  std::optional<double> triplet_margin = {};
   TripletDistance triplet_distance = TripletDistance::euclidean;
   std::vector<std::int64_t> matryoshka_dimensions = {};
 
+  /// triplet_margin or its default. Distances of vectors of length 1 differ by at most 2.
+  double margin(bool unit_vectors) const {
+    const bool bounded = unit_vectors || triplet_distance == TripletDistance::cosine;
+    return triplet_margin.value_or(bounded ? 0.5 : 5);
+  }
   /// What the loss learns from.
   EmbeddingTarget target() const {
     return name == EmbeddingLoss::multiple_negatives_ranking || name == EmbeddingLoss::triplet
@@ -52,7 +57,9 @@ void fields(V& v, EmbeddingLossOptions& c) {
     "this is taken for a positive too, and left out; null: none is",
     between(-2, 2));
   v(c.triplet_margin, "triplet_margin",
-    "triplet: how much nearer the positive must be than the negative", not_negative);
+    "triplet: how much nearer the positive must be than the negative; null: 0.5, and 5 for "
+    "euclidean distances of vectors that are not of length 1",
+    not_negative);
   v(c.triplet_distance, "triplet_distance", "triplet: euclidean, or cosine (1 − similarity)");
   v(c.matryoshka_dimensions, "matryoshka_dimensions",
     "the loss is a sum over vectors cut to these lengths, so that short vectors work too; empty: "

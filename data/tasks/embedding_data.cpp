@@ -25,20 +25,11 @@ double score_of(const Example& example, double max_score) {
   return *example.value / max_score;
 }
 
-/// Numbers for texts, equal for equal ones.
-class TextNumbers {
- public:
-  /// The number of `text`, and whether it is new.
-  std::pair<std::int64_t, bool> operator()(std::string_view text) {
-    Checksum checksum;
-    checksum.update(text.data(), text.size());
-    const auto [place, added] = numbers_.emplace(checksum.digest(), std::ssize(numbers_));
-    return {place->second, added};
-  }
-
- private:
-  std::map<Digest, std::int64_t> numbers_;
-};
+Digest digest_of(const void* data, std::size_t bytes) {
+  Checksum checksum;
+  checksum.update(data, bytes);
+  return checksum.digest();
+}
 
 }  // namespace
 
@@ -52,86 +43,145 @@ const char* describe(TextRoles roles) {
   return "";
 }
 
-std::string describe(const EmbeddingDataset& data) {
-  std::string line = fmt::format("{} {}, {} different", data.samples().size(),
-                                 describe(data.roles()), data.texts().size());
-  if (data.truncated() > 0) line += fmt::format("; {} were cut at the end", data.truncated());
-  if (data.skipped().count > 0) line += fmt::format("; {} rows were skipped", data.skipped().count);
+std::string describe(const EmbeddingSamples& samples) {
+  std::string line = fmt::format("{} {}, {} different", samples.samples.size(),
+                                 describe(samples.roles), samples.groups.size());
+  if (samples.skipped.count > 0)
+    line += fmt::format("; {} rows were skipped", samples.skipped.count);
   return line;
 }
 
-std::string EmbeddingDataset::checksum() const {
+std::int64_t EmbeddingSamples::columns() const {
+  const bool alone = roles == TextRoles::texts || roles == TextRoles::labels;
+  return alone ? 2 : std::ssize(samples[0].texts);
+}
+
+bool EmbeddingSamples::alike(std::int64_t a, std::int64_t b) const {
+  if (a == b) return true;
+  const auto& first = groups[static_cast<std::size_t>(a)];
+  const auto& second = groups[static_cast<std::size_t>(b)];
+  auto i = first.begin(), j = second.begin();
+  while (i != first.end() && j != second.end() && *i != *j) ++(*i < *j ? i : j);
+  return i != first.end() && j != second.end();
+}
+
+namespace {
+
+std::string checksum_of(const EmbeddingTexts& read) {
   Checksum checksum;
-  const auto add = [&](const auto& values) {
-    checksum.update(values.data(), values.size() * sizeof(values[0]));
-  };
-  for (const auto& text : texts_) {
+  for (const std::string& text : read.texts) {
     const std::size_t size = text.size();
     checksum.update(&size, sizeof size);
-    add(text);
+    checksum.update(text.data(), size);
   }
-  for (const EmbeddingSample& sample : samples_) {
-    add(sample.texts);
+  for (const EmbeddingSample& sample : read.samples.samples) {
+    checksum.update(sample.texts.data(), sample.texts.size() * sizeof(sample.texts[0]));
     const double numbers[] = {sample.score, static_cast<double>(sample.label)};
     checksum.update(numbers, sizeof numbers);
   }
   return checksum.hex();
 }
 
-std::int64_t EmbeddingDataset::columns() const {
-  const bool alone = roles_ == TextRoles::texts || roles_ == TextRoles::labels;
-  return alone ? 2 : std::ssize(samples_[0].texts);
+/// Adds `group`, which is no smaller than those before it, to a text's groups.
+void add_group(EmbeddingSamples& samples, std::int64_t text, std::int64_t group) {
+  std::vector<std::int64_t>& groups = samples.groups[static_cast<std::size_t>(text)];
+  if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
 }
 
-EmbeddingDataset::EmbeddingDataset(const TaskConfig& task, const std::vector<std::string>& patterns,
-                                   const Tokenizer& tokenizer,
-                                   const EmbeddingTextOptions& options) {
+}  // namespace
+
+EmbeddingTexts read_embedding_texts(const TaskConfig& task,
+                                    const std::vector<std::string>& patterns) {
+  EmbeddingTexts read;
+  EmbeddingSamples& result = read.samples;
+  std::map<Digest, std::int64_t> numbers;
+  std::map<std::string, std::int64_t> labels;
+  for_each_example(task, patterns, Labelled::optional, result.skipped, [&](const Example& example) {
+    const TextRoles roles = roles_of(example);
+    if (result.samples.empty()) result.roles = roles;
+    if (roles != result.roles)
+      throw InputError(fmt::format("{}: has {}, the files before it {}; give files of one form",
+                                   example.place(), describe(roles), describe(result.roles)));
+    std::vector<std::string> texts = {example.text};
+    if (example.pair) texts.push_back(*example.pair);
+    texts.insert(texts.end(), example.negatives.begin(), example.negatives.end());
+    if (std::ranges::any_of(texts, is_blank)) throw BadRow(example.place() + ": a text is blank");
+    EmbeddingSample sample;
+    if (roles == TextRoles::scores) sample.score = score_of(example, task.max_score);
+    std::vector<Digest> digests;
+    for (const std::string& text : texts) {
+      digests.push_back(digest_of(text.data(), text.size()));
+      const auto [number, added] = numbers.emplace(digests.back(), std::ssize(numbers));
+      if (added) read.texts.push_back(text);
+      sample.texts.push_back(number->second);
+    }
+    result.digests.push_back(
+        digest_of(digests.data(), std::min<std::size_t>(digests.size(), 2) * sizeof(Digest)));
+    result.groups.resize(read.texts.size());
+    const auto place = std::ssize(result.samples);
+    if (roles == TextRoles::labels) {
+      sample.label = labels.emplace(*example.label, std::ssize(labels)).first->second;
+      result.of_label.resize(labels.size());
+      result.of_label[static_cast<std::size_t>(sample.label)].push_back(place);
+      add_group(result, sample.texts[0], sample.label);
+    }
+    if (roles == TextRoles::pairs)
+      for (const std::size_t column : {0, 1}) add_group(result, sample.texts[column], place);
+    result.samples.push_back(std::move(sample));
+  });
+  require_input(!result.samples.empty(), "{}", describe_unreadable(patterns, result.skipped));
+  for (const auto& [label, number] : labels)
+    require_input(result.of_label[static_cast<std::size_t>(number)].size() > 1,
+                  "{}: only one text has the label '{}', and texts of one label are to be alike",
+                  fmt::join(patterns, ", "), label);
+  for (auto& groups : result.groups) std::ranges::sort(groups);
+  result.checksum = checksum_of(read);
+  return read;
+}
+
+EmbeddingDataset::EmbeddingDataset(EmbeddingTexts texts, const Tokenizer& tokenizer,
+                                   const EmbeddingTextOptions& options)
+    : content_(std::move(texts.samples)), views_(options.views) {
   const std::int64_t room = options.sequence_length - std::ssize(tokenizer.wrap({}).ids);
   require_input(room >= 4,
                 "data.sequence_length {} leaves no room for text beside {} special tokens",
                 options.sequence_length, options.sequence_length - room);
-  TextNumbers numbers;
-  std::map<std::string, std::int64_t> labels;
-  const auto number_of = [&](const std::string& text) {
-    const auto [number, added] = numbers(text);
-    if (!added) return number;
-    std::vector<std::int32_t> ids = tokenizer.encode(text);
-    const bool whole = roles_ == TextRoles::texts && task.views == TaskViews::crops;
-    if (!whole && std::ssize(ids) > room) {
-      ids.resize(static_cast<std::size_t>(room));
-      ++truncated_;
-    }
-    texts_.push_back(std::move(ids));
-    return number;
+  const bool whole = roles() == TextRoles::texts && views_ == TaskViews::crops;
+  const bool alone = roles() == TextRoles::texts || roles() == TextRoles::labels;
+  std::vector<std::string> prompts = {options.query_prompt};
+  if (options.document_prompt != options.query_prompt) prompts.push_back(options.document_prompt);
+  for (const std::string& prompt : prompts)
+    prompted_.push_back({std::ssize(tokenizer.encode(prompt)),
+                         std::vector<std::vector<std::int32_t>>(texts.texts.size())});
+  std::vector<bool> cut(texts.texts.size());
+  const auto encode = [&](std::int64_t text, std::size_t form) {
+    const auto place = static_cast<std::size_t>(text);
+    std::vector<std::int32_t>& ids = prompted_[form].texts[place];
+    if (!ids.empty()) return;
+    ids = tokenizer.encode(prompts[form] + texts.texts[place]);
+    if (whole || std::ssize(ids) <= room) return;
+    ids.resize(static_cast<std::size_t>(room));
+    cut[place] = true;
   };
-  for_each_example(task, patterns, Labelled::optional, skipped_, [&](const Example& example) {
-    const TextRoles roles = roles_of(example);
-    if (samples_.empty()) roles_ = roles;
-    if (roles != roles_)
-      throw InputError(fmt::format("{}: has {}, the files before it {}; give files of one form",
-                                   example.place(), describe(roles), describe(roles_)));
-    std::vector<std::string> texts = {options.query_prompt + example.text};
-    if (example.pair) texts.push_back(options.document_prompt + *example.pair);
-    for (const std::string& negative : example.negatives)
-      texts.push_back(options.document_prompt + negative);
-    const bool blank = is_blank(example.text) || (example.pair && is_blank(*example.pair)) ||
-                       std::ranges::any_of(example.negatives, is_blank);
-    if (blank) throw BadRow(example.place() + ": a text is blank");
-    EmbeddingSample sample;
-    if (roles == TextRoles::scores) sample.score = score_of(example, task.max_score);
-    for (const std::string& text : texts) sample.texts.push_back(number_of(text));
-    if (roles == TextRoles::labels) {
-      sample.label = labels.emplace(*example.label, std::ssize(labels)).first->second;
-      of_label_.resize(labels.size());
-      of_label_[static_cast<std::size_t>(sample.label)].push_back(std::ssize(samples_));
-    }
-    samples_.push_back(std::move(sample));
-  });
-  require_input(!samples_.empty(), "{}", describe_unreadable(patterns, skipped_));
-  for (const auto& [label, number] : labels)
-    require_input(of_label_[static_cast<std::size_t>(number)].size() > 1,
-                  "{}: only one text has the label '{}', and texts of one label are to be alike",
-                  fmt::join(patterns, ", "), label);
+  for (const EmbeddingSample& sample : samples()) {
+    for (std::size_t column = 0; column < sample.texts.size(); ++column)
+      encode(sample.texts[column], std::min(column, prompts.size() - 1));
+    if (alone) encode(sample.texts[0], prompts.size() - 1);
+  }
+  truncated_ = std::ranges::count(cut, true);
+}
+
+const EmbeddingDataset::Prompted& EmbeddingDataset::of_column(std::int64_t column) const {
+  return prompted_[std::min(static_cast<std::size_t>(column), prompted_.size() - 1)];
+}
+
+const std::vector<std::int32_t>& EmbeddingDataset::tokens(std::int64_t text,
+                                                          std::int64_t column) const {
+  return of_column(column).texts[static_cast<std::size_t>(text)];
+}
+
+std::int64_t EmbeddingDataset::prompt_tokens(std::int64_t column) const {
+  return of_column(column).prompt_tokens;
 }
 
 }  // namespace nystrom

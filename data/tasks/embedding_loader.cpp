@@ -23,14 +23,19 @@ std::int64_t below(std::uint32_t word, std::int64_t limit) {
   return static_cast<std::int64_t>(uniform_open(word) * static_cast<double>(limit));
 }
 
-/// A random part of a text: a tenth to a half of it, of at most `room` tokens.
-std::span<const std::int32_t> crop(const Ids& text, std::int64_t room, const PhiloxBlock& words) {
-  const std::int64_t all = std::ssize(text),
+/// The first `prompt` tokens of a text, and a random part of the others: a tenth to a half of them,
+/// of at most `room` tokens with the prompt's.
+Ids crop(const Ids& text, std::int64_t prompt, std::int64_t room, const PhiloxBlock& words) {
+  prompt = std::min({prompt, std::ssize(text), room});
+  const std::int64_t all = std::ssize(text) - prompt,
                      shortest = std::min(std::max<std::int64_t>(all / 10, 1), all),
                      longest = std::max(all / 2, shortest);
-  const std::int64_t size = std::min(shortest + below(words.word[0], longest - shortest + 1), room);
-  const std::int64_t begin = below(words.word[1], all - size + 1);
-  return std::span(text).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
+  const std::int64_t size =
+      std::min(shortest + below(words.word[0], longest - shortest + 1), room - prompt);
+  const std::int64_t begin = prompt + below(words.word[1], all - size + 1);
+  Ids result(text.begin(), text.begin() + prompt);
+  result.insert(result.end(), text.begin() + begin, text.begin() + begin + size);
+  return result;
 }
 
 }  // namespace
@@ -44,11 +49,10 @@ struct EmbeddingLoader::Use {
 };
 
 EmbeddingLoader::EmbeddingLoader(std::shared_ptr<const EmbeddingDataset> dataset,
-                                 const Tokenizer& tokenizer, TaskViews views,
-                                 TaskLoaderOptions options, std::int64_t first_step)
+                                 const Tokenizer& tokenizer, TaskLoaderOptions options,
+                                 std::int64_t first_step)
     : dataset_(std::move(dataset)),
       tokenizer_(tokenizer),
-      views_(views),
       options_(options),
       order_(std::ssize(dataset_->samples()), options.seed),
       step_(first_step) {
@@ -68,15 +72,15 @@ std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {
     use.texts = sample.texts;
     if (data.roles() == TextRoles::texts) use.texts.push_back(use.texts[0]);
     if (data.roles() == TextRoles::labels) {
-      const auto& same = data.of_label()[static_cast<std::size_t>(sample.label)];
+      const auto& same = data.content().of_label[static_cast<std::size_t>(sample.label)];
       const std::int64_t own = std::ranges::find(same, use.sample) - same.begin();
       const auto other = below(draws(options_.seed, use.place, 0).word[0], std::ssize(same) - 1);
       const std::int64_t chosen = same[static_cast<std::size_t>(other < own ? other : other + 1)];
       use.texts.push_back(data.samples()[static_cast<std::size_t>(chosen)].texts[0]);
     }
-    for (const std::int64_t text : use.texts)
-      use.length = std::max<std::int64_t>(use.length,
-                                          std::ssize(data.texts()[static_cast<std::size_t>(text)]));
+    for (std::int64_t column = 0; column < std::ssize(use.texts); ++column)
+      use.length = std::max<std::int64_t>(
+          use.length, std::ssize(data.tokens(use.texts[static_cast<std::size_t>(column)], column)));
     uses.push_back(std::move(use));
   }
   std::ranges::sort(uses);
@@ -84,14 +88,16 @@ std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {
 }
 
 std::vector<WrappedIds> EmbeddingLoader::rows_of(const Use& use) const {
-  const bool crops = dataset_->roles() == TextRoles::texts && views_ == TaskViews::crops;
+  const bool crops = dataset_->roles() == TextRoles::texts && dataset_->views() == TaskViews::crops;
   const std::int64_t room = options_.padding.sequence_length - std::ssize(tokenizer_.wrap({}).ids);
   std::vector<WrappedIds> rows;
   for (const std::int64_t text : use.texts) {
-    const Ids& ids = dataset_->texts()[static_cast<std::size_t>(text)];
-    const auto draw = static_cast<std::uint32_t>(rows.size());
-    rows.push_back(tokenizer_.wrap(crops ? crop(ids, room, draws(options_.seed, use.place, draw))
-                                         : std::span(ids)));
+    const auto column = std::ssize(rows);
+    const Ids& ids = dataset_->tokens(text, column);
+    const auto draw = static_cast<std::uint32_t>(column);
+    rows.push_back(tokenizer_.wrap(crops ? crop(ids, dataset_->prompt_tokens(column), room,
+                                                draws(options_.seed, use.place, draw))
+                                         : ids));
   }
   return rows;
 }
@@ -121,12 +127,12 @@ EmbeddingStep EmbeddingLoader::next() {
   const std::vector<Use> uses = uses_of_step();
   EmbeddingStep step;
   step.samples = std::ssize(uses);
-  step.alike.resize(static_cast<std::size_t>(dataset_->columns()));
+  step.texts.resize(static_cast<std::size_t>(dataset_->columns()));
   for (const Use& use : uses) {
-    const EmbeddingSample& sample = dataset_->samples()[static_cast<std::size_t>(use.sample)];
-    for (std::size_t column = 0; column < step.alike.size(); ++column)
-      step.alike[column].push_back(sample.label >= 0 ? sample.label : use.texts[column]);
-    if (dataset_->roles() == TextRoles::scores) step.scores.push_back(sample.score);
+    for (std::size_t column = 0; column < step.texts.size(); ++column)
+      step.texts[column].push_back(use.texts[column]);
+    if (dataset_->roles() == TextRoles::scores)
+      step.scores.push_back(dataset_->samples()[static_cast<std::size_t>(use.sample)].score);
   }
   const std::int64_t size = options_.micro_batch_size;
   for (std::int64_t begin = size * options_.rank; begin < step.samples;

@@ -16,19 +16,19 @@ struct EmbeddingStep {
   std::vector<Batch> batches;
   /// The number of each micro-batch's first sample.
   std::vector<std::int64_t> first;
-  std::int64_t samples = 0;  ///< of all ranks
-  /// [column][number]: texts with equal values are alike, so that none is the other's negative.
-  std::vector<std::vector<std::int64_t>> alike;
-  std::vector<double> scores;  ///< [number]; empty without scores
+  std::int64_t samples = 0;                      ///< of all ranks
+  std::vector<std::vector<std::int64_t>> texts;  ///< [column][number]: as in EmbeddingSample
+  std::vector<double> scores;                    ///< [number]; empty without scores
 };
 
 /// The training data, step after step without end, in the order of TaskLoader. A text alone becomes
-/// two views. A labelled text gets a random other one with its label.
+/// two views, the first with the query's prompt and the second with the document's. A labelled text
+/// gets a random other one with its label as its document.
 class EmbeddingLoader {
  public:
   /// Throws an InputError when the options do not fit together.
   EmbeddingLoader(std::shared_ptr<const EmbeddingDataset> dataset, const Tokenizer& tokenizer,
-                  TaskViews views, TaskLoaderOptions options, std::int64_t first_step = 0);
+                  TaskLoaderOptions options, std::int64_t first_step = 0);
 
   /// The next step.
   EmbeddingStep next();
@@ -41,7 +41,6 @@ class EmbeddingLoader {
 
   std::shared_ptr<const EmbeddingDataset> dataset_;
   const Tokenizer& tokenizer_;
-  TaskViews views_;
   TaskLoaderOptions options_;
   SampleOrder order_;
   std::int64_t step_;

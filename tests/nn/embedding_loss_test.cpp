@@ -85,14 +85,16 @@ double loss_of(const Options& options, const std::vector<Var>& columns,
 TEST(MultipleNegativesRanking, TakesNoAlikeTextForANegative) {
   const Var texts = vectors({1, 0, 0, 1, 0.6, 0.8}, 2),
             positives = vectors({1, 0.1, 0.2, 1, 1, 0.1}, 2);
-  // The third positive is the first one again. Without it, the first text has two candidates.
-  const EmbeddingTargets alike{{}, {{0, 1, 2}, {3, 4, 3}}};
-  const Var two = concat({slice(positives, 0, 0, 2), vectors({-1, 0}, 2)}, 0);
-  const double guarded = loss_of({}, {texts, positives}, alike);
-  EXPECT_LT(guarded, loss_of({}, {texts, positives}));
-  // exp of a similarity of −1 is 0 beside that of 1, at temperature 0.05: as good as left out.
-  const double first_of_two = loss_of({}, {slice(texts, 0, 0, 2), slice(two, 0, 0, 2)});
-  EXPECT_LT(first_of_two, guarded);
+  const double open = loss_of({}, {texts, positives});
+  const EmbeddingTargets same_positive{{}, {{0, 1, 2}, {3, 4, 3}}};
+  const EmbeddingTargets own_text{{}, {{0, 1, 2}, {3, 4, 0}}};
+  const EmbeddingTargets other_positive{
+      {}, {{0, 1, 2}, {3, 4, 5}}, [](std::int64_t a, std::int64_t b) { return a == 0 && b == 5; }};
+  const double guarded = loss_of({}, {texts, positives}, other_positive);
+  EXPECT_LT(guarded, open);
+  // The first positive is the third text's own one too, so that each is left out for the other.
+  EXPECT_LT(loss_of({}, {texts, positives}, same_positive), guarded);
+  EXPECT_EQ(loss_of({}, {texts, positives}, own_text), guarded);
 }
 
 TEST(MultipleNegativesRanking, LeavesOutCandidatesBeyondTheMargin) {

@@ -170,6 +170,7 @@ RunConfig read_task(RunPlan& plan, Log& log) {
     std::shared_ptr<const Tokenizer> tokenizer = fit_model_to_task(config, log);
     const EmbeddingData data = read_embedding_data(config, std::move(tokenizer));
     plan.task = describe(data);
+    for (std::string& line : embedding_warnings(data)) plan.warnings.push_back(std::move(line));
     plan.sequences = std::ssize(data.train->samples());
     return config;
   }

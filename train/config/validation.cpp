@@ -270,9 +270,34 @@ Problems validate_pretraining(const RunConfig& config) {
 
 namespace {
 
-/// Reports dimensions of embedding_loss that vectors do not have.
+/// Reports options of embedding_loss that its loss does not use, or cannot.
 void check_embedding_loss(const RunConfig& config, Problems& found) {
-  for (const std::int64_t dimensions : config.embedding_loss.matryoshka_dimensions) {
+  const EmbeddingLossOptions& loss = config.embedding_loss;
+  const EmbeddingLossOptions defaults;
+  const bool ranking = loss.name == EmbeddingLoss::multiple_negatives_ranking,
+             triplet = loss.name == EmbeddingLoss::triplet,
+             scaled =
+                 ranking || loss.name == EmbeddingLoss::cosent || loss.name == EmbeddingLoss::angle;
+  const auto unused = [&](bool used, bool is_set, const std::string& option) {
+    if (!used && is_set)
+      found.push_back({{"embedding_loss." + option, "embedding_loss.name"},
+                       fmt::format("embedding_loss.{}: the loss {} has no such option; leave it "
+                                   "out, or choose another loss",
+                                   option, enum_name(loss.name))});
+  };
+  unused(ranking, loss.symmetric, "symmetric");
+  unused(ranking, loss.false_negative_margin.has_value(), "false_negative_margin");
+  unused(scaled, loss.temperature != defaults.temperature, "temperature");
+  unused(triplet, loss.triplet_margin.has_value(), "triplet_margin");
+  unused(triplet, loss.triplet_distance != defaults.triplet_distance, "triplet_distance");
+  const bool unit = config.model.embedding.normalize || !loss.matryoshka_dimensions.empty() ||
+                    loss.triplet_distance == TripletDistance::cosine;
+  if (triplet && unit && loss.triplet_margin.value_or(0) >= 2)
+    found.push_back({{"embedding_loss.triplet_margin"},
+                     fmt::format("embedding_loss.triplet_margin {}: distances of vectors of length "
+                                 "1 differ by at most 2; choose less, for example 0.5",
+                                 *loss.triplet_margin)});
+  for (const std::int64_t dimensions : loss.matryoshka_dimensions) {
     if (dimensions > config.model.vector_width())
       found.push_back({{"embedding_loss.matryoshka_dimensions", "model.embedding.projection"},
                        fmt::format("embedding_loss.matryoshka_dimensions has {}, and vectors have "

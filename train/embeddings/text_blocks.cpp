@@ -29,11 +29,15 @@ void TextBlocks::finish() {
   use_(examples, embedder_(texts));
 }
 
-Tensor embed_all(TextEmbedder& embedder, const std::vector<std::string>& texts) {
+Tensor embed_all(TextEmbedder& embedder, const std::vector<std::string>& texts,
+                 const std::function<void(std::int64_t)>& progress) {
   Tensor all = Tensor::empty({std::ssize(texts), embedder.width()}, DType::f32);
   float* next = all.data<float>();
+  std::int64_t done = 0;
   TextBlocks blocks(embedder, [&](const std::vector<Example>&, const Tensor& vectors) {
     next = std::copy_n(vectors.data<float>(), vectors.numel(), next);
+    done += vectors.dim(0);
+    if (progress) progress(done);
   });
   for (const std::string& text : texts) {
     Example example;

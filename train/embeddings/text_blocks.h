@@ -36,7 +36,8 @@ class TextBlocks {
   std::int64_t bytes_ = 0;
 };
 
-/// The vectors of all texts at once: [texts, width] f32.
-Tensor embed_all(TextEmbedder& embedder, const std::vector<std::string>& texts);
+/// The vectors of all texts at once: [texts, width] f32. `progress` is called with the texts done.
+Tensor embed_all(TextEmbedder& embedder, const std::vector<std::string>& texts,
+                 const std::function<void(std::int64_t)>& progress = {});
 
 }  // namespace nystrom

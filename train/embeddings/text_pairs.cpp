@@ -7,25 +7,18 @@
 #include "train/embeddings/text_blocks.h"
 
 namespace nystrom {
-namespace {
-
-/// Adds the cosine of each row of a with that of b.
-void add_cosines(const Tensor& a, const Tensor& b, std::vector<double>& cosines) {
+double cosine(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j) {
   const std::int64_t width = a.dim(1);
-  for (std::int64_t row = 0; row < a.dim(0); ++row) {
-    const float *const x = a.data<float>() + row * width, *const y = b.data<float>() + row * width;
-    double product = 0, x_squares = 0, y_squares = 0;
-    for (std::int64_t i = 0; i < width; ++i) {
-      product += static_cast<double>(x[i]) * y[i];
-      x_squares += static_cast<double>(x[i]) * x[i];
-      y_squares += static_cast<double>(y[i]) * y[i];
-    }
-    const double lengths = std::sqrt(x_squares * y_squares);
-    cosines.push_back(lengths > 0 ? product / lengths : 0);
+  const float *const x = a.data<float>() + i * width, *const y = b.data<float>() + j * width;
+  double product = 0, x_squares = 0, y_squares = 0;
+  for (std::int64_t c = 0; c < width; ++c) {
+    product += static_cast<double>(x[c]) * y[c];
+    x_squares += static_cast<double>(x[c]) * x[c];
+    y_squares += static_cast<double>(y[c]) * y[c];
   }
+  const double lengths = std::sqrt(x_squares * y_squares);
+  return lengths > 0 ? product / lengths : 0;
 }
-
-}  // namespace
 
 PairScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskConfig& task,
                           const std::vector<std::string>& patterns,
@@ -35,7 +28,8 @@ PairScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskC
   std::int64_t bytes = 0;
   const auto flush = [&] {
     if (texts.empty()) return;
-    add_cosines(first(texts), second(pairs), cosines);
+    const Tensor a = first(texts), b = second(pairs);
+    for (std::int64_t row = 0; row < a.dim(0); ++row) cosines.push_back(cosine(a, row, b, row));
     texts.clear();
     pairs.clear();
     bytes = 0;

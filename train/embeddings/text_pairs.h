@@ -10,6 +10,9 @@
 
 namespace nystrom {
 
+/// The cosine of row i of a with row j of b, both [rows, d] f32. That with a row of zeros is 0.
+double cosine(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j);
+
 /// Correlations of the cosines of pairs with their scores.
 struct PairScores {
   double spearman = 0, pearson = 0;

@@ -35,6 +35,8 @@ class EmbeddingObjective : public Objective {
  public:
   EmbeddingObjective(const RunConfig& config, EmbeddingData data, Communicator& communicator)
       : config_(config), communicator_(communicator), data_(std::move(data)) {
+    config_.embedding_loss.triplet_margin =
+        config.embedding_loss.margin(config.model.embedding.normalize);
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
     options_.padding = padding_of(config.model, config.data.sequence_length);
@@ -44,7 +46,7 @@ class EmbeddingObjective : public Objective {
   }
 
   DataIdentity identity() const override {
-    return {text_checksum(data_.tokenizer->definition()), data_.train->checksum(),
+    return {text_checksum(data_.tokenizer->definition()), data_.train->content().checksum,
             data_.validation->checksum(), "task.train", "task.validation"};
   }
   std::int64_t samples() const override { return std::ssize(data_.train->samples()); }
@@ -57,8 +59,7 @@ class EmbeddingObjective : public Objective {
     return nystrom::micro_batch_ranks(options_);
   }
   void start(std::int64_t batch) override {
-    loader_ = std::make_unique<EmbeddingLoader>(data_.train, *data_.tokenizer, config_.task.views,
-                                                options_, batch);
+    loader_ = std::make_unique<EmbeddingLoader>(data_.train, *data_.tokenizer, options_, batch);
   }
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
@@ -106,10 +107,12 @@ class EmbeddingObjective : public Objective {
  private:
   /// The loss of all samples of a step, from their vectors [samples · columns, d].
   Var loss_of(const Var& vectors, const EmbeddingStep& step) const {
-    EmbeddingTargets targets{{}, step.alike};
+    EmbeddingTargets targets{{}, step.texts, [&](std::int64_t a, std::int64_t b) {
+                               return data_.train->content().alike(a, b);
+                             }};
     if (!step.scores.empty())
       targets.scores = Tensor::from(step.scores, {step.samples}).cast(vectors.dtype());
-    return embedding_loss(config_.embedding_loss, columns_of(vectors, std::ssize(step.alike)),
+    return embedding_loss(config_.embedding_loss, columns_of(vectors, std::ssize(step.texts)),
                           targets);
   }
 
@@ -117,7 +120,7 @@ class EmbeddingObjective : public Objective {
   /// the CPU. The second pass draws the same dropout masks as this one.
   std::pair<double, Tensor> loss_and_gradient(const Model& model, const EmbeddingStep& step,
                                               const StepOptions& options) const {
-    const std::int64_t width = model.config().vector_width(), columns = std::ssize(step.alike),
+    const std::int64_t width = model.config().vector_width(), columns = std::ssize(step.texts),
                        rows = step.samples * columns;
     RowExchange exchange(width);
     DType dtype = DType::f32;
@@ -147,24 +150,44 @@ class EmbeddingObjective : public Objective {
 
 }  // namespace
 
-EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
-  EmbeddingData data;
-  data.train = std::make_shared<const EmbeddingDataset>(config.task, config.task.train, *tokenizer,
-                                                        embedding_text_options(config));
-  data.validation = read_embedding_validation(config, tokenizer);
-  data.tokenizer = std::move(tokenizer);
+namespace {
+
+/// Refuses texts that the loss, the views or the model's dropout cannot use.
+void check_training_texts(const RunConfig& config, const EmbeddingSamples& samples) {
   const EmbeddingLossOptions& loss = config.embedding_loss;
-  const bool scored = data.train->roles() == TextRoles::scores;
+  const bool scored = samples.roles == TextRoles::scores;
   require_input(
       scored == (loss.target() == EmbeddingTarget::scores),
       "task.train: its files hold {}, which embedding_loss.name {} cannot learn from; use "
       "{}",
-      describe(data.train->roles()), enum_name(loss.name),
+      describe(samples.roles), enum_name(loss.name),
       scored ? "cosent, angle or cosine_similarity" : "multiple_negatives_ranking or triplet");
-  require_input(loss.name != EmbeddingLoss::triplet || data.train->columns() == 3,
+  require_input(loss.name != EmbeddingLoss::triplet || samples.columns() == 3,
                 "task.train: its samples have {} texts, and embedding_loss.name triplet takes 3; "
                 "name task.columns.pair and one of task.columns.negatives",
-                data.train->columns());
+                samples.columns());
+  const bool alone = samples.roles == TextRoles::texts;
+  require_input(alone || config.task.views == TaskViews::dropout,
+                "task.views {}: task.train holds {}, and only texts alone become two views; leave "
+                "task.views out",
+                enum_name(config.task.views), describe(samples.roles));
+  require_input(
+      !alone || config.task.views == TaskViews::crops || config.model.hidden_dropout_prob > 0,
+      "task.views dropout: without dropout both views of a text are equal; set "
+      "model.hidden_dropout_prob, for example to 0.1, or task.views to crops");
+}
+
+}  // namespace
+
+EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
+  EmbeddingTexts texts = read_embedding_texts(config.task, config.task.train);
+  check_training_texts(config, texts.samples);
+  EmbeddingData data;
+  data.validation = read_embedding_validation(config, tokenizer);
+  data.overlap = data.validation->overlap(texts.samples);
+  data.train = std::make_shared<const EmbeddingDataset>(std::move(texts), *tokenizer,
+                                                        embedding_text_options(config));
+  data.tokenizer = std::move(tokenizer);
   const std::vector<TaskMetric> metrics = data.validation->metrics();
   if (!config.task.metric) config.task.metric = metrics[0];
   std::string names = enum_name(metrics[0]);
@@ -177,7 +200,19 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
 }
 
 std::vector<std::string> describe(const EmbeddingData& data) {
-  return {"training: " + describe(*data.train), "validation: " + data.validation->summary()};
+  std::string train = "training: " + describe(data.train->content());
+  if (data.train->truncated() > 0)
+    train += fmt::format("; {} were cut at the end", data.train->truncated());
+  return {std::move(train), "validation: " + data.validation->summary()};
+}
+
+std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
+  std::vector<std::string> lines = data.validation->notes();
+  if (data.overlap > 0)
+    lines.push_back(fmt::format(
+        "validation: {} of its pairs are in the training data too; their score is no test",
+        data.overlap));
+  return lines;
 }
 
 std::unique_ptr<Objective> make_embedding_objective(const RunConfig& config, EmbeddingData data,

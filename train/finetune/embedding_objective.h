@@ -14,15 +14,19 @@ struct EmbeddingData {
   std::shared_ptr<const EmbeddingDataset> train;
   std::shared_ptr<const EmbeddingValidation> validation;
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::int64_t overlap = 0;  ///< validation pairs that are training pairs too
 };
 
 /// Reads the files of the task in `config`, which is resolved. Sets task.metric if it is null.
-/// Throws an InputError for the first fault in the files, and where texts, loss and metric do not
-/// fit each other.
+/// Throws an InputError for the first fault in the files, and where texts, loss, views and metric
+/// do not fit each other.
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer);
 
 /// What the data is like, one line each.
 std::vector<std::string> describe(const EmbeddingData& data);
+
+/// Warnings about the data, one line each.
+std::vector<std::string> embedding_warnings(const EmbeddingData& data);
 
 /// Trains with embedding_loss over the samples of a whole step, those of all micro-batches and all
 /// processes: each text of a batch is a negative of all others. A step of several micro-batches

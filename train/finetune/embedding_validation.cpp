@@ -1,141 +1,148 @@
 #include "train/finetune/embedding_validation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <numeric>
 
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"
-#include "nn/embedding_loss.h"
-#include "train/config/padding.h"
-#include "train/finetune/row_exchange.h"
+#include "train/embeddings/text_blocks.h"
+#include "train/embeddings/text_pairs.h"
 
 namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
 
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+/// An embedder of a run's model, as `nystrom embed` has it: long texts are read in windows.
+TextEmbedder embedder_of(const RunConfig& config, const Model& model, const Tokenizer& tokenizer,
+                         PromptKind prompt, Communicator& communicator) {
+  EmbeddingOptions options = embedding_options(model.config(), prompt, config.data.sequence_length);
+  options.batch_size = config.training.micro_batch_size;
+  return TextEmbedder(model, tokenizer, std::move(options), &communicator);
 }
+
+/// The different texts of a column, and their vectors.
+struct ColumnVectors {
+  std::vector<std::int64_t> texts;  ///< their numbers, ascending
+  Tensor vectors;                   ///< [texts, d] f32
+
+  /// The row of a text.
+  std::int64_t row(std::int64_t text) const {
+    return std::ranges::lower_bound(texts, text) - texts.begin();
+  }
+};
 
 /// Pairs of texts, with or without a score.
 class PairValidation : public EmbeddingValidation {
  public:
   PairValidation(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer)
-      : tokenizer_(std::move(tokenizer)),
-        data_(config.task, config.task.validation, *tokenizer_, embedding_text_options(config)),
-        padding_(padding_of(config.model, config.data.sequence_length)),
-        batch_size_(config.training.micro_batch_size) {
-    const bool measurable = data_.roles() == TextRoles::scores || data_.roles() == TextRoles::pairs;
+      : config_(config),
+        tokenizer_(std::move(tokenizer)),
+        data_(read_embedding_texts(config.task, config.task.validation)) {
+    const bool measurable = is_scored() || data_.samples.roles == TextRoles::pairs;
     require_input(measurable,
                   "task.validation: its files hold {}, which say nothing about similarity; give "
                   "pairs (task.columns.pair), with or without a score (task.columns.label)",
-                  describe(data_.roles()));
+                  describe(data_.samples.roles));
   }
 
-  std::string kind() const override { return describe(data_.roles()); }
-  std::string summary() const override { return describe(data_); }
-  std::string checksum() const override { return data_.checksum(); }
+  std::string kind() const override { return describe(data_.samples.roles); }
+  std::string summary() const override { return describe(data_.samples); }
+  std::string checksum() const override { return data_.samples.checksum; }
+  std::int64_t overlap(const EmbeddingSamples& train) const override {
+    std::vector<Digest> known = train.digests;
+    std::ranges::sort(known);
+    return std::ranges::count_if(data_.samples.digests, [&](const Digest& digest) {
+      return std::ranges::binary_search(known, digest);
+    });
+  }
   std::vector<TaskMetric> metrics() const override {
-    if (data_.roles() == TextRoles::scores) return {TaskMetric::spearman, TaskMetric::pearson};
+    if (is_scored()) return {TaskMetric::spearman, TaskMetric::pearson};
     return {TaskMetric::mrr, TaskMetric::accuracy};
   }
 
   std::vector<double> evaluate(const Model& model, Communicator& communicator,
                                const Progress& progress) const override {
-    const Tensor vectors = unit_vectors(model, communicator, progress);
-    return data_.roles() == TextRoles::scores ? correlations(vectors) : ranks(vectors);
+    std::vector<ColumnVectors> columns = {texts_of_column(0), texts_of_column(1)};
+    const std::int64_t total = std::ssize(columns[0].texts) + std::ssize(columns[1].texts);
+    std::int64_t before = 0;
+    for (const PromptKind prompt : {PromptKind::query, PromptKind::document}) {
+      ColumnVectors& column = columns[prompt == PromptKind::query ? 0 : 1];
+      TextEmbedder embedder = embedder_of(config_, model, *tokenizer_, prompt, communicator);
+      std::vector<std::string> texts;
+      for (const std::int64_t text : column.texts)
+        texts.push_back(data_.texts[static_cast<std::size_t>(text)]);
+      column.vectors =
+          embed_all(embedder, texts, [&](std::int64_t done) { progress(before + done, total); });
+      before += std::ssize(texts);
+    }
+    return is_scored() ? correlations(columns[0], columns[1]) : ranks(columns[0], columns[1]);
   }
 
  private:
-  Tensor unit_vectors(const Model& model, Communicator& communicator,
-                      const Progress& progress) const;
+  bool is_scored() const { return data_.samples.roles == TextRoles::scores; }
 
-  /// The vector of text `text`.
-  static std::span<const double> row(const Tensor& vectors, std::int64_t text) {
-    return {vectors.data<double>() + text * vectors.dim(1),
-            static_cast<std::size_t>(vectors.dim(1))};
+  ColumnVectors texts_of_column(std::size_t column) const {
+    ColumnVectors result;
+    for (const EmbeddingSample& sample : data_.samples.samples)
+      result.texts.push_back(sample.texts[column]);
+    std::ranges::sort(result.texts);
+    const auto repeated = std::ranges::unique(result.texts);
+    result.texts.erase(repeated.begin(), repeated.end());
+    return result;
   }
-  std::vector<double> correlations(const Tensor& vectors) const;
-  std::vector<double> ranks(const Tensor& vectors) const;
+  std::vector<double> correlations(const ColumnVectors& first, const ColumnVectors& second) const;
+  std::vector<double> ranks(const ColumnVectors& first, const ColumnVectors& second) const;
 
+  RunConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  EmbeddingDataset data_;
-  PaddingOptions padding_;
-  std::int64_t batch_size_;
+  EmbeddingTexts data_;
 };
 
-/// The vectors of all texts, of length 1: [texts, d] f64 on the CPU. Texts of similar length share
-/// a batch.
-Tensor PairValidation::unit_vectors(const Model& model, Communicator& communicator,
-                                    const Progress& progress) const {
-  const auto count = std::ssize(data_.texts());
-  std::vector<std::size_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return data_.texts()[i].size(); });
-  const std::int64_t width = model.config().vector_width();
-  RowExchange exchange(width);
-  for (std::int64_t begin = batch_size_ * communicator.rank(); begin < count;
-       begin += batch_size_ * communicator.size()) {
-    const std::int64_t end = std::min(begin + batch_size_, count);
-    std::vector<WrappedIds> rows;
-    for (std::int64_t i = begin; i < end; ++i)
-      rows.push_back(tokenizer_->wrap(data_.texts()[order[static_cast<std::size_t>(i)]]));
-    std::vector<const WrappedIds*> each;
-    for (const WrappedIds& row : rows) each.push_back(&row);
-    const ModelInput input = padded_rows(each, tokenizer_->special().pad, padding_);
-    const Var vectors = model.sentence_vectors(input, model.config().embedding.pooling);
-    exchange.add(begin, unit_rows(vectors).value().contiguous().to_doubles());
-    progress(end, count);
-  }
-  const std::vector<double> sorted = exchange.all(count, communicator);
-  std::vector<double> vectors(sorted.size());
-  const auto stride = static_cast<std::size_t>(width);
-  for (std::size_t i = 0; i < order.size(); ++i)
-    std::copy_n(sorted.begin() + static_cast<std::ptrdiff_t>(i * stride), stride,
-                vectors.begin() + static_cast<std::ptrdiff_t>(order[i] * stride));
-  return Tensor::from(vectors, {count, width});
-}
-
-std::vector<double> PairValidation::correlations(const Tensor& vectors) const {
+std::vector<double> PairValidation::correlations(const ColumnVectors& first,
+                                                 const ColumnVectors& second) const {
   std::vector<double> similarities, scores;
-  for (const EmbeddingSample& sample : data_.samples()) {
-    similarities.push_back(dot(row(vectors, sample.texts[0]), row(vectors, sample.texts[1])));
+  for (const EmbeddingSample& sample : data_.samples.samples) {
+    similarities.push_back(cosine(first.vectors, first.row(sample.texts[0]), second.vectors,
+                                  second.row(sample.texts[1])));
     scores.push_back(sample.score);
   }
   return {spearman_correlation(scores, similarities), pearson_correlation(scores, similarities)};
 }
 
-std::vector<double> PairValidation::ranks(const Tensor& vectors) const {
-  double reciprocal_ranks = 0, first = 0;
-  for (const EmbeddingSample& sample : data_.samples()) {
-    const auto text = row(vectors, sample.texts[0]);
-    const double own = dot(text, row(vectors, sample.texts[1]));
-    if (std::isnan(own)) return {own, own};  // no rank: such a model is not the best
+std::vector<double> PairValidation::ranks(const ColumnVectors& first,
+                                          const ColumnVectors& second) const {
+  double reciprocal_ranks = 0, found_first = 0;
+  for (const EmbeddingSample& sample : data_.samples.samples) {
+    const std::int64_t text = first.row(sample.texts[0]);
+    const auto similarity = [&](std::int64_t row) {
+      return cosine(first.vectors, text, second.vectors, row);
+    };
+    const double own = similarity(second.row(sample.texts[1]));
     std::int64_t better = 0;
-    for (const EmbeddingSample& other : data_.samples())
-      better += other.texts[1] != sample.texts[1] && dot(text, row(vectors, other.texts[1])) >= own;
+    for (std::int64_t row = 0; row < std::ssize(second.texts); ++row) {
+      const std::int64_t other = second.texts[static_cast<std::size_t>(row)];
+      // Other positives of a text do not compete.
+      better += other != sample.texts[1] && similarity(row) >= own &&
+                !data_.samples.alike(sample.texts[0], other);
+    }
     reciprocal_ranks += 1 / static_cast<double>(1 + better);
-    first += better == 0;
+    found_first += better == 0;
   }
-  const auto count = static_cast<double>(data_.samples().size());
-  return {reciprocal_ranks / count, first / count};
+  const auto count = static_cast<double>(data_.samples.samples.size());
+  return {reciprocal_ranks / count, found_first / count};
 }
 
 /// Queries whose documents are to be found.
 class RetrievalValidation : public EmbeddingValidation {
  public:
   RetrievalValidation(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer)
-      : tokenizer_(std::move(tokenizer)),
-        set_(read_validation_folder(config.task)),
-        sequence_length_(config.data.sequence_length),
-        batch_size_(config.training.micro_batch_size) {}
+      : config_(config),
+        tokenizer_(std::move(tokenizer)),
+        set_(read_validation_folder(config.task)) {}
 
   std::string kind() const override { return "queries with documents"; }
   std::string summary() const override {
@@ -143,6 +150,7 @@ class RetrievalValidation : public EmbeddingValidation {
                        set_.split, printable_path(set_.corpus));
   }
   std::string checksum() const override;
+  std::vector<std::string> notes() const override { return set_.notes; }
   std::vector<TaskMetric> metrics() const override {
     return {TaskMetric::ndcg_at_10, TaskMetric::mrr_at_10, TaskMetric::recall_at_100,
             TaskMetric::map_at_100};
@@ -151,9 +159,7 @@ class RetrievalValidation : public EmbeddingValidation {
   std::vector<double> evaluate(const Model& model, Communicator& communicator,
                                const Progress& progress) const override {
     const auto embedder = [&](PromptKind prompt) {
-      EmbeddingOptions options = embedding_options(model.config(), prompt, sequence_length_);
-      options.batch_size = batch_size_;
-      return TextEmbedder(model, *tokenizer_, std::move(options), &communicator);
+      return embedder_of(config_, model, *tokenizer_, prompt, communicator);
     };
     TextEmbedder queries = embedder(PromptKind::query), documents = embedder(PromptKind::document);
     const RankingScores scores = evaluate_retrieval(queries, documents, set_, progress).scores;
@@ -161,9 +167,9 @@ class RetrievalValidation : public EmbeddingValidation {
   }
 
  private:
+  RunConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   RetrievalSet set_;
-  std::int64_t sequence_length_, batch_size_;
 };
 
 std::string RetrievalValidation::checksum() const {
@@ -180,7 +186,8 @@ std::string RetrievalValidation::checksum() const {
 
 EmbeddingTextOptions embedding_text_options(const RunConfig& config) {
   const EmbeddingConfig& embedding = config.model.embedding;
-  return {config.data.sequence_length, embedding.query_prompt, embedding.document_prompt};
+  return {config.data.sequence_length, embedding.query_prompt, embedding.document_prompt,
+          config.task.views};
 }
 
 bool validates_by_retrieval(const TaskConfig& task) {

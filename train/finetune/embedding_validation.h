@@ -29,6 +29,12 @@ class EmbeddingValidation {
   /// What can be measured. The first decides where task.metric is null.
   virtual std::vector<TaskMetric> metrics() const = 0;
 
+  /// The number of its pairs that `train` has too; 0 for a folder.
+  virtual std::int64_t overlap(const EmbeddingSamples&) const { return 0; }
+
+  /// What a reader of the metrics must know, one line each.
+  virtual std::vector<std::string> notes() const { return {}; }
+
   /// Called with the texts done and their number.
   using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
   /// The values of metrics() in their order, without dropout. The processes share the work and get
@@ -49,10 +55,11 @@ RetrievalSet read_validation_folder(const TaskConfig& task);
 
 /// Reads task.validation of `config`, which is resolved. Scored pairs are measured by Spearman's
 /// and Pearson's correlation of the scores with the vectors' cosines. Pairs are measured by mrr and
-/// accuracy: each text looks for its own positive among those of all. Folders are measured by
-/// ndcg_at_10 and what else evaluate_retrieval computes; their long documents are read in windows.
-/// Texts are computed in batches of training.micro_batch_size. Throws an InputError for the first
-/// fault in the files, and for texts that say nothing about similarity.
+/// accuracy: each text looks for its own positive among the different second texts, of which its
+/// other positives are left out. Folders are measured by ndcg_at_10 and the other scores of
+/// evaluate_retrieval. Long texts are read in windows. Texts are computed in batches of
+/// training.micro_batch_size. Throws an InputError for the first fault in the files, and for texts
+/// that say nothing about similarity.
 std::shared_ptr<const EmbeddingValidation> read_embedding_validation(
     const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer);
 

@@ -227,8 +227,10 @@ RunResult finetune_embeddings(const RunConfig& config, Log& log, Device device,
   require_schedules_within_run(complete, std::ssize(data.train->samples()));
   check_run(complete);
   const auto prepare = [&]() -> PreparedRun {
-    if (describe_data)
+    if (describe_data) {
       for (const std::string& line : describe(data)) log.say(line);
+      for (const std::string& line : embedding_warnings(data)) log.warn(line);
+    }
     return {complete, make_embedding_objective(complete, std::move(data), communicator)};
   };
   return train_run(config, prepare, log, device, communicator);

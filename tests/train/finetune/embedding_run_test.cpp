@@ -150,10 +150,10 @@ TEST_F(EmbeddingTest, WrongValidationFoldersAreRefused) {
 }
 
 TEST_F(EmbeddingTest, LossDoesNotDependOnMicroBatches) {
-  for (const char* loss : {"multiple_negatives_ranking", "triplet"}) {
+  for (const char* loss : {"multiple_negatives_ranking, symmetric: true", "triplet"}) {
     SCOPED_TRACE(loss);
     configure("text: query, pair: answer, negatives: [other]",
-              std::string("embedding_loss: {name: ") + loss + ", symmetric: true}\n");
+              std::string("embedding_loss: {name: ") + loss + "}\n");
     const std::string exact =
         "--set training.dtype=f64 --set model.hidden_dropout_prob=0.1 --set "
         "training.micro_batch_size=";
@@ -241,7 +241,7 @@ TEST_F(EmbeddingTest, WrongInputsAreRefused) {
   expect_refused(
       "task.train: its samples have 2 texts, and embedding_loss.name triplet takes 3; name "
       "task.columns.pair and one of task.columns.negatives");
-  set("text: query", "");
+  set("text: query", "", "views: crops, ");
   expect_refused(
       "task.validation: its files hold texts, which say nothing about similarity; give pairs "
       "(task.columns.pair), with or without a score (task.columns.label)");
@@ -253,6 +253,18 @@ TEST_F(EmbeddingTest, WrongInputsAreRefused) {
   expect_refused(
       "embedding_loss.matryoshka_dimensions has 64, and vectors have 32 dimensions; "
       "leave it out");
+  set("text: query, pair: answer, label: score", "name: cosent, symmetric: true", "max_score: 5, ");
+  expect_refused(
+      "embedding_loss.symmetric: the loss cosent has no such option; leave it out, "
+      "or choose another loss");
+  set("text: query, pair: answer, negatives: [other]", "name: triplet, triplet_margin: 5");
+  expect_refused(
+      "embedding_loss.triplet_margin 5: distances of vectors of length 1 differ by "
+      "at most 2; choose less, for example 0.5");
+  set("text: query, pair: answer", "", "views: crops, ");
+  expect_refused(
+      "task.views crops: task.train holds pairs of texts, and only texts alone become two views; "
+      "leave task.views out");
   set("text: query, negatives: [other]", "");
   expect_refused(
       "run.yaml:9:92: task.columns.negatives is for tasks of kind embeddings with pairs; give "
@@ -264,6 +276,68 @@ TEST_F(EmbeddingTest, WrongInputsAreRefused) {
   set("text: query, pair: answer", "");
   write_bytes(folder_ / "train.tsv", "query\tanswer\na\t \n");
   expect_refused("train.tsv:2: a text is blank");
+}
+
+/// The lines of metrics.jsonl say what evaluate says of the model that they chose.
+TEST_F(EmbeddingTest, ScoredPairsAreMeasuredAsByEvaluate) {
+  configure("text: query, pair: answer, label: score", "embedding_loss: {name: cosent}\n",
+            "max_score: 5, ");
+  // Longer than a window: the end of a text decides where it is read.
+  std::string pairs = "query\tanswer\tscore\n";
+  const std::string filler = joined(Words(5).words(40, 40));
+  for (const char* end : {"sea sailed", "men sang", "pale calm", "old home", "sea calm"})
+    pairs +=
+        filler + " " + end + "\t" + std::string(end) + "\t" + std::to_string(end[0] % 5) + "\n";
+  write_bytes(folder_ / "dev.tsv", pairs);
+  run("finetune run.yaml --threads 1 --set training.steps=1 --set evaluation.every=1");
+  const Outcome evaluated = run_program(
+      folder_,
+      "evaluate run --pairs dev.tsv --json --threads 1 --set task.columns.text=query --set "
+      "task.columns.pair=answer --set task.columns.label=score");
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_NE(evaluated.err.find("means over windows"), std::string::npos) << evaluated.err;
+  const json scores = json::parse(evaluated.out);
+  EXPECT_NEAR(scores["spearman"].get<double>(), metric("validation_spearman").back(), 1e-9);
+  EXPECT_NEAR(scores["pearson"].get<double>(), metric("validation_pearson").back(), 1e-6);
+}
+
+TEST_F(EmbeddingTest, OtherPositivesOfATextDoNotCompete) {
+  configure();
+  // One topic: each second text is right for each first one.
+  std::string pairs = "query\tanswer\n";
+  for (const char* query : {"the sea", "the sea sea"})
+    for (const char* answer : {"they sailed", "sailed home", "sailed sailed", "old sailed"})
+      pairs += std::string(query) + "\t" + answer + "\n";
+  write_bytes(folder_ / "dev.tsv", pairs);
+  run("finetune run.yaml --threads 1 --set training.steps=1 --set evaluation.every=1");
+  EXPECT_EQ(metric("validation_mrr").back(), 1);
+  EXPECT_EQ(metric("validation_accuracy").back(), 1);
+}
+
+TEST_F(EmbeddingTest, OverlapOfTrainingAndValidationIsNamed) {
+  configure();
+  fs::copy_file(folder_ / "train.tsv", folder_ / "dev.tsv", fs::copy_options::overwrite_existing);
+  const std::string warning =
+      "validation: 96 of its pairs are in the training data too; their score is no test";
+  for (const char* command :
+       {"check run.yaml --data", "finetune run.yaml --set training.steps=1"}) {
+    const Outcome outcome = run_program(folder_, command);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE((outcome.out + outcome.err).find(warning), std::string::npos) << outcome.err;
+  }
+}
+
+TEST_F(EmbeddingTest, TwoEqualViewsAreRefused) {
+  configure("text: query");
+  write_bytes(folder_ / "texts.txt", "the sea\nthe men\n");
+  const Outcome outcome =
+      run_program(folder_,
+                  "finetune run.yaml --quiet --set task.train=[texts.txt] --set "
+                  "model.hidden_dropout_prob=0");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "nystrom: task.views dropout: without dropout both views of a text are equal; set "
+            "model.hidden_dropout_prob, for example to 0.1, or task.views to crops\n");
 }
 
 TEST_F(EmbeddingTest, PredictNamesTheCommandForVectors) {
