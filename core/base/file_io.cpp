@@ -19,6 +19,7 @@ namespace {
 
 // Linux transfers at most 2 GiB in a call.
 constexpr std::size_t max_transfer = std::size_t{1} << 30;
+constexpr std::string_view temporary_mark = ".tmp-";
 
 std::string error_text() { return std::strerror(errno); }
 
@@ -104,10 +105,46 @@ void InputFile::read(std::span<std::byte> buffer, std::int64_t offset) const {
   }
 }
 
-OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+std::string nonce() {
   std::random_device random;
-  temporary_ = path_;
-  temporary_ += fmt::format(".tmp-{:08x}{:08x}", random(), random());
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+bool is_nonce(std::string_view text) {
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+std::filesystem::path temporary_name(const std::filesystem::path& place) {
+  return place.string() + std::string(temporary_mark) + nonce();
+}
+
+std::optional<std::string_view> temporary_target(std::string_view name) {
+  const std::size_t at = name.rfind(temporary_mark);
+  if (at == name.npos || at == 0 || !is_nonce(name.substr(at + temporary_mark.size()))) return {};
+  return name.substr(0, at);
+}
+
+void require_no_link(const std::filesystem::path& path) {
+  std::error_code ignored;
+  require_input(!std::filesystem::is_symlink(path, ignored),
+                "{}: is a symbolic link, which is not followed here; put what it names in its "
+                "place",
+                printable_path(path));
+}
+
+int open_to_append(const std::filesystem::path& path) {
+  const int descriptor = retry([&] {
+    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  });
+  const int error = errno;
+  if (descriptor < 0) require_no_link(path);
+  require_input(descriptor >= 0, "{}: cannot open for writing: {}", printable_path(path),
+                std::strerror(error));
+  return descriptor;
+}
+
+OutputFile::OutputFile(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(temporary_name(path_)) {
   descriptor_ = retry([&] {
     return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   });

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,22 @@ class InputFile {
   std::int64_t size_ = 0;
   std::filesystem::path path_;
 };
+
+/// 16 random hexadecimal digits.
+std::string nonce();
+/// Whether `text` has the form of a nonce.
+bool is_nonce(std::string_view text);
+/// The name of a file or folder while it is written: PLACE.tmp- and a nonce.
+std::filesystem::path temporary_name(const std::filesystem::path& place);
+/// NAME of "NAME.tmp-" and a nonce; nothing for a name of another form.
+std::optional<std::string_view> temporary_target(std::string_view name);
+
+/// Throws an InputError if `path` is a symbolic link. Whoever writes into a folder of its own calls
+/// this, because a link may lead to files of others.
+void require_no_link(const std::filesystem::path& path);
+/// The descriptor of a file to append to, which is created if absent. The caller closes it. Throws
+/// an InputError when the system refuses, and for a link.
+int open_to_append(const std::filesystem::path& path);
 
 /// A file that is written under a temporary name in the same folder. Only commit() gives it its
 /// name, complete and durable. Every failure is an InputError that names the file and the cause,

@@ -4,8 +4,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <random>
-
 #include "core/base/check.h"
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -20,13 +18,16 @@ fs::path parent_of(const fs::path& place) {
 }
 
 void remove_leftovers(const fs::path& place) {
-  const std::string prefix = place.filename().string() + ".tmp-";
+  const std::string name = place.filename().string();
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(parent_of(place), ignored)) {
-    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    if (temporary_target(entry.path().filename().string()) != name) continue;
     const int lock = lock_folder(entry.path());
     if (lock < 0) continue;
-    fs::remove_all(entry.path(), ignored);
+    if (fs::is_regular_file(fs::symlink_status(entry.path() / unfinished_mark, ignored)))
+      fs::remove_all(entry.path(), ignored);
+    else
+      ::rmdir(entry.path().c_str());  // succeeds for an empty folder alone
     ::close(lock);
   }
 }
@@ -60,9 +61,8 @@ NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
   const fs::path parent = parent_of(place_);
   make_folders(parent);
   remove_leftovers(place_);
-  std::random_device random;
   while (!error && lock_ < 0) {
-    temporary_ = place_.string() + fmt::format(".tmp-{:08x}{:08x}", random(), random());
+    temporary_ = temporary_name(place_);
     fs::create_directory(temporary_, error);
     if (!error) lock_ = lock_folder(temporary_);
     if (lock_ >= 0 && !fs::exists(temporary_)) {  // removed as a leftover before it was locked
@@ -71,9 +71,17 @@ NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
     }
   }
   require_input(!error, "{}: cannot create: {}", printable_path(place_), error.message());
+  try {
+    write_text_file(temporary_ / unfinished_mark, "");
+  } catch (...) {
+    discard();
+    throw;
+  }
 }
 
-NewFolder::~NewFolder() {
+NewFolder::~NewFolder() { discard(); }
+
+void NewFolder::discard() {
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
   ::close(lock_);
@@ -81,7 +89,8 @@ NewFolder::~NewFolder() {
 
 void NewFolder::commit() {
   std::error_code error;
-  fs::rename(temporary_, place_, error);
+  fs::remove(temporary_ / unfinished_mark, error);
+  if (!error) fs::rename(temporary_, place_, error);
   require_input(!error, "{}: cannot rename into place: {}", printable_path(place_),
                 error.message());
   sync_folder(parent_of(place_));

@@ -13,8 +13,12 @@ std::filesystem::path require_empty_target(const std::filesystem::path& folder);
 /// process holds the lock or the folder does not exist.
 int lock_folder(const std::filesystem::path& folder);
 
-/// A folder that is written under a temporary name in the same parent. It is locked while the
-/// object lives. The lock distinguishes leftovers of killed processes from folders in use. Every
+/// The file that marks a folder as incomplete. Only folders with it, and empty ones, are leftovers.
+inline constexpr const char* unfinished_mark = ".nystrom-unfinished";
+
+/// A folder that is written under its temporary_name in the same parent. It is locked while the
+/// object lives, and holds the file unfinished_mark. The lock distinguishes leftovers of killed
+/// processes from folders in use, and the mark distinguishes them from folders of others. Every
 /// failure is an InputError that names the folder.
 class NewFolder {
  public:
@@ -32,6 +36,8 @@ class NewFolder {
   void commit();
 
  private:
+  void discard();
+
   std::filesystem::path place_, temporary_;
   int lock_ = -1;
 };

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <random>
 #include <utility>
 
 #include "core/base/printable.h"
@@ -101,9 +100,7 @@ struct Hdf5Writer::State {
 
 Hdf5Writer::Hdf5Writer(std::filesystem::path path)
     : path_(std::move(path)), state_(std::make_unique<State>()) {
-  std::random_device random;
-  temporary_ = path_;
-  temporary_ += fmt::format(".tmp-{:08x}{:08x}", random(), random());
+  temporary_ = temporary_name(path_);
   const LibraryLock lock;
   // The format of HDF5 1.10, even with a newer library.
   const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose),

@@ -1,6 +1,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/hdf5/hdf5.h"
@@ -40,13 +41,22 @@ class Column {
   std::vector<std::byte> bytes_;
 };
 
+/// Whether `name` is that of some shard.
+bool is_shard_name(std::string_view name) {
+  constexpr std::string_view begin = "tokens-", end = ".h5";
+  if (!name.starts_with(begin) || !name.ends_with(end)) return false;
+  name = name.substr(begin.size(), name.size() - begin.size() - end.size());
+  return name.size() >= 5 && name.find_first_not_of("0123456789") == name.npos;
+}
+
 /// Removes shards that an interrupted run left, complete or not.
 void remove_leftovers(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    const bool shard = name.starts_with("tokens-") &&
-                       (name.ends_with(".h5") || name.find(".h5.tmp-") != std::string::npos);
-    if (shard || name.starts_with("index.json.tmp-")) std::filesystem::remove(entry.path());
+    const auto unfinished = temporary_target(name);
+    const bool own = is_shard_name(unfinished.value_or(name)) || unfinished == index_file;
+    if (own && entry.symlink_status().type() == std::filesystem::file_type::regular)
+      std::filesystem::remove(entry.path());
   }
 }
 

@@ -22,6 +22,27 @@ TEST(NewFolder, IsMadeWithoutStandardInput) {
   EXPECT_EQ(std::distance(fs::directory_iterator(parent.path()), {}), 1);
 }
 
+TEST(NewFolder, RemovesOnlyLeftoversOfItsOwn) {
+  const TemporaryFolder parent;
+  const auto add = [&](const std::string& name, const char* file) {
+    fs::create_directory(parent / name);
+    if (file) write_bytes(parent / name / file, "x");
+    return parent / name;
+  };
+  const fs::path leftover = add("new.tmp-0123456789abcdef", unfinished_mark),
+                 empty = add("new.tmp-0123456789abcde0", nullptr);
+  const std::vector<fs::path> others = {
+      add("new.tmp-keep", unfinished_mark), add("new.tmp-0123456789abcde1", "mine"),
+      add("old.tmp-0123456789abcdef", unfinished_mark), add("new.tmp-0123456789ABCDEF", "mine")};
+  fs::create_directory_symlink(others[2], parent / "new.tmp-0123456789abcde2");
+  NewFolder(parent / "new").commit();
+  EXPECT_FALSE(fs::exists(leftover));
+  EXPECT_FALSE(fs::exists(empty));
+  for (const fs::path& path : others) EXPECT_FALSE(fs::is_empty(path)) << path;
+  EXPECT_TRUE(fs::is_symlink(parent / "new.tmp-0123456789abcde2"));
+  EXPECT_TRUE(fs::is_empty(parent / "new"));
+}
+
 TEST(FreePlace, NamesAFolderThatCannotBeOpened) {
   const TemporaryFolder folder;
   rlimit before{};

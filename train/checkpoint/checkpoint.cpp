@@ -1,7 +1,6 @@
 #include "train/checkpoint/checkpoint.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "core/base/file_io.h"
 #include "core/check.h"
@@ -21,10 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string nonce() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
+constexpr std::string_view trash_prefix = ".trash-", latest_name = "latest";
 
 void require_space(const fs::path& folder, std::int64_t bytes) {
   struct statvfs status {};
@@ -64,24 +59,6 @@ bool exchange(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& run_dir) {
-  const fs::path path = run_dir / ".lock";
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  require_input(descriptor_ >= 0, "{}: cannot create: {}", path.string(), std::strerror(errno));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  ::close(descriptor_);
-  throw InputError(fmt::format(
-      "{}: another process trains in this run directory; wait for it, or choose another run_dir",
-      run_dir.string()));
-}
-
-RunLock::~RunLock() { ::close(descriptor_); }
-
-void remove_unfinished(const fs::path& folder) {
-  for (const fs::path& entry : folder_entries(folder))
-    if (entry.filename().string().find(".tmp-") != std::string::npos) remove_tree(entry);
-}
-
 CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
     : folder_(std::move(folder)), keep_(keep) {
   make_folders(folder_);
@@ -94,7 +71,7 @@ CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string
 }
 
 void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
-  fs::path temporary = folder_ / (checkpoint_name(step) + ".tmp-" + nonce());
+  fs::path temporary = temporary_name(folder_ / checkpoint_name(step));
   try {
     std::error_code error;
     const bool made = fs::create_directory(temporary, error);
@@ -155,7 +132,7 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
 }
 
 void CheckpointFolder::write_latest(std::int64_t step) const {
-  OutputFile latest(folder_ / "latest");
+  OutputFile latest(folder_ / latest_name);
   latest.write(checkpoint_name(step) + "\n");
   latest.commit();
 }
@@ -175,12 +152,14 @@ void CheckpointFolder::remove_old(std::int64_t newest,
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
       continue;
     }
-    if (std::find(wanted.begin(), wanted.end(), step) == wanted.end()) remove(step);
+    if (std::find(wanted.begin(), wanted.end(), step) == wanted.end() &&
+        holds_only_its_files(path_of(step)))
+      remove(step);
   }
 }
 
 void CheckpointFolder::remove(std::int64_t step) const {
-  const fs::path trash = folder_ / fmt::format(".trash-{}", nonce());
+  const fs::path trash = folder_ / (std::string(trash_prefix) + nonce());
   rename_new(path_of(step), trash);
   sync_folder(folder_);
   remove_tree(trash);
@@ -197,17 +176,18 @@ void CheckpointFolder::remove_leftovers() {
   sync_folder(folder_);
   for (const fs::path& entry : folder_entries(folder_)) {
     const std::string name = entry.filename().string();
-    if (name.ends_with(replaced_suffix)) {
+    const auto target = temporary_target(name);
+    if (name.ends_with(replaced_suffix) && checkpoint_step(name)) {
       const fs::path place = folder_ / name.substr(0, name.size() - replaced_suffix.size());
       if (fs::exists(place))
         remove_tree(entry);
       else
         rename_new(entry, place);
-    } else if (name.starts_with(".trash-")) {
+    } else if ((name.starts_with(trash_prefix) && is_nonce(name.substr(trash_prefix.size()))) ||
+               (target && (target == latest_name || checkpoint_step(*target)))) {
       remove_tree(entry);
     }
   }
-  remove_unfinished(folder_);
   sync_folder(folder_);
 }
 

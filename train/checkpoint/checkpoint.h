@@ -16,20 +16,6 @@
 
 namespace nystrom {
 
-/// An exclusive lock on a run directory, held by one training process at a time. The destructor
-/// releases it.
-class RunLock {
- public:
-  /// Throws an InputError when another process holds the lock.
-  explicit RunLock(const std::filesystem::path& run_dir);
-  ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
-
- private:
-  int descriptor_;
-};
-
 /// The file that names each file of a checkpoint with its size and checksum.
 inline constexpr const char* checkpoint_manifest = "MANIFEST.json";
 
@@ -41,6 +27,8 @@ inline constexpr std::string_view replaced_suffix = ".replaced";
 /// The entries of a folder, in no order. Throws an InputError when the folder cannot be read.
 std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
 
+/// N of "step-N" or "step-N.replaced"; nothing for other names.
+std::optional<std::int64_t> checkpoint_step(std::string_view name);
 /// Steps of all checkpoints below `folder`, intact or damaged, newest first. Empty if the folder
 /// does not exist.
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
@@ -55,9 +43,9 @@ std::string checkpoint_name(std::int64_t step);
 /// The path of a checkpoint: FOLDER/step-N, or FOLDER/step-N.replaced if a crash left only that.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
 
-/// Removes files and folders with ".tmp-" in their names, which killed processes left in `folder`.
-/// Only the holder of the RunLock may call it. Throws an InputError when one cannot be removed.
-void remove_unfinished(const std::filesystem::path& folder);
+/// Whether the checkpoint at `path` holds only files that its manifest names. Only such a folder is
+/// removed: what else is in it belongs to the user.
+bool holds_only_its_files(const std::filesystem::path& path);
 
 /// The folder `checkpoints` of a run. Only the holder of the RunLock writes to it.
 class CheckpointFolder {

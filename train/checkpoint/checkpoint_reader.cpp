@@ -17,16 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step-";
 
-/// N of "step-N" or "step-N.replaced"; nothing for other names.
-std::optional<std::int64_t> step_of(std::string_view name) {
-  if (!name.starts_with(prefix)) return {};
-  if (name.ends_with(replaced_suffix)) name.remove_suffix(replaced_suffix.size());
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
-  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
-}
-
 std::string file_problem(const fs::path& folder, const std::string& name,
                          const nlohmann::json& entry) {
   if (fs::path(name).filename() != name || name.empty())
@@ -53,12 +43,21 @@ std::vector<fs::path> folder_entries(const fs::path& folder) {
   return entries;
 }
 
+std::optional<std::int64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with(prefix)) return {};
+  if (name.ends_with(replaced_suffix)) name.remove_suffix(replaced_suffix.size());
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
 std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
   std::vector<std::int64_t> found;
   if (!fs::is_directory(folder)) return found;
   for (const fs::path& entry : folder_entries(folder)) {
     const std::string name = entry.filename().string();
-    if (const auto step = step_of(name)) found.push_back(*step);
+    if (const auto step = checkpoint_step(name)) found.push_back(*step);
   }
   std::sort(found.rbegin(), found.rend());
   found.erase(std::unique(found.begin(), found.end()),
@@ -87,6 +86,21 @@ std::optional<std::int64_t> newest_checkpoint(const fs::path& folder,
   return {};
 }
 
+bool holds_only_its_files(const fs::path& path) {
+  try {
+    const nlohmann::json files = read_json_file(path / checkpoint_manifest).at("files");
+    const auto entries = folder_entries(path);
+    return std::ranges::all_of(entries, [&](const fs::path& entry) {
+      const std::string name = entry.filename().string();
+      return name == checkpoint_manifest || files.contains(name);
+    });
+  } catch (const InputError&) {
+    return false;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
 std::string checkpoint_problem(const fs::path& path) {
   try {
     const nlohmann::json manifest = read_json_file(path / checkpoint_manifest);
@@ -95,7 +109,7 @@ std::string checkpoint_problem(const fs::path& path) {
     const auto step = json_count(manifest.at("step"), "step");
     const std::string folder = path.filename().string(), expected = checkpoint_name(step);
     const bool named = folder == expected || folder == expected + std::string(replaced_suffix);
-    if (!named && !folder.starts_with(expected + ".tmp-"))
+    if (!named && temporary_target(folder) != expected)
       return fmt::format("{} is of step {}", checkpoint_manifest, step);
     for (const auto& [name, entry] : manifest.at("files").items()) {
       const std::string problem = file_problem(path, name, entry);

@@ -8,6 +8,7 @@
 #include "data/tokenizers/tokenizer_folder.h"
 #include "nn/layer_kinds.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
 #include "train/formats/hf_config.h"
@@ -30,7 +31,8 @@ std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
       for (const nlohmann::json& run : point.at("runs")) {
         const double value = run.at("value").is_number() ? run.at("value").get<double>() : -1;
         if (best && value <= best_value) continue;
-        best = run.at("run_dir").get<std::string>();
+        best = place_in_sweep(folder, !point.at("options").empty(),
+                              run.at("run_dir").get<std::string>());
         best_value = value;
       }
     }
@@ -40,23 +42,9 @@ std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
   return best;
 }
 
-}  // namespace
-
-fs::path find_model(const fs::path& model, Log& log) {
-  require_input(
-      fs::exists(model),
-      "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint",
-      printable_path(model));
-  require_input(fs::is_directory(model),
-                "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
-                printable_path(model));
+/// The best checkpoint of a run by its evaluations, else the newest intact one.
+fs::path best_checkpoint(const fs::path& model, Log& log) {
   const fs::path checkpoints = model / "checkpoints";
-  if (fs::exists(model / "config.json")) return model;
-  if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(checkpoints)) {
-    log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
-                        printable_path(*run)));
-    return find_model(*run, log);
-  }
   require_input(fs::is_directory(checkpoints),
                 "{}: holds neither config.json nor checkpoints; expected a Hugging Face folder, a "
                 "run directory or a checkpoint",
@@ -82,6 +70,25 @@ fs::path find_model(const fs::path& model, Log& log) {
   log.say(fmt::format("{}: taking step {}, the best by its evaluations; the newest is step {}",
                       printable_path(model), *best, *newest));
   return best_folder;
+}
+
+}  // namespace
+
+fs::path find_model(const fs::path& model, Log& log) {
+  require_input(
+      fs::exists(model),
+      "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint",
+      printable_path(model));
+  require_input(fs::is_directory(model),
+                "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
+                printable_path(model));
+  if (fs::exists(model / "config.json")) return model;
+  if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(model / "checkpoints")) {
+    log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
+                        printable_path(*run)));
+    return best_checkpoint(model / *run, log);
+  }
+  return best_checkpoint(model, log);
 }
 
 ModelConfig read_model_config(const std::filesystem::path& folder,

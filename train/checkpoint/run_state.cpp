@@ -11,6 +11,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_folder.h"
 #include "train/config/config_io.h"
 #include "train/optim/schedule.h"
 
@@ -161,15 +162,6 @@ std::filesystem::path settings_file(const RunConfig& config) {
 
 }  // namespace
 
-void check_run_place(const std::filesystem::path& run_dir) {
-  const bool foreign = std::filesystem::is_directory(run_dir) &&
-                       !std::filesystem::is_empty(run_dir) &&
-                       !std::filesystem::exists(run_dir / ".lock") &&
-                       !std::filesystem::exists(run_dir / "config.yaml");
-  require_input(!foreign, "{}: is not empty and holds no run; choose another run_dir",
-                run_dir.string());
-}
-
 void check_run_kind(const RunConfig& config) {
   check_run_place(config.run_dir);
   const std::filesystem::path path = settings_file(config);
@@ -213,7 +205,15 @@ void check_run_dir(const RunConfig& config) {
 
 void write_resolved_config(const RunConfig& config) {
   check_run_dir(config);
-  write_text_file(settings_file(config), to_yaml(config));
+  const std::filesystem::path path = settings_file(config);
+  const std::string text = to_yaml(config);
+  try {
+    if (std::filesystem::exists(path) && to_yaml(read_resolved_config(path.string())) == text)
+      return;
+  } catch (const InputError&) {
+    // It is of another version, or damaged.
+  }
+  write_text_file(path, text);
 }
 
 }  // namespace nystrom

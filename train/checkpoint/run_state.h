@@ -59,8 +59,6 @@ struct RunState {
   static RunState read(const std::filesystem::path& path);
 };
 
-/// Throws an InputError if the folder holds anything but a run. Writes nothing.
-void check_run_place(const std::filesystem::path& run_dir);
 /// Calls check_run_place, and throws an InputError if the run directory has checkpoints of
 /// pretraining and `config` is fine-tuning, or the reverse. Writes nothing.
 void check_run_kind(const RunConfig& config);
@@ -68,7 +66,8 @@ void check_run_kind(const RunConfig& config);
 /// has checkpoints with other settings. steps, epochs, zero, timeout, on_loss_spike, logging,
 /// evaluation, checkpoint and the names of run directory and cache may change. Writes nothing.
 void check_run_dir(const RunConfig& config);
-/// Calls check_run_dir, then writes the resolved configuration into the run directory.
+/// Calls check_run_dir, then writes the resolved configuration into the run directory. A
+/// config.yaml with the same options stays as it is, with what a user has noted in it.
 void write_resolved_config(const RunConfig& config);
 
 }  // namespace nystrom

@@ -53,8 +53,8 @@ void show(const Study& study, const StudyOptions& options) {
 }
 
 /// Checks the output folder before the measurements start.
-void check_output(const StudyOptions& options) {
-  if (!options.output.empty()) check_study_folder(options.output);
+void check_output(const StudyOptions& options, const std::string& study) {
+  if (!options.output.empty()) check_study_folder(options.output, study);
 }
 
 /// The progress bar of a study. A stop signal ends the study.
@@ -101,7 +101,7 @@ void run_matrices(MatricesOptions options) {
                                   "approximation matrices has no configuration");
   require_distinct("--landmarks", options.landmarks);
   require_distinct("--inverse", options.inverses);
-  check_output(options);
+  check_output(options, "matrices");
   MatrixStudyOptions& study = options.study;
   study.seed = static_cast<std::uint64_t>(options.seed);
   study.kernel = value_named<ScoreKernel>(options.kernel);
@@ -160,7 +160,7 @@ struct ModelOptions : StudyOptions {
 
 void run_model(const ModelOptions& options) {
   options.common.apply();
-  check_output(options);
+  check_output(options, "model");
   const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
   Study study;
   {
@@ -219,7 +219,7 @@ void run_cost(CostOptions options) {
   options.study.device = options.common.apply();
   options.common.refuse_overrides("approximation cost", "approximation cost has no configuration");
   require_distinct("--kinds", options.kinds);
-  check_output(options);
+  check_output(options, "cost");
   for (const std::string& name : options.kinds)
     options.study.kinds.push_back(value_named<AttentionKind>(name));
   options.study.train = options.mode == "train";

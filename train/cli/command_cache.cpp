@@ -70,11 +70,11 @@ Command add_cache_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("cache", "List or prune the cache of tokenizers and token shards");
   command->footer(
-      "Nothing in it is needed: a run makes its entries anew. Those that a run on this machine "
-      "uses are kept.\n\n"
+      "A run that goes on makes its entries anew from the same text. Those that a run on this "
+      "machine uses now are kept.\n\n"
       "Examples:\n  nystrom cache\n  nystrom cache runs/cache --prune");
   command->add_option("FOLDER", options->folder, "the folder of data.cache")->capture_default_str();
-  command->add_flag("--prune", options->prune, "remove what no run uses");
+  command->add_flag("--prune", options->prune, "remove what no running command uses");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.set = false, .device = false, .threads = false});
   return {command, [options] { run(*options); }};

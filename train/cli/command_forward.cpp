@@ -7,6 +7,7 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
 #include "train/config/config.h"
+#include "train/embeddings/partial_file.h"
 #include "train/export/forward.h"
 
 namespace nystrom {
@@ -20,6 +21,7 @@ struct ForwardOptions {
 
 void run(const ForwardOptions& options) {
   const Device device = options.common.apply();
+  require_new_file(options.output);
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   // There is no loss scaling here: small gradients would underflow to 0 in f16.
@@ -56,7 +58,8 @@ Command add_forward_command(CLI::App& app) {
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
       ->required();
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
-  command->add_option("--output", options->output, "safetensors file to write")->required();
+  command->add_option("--output", options->output, "safetensors file to write; must be new")
+      ->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
   command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")
       ->check(CLI::IsMember(dtype_names))

@@ -60,11 +60,12 @@ void run(const ReportCommand& options) {
   const fs::path first = options.runs[0];
   const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") &&
                                                      fs::exists(first / "summary.json");
-  const std::string page =
-      one && !sweep ? page_of_run(options, read_run(first), device, log) : page_of_runs(options);
   const fs::path output = !options.output.empty() ? fs::path(options.output)
                           : one                   ? first / "report.html"
                                                   : fs::path("report.html");
+  check_page_place(output);
+  const std::string page =
+      one && !sweep ? page_of_run(options, read_run(first), device, log) : page_of_runs(options);
   write_text_file(output, page);
   fmt::print("{}\n", printable_path(output));
 }

@@ -32,8 +32,10 @@ void require_new_file(const std::filesystem::path& path) {
 PartialFile::PartialFile(std::filesystem::path path)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
   require_new_file(path_);
-  descriptor_ =
-      ::open(partial_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  constexpr int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  descriptor_ = ::open(partial_.c_str(), flags | O_EXCL, 0666);
+  made_ = descriptor_ >= 0;
+  if (!made_) descriptor_ = ::open(partial_.c_str(), flags, 0666);
   if (descriptor_ < 0) fail("cannot create");
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
@@ -45,7 +47,11 @@ PartialFile::PartialFile(std::filesystem::path path)
 }
 
 PartialFile::~PartialFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  struct stat status {};
+  if (made_ && ::fstat(descriptor_, &status) == 0 && status.st_size == 0)
+    ::unlink(partial_.c_str());
+  ::close(descriptor_);
 }
 
 void PartialFile::fail(const char* action) const {

@@ -14,7 +14,7 @@ void require_new_file(const std::filesystem::path& path);
 
 /// The file PATH.partial, which becomes PATH. It is locked while the object lives. Every failure is
 /// an InputError that names the file and the cause. The destructor leaves PATH.partial, so that
-/// another run can go on.
+/// another run can go on; it removes one that this object made and left empty.
 class PartialFile {
  public:
   /// Opens or creates PATH.partial. Throws an InputError when PATH exists or another process writes
@@ -45,6 +45,7 @@ class PartialFile {
 
   std::filesystem::path path_, partial_;
   int descriptor_ = -1;
+  bool made_ = false;  // by this object
   std::int64_t end_ = 0;
 };
 

@@ -60,6 +60,7 @@ VectorWriter::VectorWriter(fs::path path, VectorJob job)
       format_(vector_format_of(path)),
       file_(std::move(path)) {
   if (resume()) return;
+  save_state();  // first, because a PATH.partial without it belongs to others
   const std::string header = header_of(format_, job_.matrix, unknown_checksum);
   file_.truncate(0);
   file_.append(std::as_bytes(std::span(header)));
@@ -67,10 +68,17 @@ VectorWriter::VectorWriter(fs::path path, VectorJob job)
   save_state();
 }
 
-/// Goes on with PATH.partial. Returns false if there is none.
+/// Goes on with PATH.partial. Returns false if there is none, or nothing of it is done.
 bool VectorWriter::resume() {
-  if (file_.size() == 0 || !fs::exists(state_path_)) return false;
   const std::string name = printable_path(file_.partial());
+  if (!fs::exists(fs::symlink_status(state_path_))) {
+    require_input(
+        file_.size() == 0,
+        "{}: was not begun by nystrom embed, for {} is missing; move it, or give --output "
+        "another name",
+        name, printable_path(state_path_));
+    return false;
+  }
   const nlohmann::json state = read_json_file(state_path_);
   const auto require_same = [&](const char* key, const std::string& value, const char* what) {
     require_input(state.contains(key) && state[key] == value,
@@ -78,7 +86,8 @@ bool VectorWriter::resume() {
                   what, printable_path(state_path_));
   };
   require_input(state.is_object() && state.contains("done") && state.contains("bytes"),
-                "{}: is damaged; remove it and {}", printable_path(state_path_), name);
+                "{}: is no record of nystrom embed; move it, or give --output another name",
+                printable_path(state_path_));
   require_same("model", job_.model, "another model");
   require_same("options", job_.options, "other options");
   require_same("texts", job_.texts, "other texts");
@@ -87,6 +96,7 @@ bool VectorWriter::resume() {
   require_input(file_.size() >= bytes_ && done_ <= job_.matrix.rows,
                 "{}: has {} bytes, and {} says {}; remove both files", name, file_.size(),
                 printable_path(state_path_), bytes_);
+  if (bytes_ == 0) return false;  // stopped before the header
   file_.truncate(bytes_);
   return true;
 }

@@ -231,9 +231,8 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
   if (options.verify)
     card.differences = check_export(written.path(), model, tokenizer.get(), card.longest);
   write_text_file(written.path() / "README.md", model_card(card));
-  const std::vector<std::string> files = names_in(written.path());
   written.commit();
-  return {card.parameters, files, card.differences};
+  return {card.parameters, names_in(place), card.differences};
 }
 
 }  // namespace nystrom

@@ -13,6 +13,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/checkpoint/model_folder.h"
+#include "train/checkpoint/run_folder.h"
 #include "train/config/config_docs.h"
 #include "train/config/config_io.h"
 #include "train/finetune/finetune.h"
@@ -92,9 +93,19 @@ std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& 
   }
 }
 
-Json json_of(const SweepRun& run) {
-  return {{"seed", run.seed},           {"run_dir", run.folder}, {"steps", run.steps},
-          {"best_step", run.best_step}, {"metric", run.metric},  {"value", run.value}};
+/// A run as JSON, with its folder relative to that of the sweep.
+Json json_of(const SweepRun& run, const fs::path& sweep) {
+  return {
+      {"seed", run.seed},     {"run_dir", fs::path(run.folder).lexically_relative(sweep).string()},
+      {"steps", run.steps},   {"best_step", run.best_step},
+      {"metric", run.metric}, {"value", run.value}};
+}
+
+/// The hash of what decides a run's result. A sweep may move, so its folder does not count.
+std::string result_hash(RunConfig config) {
+  config.run_dir = RunConfig{}.run_dir;
+  config.data.cache = RunConfig{}.data.cache;
+  return text_checksum(to_yaml(config));
 }
 
 void write_summary(const fs::path& folder, const SweepResult& result) {
@@ -102,13 +113,12 @@ void write_summary(const fs::path& folder, const SweepResult& result) {
   for (const SweepPoint& point : result.points) {
     if (point.runs.empty()) continue;
     Json runs = Json::array();
-    for (const SweepRun& run : point.runs) runs.push_back(json_of(run));
+    for (const SweepRun& run : point.runs) runs.push_back(json_of(run, folder));
     points.push_back({{"options", point.overrides},
                       {"mean", point.mean()},
                       {"deviation", point.deviation()},
                       {"runs", runs}});
   }
-  fs::create_directories(folder);
   write_text_file(folder / "summary.json",
                   Json{{"metric", result.metric}, {"points", points}}.dump(2) + "\n");
 }
@@ -205,10 +215,22 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       plan.push_back({result.points.size() - 1, config});
     }
   }
+  std::optional<RunLock> lock;
+  if (communicator.is_first()) {
+    check_run_place(base.run_dir);
+    for (const Planned& each : plan) {
+      const fs::path folder = each.config.run_dir;
+      require_no_link(folder);
+      if (!result.points[each.point].overrides.empty()) require_no_link(folder.parent_path());
+    }
+    make_folders(base.run_dir);
+    lock.emplace(base.run_dir);
+    remove_unfinished(base.run_dir);
+  }
   bool describe_data = true;  // all runs have the same
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const auto& [point, config] = plan[i];
-    const std::string hash = text_checksum(to_yaml(config));
+    const std::string hash = result_hash(config);
     std::optional<SweepRun> run = finished_run(config.run_dir, hash, communicator);
     log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir,
                         run ? " is finished" : ""));
@@ -222,7 +244,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       run = SweepRun{config.seed,         config.run_dir,
                      outcome.steps,       outcome.best.value_or(outcome.steps),
                      outcome.metric_name, outcome.best_value.value_or(undefined)};
-      Json json = json_of(*run);
+      Json json = json_of(*run, base.run_dir);
       json["config_hash"] = hash;
       if (communicator.is_first())
         write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");

@@ -62,7 +62,8 @@ struct SweepResult {
 
 /// Fine-tunes the configuration at `path` for each point and seed, in RUN_DIR/POINT/seed-S.
 /// Finished runs are not repeated; unfinished ones continue. RUN_DIR/summary.json is updated after
-/// every run and contains all finished ones. Throws an InputError if a point is invalid, before the
+/// every run and contains all finished ones, with paths relative to RUN_DIR. Throws an InputError
+/// if a point is invalid, if RUN_DIR holds other files, or if a link leads out of it, before the
 /// first run.
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
                       const SweepOptions& options, Log& log, Device device,

@@ -5,8 +5,9 @@
 
 #include <cstdio>
 #include <ctime>
+#include <tuple>
 
-#include "core/base/printable.h"
+#include "core/base/file_io.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -22,11 +23,12 @@ Log::Log(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 Log::~Log() {
   if (drawn_) put("\n");
+  if (file_ >= 0) ::close(file_);
 }
 
 void Log::append_to(const std::filesystem::path& file) {
-  file_.open(file, std::ios::app);
-  require_input(file_.is_open(), "{}: cannot write", printable_path(file));
+  if (file_ >= 0) ::close(file_);
+  file_ = open_to_append(file);
 }
 
 void Log::print(const std::string& line) {
@@ -41,14 +43,14 @@ void Log::say(const std::string& text) {
 }
 
 void Log::record(const std::string& text) {
-  if (!file_.is_open()) return;
+  if (file_ < 0) return;
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   ::gmtime_r(&now, &parts);
   char time[32];
   std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  file_ << time << ' ' << text << '\n' << std::flush;
-  file_.clear();  // the disk may have space again
+  const std::string line = fmt::format("{} {}\n", time, text);
+  std::ignore = ::write(file_, line.data(), line.size());  // a full disk must not end the run
 }
 
 void Log::warn(const std::string& text) {

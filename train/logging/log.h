@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace nystrom {
@@ -12,7 +11,7 @@ class Log {
  public:
   /// With `quiet`, prints warnings only.
   explicit Log(bool quiet = false);
-  /// Ends a line that draw() has left open.
+  /// Ends a line that draw() has left open, and closes the file.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
@@ -21,7 +20,7 @@ class Log {
   void mute() { muted_ = true; }
 
   /// Appends every line from here on to `file` too, with the time in front, even if quiet. Throws
-  /// an InputError when the file cannot be written.
+  /// an InputError when the file cannot be written, or is a link.
   void append_to(const std::filesystem::path& file);
 
   /// Prints a line, unless quiet.
@@ -46,7 +45,7 @@ class Log {
   bool quiet_, terminal_;
   bool muted_ = false;
   bool drawn_ = false;  // whether the cursor is behind a drawn line
-  std::ofstream file_;
+  int file_ = -1;       // the descriptor
 };
 
 }  // namespace nystrom

@@ -1,6 +1,5 @@
 #include "train/logging/metrics.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -66,11 +65,8 @@ std::optional<double> StepMeans::accuracy() const {
   return accuracy_ ? std::optional(*accuracy_ / static_cast<double>(finite_)) : std::nullopt;
 }
 
-RecordFile::RecordFile(std::filesystem::path path, Log& log) : path_(std::move(path)), log_(log) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  require_input(descriptor_ >= 0, "{}: cannot open for writing: {}", printable_path(path_),
-                std::strerror(errno));
-}
+RecordFile::RecordFile(std::filesystem::path path, Log& log)
+    : path_(std::move(path)), log_(log), descriptor_(open_to_append(path_)) {}
 
 RecordFile::~RecordFile() { ::close(descriptor_); }
 
@@ -116,6 +112,7 @@ RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log&
 
 void RecordLog::roll_back(std::int64_t last_step) {
   file_.reset();
+  require_no_link(path_);
   if (std::ifstream old(path_); old) {
     OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {

@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/threads.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
 #include "train/formats/hf_config.h"

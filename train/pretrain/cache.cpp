@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "core/base/file_io.h"
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -26,6 +27,14 @@ std::int64_t bytes_in(const fs::path& folder) {
     if (!vanished) bytes += static_cast<std::int64_t>(size);
   }
   return bytes;
+}
+
+/// Whether `name` is that of an entry, or of one that is written or removed.
+bool is_entry_name(std::string_view name) {
+  name = temporary_target(name).value_or(name);
+  for (const std::string_view kind : {"tokenizer-", "tokens-"})
+    if (name.starts_with(kind) && is_nonce(name.substr(kind.size()))) return true;
+  return false;
 }
 
 }  // namespace
@@ -51,8 +60,7 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
        item.increment(error)) {
     const std::string name = item->path().filename().string();
     std::error_code vanished;
-    if (!item->is_directory(vanished) ||
-        !(name.starts_with("tokenizer-") || name.starts_with("tokens-")))
+    if (item->symlink_status(vanished).type() != fs::file_type::directory || !is_entry_name(name))
       continue;
     CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
     // This exclusive lock fails while a run uses the entry (shared lock) or creates it.
@@ -74,8 +82,8 @@ std::vector<CacheEntry> prune_cache(const fs::path& folder) {
     if (lock < 0) continue;
     std::error_code error;
     fs::path trash = entry.path;
-    if (trash.filename().string().find(".tmp-") == std::string::npos)
-      trash += ".tmp-pruned";  // a partly removed entry must not look complete
+    if (!temporary_target(trash.filename().string()))
+      trash = temporary_name(trash);  // a partly removed entry must not look complete
     fs::rename(entry.path, trash, error);
     if (!error) fs::remove_all(trash, error);
     ::close(lock);

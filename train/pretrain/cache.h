@@ -29,8 +29,9 @@ struct CacheEntry {
   bool in_use = false;  ///< a run on this machine uses or creates the entry
 };
 
-/// The entries of the cache at `folder`, the most recently used first. Other files and folders are
-/// ignored. Throws an InputError if the folder cannot be read.
+/// The entries of the cache at `folder`, the most recently used first. Entries are named
+/// "tokenizer-" or "tokens-" and 16 hexadecimal digits; other files and folders are ignored. Throws
+/// an InputError if the folder cannot be read.
 std::vector<CacheEntry> cache_entries(const std::filesystem::path& folder);
 
 /// Removes the entries that are not in use, and returns them. Throws an InputError if an entry

@@ -35,6 +35,10 @@ std::string run_report(const RunRecord& run, const MaskSamples& samples, const S
 /// differ. `sweep` is the sweep that they belong to; without points there is none.
 std::string comparison_report(const std::vector<RunRecord>& runs, const SweepResult& sweep);
 
+/// Throws an InputError if there is a file at `path` that is no page of a report: it would be
+/// replaced.
+void check_page_place(const std::filesystem::path& path);
+
 /// A sweep's folder: its existing runs, and its points.
 struct SweepRecord {
   std::vector<RunRecord> runs;

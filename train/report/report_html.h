@@ -30,4 +30,7 @@ std::string html_image(std::string_view svg, std::string_view name);
 /// The complete HTML document around `body`.
 std::string html_page(std::string_view title, const std::string& body);
 
+/// Whether `text` begins as a page of html_page does.
+bool is_html_page(std::string_view text);
+
 }  // namespace nystrom

@@ -6,7 +6,9 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "train/checkpoint/run_folder.h"
 #include "train/report/report.h"
+#include "train/report/report_html.h"
 
 namespace nystrom {
 namespace {
@@ -40,6 +42,16 @@ StudyFindings read_study(const fs::path& run_dir) {
   return findings;
 }
 
+void check_page_place(const fs::path& path) {
+  if (!fs::exists(fs::symlink_status(path))) return;
+  const InputFile file = InputFile::open(path);
+  std::string begin(static_cast<std::size_t>(std::min<std::int64_t>(file.size(), 4096)), '\0');
+  file.read(std::as_writable_bytes(std::span(begin)), 0);
+  require_input(is_html_page(begin),
+                "{}: exists and is no page of nystrom report; move it, or name another --output",
+                printable_path(path));
+}
+
 SweepRecord read_sweep(const fs::path& folder) {
   const fs::path file = folder / "summary.json";
   const nlohmann::json summary = read_json_file(file, max_file_bytes);
@@ -49,10 +61,8 @@ SweepRecord read_sweep(const fs::path& folder) {
     for (const auto& each : summary.at("points")) {
       SweepPoint point{each.at("options").get<std::vector<std::string>>(), {}};
       for (const auto& run : each.at("runs")) {
-        // The path was RUN_DIR/POINT/seed-S or RUN_DIR/seed-S. RUN_DIR may have moved since.
-        const fs::path written = run.at("run_dir").get<std::string>(), seed = written.filename();
         const fs::path within =
-            point.overrides.empty() ? seed : written.parent_path().filename() / seed;
+            place_in_sweep(folder, !point.overrides.empty(), run.at("run_dir").get<std::string>());
         record.runs.push_back(read_run(folder / within));
         record.runs.back().name = within.string();
         point.runs.push_back({run.at("seed"), within.string(), run.at("steps"), run.at("best_step"),

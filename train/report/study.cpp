@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "core/base/file_io.h"
+#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 
@@ -90,7 +91,30 @@ std::string json_text(const Study& study) {
   return root.dump(1) + "\n";
 }
 
-void check_study_folder(const std::filesystem::path& folder) {
+namespace {
+
+/// Whether `file` is the NAME.json of a study `name`.
+bool is_study(const std::filesystem::path& file, const std::string& name) {
+  try {
+    return read_json_file(file, std::size_t{16} << 20).at("study") == name;
+  } catch (const InputError&) {
+    return false;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+/// Whether write_study may write a file of this name for the study `name`.
+bool is_study_file(const std::filesystem::path& file, const std::string& name) {
+  const std::string stem = file.stem().string(), extension = file.extension().string();
+  return extension == ".json"
+             ? stem == name
+             : (extension == ".csv" || extension == ".svg") && stem.starts_with(name + "-");
+}
+
+}  // namespace
+
+void check_study_folder(const std::filesystem::path& folder, const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   fs::path there = folder;  // or its nearest existing parent
@@ -101,6 +125,12 @@ void check_study_folder(const std::filesystem::path& folder) {
   require_input(::access(there.c_str(), W_OK | X_OK) == 0,
                 "{}: cannot write there: {}; name another --output", printable_path(there),
                 std::strerror(errno));
+  if (there != folder || is_study(folder / (name + ".json"), name)) return;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    require_input(!is_study_file(entry.path(), name),
+                  "{}: would be replaced, and belongs to no study of nystrom approximation; name "
+                  "another --output",
+                  printable_path(entry.path()));
 }
 
 void write_study(const Study& study, const std::filesystem::path& folder) {

@@ -44,9 +44,9 @@ std::string aligned_text(const StudyTable& table);
 /// Non-finite numbers are null.
 std::string json_text(const Study& study);
 
-/// Throws an InputError when write_study cannot write into `folder`, before hours of measuring.
-/// Creates nothing.
-void check_study_folder(const std::filesystem::path& folder);
+/// Throws an InputError when write_study cannot write the study `name` into `folder`, or would
+/// replace files that belong to no such study, before hours of measuring. Creates nothing.
+void check_study_folder(const std::filesystem::path& folder, const std::string& name);
 
 /// Writes NAME.json, and NAME-TABLE.csv and NAME-CHART.svg for each table and chart, into `folder`.
 /// Creates the folder if absent, and replaces files of these names. Throws an InputError on

@@ -1,5 +1,6 @@
 // Saving, finding and removing checkpoints, with damaged checkpoints and interrupted saves.
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -183,10 +184,27 @@ TEST_F(CheckpointTest, TheNewestUpToAStepIsFound) {
 
 TEST_F(CheckpointTest, LeftoversGo) {
   save(folder_, 1);
-  fs::create_directory(path_ / "step-2.tmp-0123");
-  fs::create_directory(path_ / ".trash-0123");
+  for (const char* own :
+       {"step-2.tmp-0123456789abcdef", ".trash-0123456789abcdef", "latest.tmp-0123456789abcdef"})
+    fs::create_directory(path_ / own);
+  const std::vector<std::string> others = {".trash-bin", "notes.replaced", "step-2.tmp-old",
+                                           "step-x.tmp-0123456789abcdef"};
+  for (const std::string& name : others) fs::create_directory(path_ / name);
   folder_.remove_leftovers();
-  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1"}));
+  std::vector<std::string> expected = {"latest", "step-1"};
+  expected.insert(expected.end(), others.begin(), others.end());
+  std::ranges::sort(expected);
+  EXPECT_EQ(names_in(path_), expected);
+}
+
+TEST_F(CheckpointTest, ACheckpointWithFilesOfTheUserStays) {
+  for (const std::int64_t step : {1, 2, 3, 4}) save(folder_, step);
+  CheckpointFolder generous(path_, 10);
+  save(generous, 5);
+  write_bytes(path_ / "step-4" / "notes.txt", "mine");
+  save(generous, 6);
+  folder_.remove_old(6, {});
+  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-4", "step-5", "step-6"}));
 }
 
 TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {

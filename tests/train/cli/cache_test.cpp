@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +17,8 @@ namespace fs = std::filesystem;
 class CacheTest : public ::testing::Test {
  protected:
   CacheTest() {
-    for (const char* entry : {"tokens-a", "tokenizer-b", "tokens-c.tmp-0123", "other"}) {
+    for (const std::string& entry : others_) fs::create_directories(folder_ / entry);
+    for (const std::string& entry : {a_, b_, c_}) {
       fs::create_directories(folder_ / entry / "train");
       write_bytes(folder_ / entry / "train" / "file", "12345");
     }
@@ -29,32 +31,43 @@ class CacheTest : public ::testing::Test {
     return found;
   }
 
+  std::vector<std::string> with_others(std::vector<std::string> entries) const {
+    entries.insert(entries.end(), others_.begin(), others_.end());
+    std::ranges::sort(entries);
+    return entries;
+  }
+
   TemporaryFolder folder_;
+  const std::string a_ = "tokens-0123456789abcdef", b_ = "tokenizer-00112233445566ff",
+                    c_ = "tokens-fedcba9876543210.tmp-0123456789abcdef";
+  /// Folders of the user, whose names only look like those of entries.
+  const std::vector<std::string> others_ = {"other", "tokens-backup", "tokenizer-german",
+                                            "tokens-0123456789abcdef.old"};
 };
 
 TEST_F(CacheTest, TellsItsEntriesTheLastUsedFirst) {
   const auto now = fs::file_time_type::clock::now();
-  fs::last_write_time(folder_ / "tokens-a", now - std::chrono::hours(1));
-  fs::last_write_time(folder_ / "tokenizer-b", now - std::chrono::hours(2));
-  fs::last_write_time(folder_ / "tokens-c.tmp-0123", now - std::chrono::hours(3));
-  const CacheUse use(folder_ / "tokenizer-b");  // makes it the last used
+  fs::last_write_time(folder_ / a_, now - std::chrono::hours(1));
+  fs::last_write_time(folder_ / b_, now - std::chrono::hours(2));
+  fs::last_write_time(folder_ / c_, now - std::chrono::hours(3));
+  const CacheUse use(folder_ / b_);  // makes it the last used
   const auto entries = cache_entries(folder_.path());
   ASSERT_EQ(entries.size(), 3u);
-  EXPECT_EQ(entries[0].path, folder_ / "tokenizer-b");
+  EXPECT_EQ(entries[0].path, folder_ / b_);
   EXPECT_TRUE(entries[0].in_use);
-  EXPECT_EQ(entries[1].path, folder_ / "tokens-a");
+  EXPECT_EQ(entries[1].path, folder_ / a_);
   EXPECT_FALSE(entries[1].in_use);
   EXPECT_EQ(entries[1].bytes, 5);
-  EXPECT_EQ(entries[2].path, folder_ / "tokens-c.tmp-0123");
+  EXPECT_EQ(entries[2].path, folder_ / c_);
 }
 
 TEST_F(CacheTest, PruningSparesWhatIsInUseAndWhatIsNotItsOwn) {
-  auto use = std::make_unique<CacheUse>(folder_ / "tokens-a");
+  auto use = std::make_unique<CacheUse>(folder_ / a_);
   EXPECT_EQ(prune_cache(folder_.path()).size(), 2u);
-  EXPECT_EQ(names(), (std::vector<std::string>{"other", "tokens-a"}));
+  EXPECT_EQ(names(), with_others({a_}));
   use.reset();
   EXPECT_EQ(prune_cache(folder_.path()).size(), 1u);
-  EXPECT_EQ(names(), std::vector<std::string>{"other"});
+  EXPECT_EQ(names(), with_others({}));
 }
 
 TEST_F(CacheTest, TheCommandTellsAndPrunes) {
@@ -62,7 +75,7 @@ TEST_F(CacheTest, TheCommandTellsAndPrunes) {
   EXPECT_EQ(nlohmann::json::parse(told.out).at("entries").size(), 3u) << told.err;
   const Outcome pruned = run_program(folder_, "cache . --prune");
   EXPECT_TRUE(pruned.out.ends_with(".: 3 entries, 0.0 KB removed\n")) << pruned.out;
-  EXPECT_EQ(names(), std::vector<std::string>{"other"});
+  EXPECT_EQ(names(), with_others({}));
 }
 
 TEST_F(CacheTest, AFolderThatIsNotThereIsNamed) {

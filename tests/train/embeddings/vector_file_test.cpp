@@ -144,7 +144,9 @@ TEST_F(VectorFileTest, OtherWorkIsNotContinuedNorOverwritten) {
   }
   const std::string state = read_bytes(partial + ".json");
   write_bytes(partial + ".json", "{}");
-  EXPECT_EQ(begin(job()), partial + ".json: is damaged; remove it and " + partial);
+  EXPECT_EQ(begin(job()), partial +
+                              ".json: is no record of nystrom embed; move it, or give "
+                              "--output another name");
   write_bytes(partial + ".json", state);
   write_bytes(partial, "x");
   EXPECT_EQ(begin(job()),
@@ -153,6 +155,23 @@ TEST_F(VectorFileTest, OtherWorkIsNotContinuedNorOverwritten) {
   EXPECT_EQ(begin(job()),
             path.string() + ": exists already; remove it, or give --output another name");
   EXPECT_EQ(read_bytes(path), "mine");
+}
+
+TEST_F(VectorFileTest, AFileOfOthersIsNotTakenForAPart) {
+  const fs::path partial = folder_ / "v.npy.partial", state = folder_ / "v.npy.partial.json";
+  write_bytes(partial, "mine");
+  EXPECT_EQ(message_of([&] { VectorWriter(folder_ / "v.npy", job()); }),
+            partial.string() + ": was not begun by nystrom embed, for " + state.string() +
+                " is missing; move it, or give --output another name");
+  EXPECT_EQ(read_bytes(partial), "mine");
+  fs::remove(partial);
+  write_bytes(state, "[]");
+  EXPECT_EQ(message_of([&] { VectorWriter(folder_ / "v.npy", job()); }),
+            state.string() +
+                ": is no record of nystrom embed; move it, or give --output another "
+                "name");
+  EXPECT_EQ(read_bytes(state), "[]");
+  EXPECT_FALSE(fs::exists(partial));
 }
 
 TEST_F(VectorFileTest, DamageIsRefused) {

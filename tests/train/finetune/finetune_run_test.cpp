@@ -111,7 +111,7 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
     EXPECT_DOUBLE_EQ(point.at("mean").get<double>(), (a + b) / 2);
     EXPECT_NEAR(point.at("deviation").get<double>(), std::abs(a - b) / std::sqrt(2.0), 1e-12);
   }
-  EXPECT_EQ(summary.at("points")[1].at("runs")[1].at("run_dir"), "run/learning_rate=3e-3/seed-43");
+  EXPECT_EQ(summary.at("points")[1].at("runs")[1].at("run_dir"), "learning_rate=3e-3/seed-43");
   const std::string table = last_.out;
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4) << table;
   ASSERT_NO_FATAL_FAILURE(run(command));
@@ -132,8 +132,8 @@ TEST_F(FinetuneTest, PointsThatDifferInPunctuationHaveFoldersOfTheirOwn) {
   for (const json& point : summary.at("points"))
     folders.push_back(point.at("runs")[0].at("run_dir"));
   EXPECT_EQ(folders, (std::vector<std::string>{
-                         "run/groups=%5B%7Bparameters%3A%20%22%2A.bias%22%7D%5D/seed-42",
-                         "run/groups=%5B%7Bparameters%3A%20%22%3F%2A.bias%22%7D%5D/seed-42"}));
+                         "groups=%5B%7Bparameters%3A%20%22%2A.bias%22%7D%5D/seed-42",
+                         "groups=%5B%7Bparameters%3A%20%22%3F%2A.bias%22%7D%5D/seed-42"}));
 }
 
 TEST_F(FinetuneTest, LongPointsHaveFoldersWithShortNames) {
@@ -147,6 +147,45 @@ TEST_F(FinetuneTest, LongPointsHaveFoldersWithShortNames) {
   for (const auto& entry : fs::directory_iterator(folder_ / "run"))
     if (entry.is_directory()) lengths.push_back(entry.path().filename().string().size());
   EXPECT_EQ(lengths, (std::vector<std::size_t>{200, 200}));
+}
+
+TEST_F(FinetuneTest, ASweepIsWholeWhereverItIs) {
+  configure_classification("steps: 4");
+  const std::string command =
+      "finetune run.yaml --threads 1 --grid learning_rate=1e-3 --set run_dir=";
+  ASSERT_NO_FATAL_FAILURE(run(command + "run"));
+  const std::string table = last_.out;
+  fs::copy(folder_ / "run", folder_ / "copy", fs::copy_options::recursive);
+  fs::rename(folder_ / "run", folder_ / "moved");
+  const fs::path seed = fs::path("learning_rate=1e-3") / "seed-42";
+  for (const std::string name : {"copy", "moved"}) {
+    ASSERT_NO_FATAL_FAILURE(run("info " + name));
+    EXPECT_TRUE(last_.err.starts_with(name + ": is a sweep; taking its best run " + seed.string()))
+        << last_.err;
+    ASSERT_NO_FATAL_FAILURE(run(command + name));
+    EXPECT_NE(last_.err.find(" is finished\n"), std::string::npos) << last_.err;
+  }
+  fs::rename(folder_ / "copy" / seed, folder_ / "elsewhere");
+  fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "copy" / seed);
+  for (const std::string& refused : {std::string("info copy"), command + "copy"}) {
+    const Outcome outcome = run_program(folder_, refused);
+    EXPECT_EQ(outcome.code, 2) << refused;
+    EXPECT_NE(outcome.err.find("seed-42: is a symbolic link"), std::string::npos) << outcome.err;
+  }
+  write_bytes(folder_ / "moved" / "summary.json",
+              R"({"metric": "accuracy", "points": [{"options": [], "runs": [{"run_dir": "moved",
+                  "value": 1}]}]})");
+  EXPECT_EQ(run_program(folder_, "info moved").code, 2) << "a sweep that names itself";
+}
+
+TEST_F(FinetuneTest, ASweepDoesNotWriteIntoAFolderOfOthers) {
+  configure_classification("steps: 4");
+  fs::create_directory(folder_ / "run");
+  write_bytes(folder_ / "run" / "summary.json", "mine");
+  const Outcome outcome = run_program(folder_, "finetune run.yaml --threads 1 --seeds 1");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "nystrom: run: is not empty and holds no run; choose another run_dir\n");
+  EXPECT_EQ(read_bytes(folder_ / "run" / "summary.json"), "mine");
 }
 
 TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {

@@ -1,0 +1,39 @@
+// The folder of a run or of a sweep: what marks it as one, and which of its entries a run may
+// remove.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace nystrom {
+
+/// An exclusive lock on a run directory, held by one training process at a time. Its file `.lock`
+/// also marks the folder as a run. The destructor releases the lock.
+class RunLock {
+ public:
+  /// Throws an InputError when another process holds the lock.
+  explicit RunLock(const std::filesystem::path& run_dir);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+/// Throws an InputError if the folder holds anything but a run or a sweep, or if its checkpoints
+/// are elsewhere, behind a link. Runs of earlier versions have no mark; they are known by their
+/// checkpoints or their log. Writes nothing.
+void check_run_place(const std::filesystem::path& run_dir);
+
+/// Removes what killed processes left of the files that a run writes directly in its folder. Only
+/// the holder of the RunLock may call it. Throws an InputError when one cannot be removed.
+void remove_unfinished(const std::filesystem::path& run_dir);
+
+/// The place of a run within its sweep, POINT/seed-S or, without `options`, seed-S, from `run_dir`
+/// of summary.json. Only its last names count: earlier versions wrote the path from where they ran,
+/// and a sweep may have moved since. Throws an InputError if there is no such folder in the sweep.
+std::filesystem::path place_in_sweep(const std::filesystem::path& sweep, bool options,
+                                     const std::filesystem::path& run_dir);
+
+}  // namespace nystrom
