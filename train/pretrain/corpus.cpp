@@ -31,14 +31,12 @@ constexpr int statistics_version = 2;
 // normalization, word splitting, models, added tokens, reading of text or the trainer.
 constexpr int text_version = 2;
 
-/// The name, size and modification time of every file. They identify the state of a corpus without
-/// reading it.
+/// The name and the checksum of every file. Sizes and times do not tell the state of a corpus:
+/// files of a container image have one time, and copies may keep that of the original.
 std::string describe_files(const Files& files) {
   std::string text;
-  for (const fs::path& file : files) {
-    text += fmt::format("{} {} {}\n", fs::absolute(file).string(), fs::file_size(file),
-                        fs::last_write_time(file).time_since_epoch().count());
-  }
+  for (const fs::path& file : files)
+    text += fmt::format("{} {}\n", fs::absolute(file).string(), file_checksum(file));
   return text;
 }
 
@@ -61,13 +59,26 @@ void make_folder(const fs::path& folder, const Fill& fill) {
   }
 }
 
-/// The text files of a run.
+/// The text files of a run, and what they hold.
 struct CorpusFiles {
   Files train, validation;
+  std::string train_content, validation_content;
 
+  /// Reads all files.
   explicit CorpusFiles(const DataConfig& data)
       : train(match_files(data.train)),
-        validation(data.validation.empty() ? Files{} : match_files(data.validation)) {}
+        validation(data.validation.empty() ? Files{} : match_files(data.validation)),
+        train_content(describe_files(train)),
+        validation_content(describe_files(validation)) {}
+
+  /// Throws an InputError if a file is not what it was at first: what is made of it would stand for
+  /// another content.
+  void require_unchanged() const {
+    require_input(
+        train_content == describe_files(train) && validation_content == describe_files(validation),
+        "the text files changed while they were read; start again when nothing writes "
+        "them");
+  }
 };
 
 /// The checkpoint whose tokenizer a run goes on with, also if this version would train another one.
@@ -81,14 +92,14 @@ std::optional<fs::path> tokenizer_of_run(const fs::path& run_dir) {
 }
 
 /// The folder of the tokenizer. It may not exist before the tokenizer is trained.
-fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
+fs::path tokenizer_folder(const RunConfig& config, const CorpusFiles& files) {
   if (config.tokenizer.path) return find_tokenizer(*config.tokenizer.path);
   Log quiet(true);
   if (config.start.from) return find_model(*config.start.from, quiet);
   if (const auto own = tokenizer_of_run(config.run_dir)) return *own;
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   const std::string key =
-      describe_files(files) +
+      files.train_content +
       fmt::format("{} {} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
                   train.strip_accents, config.seed, enum_name(config.data.documents)) +
       fmt::format(" {} {}", config.data.validation_fraction.value_or(0), text_version);
@@ -99,7 +110,7 @@ fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
 fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
                       const Tokenizer& tokenizer) {
   const std::string key =
-      describe_files(files.train) + "\n" + describe_files(files.validation) +
+      files.train_content + "\n" + files.validation_content +
       fmt::format("{} {} {} {} {} {}", tokenizer_hash(tokenizer), enum_name(config.data.documents),
                   config.data.validation_fraction.value_or(0), config.seed, statistics_version,
                   text_version);
@@ -129,12 +140,12 @@ bool is_held_out(const RunConfig& config, std::int64_t document) {
 }
 
 /// Trains the tokenizer on the training text only, so that it never sees the held-out documents.
-void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log,
-                     const StopSignals& stop) {
+void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs::path& folder,
+                     Log& log, const StopSignals& stop) {
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
   make_folder(folder, [&](const fs::path& made) {
-    TextReader text(files, config.data.documents);
+    TextReader text(files.train, config.data.documents);
     SentencePieceTraining options;
     options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe
                                                     : SentencePieceModel::Kind::unigram;
@@ -157,6 +168,7 @@ void train_tokenizer(const RunConfig& config, const Files& files, const fs::path
         refuse_fraction(text.statistics().documents);
       throw;
     }
+    files.require_unchanged();
   });
 }
 
@@ -304,6 +316,7 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
     log.say("turning the validation text into tokens");
     write(split ? files.train : files.validation, "validation",
           [&](std::int64_t i) { return !split || is_held_out(config, i); });
+    files.require_unchanged();
   };
   if (communicator.is_first())
     make_folder(folder, fill);
@@ -325,7 +338,7 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents docum
 std::optional<Corpus> cached_corpus(const RunConfig& config) {
   const CorpusFiles files(config.data);
   Corpus corpus;
-  corpus.tokenizer_folder = tokenizer_folder(config, files.train);
+  corpus.tokenizer_folder = tokenizer_folder(config, files);
   if (!fs::exists(corpus.tokenizer_folder)) return std::nullopt;
   corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
@@ -338,7 +351,7 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   const CorpusFiles files(config.data);
   const StopSignals stop;
   Corpus corpus;
-  corpus.tokenizer_folder = tokenizer_folder(config, files.train);
+  corpus.tokenizer_folder = tokenizer_folder(config, files);
   const bool given = config.tokenizer.path || config.start.from;
   bool stopped = false;
   const auto unless_stopped = [&](const auto& work) {
@@ -354,7 +367,7 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   };
   const auto make_tokenizer = [&] {
     if (!given && !fs::exists(corpus.tokenizer_folder))
-      train_tokenizer(config, files.train, corpus.tokenizer_folder, log, stop);
+      train_tokenizer(config, files, corpus.tokenizer_folder, log, stop);
   };
   if (communicator.is_first()) unless_stopped(make_tokenizer);
   stop_together();

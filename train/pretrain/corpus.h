@@ -26,8 +26,8 @@ struct Corpus {
 };
 
 /// Trains the tokenizer if the run has none, and tokenizes the text into shards. The cache is used
-/// if it has the result for the same settings and files (name, size and modification time). Text is
-/// streamed, so memory does not grow with its size.
+/// if it has the result for the same settings and files: their names and contents, which are read
+/// for their checksums. Text is streamed, so memory does not grow with its size.
 ///
 /// Collective: all processes tokenize together, and rank 0 writes the shards. A process that does
 /// not see them, for example on another machine, writes its own.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "core/base/file_io.h"
 #include "core/base/json.h"
@@ -18,6 +19,7 @@
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_folder.h"
 #include "train/formats/safetensors.h"
 #include "train/pretrain/mask_samples.h"
 
@@ -396,6 +398,7 @@ TEST_F(PretrainTest, AFileThatIsTrainedAndJudgedOnIsToldByEveryCommand) {
 
 TEST_F(PretrainTest, WithoutACheckpointSettingsMayChange) {
   fs::create_directory(folder_ / "run");
+  { const RunLock marked(folder_ / "run"); }
   write_bytes(folder_ / "run" / "config.yaml", "optimizer: {learning_rate: 1.0e-1}\n");
   EXPECT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
 }
@@ -408,11 +411,62 @@ TEST_F(PretrainTest, MoreStepsMayBeAskedFor) {
 
 TEST_F(PretrainTest, WhatKilledWritesLeftGoes) {
   ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
-  write_bytes(folder_ / "run" / "metrics.jsonl.tmp-0123", "{");
-  write_bytes(folder_ / "run" / "checkpoints" / "latest.tmp-0123", "step");
+  const fs::path metrics = folder_ / "run" / "metrics.jsonl.tmp-0123456789abcdef",
+                 latest = folder_ / "run" / "checkpoints" / "latest.tmp-0123456789abcdef",
+                 own = folder_ / "run" / "data.tmp-2024";
+  for (const fs::path& path : {metrics, latest, own}) write_bytes(path, "{");
   ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
-  EXPECT_FALSE(fs::exists(folder_ / "run" / "metrics.jsonl.tmp-0123"));
-  EXPECT_FALSE(fs::exists(folder_ / "run" / "checkpoints" / "latest.tmp-0123"));
+  EXPECT_FALSE(fs::exists(metrics));
+  EXPECT_FALSE(fs::exists(latest));
+  EXPECT_TRUE(fs::exists(own)) << "the user's";
+}
+
+TEST_F(PretrainTest, AFolderOfOthersIsLeftAsItIs) {
+  fs::create_directory(folder_ / "run");
+  write_bytes(folder_ / "run" / "config.yaml", "# my settings\nseed: 1\n");
+  EXPECT_EQ(run("run", "training.steps=6"), 2);
+  EXPECT_EQ(read_bytes(folder_ / "log"),
+            "nystrom: run: is not empty and holds no run; choose another run_dir\n");
+  EXPECT_EQ(read_bytes(folder_ / "run" / "config.yaml"), "# my settings\nseed: 1\n");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "run"), {}), 1);
+}
+
+TEST_F(PretrainTest, ALinkInARunIsNotFollowed) {
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  write_bytes(folder_ / "diary", "mine\n");
+  for (const char* name : {"log.txt", "metrics.jsonl"}) {
+    const fs::path link = folder_ / "run" / name;
+    fs::rename(link, folder_ / "kept");
+    fs::create_symlink(folder_ / "diary", link);
+    EXPECT_EQ(run("run", "training.steps=12"), 2) << name;
+    EXPECT_NE(read_bytes(folder_ / "log").find(std::string(name) + ": is a symbolic link"),
+              std::string::npos)
+        << read_bytes(folder_ / "log");
+    EXPECT_EQ(read_bytes(folder_ / "diary"), "mine\n");
+    fs::rename(folder_ / "kept", link);
+  }
+}
+
+TEST_F(PretrainTest, TextOfTheSameSizeAndTimeIsReadAnew) {
+  const auto prepared = [&](char letter) {
+    std::string text = read_bytes(folder_ / "text.txt");
+    text[0] = letter;
+    write_bytes(folder_ / "text.txt", text);
+    fs::last_write_time(folder_ / "text.txt", fs::file_time_type{});
+    const Outcome outcome = run_program(folder_, "prepare run.yaml --threads 1");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  const auto folders = [](const std::string& messages) {
+    std::set<std::string> names;
+    for (const char* kind : {"cache/tokenizer-", "cache/tokens-"})
+      names.insert(messages.substr(messages.find(kind), std::string(kind).size() + 16));
+    return names;
+  };
+  const std::string a = prepared('a'), b = prepared('b'), again = prepared('a');
+  for (const std::string& name : folders(a)) EXPECT_FALSE(folders(b).contains(name)) << name;
+  EXPECT_EQ(folders(again), folders(a));
+  EXPECT_EQ(again.find("training a tokenizer"), std::string::npos) << again;
 }
 
 TEST_F(PretrainTest, ADamagedCheckpointIsPassedOver) {
