@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/base/available_memory.h"
+#include "core/base/control_groups.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 

@@ -1,17 +1,29 @@
 #include "core/threads.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
 #include "core/base/check.h"
+#include "core/base/control_groups.h"
 
 namespace nystrom {
 
 #ifdef _OPENMP
 namespace {
+
+/// The threads without a word of the user: OpenMP's, which count the processors, and no more than
+/// the quota of the control groups pays for.
+int default_threads() {
+  static const double quota = std::max(1.0, std::ceil(cpu_quota()));
+  const int threads = omp_get_max_threads();
+  if (std::getenv("OMP_NUM_THREADS") != nullptr || quota >= threads) return threads;
+  return static_cast<int>(quota);
+}
 
 [[maybe_unused]] const bool first_thread_has_fixed_teams = (disable_dynamic_threads(), true);
 
@@ -19,7 +31,7 @@ namespace {
 
 void disable_dynamic_threads() {
   omp_set_dynamic(0);
-  set_num_threads(omp_get_max_threads());
+  set_num_threads(default_threads());
 }
 void set_num_threads(int n) {
   require(n >= 1, "the number of threads must be at least 1, got {}", n);

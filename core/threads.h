@@ -6,7 +6,8 @@ namespace nystrom {
 /// Sets the number of threads that kernels use when this thread calls them, n ≥ 1. OMP_THREAD_LIMIT
 /// caps it.
 void set_num_threads(int n);
-/// The number of threads that kernels use when this thread calls them.
+/// The number of threads that kernels use when this thread calls them. By default as many as
+/// processors, or as the quota of a container allows; OMP_NUM_THREADS decides where it is set.
 int num_threads();
 /// Disables dynamic threads for the calling thread, whatever OMP_DYNAMIC and OMP_THREAD_LIMIT say.
 /// oneDNN divides work among the threads that it requests. If OpenMP granted fewer threads, part of

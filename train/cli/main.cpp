@@ -22,6 +22,7 @@
 #include "train/cli/completion.h"
 #include "train/cli/help_formatter.h"
 #include "train/cli/man_page.h"
+#include "train/cli/piped_inputs.h"
 #include "train/cli/version.h"
 #include "train/config/config_docs.h"
 #include "train/distributed/processes.h"
@@ -38,7 +39,7 @@ void CommonOptions::add_to(CLI::App& app, const CommonUse& use) {
   app.add_option("--device", device, "cpu, cuda or cuda:N")
       ->capture_default_str()
       ->group(group(use.device));
-  app.add_option("--threads", threads, "CPU threads; 0: one a core")
+  app.add_option("--threads", threads, "CPU threads; 0: one a core, within a container's quota")
       ->check(CLI::Range(0, 4096))
       ->group(group(use.threads))
       ->capture_default_str();
@@ -197,6 +198,7 @@ int run(int argc, char** argv) {
       add_forward_command(app),  add_bench_command(app),    add_approximation_command(app),
       add_report_command(app),   add_cache_command(app)};
   check_command(app, commands, argc, argv);
+  const PipedInputs piped({argv, argv + argc});
   try {
     std::vector<std::string> words(argv, argv + argc);
     std::vector<const char*> arguments;

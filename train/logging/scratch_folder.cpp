@@ -3,18 +3,23 @@
 #include <stdlib.h>  // NOLINT: mkdtemp is POSIX's
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 
 namespace nystrom {
 
 ScratchFolder::ScratchFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "nystrom-XXXXXX").string();
-  require_input(::mkdtemp(name.data()) != nullptr,
-                "{}: cannot make a folder: {}; set TMPDIR to where there is room", name,
-                std::strerror(errno));
+  const char* chosen = std::getenv("TMPDIR");
+  const std::filesystem::path parent = chosen && *chosen ? chosen : "/tmp";
+  std::string name = (parent / "nystrom-XXXXXX").string();
+  require_input(
+      ::mkdtemp(name.data()) != nullptr,
+      "{}: cannot make a folder for temporary files: {}; set TMPDIR to a folder with room",
+      printable_path(parent), std::strerror(errno));
   path_ = name;
 }
 

@@ -5,7 +5,7 @@
 
 namespace nystrom {
 
-/// A new folder below the system's folder for temporary files. The destructor removes it with its
+/// A new folder below TMPDIR, or /tmp. The destructor removes it with its
 /// contents.
 class ScratchFolder {
  public:

@@ -1,9 +1,12 @@
 #include "train/loop/failure.h"
 
+#include <cstdio>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "core/base/printable.h"
+#include "core/check.h"
 #include "train/distributed/communicator.h"
 #include "train/logging/stop_signals.h"
 
@@ -19,6 +22,13 @@ Failure current_failure() {
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string place = error.path1().empty() ? "" : printable_path(error.path1()) + ": ";
     return {FailureKind::input, place + error.code().message()};
+  } catch (const std::system_error& error) {
+    // What fails at a print is the standard output, as on a full disk.
+    if (std::ferror(stdout) != 0)
+      return {FailureKind::input, fmt::format("standard output: cannot write: {}; is there space "
+                                              "on the device?",
+                                              error.code().message())};
+    return {FailureKind::input, error.what()};
   } catch (const std::bad_alloc&) {
     return {FailureKind::input, "out of memory; lower the batch size or the sequence length"};
   } catch (const ProcessLost& error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/base/control_groups.h"
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -93,20 +95,11 @@ void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
                         "training.dtype=f32 is likely faster: compare with nystrom bench"});
 }
 
-/// The CPU quota of a container in cores, from "200000 100000" or "max 100000".
-std::optional<double> core_quota(const fs::path& root) {
-  const std::string text = read(root / "sys/fs/cgroup/cpu.max");
-  const std::size_t space = text.find(' ');
-  if (space == text.npos) return std::nullopt;
-  const auto quota = number_in(text.substr(0, space)), period = number_in(text.substr(space));
-  return quota && period && *period > 0 ? std::optional(*quota / *period) : std::nullopt;
-}
-
 Finding examine_threads(const fs::path& root) {
   Finding finding{"threads", Status::ok, fmt::format("{} on {} cores", num_threads(), cores()), ""};
-  const auto quota = core_quota(root);
-  const double usable = std::min<double>(cores(), quota.value_or(cores()));
-  if (quota) finding.text += fmt::format(", of which this container may use {:g}", *quota);
+  const double quota = cpu_quota(root), usable = std::min<double>(cores(), std::ceil(quota));
+  if (std::isfinite(quota))
+    finding.text += fmt::format(", of which this container may use {:g}", quota);
   if (num_threads() <= usable) return finding;
   finding.status = Status::note;
   finding.advice = fmt::format("more threads than cores wait for each other: give --threads {}",

@@ -41,6 +41,55 @@ TEST(Program, RefusesAGpuThatItWasNotBuiltFor) {
       "nystrom: --device cuda: this build of nystrom has no CUDA support; use --device cpu\n");
 }
 
+TEST(Program, ReadsAPipeAsAFile) {
+  const TemporaryFolder folder;
+  furnish(folder);
+  ASSERT_EQ(run_program(folder, forward).code, 0);
+  for (const char* input : {"--input /dev/stdin", "--input=/dev/fd/0"}) {
+    const Outcome piped =
+        run_command(folder, "cat batch.safetensors | " + program_word() +
+                                "forward model --quiet --output " + "piped.safetensors " + input);
+    EXPECT_EQ(piped.code, 0) << piped.err;
+    EXPECT_EQ(read_bytes(folder / "piped.safetensors"), read_bytes(folder / "out.safetensors"));
+    std::filesystem::remove(folder / "piped.safetensors");
+  }
+}
+
+TEST(Program, ReplacesNoFilesOfOthers) {
+  const TemporaryFolder folder;
+  furnish(folder);
+  write_bytes(folder / "out.safetensors", "mine");
+  const Outcome outcome = run_program(folder, forward);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "nystrom: out.safetensors: exists already; remove it, or give --output another name\n");
+  write_bytes(folder / "report.html", "<!DOCTYPE html>\nmine");
+  const Outcome report = run_program(folder, "report a b");
+  EXPECT_EQ(report.err,
+            "nystrom: report.html: exists and is no page of nystrom report; move it, or name "
+            "another --output\n");
+  std::filesystem::create_directory(folder / "study");
+  write_bytes(folder / "study" / "matrices-errors.csv", "mine");
+  const Outcome study = run_program(folder, "approximation matrices --output study");
+  EXPECT_EQ(study.err,
+            "nystrom: study/matrices-errors.csv: would be replaced, and belongs to no study of "
+            "nystrom approximation; name another --output\n");
+  EXPECT_EQ(read_bytes(folder / "study" / "matrices-errors.csv"), "mine");
+}
+
+TEST(Program, NamesAMissingTmpdir) {
+  const TemporaryFolder folder;
+  furnish(folder);
+  write_bytes(folder / "text.txt", "the sea\n");
+  const Outcome outcome = run_command(
+      folder, "TMPDIR=/absent/place " + program_word() + "evaluate model --quiet --text text.txt");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("/absent/place: cannot make a folder for temporary files: No such "
+                             "file or directory; set TMPDIR to a folder with room\n"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST(Program, ForwardWritesWhatRunForwardReturns) {
   const TemporaryFolder folder;
   furnish(folder);

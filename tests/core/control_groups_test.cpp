@@ -1,4 +1,4 @@
-#include "core/base/available_memory.h"
+#include "core/base/control_groups.h"
 
 #include <gtest/gtest.h>
 
@@ -77,6 +77,40 @@ TEST(AvailableMemory, IsWhatTheOwnGroupOrOneAroundItLeaves) {
                        {v1 + "a/b/memory.limit_in_bytes", "300"},
                        {v1 + "a/b/memory.usage_in_bytes", "100"}};
   EXPECT_EQ(available_with(inner), 200);
+}
+
+/// The quota on a machine whose proc and sys contain only `files`.
+double quota_with(const Files& files) {
+  const TemporaryFolder root;
+  for (const auto& [name, text] : files) {
+    std::filesystem::create_directories((root / name).parent_path());
+    write_bytes(root / name, text);
+  }
+  return cpu_quota(root.path());
+}
+
+TEST(CpuQuota, IsThatOfTheGroupAndThoseAroundIt) {
+  EXPECT_EQ(quota_with({}), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(quota_with({{v2 + "cpu.max", "max 100000\n"}}),
+            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(quota_with({{v2 + "cpu.max", "150000 100000\n"}}), 1.5);
+  EXPECT_EQ(quota_with({{"proc/self/cgroup", "0::/a/b\n"},
+                        {v2 + "a/cpu.max", "200000 100000\n"},
+                        {v2 + "a/b/cpu.max", "300000 100000\n"}}),
+            2);
+  for (const std::string folder : {"cpu", "cpu,cpuacct", "cpuacct,cpu"}) {
+    EXPECT_EQ(quota_with({{v2 + folder + "/cpu.cfs_quota_us", "50000\n"},
+                          {v2 + folder + "/cpu.cfs_period_us", "100000\n"}}),
+              0.5)
+        << folder;
+    EXPECT_EQ(quota_with({{"proc/self/cgroup", "3:" + folder + ":/box\n"},
+                          {v2 + folder + "/cpu.cfs_quota_us", "-1\n"},
+                          {v2 + folder + "/cpu.cfs_period_us", "100000\n"},
+                          {v2 + folder + "/box/cpu.cfs_quota_us", "25000\n"},
+                          {v2 + folder + "/box/cpu.cfs_period_us", "100000\n"}}),
+              0.25)
+        << folder;
+  }
 }
 
 }  // namespace

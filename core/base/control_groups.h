@@ -1,4 +1,4 @@
-// The amount of free memory.
+// What the control groups of Linux (containers, batch systems) leave to this process.
 #pragma once
 
 #include <cstdint>
@@ -11,5 +11,9 @@ namespace nystrom {
 /// reports nothing, it is the largest number. `root` is the folder that contains Linux's proc and
 /// sys.
 std::int64_t available_memory_bytes(const std::filesystem::path& root = "/");
+
+/// The processors that this process may use at a time, by the quotas of the control groups (version
+/// 1 or 2) that contain it: 0.5 for half of one. Infinity without a quota.
+double cpu_quota(const std::filesystem::path& root = "/");
 
 }  // namespace nystrom
