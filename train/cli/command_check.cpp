@@ -24,7 +24,6 @@
 #include "train/loop/run_memory.h"
 #include "train/optim/schedule.h"
 #include "train/plan/memory_plan.h"
-#include "train/plan/step_flops.h"
 #include "train/pretrain/data_report.h"
 #include "train/pretrain/evaluation.h"
 #include "train/pretrain/teacher.h"
@@ -226,17 +225,6 @@ RunPlan make_plan(const CheckOptions& options, Device device, Log& log) {
   return plan;
 }
 
-/// Whether the memory of a run is measured in a few seconds here: plan_memory computes up to three
-/// layers and two sequences, four times.
-bool is_quick_to_measure(const RunConfig& config) {
-  constexpr double few_seconds = 1e12;  // floating-point operations
-  ModelConfig small = config.model;
-  small.num_hidden_layers = std::min<std::int64_t>(3, small.num_hidden_layers);
-  const double predicted = has_task(config) ? 0 : config.masking.probability;
-  const StepFlops flops = step_flops(small, 9, config.data.sequence_length, predicted);
-  return flops.forward() + flops.backward(config.training.activation_checkpointing) < few_seconds;
-}
-
 Fit find_fit(const CheckOptions& options, const RunConfig& config) {
   Fit fit;
   fit.devices = options.devices.value_or(1);
@@ -281,8 +269,7 @@ void run(const CheckOptions& options) {
   Log log(options.common.quiet);
   try {
     RunPlan plan = make_plan(options, device, log);
-    if (options.plans_elsewhere() || (device.is_cpu() && is_quick_to_measure(plan.config)))
-      plan.fit = find_fit(options, plan.config);
+    if (options.plans_elsewhere() || device.is_cpu()) plan.fit = find_fit(options, plan.config);
     if (plan.fit) require_fit(*plan.fit, plan.config);
     if (options.json) {
       fmt::print("{}\n", plan_json(plan));
@@ -308,7 +295,7 @@ Command add_check_command(CLI::App& app) {
       "--data tokenizes the text, or uses the tokens in the cache, and shows samples as the model\n"
       "sees them. For a task it shows lengths, truncation and labels.\n\n"
       "--gpus, --memory, --bandwidth and --speed estimate whether the run fits, and how long a\n"
-      "step takes; a few small steps run here to find out.\n\n"
+      "step takes. Nothing is computed for it.\n\n"
       "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G "
       "--bandwidth 50 --speed 300T");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();

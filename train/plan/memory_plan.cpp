@@ -27,12 +27,22 @@ std::int64_t sequences_of_sample(const RunConfig& config) {
   return 1;
 }
 
+/// Steps are taken on a planned GPU: their tensors have sizes, but neither memory nor values.
+constexpr Device nowhere{Device::Kind::planned};
+
+void allocate_nowhere(ParameterStore& store, DType dtype, StoreMode mode) {
+  store.allocate(dtype, mode, nowhere);
+  for (const Parameter& each : store.parameters())
+    store.set(each.name(), Tensor::empty(each.shape(), DType::f32, nowhere));
+}
+
 /// A batch with the shape of the longest batch in the run. The values of the ids do not matter.
 ModelInput input_of(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t length = config.data.sequence_length;
   ModelInput input;
   if (config.model.embed_dim) {
-    input.features = Tensor::full({sequences, length, *config.model.embed_dim}, 0.5, DType::f32);
+    input.features =
+        Tensor::full({sequences, length, *config.model.embed_dim}, 0.5, DType::f32, nowhere);
   } else {
     input.input_ids = Tensor::full({sequences, length}, 5, DType::i64);
   }
@@ -55,8 +65,7 @@ Distillation teacher_of(const RunConfig& config, ModelConfig shape, DType dtype)
   shape.attention.kind = AttentionKind::softmax;
   shape.attention.conv_kernel_size.reset();
   auto teacher = std::make_unique<Model>(shape);
-  teacher->parameters().allocate(dtype, StoreMode::inference);
-  teacher->parameters().initialise(0, shape.initializer_range);
+  allocate_nowhere(teacher->parameters(), dtype, StoreMode::inference);
   return {config.distillation, std::move(teacher)};
 }
 
@@ -77,7 +86,7 @@ void pretraining_pass(const Model& model, const Distillation& distillation, cons
   tape.backward(loss);
 }
 
-/// Measures the peak memory in bytes of forward and backward of `sequences` sequences, without the
+/// Counts the peak memory in bytes of forward and backward of `sequences` sequences, without the
 /// parameters. All `layers` layers have the attention `kind`.
 double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
                std::int64_t sequences) {
@@ -87,18 +96,10 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   small.attention.layers.clear();
   if (has_task(config)) small.head = Head::none;
   Model model(small);
-  const std::int64_t needed = fixed_memory(config, model.parameters().slab_size(), 1).total(),
-                     there = machine_memory();
-  require_input(
-      there == 0 || needed <= there,
-      "measuring the run's memory computes up to three of its layers, which need {}; this "
-      "machine has {}",
-      memory_text(static_cast<double>(needed)), memory_text(static_cast<double>(there)));
   const DType dtype = config.training.dtype;
   /// f16 has the same size as bf16.
   const DType computed = dtype == DType::f16 ? DType::bf16 : dtype;
-  model.parameters().allocate(computed, StoreMode::training);
-  model.parameters().initialise(0, small.initializer_range);
+  allocate_nowhere(model.parameters(), computed, StoreMode::training);
   const Distillation distillation = teacher_of(config, small, computed);
   Batch batch;
   batch.input = input_of(config, sequences);
@@ -107,7 +108,7 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i);
   const RunContext run{true, config.training.activation_checkpointing, 0, 0,
                        Tensor::from(ids, {sequences})};
-  Arena& arena = Arena::of(cpu_device);
+  Arena& arena = Arena::of(nowhere);
   const std::int64_t before = arena.statistics().in_use_bytes;
   arena.reset_peak();
   if (small.head == Head::masked_lm) {
@@ -115,7 +116,7 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   } else {
     Tape tape;
     const Var hidden = model(batch.input, run).last_hidden_state;
-    tape.backward(hidden, Tensor::full(hidden.shape(), 1, hidden.dtype()));
+    tape.backward(hidden, Tensor::full(hidden.shape(), 1, hidden.dtype(), nowhere));
   }
   return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
 }

@@ -1,6 +1,6 @@
 // Estimates of a run's memory on each device, by part, and of the time of a step. Activations are
-// measured, not modelled. Steps with one and two layers and sequences run here, and their memory is
-// extrapolated linearly in both numbers.
+// counted, not modelled: steps with a few layers and sequences pass over a planned GPU, which
+// computes nothing, and their memory is extrapolated linearly in both numbers.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct MemoryPlan {
   std::int64_t largest_micro_batch(std::int64_t memory, std::int64_t limit) const;
 };
 
-/// Makes the plan for `devices` devices. Runs steps of a small part of the model on the CPU, for
-/// seconds, in bf16 if the run has f16. For a task only its encoder is planned.
+/// Makes the plan for `devices` devices. Takes neither time nor memory to speak of, whatever the
+/// size of the run. For a task only its encoder is planned.
 MemoryPlan plan_memory(const RunConfig& config, int devices);
 
 /// The plan as bytes by name, with their sum, for programs.
