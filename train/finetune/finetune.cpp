@@ -220,7 +220,8 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
 namespace {
 
 RunResult finetune_embeddings(const RunConfig& config, Log& log, Device device,
-                              Communicator& communicator, bool describe_data) {
+                              Communicator& communicator, bool describe_data,
+                              const OnStep& on_step) {
   RunConfig complete = config;
   std::shared_ptr<const Tokenizer> tokenizer = fit_model_to_task(complete, log);
   EmbeddingData data = read_embedding_data(complete, std::move(tokenizer));
@@ -233,7 +234,7 @@ RunResult finetune_embeddings(const RunConfig& config, Log& log, Device device,
     }
     return {complete, make_embedding_objective(complete, std::move(data), communicator)};
   };
-  return train_run(config, prepare, log, device, communicator);
+  return train_run(config, prepare, log, device, communicator, on_step);
 }
 
 }  // namespace
@@ -244,7 +245,7 @@ RunResult finetune(const RunConfig& config, Log& log, Device device, Communicato
   require_computable(config, device);
   require_memory(config, device, communicator.size());
   if (resolve_task(config.task).kind == TaskKind::embeddings)
-    return finetune_embeddings(config, log, device, communicator, describe_data);
+    return finetune_embeddings(config, log, device, communicator, describe_data, on_step);
   const PreparedTask run = prepare_task(config, log);  // reports errors before any file is written
   check_run(run.config);
   const TaskReport report = report_task(*run.train, *run.validation);
