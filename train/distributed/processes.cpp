@@ -129,6 +129,8 @@ TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environme
                 "or torchrun");
   meeting.host = environment.at("MASTER_ADDR");
   meeting.port = std::to_string(port);
+  for (const char* name : {"NYSTROM_RUN_TOKEN", "TORCHELASTIC_RUN_ID"})
+    if (environment.contains(name)) meeting.token += environment.at(name) + "\n";
   return place;
 }
 

@@ -47,7 +47,8 @@ struct TorchrunPlace {
   int local_rank = 0;
 };
 /// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. Throws an InputError when one
-/// is missing or invalid.
+/// is missing or invalid. NYSTROM_RUN_TOKEN and torchrun's name of the run, if set, become the
+/// token.
 TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment);
 
 /// The GPU of a process: its number on its machine, modulo the GPUs that it sees. Launchers may

@@ -14,12 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/checksum.h"
 #include "core/check.h"
 
 namespace nystrom {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds limit_of_call{5};
 
 class Socket {
  public:
@@ -28,13 +31,16 @@ class Socket {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
   Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
 
   bool is_open() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
-  /// Ends connecting, sending and receiving that take longer than five seconds.
+  /// Ends a connect, send or receive that takes longer than `limit_of_call`.
   void limit_time() const {
-    const timeval limit{5, 0};
+    const timeval limit{limit_of_call.count(), 0};
     ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
@@ -47,7 +53,9 @@ class Socket {
     return true;
   }
   bool receive(std::span<std::byte> bytes) const {
+    const Clock::time_point end = Clock::now() + limit_of_call;
     while (!bytes.empty()) {
+      if (Clock::now() >= end) return false;
       const ssize_t got = ::recv(descriptor_, bytes.data(), bytes.size(), 0);
       if (got == 0 || (got < 0 && errno != EINTR)) return false;
       bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
@@ -61,84 +69,152 @@ class Socket {
 
 /// What a process says to rank 0.
 struct Greeting {
-  char program[8] = {'n', 'y', 's', 't', 'r', 'o', 'm', 1};
+  char program[8] = {'n', 'y', 's', 't', 'r', 'o', 'm', 2};
   std::int32_t rank = 0, size = 0;
+  char run[32] = {};  // the checksum of the token
+
+  Greeting() = default;
+  explicit Greeting(const MeetingPlace& place) : rank(place.rank), size(place.size) {
+    text_checksum(place.token).copy(run, sizeof run);
+  }
 };
+
+/// What a process answers when it has the bytes.
+constexpr std::byte thanks{1};
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 /// Null if the name is not known, now or yet.
-Addresses addresses_of(const char* host, const std::string& port, int family) {
+Addresses addresses_of(const char* host, const std::string& port) {
   addrinfo wanted{}, *found = nullptr;
-  wanted.ai_family = family;
   wanted.ai_socktype = SOCK_STREAM;
-  wanted.ai_flags = host == nullptr ? AI_PASSIVE : 0;
   if (::getaddrinfo(host, port.c_str(), &wanted, &found) != 0) found = nullptr;
   return {found, &::freeaddrinfo};
 }
 
 std::string shown(const MeetingPlace& place) { return place.host + ":" + place.port; }
 
-/// Listens on all addresses of this machine that are of the host's kind.
+/// Listens at the address of the host, and at no other of this machine.
 Socket listen_at(const MeetingPlace& place) {
-  const Addresses host = addresses_of(place.host.c_str(), place.port, AF_UNSPEC);
+  const Addresses host = addresses_of(place.host.c_str(), place.port);
   require_input(host != nullptr, "{}: MASTER_ADDR is not known here", shown(place));
-  const Addresses all = addresses_of(nullptr, place.port, host->ai_family);
-  require_input(all != nullptr, "{}: cannot listen there", shown(place));
-  Socket socket(::socket(all->ai_family, all->ai_socktype, all->ai_protocol));
-  const int yes = 1;
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  const bool listens = ::bind(socket.get(), all->ai_addr, all->ai_addrlen) == 0 &&
-                       ::listen(socket.get(), SOMAXCONN) == 0;
-  require_input(listens, "{}: cannot listen there: {}; choose another MASTER_PORT", shown(place),
-                std::strerror(errno));
-  return socket;
+  int reason = 0;
+  for (const addrinfo* each = host.get(); each != nullptr; each = each->ai_next) {
+    Socket socket(::socket(each->ai_family, each->ai_socktype, each->ai_protocol));
+    const int yes = 1;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (::bind(socket.get(), each->ai_addr, each->ai_addrlen) == 0 &&
+        ::listen(socket.get(), SOMAXCONN) == 0)
+      return socket;
+    reason = errno;
+  }
+  throw InputError(fmt::format(
+      "{}: cannot listen there: {}; {}", shown(place), std::strerror(reason),
+      reason == EADDRNOTAVAIL ? "MASTER_ADDR must be an address of the machine of rank 0"
+                              : "choose another MASTER_PORT"));
 }
 
-/// Whether a connection comes within 100 ms.
-bool is_asked(const Socket& socket) {
-  pollfd wanted{socket.get(), POLLIN, 0};
-  return ::poll(&wanted, 1, 100) > 0;
-}
+/// Rank 0 of a meeting.
+class Host {
+ public:
+  Host(const MeetingPlace& place, std::span<const std::byte> bytes)
+      : place_(place),
+        bytes_(bytes),
+        listening_(listen_at(place)),
+        served_(static_cast<std::size_t>(place.size)) {
+    served_[0] = true;
+  }
+
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < place_.size; ++rank)
+      if (!served_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+    return ranks;
+  }
+
+  /// Waits for at most 100 ms, and serves who has said something.
+  void attend() {
+    std::vector<pollfd> wanted = {{listening_.get(), POLLIN, 0}};
+    for (const Guest& guest : guests_) wanted.push_back({guest.socket.get(), POLLIN, 0});
+    ::poll(wanted.data(), wanted.size(), 100);
+    for (std::size_t i = guests_.size(); i-- > 0;) {
+      const bool stays =
+          wanted[i + 1].revents == 0 ? Clock::now() < guests_[i].end : hear(guests_[i]);
+      if (!stays) guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (wanted[0].revents == 0 || guests_.size() >= most_guests) return;
+    Socket socket(::accept(listening_.get(), nullptr, nullptr));
+    if (!socket.is_open()) return;
+    socket.limit_time();
+    guests_.push_back({std::move(socket), Clock::now() + limit_of_call});
+  }
+
+ private:
+  static constexpr std::size_t most_guests = 512;
+
+  /// A connection that has not said all yet.
+  struct Guest {
+    Socket socket;
+    Clock::time_point end;
+    Greeting greeting{};
+    std::size_t heard = 0;
+    bool given = false;
+  };
+
+  bool has_seat(const Greeting& greeting) const {
+    Greeting expected(place_);
+    expected.rank = greeting.rank;
+    return std::memcmp(&greeting, &expected, sizeof expected) == 0 && greeting.rank > 0 &&
+           greeting.rank < place_.size && !served_[static_cast<std::size_t>(greeting.rank)];
+  }
+
+  /// Reads what a guest says. Returns whether more is expected.
+  bool hear(Guest& guest) {
+    if (guest.given) {
+      std::byte answer{};
+      if (::recv(guest.socket.get(), &answer, 1, MSG_DONTWAIT) == 1 && answer == thanks)
+        served_[static_cast<std::size_t>(guest.greeting.rank)] = true;
+      return false;
+    }
+    const auto whole = std::as_writable_bytes(std::span(&guest.greeting, 1));
+    const std::span<std::byte> rest = whole.subspan(guest.heard);
+    const ::ssize_t got = ::recv(guest.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
+    if (got <= 0) return false;
+    guest.heard += static_cast<std::size_t>(got);
+    if (guest.heard < whole.size()) return true;
+    guest.given = has_seat(guest.greeting) && guest.socket.send(bytes_);
+    return guest.given;
+  }
+
+  const MeetingPlace& place_;
+  std::span<const std::byte> bytes_;
+  Socket listening_;
+  std::vector<bool> served_;
+  std::vector<Guest> guests_;
+};
 
 void give_to_all(const MeetingPlace& place, std::span<const std::byte> bytes,
                  Clock::time_point end) {
-  const Socket listening = listen_at(place);
-  std::vector<bool> served(static_cast<std::size_t>(place.size));
-  served[0] = true;
-  while (true) {
-    std::vector<int> missing;
-    for (int rank = 0; rank < place.size; ++rank)
-      if (!served[static_cast<std::size_t>(rank)]) missing.push_back(rank);
-    if (missing.empty()) return;
+  Host host(place, bytes);
+  for (std::vector<int> missing = host.missing(); !missing.empty(); missing = host.missing()) {
     if (Clock::now() >= end)
       throw Error(fmt::format("rank 0 waited at {} in vain for ranks {}", shown(place),
                               fmt::join(missing, ", ")));
-    if (!is_asked(listening)) continue;
-    const Socket other(::accept(listening.get(), nullptr, nullptr));
-    if (!other.is_open()) continue;
-    other.limit_time();
-    Greeting greeting;
-    const Greeting expected;
-    if (!other.receive(std::as_writable_bytes(std::span(&greeting, 1)))) continue;
-    const bool one_of_us =
-        std::memcmp(greeting.program, expected.program, sizeof expected.program) == 0 &&
-        greeting.size == place.size && greeting.rank > 0 && greeting.rank < place.size;
-    if (one_of_us && other.send(bytes)) served[static_cast<std::size_t>(greeting.rank)] = true;
+    host.attend();
   }
 }
 
 bool ask_once(const MeetingPlace& place, std::span<std::byte> bytes) {
-  const Addresses addresses = addresses_of(place.host.c_str(), place.port, AF_UNSPEC);
+  const Addresses addresses = addresses_of(place.host.c_str(), place.port);
   for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
     const Socket socket(::socket(each->ai_family, each->ai_socktype, each->ai_protocol));
     if (!socket.is_open()) continue;
     socket.limit_time();
     if (::connect(socket.get(), each->ai_addr, each->ai_addrlen) != 0) continue;
-    Greeting greeting;
-    greeting.rank = place.rank;
-    greeting.size = place.size;
-    if (socket.send(std::as_bytes(std::span(&greeting, 1))) && socket.receive(bytes)) return true;
+    const Greeting greeting(place);
+    if (socket.send(std::as_bytes(std::span(&greeting, 1))) && socket.receive(bytes) &&
+        socket.send(std::span(&thanks, 1)))
+      return true;
   }
   return false;
 }

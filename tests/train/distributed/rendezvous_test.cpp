@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <thread>
@@ -51,7 +53,7 @@ class LocalSocket {
 };
 
 MeetingPlace place_of(int rank, int size, int port) {
-  return {rank, size, "127.0.0.1", std::to_string(port)};
+  return {rank, size, "127.0.0.1", std::to_string(port), "run 7"};
 }
 
 /// What a process says that does not wait for others.
@@ -94,6 +96,53 @@ TEST(Rendezvous, StrangersAreIgnored) {
     const LocalSocket silent(port, false);
   };
   EXPECT_EQ(meet(3, port, strangers), (std::vector<int>(3, 100)));
+}
+
+TEST(Rendezvous, ARunTakesNoSeatOfAnother) {
+  const int port = next_port();
+  std::thread other;
+  const auto start = [&] {
+    other = std::thread([&] {
+      MeetingPlace place = place_of(1, 3, port);
+      place.token = "run 8";
+      int number = 1;
+      EXPECT_NE(message_of([&] {
+                  share_from_first(place, std::as_writable_bytes(std::span(&number, 1)),
+                                   std::chrono::seconds(1));
+                }),
+                "");
+      EXPECT_EQ(number, 1);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  EXPECT_EQ(meet(3, port, start), (std::vector<int>(3, 100)));
+  other.join();
+}
+
+TEST(Rendezvous, ManySilentStrangersMakeNobodyWait) {
+  const int port = next_port();
+  std::vector<std::unique_ptr<LocalSocket>> strangers;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto crowd = [&] {
+    for (int i = 0; i < 20; ++i) strangers.push_back(std::make_unique<LocalSocket>(port, false));
+  };
+  EXPECT_EQ(meet(2, port, crowd), (std::vector<int>(2, 100)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+}
+
+TEST(Rendezvous, TheFirstListensAtItsAddressAlone) {
+  const int port = next_port();
+  const auto elsewhere = [&] {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    const LocalSocket there(port, false);  // waits until it listens
+    ::inet_pton(AF_INET, "127.0.0.2", &address.sin_addr);
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_NE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ::close(socket);
+  };
+  EXPECT_EQ(meet(2, port, elsewhere), (std::vector<int>(2, 100)));
 }
 
 TEST(Rendezvous, MissingProcessesAreNamed) {
