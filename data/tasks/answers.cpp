@@ -34,8 +34,35 @@ std::vector<std::int64_t> best_places(std::span<const double> scores, const Enco
   return places;
 }
 
-// Byte ranges of the context, with their best scores.
-using Candidates = std::map<std::pair<std::int64_t, std::int64_t>, double>;
+/// The softmax of a window's scores over cls and its context.
+class Probabilities {
+ public:
+  Probabilities(std::span<const double> scores, const EncodedSample& window) : scores_(scores) {
+    const auto use = [&](const auto& add) {
+      if (std::isfinite(scores[0])) add(scores[0]);
+      for (std::size_t i = 0; i < window.offsets.size(); ++i)
+        if (const double score = scores[static_cast<std::size_t>(window.context_begin) + i];
+            std::isfinite(score))
+          add(score);
+    };
+    use([&](double score) { largest_ = std::max(largest_, score); });
+    use([&](double score) { sum_ += std::exp(score - largest_); });
+  }
+
+  double operator()(std::int64_t place) const {
+    return std::exp(scores_[static_cast<std::size_t>(place)] - largest_) / sum_;
+  }
+
+ private:
+  std::span<const double> scores_;
+  double largest_ = -std::numeric_limits<double>::infinity(), sum_ = 0;
+};
+
+struct Candidate {
+  double score = -std::numeric_limits<double>::infinity();  // the best of all windows
+  double probability = 0;                                   // added over all windows
+};
+using Candidates = std::map<std::pair<std::int64_t, std::int64_t>, Candidate>;  // by byte range
 
 void add_candidates(std::string_view context, const WindowScores& scores,
                     const AnswerOptions& options, Candidates& candidates) {
@@ -45,6 +72,7 @@ void add_candidates(std::string_view context, const WindowScores& scores,
           "best_answers: {} and {} scores of {} tokens", scores.start.size(), scores.end.size(),
           length);
   const auto ends = best_places(scores.end, window, options.best);
+  const Probabilities start_of(scores.start, window), end_of(scores.end, window);
   for (const std::int64_t start : best_places(scores.start, window, options.best)) {
     for (const std::int64_t end : ends) {
       if (end < start || end - start >= options.max_answer_length) continue;
@@ -56,18 +84,11 @@ void add_candidates(std::string_view context, const WindowScores& scores,
       if (range.begin == range.end) continue;
       const double score =
           scores.start[static_cast<std::size_t>(start)] + scores.end[static_cast<std::size_t>(end)];
-      const auto [found, added] = candidates.try_emplace({range.begin, range.end}, score);
-      found->second = std::max(found->second, score);
+      Candidate& candidate = candidates[{range.begin, range.end}];
+      candidate.score = std::max(candidate.score, score);
+      candidate.probability += start_of(start) * end_of(end);
     }
   }
-}
-
-void set_probabilities(std::vector<PredictedAnswer>& answers) {
-  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-  for (const PredictedAnswer& answer : answers) largest = std::max(largest, answer.score);
-  for (PredictedAnswer& answer : answers)
-    sum += answer.probability = std::exp(answer.score - largest);
-  for (PredictedAnswer& answer : answers) answer.probability /= sum;
 }
 
 }  // namespace
@@ -76,29 +97,32 @@ std::vector<PredictedAnswer> best_answers(std::string_view context,
                                           std::span<const WindowScores> windows,
                                           const AnswerOptions& options) {
   Candidates candidates;
-  double none = std::numeric_limits<double>::infinity();
+  double none = std::numeric_limits<double>::infinity(), none_probability = 1;
   for (const WindowScores& window : windows) {
     add_candidates(context, window, options, candidates);
     none = std::min(none, window.start[0] + window.end[0]);
+    none_probability = std::min(none_probability, Probabilities(window.start, *window.window)(0) *
+                                                      Probabilities(window.end, *window.window)(0));
   }
   std::vector<PredictedAnswer> answers;
-  for (const auto& [place, score] : candidates) {
+  for (const auto& [place, candidate] : candidates) {
     const auto begin = static_cast<std::size_t>(place.first),
                end = static_cast<std::size_t>(place.second);
-    answers.push_back(
-        {std::string(context.substr(begin, end - begin)), {place.first, place.second}, score, 0});
+    answers.push_back({std::string(context.substr(begin, end - begin)),
+                       {place.first, place.second},
+                       candidate.score,
+                       candidate.probability});
   }
   std::ranges::stable_sort(answers, std::greater(), &PredictedAnswer::score);
   if (options.no_answer && std::isfinite(none)) {
     const auto behind = std::ranges::find_if(answers, [&](const PredictedAnswer& answer) {
       return answer.score + options.no_answer_threshold < none;
     });
-    answers.insert(behind, {"", {}, none, 0});
+    answers.insert(behind, {"", {}, none, none_probability});
   }
   if (answers.empty())
     return {PredictedAnswer{.text = "", .place = {}, .score = 0, .probability = 1}};
   answers.resize(std::min(answers.size(), static_cast<std::size_t>(options.best)));
-  set_probabilities(answers);
   return answers;
 }
 

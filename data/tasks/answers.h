@@ -33,9 +33,12 @@ struct AnswerOptions {
 struct PredictedAnswer {
   /// A part of the context, without white space at its ends. Empty: there is no answer.
   std::string text;
-  TextRange place;         ///< position in the context
-  double score = 0;        ///< score of the first token plus that of the last
-  double probability = 0;  ///< softmax over the candidates
+  TextRange place;   ///< position in the context
+  double score = 0;  ///< score of the first token plus that of the last
+  /// As in transformers' pipeline: the probability of the first token times that of the last, each
+  /// among cls and the context's tokens in a window. Those of equal texts are added. "No answer":
+  /// the smallest of the windows, at cls.
+  double probability = 0;
 };
 
 /// The best answers to a question, best first: at least one and at most `options.best`. An answer

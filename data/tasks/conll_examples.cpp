@@ -4,8 +4,9 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/example_files.h"
-#include "data/tasks/line_reader.h"
 #include "data/tasks/task_metrics.h"
+#include "data/text/line_reader.h"
+#include "data/text/table_cells.h"
 
 namespace nystrom {
 namespace {
@@ -31,15 +32,19 @@ class ConllExamples : public ExampleReader {
         file_(std::make_shared<std::string>(printable_path(file))),
         lines_(file),
         word_(column("text", task.columns.text)),
-        label_(column("label", task.columns.label)) {}
+        label_(column("label", task.columns.label)) {
+    look_ahead(file);
+  }
 
   std::optional<Example> next() override {
     Example example;
     example.file = file_;
     std::string line;
     while (lines_.next(line)) {
-      const auto parts = split_at_blanks(line);
+      const auto parts = parts_of(line);
       const bool separator = !parts.empty() && parts[0] == document_separator;
+      if (example.words.empty() && is_comment(line, parts)) continue;
+      if (is_conllu_ && is_no_word(parts)) continue;
       if ((parts.empty() || separator) && example.words.empty()) continue;
       if (parts.empty() || separator) break;
       if (example.words.empty()) example.line = lines_.line();
@@ -51,6 +56,7 @@ class ConllExamples : public ExampleReader {
       }
     }
     if (example.words.empty()) return std::nullopt;
+    require_no_numbers(example);
     example.labelled = !example.word_labels.empty();
     return example;
   }
@@ -70,6 +76,72 @@ class ConllExamples : public ExampleReader {
 
   void skip_sentence() {
     for (std::string line; lines_.next(line) && !split_at_blanks(line).empty();) continue;
+  }
+
+  /// The first line of a word tells the number of columns, and whether they are those of CoNLL-U.
+  void look_ahead(const std::filesystem::path& file) {
+    LineReader lines(file);
+    for (std::string line; lines.next(line);) {
+      if (line.starts_with('#') || split_at_blanks(line).empty()) continue;
+      const std::vector<std::string> cells = split_cells(line, '\t');
+      is_conllu_ = cells.size() == 10 && starts_with_digit(cells[0]);
+      word_width_ = is_conllu_ ? cells.size() : split_at_blanks(line).size();
+      break;
+    }
+    require_input(!is_conllu_ || word_,
+                  "{}: the columns are those of CoNLL-U; set task.columns.text: 2, and "
+                  "task.columns.label: 4 for the parts of speech",
+                  *file_);
+  }
+
+  std::vector<std::string_view> parts_of(std::string_view line) const {
+    if (!is_conllu_ || line.starts_with('#')) return split_at_blanks(line);
+    std::vector<std::string_view> parts;
+    for (std::size_t begin = 0; begin < line.size();) {
+      const std::size_t end = std::min(line.find('\t', begin), line.size());
+      parts.push_back(line.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return parts;
+  }
+
+  /// Whether a line before the words of a sentence is a comment: it begins with #, and is no word
+  /// by its columns, its form or its label.
+  bool is_comment(const std::string& line, const std::vector<std::string_view>& parts) const {
+    if (!line.starts_with('#')) return false;
+    if (is_conllu_ || parts.size() != word_width_) return true;
+    const bool assigns =
+        parts.size() > 1 && (parts[1] == "=" || (parts.size() > 2 && parts[2] == "="));
+    const bool keyword = parts[0] == "#" && parts.size() > 1 &&
+                         (parts[1] == "id" || parts[1] == "newdoc" || parts[1] == "newpar" ||
+                          parts[1] == "sent_id" || parts[1] == "text");
+    const std::size_t label = label_.value_or(parts.size() - 1);
+    const bool no_tag = task_.metric != TaskMetric::accuracy && labelled_ == Labelled::required &&
+                        label < parts.size() && !is_entity_tag(parts[label]);
+    return assigns || keyword || no_tag;
+  }
+
+  static bool starts_with_digit(std::string_view text) {
+    return !text.empty() && text[0] >= '0' && text[0] <= '9';
+  }
+
+  /// Whether a line of CoNLL-U is a contraction (1-2), whose words follow, or an empty node (8.1).
+  static bool is_no_word(const std::vector<std::string_view>& parts) {
+    return !parts.empty() && starts_with_digit(parts[0]) &&
+           parts[0].find_first_of("-.") != std::string_view::npos;
+  }
+
+  /// Throws an InputError if the words of the first sentence count it, 1 2 3, and no column is
+  /// named.
+  void require_no_numbers(const Example& example) {
+    if (std::exchange(checked_numbers_, true) || word_ || example.words.size() < 3) return;
+    for (const int from : {0, 1}) {
+      bool counts = true;
+      for (std::size_t i = 0; i < example.words.size(); ++i)
+        counts &= example.words[i] == std::to_string(i + static_cast<std::size_t>(from));
+      require_input(!counts, "{}: the first column numbers the words; set task.columns.text: 2",
+                    example.place());
+    }
   }
 
   void add(const std::string& line, const std::vector<std::string_view>& parts, Example& example) {
@@ -97,12 +169,20 @@ class ConllExamples : public ExampleReader {
   LineReader lines_;
   std::optional<std::size_t> word_, label_;
   std::size_t width_ = 0;
+  std::size_t word_width_ = 0;  // columns of the file's first word
+  bool is_conllu_ = false;
+  bool checked_numbers_ = false;
 };
 
 }  // namespace
 
 void check_tag(const TaskConfig& task, std::string_view tag, const std::string& place) {
   if (task.metric == TaskMetric::accuracy || is_entity_tag(tag)) return;
+  if (!tag.empty() && tag.find_first_not_of("0123456789") == tag.npos)
+    throw BadRow(
+        fmt::format("{}: the label '{}' is a number; name the labels in the order of their "
+                    "numbers: task.labels: [O, B-PER, I-PER]",
+                    place, tag));
   throw BadRow(
       fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E- or S- and a type (for "
                   "labels of another kind set "

@@ -9,14 +9,10 @@
 #include "data/pretraining/masking.h"
 #include "data/tasks/examples.h"
 #include "data/tasks/labels.h"
+#include "data/tasks/text_range.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
-
-/// A range of bytes in a text.
-struct TextRange {
-  std::int64_t begin = 0, end = 0;
-};
 
 /// The model's input for one example, or for one window of it. Rows have no padding.
 struct EncodedSample {

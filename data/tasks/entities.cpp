@@ -3,47 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
-#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
-namespace {
-
-bool is_alphanumeric(char32_t c) { return is_letter(c) || is_number(c); }
-
-}  // namespace
-
-std::vector<TextRange> split_words(std::string_view text) {
-  std::vector<TextRange> words;
-  bool open = false;  // whether the last word may continue
-  char32_t before = ' ';
-  for (std::size_t i = 0; i < text.size();) {
-    const auto begin = static_cast<std::int64_t>(i);
-    const char32_t c = next_code_point(text, i);
-    const auto end = static_cast<std::int64_t>(i);
-    char32_t after = ' ';
-    if (std::size_t next = i; next < text.size()) after = next_code_point(text, next);
-    const bool joins = (c == '-' || c == '\'' || c == '.' || c == ',' || c == 0x2019) &&
-                       is_alphanumeric(before) && is_alphanumeric(after);
-    const bool sign = (category_bit_of(c) & (punctuation_bits | symbol_bits)) != 0;
-    if (is_white_space(c)) {
-      open = false;
-    } else if (sign && !joins) {
-      words.push_back({begin, end});
-      open = false;
-    } else if (open) {
-      words.back().end = end;
-    } else {
-      words.push_back({begin, end});
-      open = true;
-    }
-    before = c;
-  }
-  return words;
-}
-
 std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const double> scores,
                                    std::int64_t labels) {
   std::vector<WordLabel> result;

@@ -1,4 +1,4 @@
-// Named entities from the scores of words, and splitting of text into words.
+// Named entities from the scores of words.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,6 @@
 #include "data/tasks/labels.h"
 
 namespace nystrom {
-
-/// The words of UTF-8 text, similar to those of CoNLL files. They are separated by white space, and
-/// each punctuation mark is a word. Exceptions are - ' . , between letters or digits: techno-based,
-/// don't, 1,000.
-std::vector<TextRange> split_words(std::string_view text);
 
 /// The predicted label of a word.
 struct WordLabel {
@@ -38,7 +33,8 @@ struct Entity {
 };
 
 /// The entities of a sentence. Words without a label count as O. `places` are the positions of the
-/// words in `text`, from split_words. Both are empty for a sentence that is given as words.
+/// words in `text`, from split_words (data/tasks/word_cut.h). Both are empty for a sentence that is
+/// given as words.
 std::vector<Entity> find_entities(std::span<const std::string> words,
                                   std::span<const WordLabel> predicted, const LabelSet& labels,
                                   std::string_view text = {},

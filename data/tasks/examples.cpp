@@ -6,29 +6,33 @@
 #include "core/check.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/image_files.h"
-#include "data/text/text.h"
+#include "data/text/match_files.h"
 
 namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string ending(const fs::path& file) {
-  const std::string last = file.extension().string();
-  return last == ".gz" || last == ".zst" ? file.stem().extension().string() : last;
+TaskFormat task_format_of(TableFormat format) {
+  switch (format) {
+    case TableFormat::tsv: return TaskFormat::tsv;
+    case TableFormat::csv: return TaskFormat::csv;
+    case TableFormat::jsonl: return TaskFormat::jsonl;
+    case TableFormat::json: return TaskFormat::json;
+  }
+  return TaskFormat::tsv;
 }
 
 TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labelled) {
   if (task.format) return *task.format;
   if (fs::is_directory(file)) return TaskFormat::folders;
-  const std::string name = ending(file);
+  const std::string name = name_ending(file);
   const bool tokens = *task.kind == TaskKind::tokens;
   if (name == ".txt" && labelled == Labelled::optional) return TaskFormat::lines;
-  if (tokens && (name == ".conll" || name == ".tsv" || name == ".txt")) return TaskFormat::conll;
-  if (name == ".tsv") return TaskFormat::tsv;
-  if (name == ".csv") return TaskFormat::csv;
-  if (name == ".jsonl") return TaskFormat::jsonl;
+  if (tokens && (name == ".tsv" || name == ".txt")) return TaskFormat::conll;
+  if (name == ".conll" || name == ".conllu") return TaskFormat::conll;
   if (name == ".json" && *task.kind == TaskKind::questions) return TaskFormat::squad;
+  if (const auto table = table_format_of(file)) return task_format_of(*table);
   if (name == ".bin") return TaskFormat::cifar10;
   if (name == ".npy") return TaskFormat::pathfinder;
   throw InputError(fmt::format("{}: the ending of its name does not tell its form; set task.format",
@@ -45,7 +49,8 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
   switch (format) {
     case TaskFormat::tsv:
     case TaskFormat::csv:
-    case TaskFormat::jsonl: return open_table(task, file, format, labelled);
+    case TaskFormat::jsonl:
+    case TaskFormat::json: return open_table(task, file, format, labelled);
     case TaskFormat::conll: return open_conll(task, file, labelled);
     case TaskFormat::squad: return open_squad(task, file, labelled);
     case TaskFormat::folders: return open_folders(task, file, labelled);
@@ -84,10 +89,13 @@ class FilesReader : public ExampleReader {
         throw;
       }
       require_input(any_, "{}: there is no example in it", printable_path(files_[next_]));
+      std::ranges::copy(reader_->notes(), std::back_inserter(notes_));
       reader_.reset();
       ++next_;
     }
   }
+
+  std::vector<std::string> notes() const override { return notes_; }
 
  private:
   TaskConfig task_;
@@ -96,6 +104,7 @@ class FilesReader : public ExampleReader {
   std::size_t next_ = 0;
   std::unique_ptr<ExampleReader> reader_;
   bool any_ = false;
+  std::vector<std::string> notes_;
 };
 
 bool are_folders(const TaskConfig& task, const std::vector<std::string>& patterns) {
@@ -133,8 +142,10 @@ std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
   if (task.format == TaskFormat::documents) {
     std::vector<fs::path> files;
     for (const std::string& pattern : patterns) {
+      const bool folder = fs::is_directory(pattern);
       const std::vector<fs::path> found =
-          fs::is_directory(pattern) ? files_below(pattern) : match_files(std::span(&pattern, 1));
+          folder ? files_below(pattern) : match_files(std::span(&pattern, 1));
+      require_input(!found.empty(), "{}: there is no file in this folder", printable(pattern));
       files.insert(files.end(), found.begin(), found.end());
     }
     return std::make_unique<FilesReader>(task, std::move(files), labelled);

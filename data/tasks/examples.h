@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "data/tasks/table_reader.h"
 #include "data/tasks/task_config.h"
+#include "data/text/table_reader.h"
 
 namespace nystrom {
 
@@ -78,14 +78,16 @@ class ExampleReader {
   /// example; the following call continues after it. Throws an InputError when reading cannot
   /// continue.
   virtual std::optional<Example> next() = 0;
+  /// What a user should know of how the files were read so far, a sentence each.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
-/// Opens the files that `patterns` match (match_files in data/text/text.h; folders for that
+/// Opens the files that `patterns` match (match_files in data/text/match_files.h; folders for that
 /// format), one after another. `task` is resolved and not of kind features. Without task.format,
 /// the ending of a name (before .gz or .zst) selects the format:
-/// - .tsv, .csv, .jsonl: tables
+/// - .tsv, .csv, .jsonl, .json: tables (table_format_of in data/text/table_reader.h)
 /// - .json: SQuAD, for questions
-/// - .conll, .tsv, .txt: CoNLL, for tokens
+/// - .conll, .conllu, and for tokens also .tsv, .txt: CoNLL
 /// - .bin: CIFAR-10, and .npy: Pathfinder, for classification
 /// - .txt: lines of text, if labels are optional
 /// For the format documents, `patterns` may also name folders: every file below them is a text.
@@ -97,7 +99,8 @@ std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
 /// The rows that were skipped.
 struct SkippedRows {
   std::int64_t count = 0;
-  std::string first;  ///< message of the first
+  std::string first;               ///< message of the first
+  std::vector<std::string> notes;  ///< of the reader: ExampleReader::notes
 };
 
 /// A message: "train.tsv: none of its 7 examples can be read; the first: …".
@@ -113,7 +116,10 @@ void for_each_example(const TaskConfig& task, const std::vector<std::string>& pa
   while (true) {
     try {
       std::optional<Example> example = reader->next();
-      if (!example) return;
+      if (!example) {
+        skipped.notes = reader->notes();
+        return;
+      }
       use(std::move(*example));
     } catch (const BadRow& error) {
       if (task.bad_rows != BadRows::skip) throw;

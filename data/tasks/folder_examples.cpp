@@ -1,11 +1,12 @@
-// Examples that are whole files, alone or in folders. A folder's name is the label of every file in
-// it.
+// Examples that are whole files, alone or in folders. A folder's name is the label of every file
+// below it.
 #include <algorithm>
 
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/example_files.h"
-#include "data/tasks/line_reader.h"
+#include "data/text/line_reader.h"
+#include "data/text/match_files.h"
 
 namespace nystrom {
 namespace {
@@ -56,11 +57,7 @@ class FolderExamples : public ExampleReader {
       const fs::path inner = folder / label;
       require_input(fs::is_directory(inner), "{}: there is no folder '{}' in it; {}",
                     printable_path(folder), printable(label), label_folders_example);
-      std::vector<fs::path> files;
-      for (const auto& entry : fs::directory_iterator(inner))
-        if (entry.is_regular_file() && !hidden(entry.path())) files.push_back(entry.path());
-      std::sort(files.begin(), files.end());
-      for (fs::path& file : files) files_.push_back({std::move(file), label});
+      for (fs::path& file : files_below(inner)) files_.push_back({std::move(file), label});
     }
   }
 

@@ -8,8 +8,8 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/line_reader.h"
 #include "data/text/byte_source.h"
+#include "data/text/line_reader.h"
 
 namespace nystrom {
 namespace {

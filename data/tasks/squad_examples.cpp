@@ -10,7 +10,7 @@
 #include "core/check.h"
 #include "data/tasks/blanks.h"
 #include "data/tasks/example_files.h"
-#include "data/tasks/line_reader.h"
+#include "data/text/line_reader.h"
 
 namespace nystrom {
 namespace {
@@ -115,7 +115,8 @@ class SquadExamples : public ExampleReader {
   Example read_question(const Json& question, const std::string& place) {
     Example example;
     example.file = file_;
-    example.id = text(question, "id", place);
+    const Json& id = member(question, "id", place);
+    example.id = id.is_number_integer() ? id.dump() : text(question, "id", place);
     example.text = text(question, "question", place);
     example.pair = context_;
     const std::string name = example.place();

@@ -1,18 +1,54 @@
 // Examples from tables, one a row.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
 
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/blanks.h"
-#include "data/tasks/entities.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/labels.h"
-#include "data/tasks/line_reader.h"
+#include "data/tasks/word_cut.h"
+#include "data/text/line_reader.h"
 
 namespace nystrom {
 namespace {
+
+TableFormat table_format(TaskFormat format) {
+  return format == TaskFormat::csv     ? TableFormat::csv
+         : format == TaskFormat::jsonl ? TableFormat::jsonl
+         : format == TaskFormat::json  ? TableFormat::json
+                                       : TableFormat::tsv;
+}
+
+/// Predictions and vectors have one output for each row; in training empty lines separate.
+EmptyLines empty_lines(const TaskConfig& task, Labelled labelled) {
+  const bool counts = labelled == Labelled::optional && *task.kind != TaskKind::embeddings;
+  return counts ? EmptyLines::are_rows : EmptyLines::skip;
+}
+
+/// The names of a column's numbers in the dataset_info.json beside a file, as the Datasets library
+/// writes it. Empty if there is none.
+std::vector<std::string> names_beside(const std::filesystem::path& file,
+                                      const std::string& column) {
+  const std::filesystem::path info = file.parent_path() / "dataset_info.json";
+  if (!std::filesystem::is_regular_file(info)) return {};
+  nlohmann::json part = read_json_file(info);
+  for (const std::string& key : {std::string("features"), column, std::string("feature")}) {
+    const bool there = part.is_object() && part.contains(key);
+    if (!there && key != "feature") return {};  // a sequence's names are one level deeper
+    if (there) part = nlohmann::json(part[key]);
+  }
+  std::vector<std::string> names;
+  if (part.is_object() && part.contains("names"))
+    for (const auto& name : part["names"])
+      if (name.is_string()) names.push_back(name.get<std::string>());
+  return names;
+}
 
 class TableExamples : public ExampleReader {
  public:
@@ -22,10 +58,14 @@ class TableExamples : public ExampleReader {
         labelled_(labelled),
         file_(std::make_shared<std::string>(printable_path(file))),
         places_(columns(format)),
-        reader_(file, format, *task.header, places_.wanted) {}
+        label_names_(!task.labels.empty() ? task.labels
+                     : places_.label      ? names_beside(file, places_.wanted[*places_.label].name)
+                                          : std::vector<std::string>()),
+        reader_(open_rows(file, table_format(format), *task.header, places_.wanted,
+                          empty_lines(task, labelled))) {}
 
   std::optional<Example> next() override {
-    auto row = reader_.next();
+    auto row = reader_->next();
     if (!row) return std::nullopt;
     Example example;
     example.file = file_;
@@ -36,6 +76,20 @@ class TableExamples : public ExampleReader {
     else
       read_texts(*row, example);
     return example;
+  }
+
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes;
+    if (const std::string note = reader_->note(); !note.empty()) notes.push_back(note);
+    const bool pairs = *task_.kind == TaskKind::embeddings && task_.columns.pair;
+    if (!pairs || task_.columns.label || task_.columns.negatives.size() > 0) return notes;
+    for (const char* name : {"label", "labels", "score", "similarity"})
+      if (std::ranges::find(reader_->names(), name) != reader_->names().end())
+        notes.push_back(fmt::format(
+            "{}: every pair counts as alike, though there is a column '{}'; if it tells how alike "
+            "they are, set task.columns.label={}",
+            *file_, name, name));
+    return notes;
   }
 
  private:
@@ -64,7 +118,8 @@ class TableExamples : public ExampleReader {
     const bool scored = kind == TaskKind::embeddings && names.label;
     if (labelled_ == Labelled::required || scored) places.label = want(*names.label, true, words);
     if (names.id) places.id = want(*names.id, true);
-    places.list_of_choices = format == TaskFormat::jsonl && names.choices.size() == 1;
+    const bool json = format == TaskFormat::jsonl || format == TaskFormat::json;
+    places.list_of_choices = json && names.choices.size() == 1;
     for (const std::string& name : names.choices)
       places.choices.push_back(want(name, true, places.list_of_choices));
     for (const std::string& name : names.negatives) places.negatives.push_back(want(name, true));
@@ -78,11 +133,24 @@ class TableExamples : public ExampleReader {
       if (word.empty()) throw BadRow(example.place() + ": a word is empty");
     if (!places_.label) return;
     example.word_labels = std::move(row.lists[*places_.label]);
+    name_numbers(example.word_labels);
     example.labelled = true;
     if (example.word_labels.size() != example.words.size())
       throw BadRow(fmt::format("{}: there are {} words but {} labels", example.place(),
                                example.words.size(), example.word_labels.size()));
     for (const std::string& tag : example.word_labels) check_tag(task_, tag, example.place());
+  }
+
+  /// Replaces numbers of labels, as the Datasets library writes them, by their names.
+  void name_numbers(std::vector<std::string>& tags) {
+    const bool numbers = std::ranges::all_of(tags, [](const std::string& tag) {
+      return !tag.empty() && tag.size() < 6 && tag.find_first_not_of("0123456789") == tag.npos;
+    });
+    if (!numbers || std::ranges::find(label_names_, tags[0]) != label_names_.end()) return;
+    for (std::string& tag : tags) {
+      const auto index = static_cast<std::size_t>(std::stoul(tag));
+      if (index < label_names_.size()) tag = label_names_[index];
+    }
   }
 
   void read_texts(TableRow& row, Example& example) {
@@ -171,14 +239,16 @@ class TableExamples : public ExampleReader {
   Labelled labelled_;
   std::shared_ptr<const std::string> file_;
   Columns places_;
-  TableReader reader_;
+  std::vector<std::string> label_names_;  // in the order of their numbers, where they are known
+  std::unique_ptr<TableReader> reader_;
 };
 
 class LineExamples : public ExampleReader {
  public:
   LineExamples(const TaskConfig& task, const std::filesystem::path& file)
       : words_(*task.kind == TaskKind::tokens),
-        skips_blank_lines_(*task.kind == TaskKind::embeddings),
+        cut_(word_cut_of(task)),
+        skips_blank_lines_(empty_lines(task, Labelled::optional) == EmptyLines::skip),
         file_(std::make_shared<std::string>(printable_path(file))),
         lines_(file) {}
 
@@ -191,20 +261,28 @@ class LineExamples : public ExampleReader {
     example.file = file_;
     example.line = lines_.line();
     check_text(line, example.place());
+    if (example.line == 1) json_like_ = begins_with_json(line);
     if (is_blank(line)) throw BadRow(example.place() + ": the line is empty");
     example.text = std::move(line);
-    if (words_)
-      for (const TextRange& word : split_words(example.text))
-        example.words.push_back(example.text.substr(
-            static_cast<std::size_t>(word.begin), static_cast<std::size_t>(word.end - word.begin)));
+    if (words_) example.words = words_of(example.text, cut_, example.place());
     return example;
+  }
+
+  std::vector<std::string> notes() const override {
+    if (!json_like_) return {};
+    return {
+        fmt::format("{}: looks like JSON Lines, and each line is read as a text with all braces "
+                    "and keys; end its name in .jsonl to read a column",
+                    *file_)};
   }
 
  private:
   bool words_;
+  WordCut cut_;
   bool skips_blank_lines_;  // between paragraphs
   std::shared_ptr<const std::string> file_;
   LineReader lines_;
+  bool json_like_ = false;
 };
 
 }  // namespace

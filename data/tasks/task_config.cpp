@@ -9,7 +9,7 @@
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
 #include "data/tasks/image_files.h"
-#include "data/tasks/table_reader.h"
+#include "data/text/table_reader.h"
 
 namespace nystrom {
 
@@ -28,6 +28,7 @@ std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
   static constexpr EnumName<TaskFormat> names[] = {{TaskFormat::tsv, "tsv"},
                                                    {TaskFormat::csv, "csv"},
                                                    {TaskFormat::jsonl, "jsonl"},
+                                                   {TaskFormat::json, "json"},
                                                    {TaskFormat::conll, "conll"},
                                                    {TaskFormat::squad, "squad"},
                                                    {TaskFormat::folders, "folders"},
@@ -64,6 +65,14 @@ std::span<const EnumName<TaskWindows>> enum_names(TaskWindows) {
 std::span<const EnumName<TaskViews>> enum_names(TaskViews) {
   static constexpr EnumName<TaskViews> names[] = {{TaskViews::dropout, "dropout"},
                                                   {TaskViews::crops, "crops"}};
+  return names;
+}
+
+std::span<const EnumName<WordCut>> enum_names(WordCut) {
+  static constexpr EnumName<WordCut> names[] = {{WordCut::spaces, "spaces"},
+                                                {WordCut::words, "words"},
+                                                {WordCut::ideographs, "ideographs"},
+                                                {WordCut::characters, "characters"}};
   return names;
 }
 
@@ -342,6 +351,11 @@ Problems problems(const TaskConfig& given) {
                      fmt::format("task.windows {} is for single texts, and task.columns.pair names "
                                  "a second one; leave one of them out",
                                  enum_name(task.windows))});
+  if (task.word_cut && kind != TaskKind::tokens)
+    found.push_back(
+        {{"task.word_cut", "task.kind"},
+         fmt::format("task.word_cut is for tasks of kind tokens; this one is of kind {}",
+                     enum_name(kind))});
   if (task.no_answer == true && kind != TaskKind::questions)
     found.push_back(
         {{"task.no_answer", "task.kind"},
@@ -354,13 +368,13 @@ std::vector<TaskFormat> formats_of(TaskKind kind) {
   using enum TaskFormat;
   switch (kind) {
     case TaskKind::classification:
-      return {tsv, csv, jsonl, folders, lines, documents, cifar10, pathfinder};
-    case TaskKind::regression: return {tsv, csv, jsonl, lines, documents};
-    case TaskKind::tokens: return {conll, jsonl, lines};
-    case TaskKind::questions: return {squad, tsv, csv, jsonl};
-    case TaskKind::choice: return {tsv, csv, jsonl};
+      return {tsv, csv, jsonl, json, folders, lines, documents, cifar10, pathfinder};
+    case TaskKind::regression: return {tsv, csv, jsonl, json, lines, documents};
+    case TaskKind::tokens: return {conll, jsonl, json, lines};
+    case TaskKind::questions: return {squad, tsv, csv, jsonl, json};
+    case TaskKind::choice: return {tsv, csv, jsonl, json};
     case TaskKind::features: return {hdf5};
-    case TaskKind::embeddings: return {tsv, csv, jsonl, lines, documents};
+    case TaskKind::embeddings: return {tsv, csv, jsonl, json, lines, documents};
   }
   return {};
 }

@@ -33,13 +33,16 @@ enum class TaskKind {
 
 /// The format of a file with examples.
 enum class TaskFormat {
-  /// Columns between tabs. Quotes are ordinary characters, as in GLUE's files.
+  /// Columns between tabs. Quotes are ordinary characters, as in GLUE's files, unless the whole
+  /// file shows that a program wrote them.
   tsv,
   /// RFC 4180: columns between commas. A cell in double quotes may hold commas, line ends and
   /// doubled quotes.
   csv,
   /// One JSON object a line.
   jsonl,
+  /// A JSON array of objects, or an object of arrays.
+  json,
   /// A word and its label a line, and an empty line between sentences.
   conll,
   /// One JSON document in the form of SQuAD 1.1 and 2.0.
@@ -94,6 +97,18 @@ enum class TaskViews {
   crops,
 };
 
+/// How raw text is cut into the words that a model labels.
+enum class WordCut {
+  /// At white space.
+  spaces,
+  /// Punctuation marks are words too, unless they are within a word (split_words).
+  words,
+  /// So is each character of a script without spaces, such as Chinese and Thai.
+  ideographs,
+  /// Each character is a word.
+  characters,
+};
+
 /// The treatment of unreadable rows.
 enum class BadRows { stop, skip };
 
@@ -104,6 +119,7 @@ std::span<const EnumName<TaskMetric>> enum_names(TaskMetric);
 std::span<const EnumName<BadRows>> enum_names(BadRows);
 std::span<const EnumName<TaskWindows>> enum_names(TaskWindows);
 std::span<const EnumName<TaskViews>> enum_names(TaskViews);
+std::span<const EnumName<WordCut>> enum_names(WordCut);
 
 /// Names of columns, or numbers from 1 if files have no header. Null or empty: the task's recipe,
 /// kind and format decide.
@@ -147,6 +163,7 @@ struct TaskConfig {
   std::optional<BadRows> bad_rows;
   TaskWindows windows = TaskWindows::first;
   TaskViews views = TaskViews::dropout;
+  std::optional<WordCut> word_cut;
   double max_score = 1;
   std::int64_t stride = 128;
   std::int64_t max_answer_length = 30;
@@ -186,6 +203,10 @@ void fields(V& v, TaskConfig& c) {
   v(c.views, "views",
     "embeddings of single texts: dropout: the same text twice, with other dropout; crops: two "
     "random parts of it");
+  v(c.word_cut, "word_cut",
+    "tokens: how raw text is cut into words for predictions. spaces: at white space; words: "
+    "punctuation marks are words too; ideographs: so is each character of a script without spaces; "
+    "characters: each character is a word. null: as in the training files, else ideographs");
   v(c.max_score, "max_score",
     "embeddings: the label of a pair of equal texts; labels are divided by it (5 for STS-B)",
     positive);

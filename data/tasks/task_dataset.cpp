@@ -4,6 +4,8 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/word_cut.h"
+#include "data/text/match_files.h"
 #include "data/text/text.h"
 
 namespace nystrom {
@@ -52,6 +54,7 @@ struct TaskDataset::State {
   std::vector<Digest> digests;
   EncodingCounts counts;
   SkippedRows skipped;
+  WordCutFinder words;
   std::vector<FeatureFile> files;
   std::vector<std::int64_t> first_of_file;  // number of each file's first sample
 
@@ -73,6 +76,7 @@ struct TaskDataset::State {
       samples.push_back(std::move(sample));
     }
     digests.push_back(digest_of(example));
+    for (const std::string& word : example.words) words.add(word);
     if (keep) kept.push_back(std::move(example));
   }
 
@@ -235,6 +239,7 @@ std::int64_t TaskDataset::width() const {
 std::int32_t TaskDataset::pad_id() const { return state_->pad; }
 const EncodingCounts& TaskDataset::counts() const { return state_->counts; }
 const SkippedRows& TaskDataset::skipped() const { return state_->skipped; }
+WordCut TaskDataset::word_cut() const { return state_->words.cut(); }
 const std::vector<Digest>& TaskDataset::digests() const { return state_->digests; }
 
 }  // namespace nystrom

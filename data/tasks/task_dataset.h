@@ -87,6 +87,8 @@ class TaskDataset {
   const EncodingCounts& counts() const;
   /// The rows that were skipped.
   const SkippedRows& skipped() const;
+  /// Tokens: how the examples are cut into words.
+  WordCut word_cut() const;
   /// Hashes of the inputs of every example, without its label, to find duplicates.
   const std::vector<Digest>& digests() const;
 

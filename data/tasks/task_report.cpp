@@ -98,6 +98,7 @@ double percent(std::int64_t part, std::int64_t whole) {
 void warn_about_set(const std::string& name, const TaskSetReport& report,
                     std::vector<std::string>& lines) {
   const EncodingCounts& encoding = report.encoding;
+  std::ranges::copy(report.skipped.notes, std::back_inserter(lines));
   if (report.skipped.count > 0)
     lines.push_back(fmt::format("{}: {} rows were left out; the first: {}", name,
                                 report.skipped.count, report.skipped.first));

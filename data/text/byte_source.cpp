@@ -9,6 +9,7 @@
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/match_files.h"
 
 namespace nystrom {
 namespace {
@@ -169,8 +170,9 @@ class ZstdSource : public CompressedSource {
 }  // namespace
 
 std::unique_ptr<ByteSource> open_byte_source(const std::filesystem::path& path) {
-  if (path.extension() == ".gz") return std::make_unique<GzipSource>(path);
-  if (path.extension() == ".zst") return std::make_unique<ZstdSource>(path);
+  const std::string ending = last_ending(path);
+  if (ending == ".gz") return std::make_unique<GzipSource>(path);
+  if (ending == ".zst") return std::make_unique<ZstdSource>(path);
   return std::make_unique<PlainSource>(path);
 }
 

@@ -1,5 +1,5 @@
-// Documents from text files: plain, .gz or .zst, of any size, in bounded memory. Invalid text is
-// left out, counted and reported.
+// Documents from text files and tables: plain, .gz or .zst, of any size, in bounded memory. Invalid
+// text is left out, counted and reported.
 #pragma once
 
 #include <array>
@@ -15,12 +15,31 @@
 
 namespace nystrom {
 
+class FilePieces;
+
 /// A document is a whole file, one line of a file, or the lines of a file between blank lines.
 enum class Documents { files, lines, blank_lines };
 
-/// The reasons to leave out a document or, for the last two reasons, a file.
-enum class SkipReason { invalid_utf8, nul_byte, empty, decompression_bomb, vanished };
-inline constexpr std::size_t skip_reasons = 5;
+/// How documents are read from files.
+struct TextForm {
+  TextForm(Documents cut, std::string text_column = "text")
+      : documents(cut), column(std::move(text_column)) {}
+
+  Documents documents;  ///< of plain files; in a table each row is one
+  std::string column;   ///< the column of a table with the texts
+};
+
+/// The reasons to leave out a document, a row of a table or, for the last two reasons, a file.
+enum class SkipReason {
+  invalid_utf8,
+  nul_byte,
+  empty,
+  no_text,
+  bad_row,
+  decompression_bomb,
+  vanished
+};
+inline constexpr std::size_t skip_reasons = 7;
 /// The reason as in reports: "is not UTF-8", …
 const char* describe(SkipReason reason);
 
@@ -28,7 +47,9 @@ const char* describe(SkipReason reason);
 struct Skipped {
   std::int64_t count = 0;
   std::int64_t bytes = 0;  ///< bytes of these documents; of a file that cannot be unpacked, on disk
-  std::string first;  ///< "file:line" of the first; the file only, if the reason concerns no line
+  /// "file:line" of the first; the file only, if the reason concerns no line; for a bad row the
+  /// whole error.
+  std::string first;
 };
 
 /// Statistics of the text that was read.
@@ -37,6 +58,8 @@ struct TextStatistics {
   std::int64_t bytes = 0;      ///< bytes of the returned documents
   std::int64_t documents = 0;  ///< returned documents
   std::array<Skipped, skip_reasons> skipped;
+  std::int64_t json_like = 0;   ///< plain files whose first line is a JSON object
+  std::string first_json_like;  ///< name of the first
 
   /// The documents left out for `reason`.
   const Skipped& operator[](SkipReason reason) const {
@@ -60,34 +83,31 @@ struct TextPiece {
   const std::filesystem::path* file = nullptr;
 };
 
-/// The files that match the patterns, sorted by bytes and without duplicates. A pattern is a plain
-/// name or has shell wildcards: * ? [a-z] within names, and ** for any number of folders, as in
-/// "texts/**/*.txt". Symbolic links to folders and hidden folders are not entered. Throws an
-/// InputError for a pattern that matches nothing, and for a folder unless ** found it.
-std::vector<std::filesystem::path> match_files(std::span<const std::string> patterns);
+/// The files that `patterns` match (match_files). Throws an InputError for a table without the
+/// column of the texts, before anything else is read.
+std::vector<std::filesystem::path> match_texts(std::span<const std::string> patterns,
+                                               const TextForm& form);
 
-/// All files below a folder, at any depth, sorted by bytes. Hidden files and folders, and symbolic
-/// links to folders, are left out. Throws an InputError if there is none.
-std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder);
-
-/// Reads the documents of files in order. A byte order mark is dropped, and CRLF becomes LF.
-/// Documents with NUL or invalid UTF-8, blank documents, decompression bombs and vanished files are
-/// left out and counted. Every file is read twice. The first pass finds invalid documents longer
-/// than a piece, so that no part of one is returned.
+/// Reads the documents of files in order. The rows of a table, as the ending of its name tells
+/// (table_format_of in data/text/table_reader.h), are a document each. A byte order mark is
+/// dropped, and CRLF becomes LF. Documents with NUL or invalid UTF-8, blank documents, rows without
+/// a text, unreadable rows, decompression bombs and vanished files are left out and counted. Every
+/// plain file is read twice. The first pass finds invalid documents longer than a piece, so that no
+/// part of one is returned.
 class TextReader {
  public:
   static constexpr std::size_t default_piece_bytes = std::size_t{1} << 20;
 
   /// Longer documents are returned in pieces of at most `piece_bytes`, cut after white space if
   /// possible.
-  TextReader(std::vector<std::filesystem::path> files, Documents documents,
+  TextReader(std::vector<std::filesystem::path> files, TextForm form,
              std::size_t piece_bytes = default_piece_bytes);
   ~TextReader();
   TextReader(const TextReader&) = delete;
   TextReader& operator=(const TextReader&) = delete;
 
   /// The next piece; nothing after the last. Throws an InputError that names the file when it is
-  /// unreadable, truncated or corrupt.
+  /// unreadable, truncated or corrupt, and for a table in which no row has the column.
   std::optional<TextPiece> next();
   /// The statistics of the text read so far.
   const TextStatistics& statistics() const { return statistics_; }
@@ -96,7 +116,6 @@ class TextReader {
   std::int64_t position() const;
 
  private:
-  class FilePieces;
   /// A document that is longer than a piece and holds an invalid byte.
   struct LongReject {
     std::int64_t line;  // line where it begins
@@ -106,15 +125,19 @@ class TextReader {
 
   bool open_next_file();
   void find_long_rejects(const std::filesystem::path& file);
+  std::unique_ptr<FilePieces> open(const std::filesystem::path& file);
+  void note_json(const TextPiece& piece);
   bool accepts(const TextPiece& piece);
+  Skipped& skip(SkipReason reason, const std::string& first);
   Skipped& skip(SkipReason reason, const std::filesystem::path& file, std::int64_t line);
 
   std::vector<std::filesystem::path> files_;
-  Documents documents_;
+  TextForm form_;
   std::size_t piece_bytes_;
   std::size_t next_file_ = 0;
   std::int64_t passed_bytes_ = 0;         // bytes of the files that were read to the end
   std::unique_ptr<FilePieces> pieces_;    // pieces of the current file
+  bool begins_file_ = false;              // whether no piece of it was read
   bool inside_document_ = false;          // whether the last piece of pieces_ continues
   Skipped* rejecting_ = nullptr;          // counts of the rejected document of that piece
   std::vector<LongReject> long_rejects_;  // the current file's rejects, in order

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
+#include "data/text/match_files.h"
 #include "data/text/text.h"
 #include "tests/fuzz/input_files.h"
 

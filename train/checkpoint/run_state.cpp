@@ -181,7 +181,8 @@ void check_run_dir(const RunConfig& config) {
   old.run_dir = config.run_dir;
   old.data.cache = config.data.cache;
   old.data.max_unreadable = config.data.max_unreadable;
-  old.training.steps = config.training.steps;  // these options may change
+  if (!old.task.word_cut) old.task.word_cut = config.task.word_cut;  // older versions had none
+  old.training.steps = config.training.steps;                        // these options may change
   old.training.epochs = config.training.epochs;
   old.training.zero = config.training.zero;
   old.training.timeout = config.training.timeout;

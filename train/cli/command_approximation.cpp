@@ -169,8 +169,8 @@ void run_model(const ModelOptions& options) {
     const RunConfig config = masked_lm_settings(folder, overrides.run);
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     const ScratchFolder scratch;
-    auto tokens = tokenize_text_option(match_files(options.text), config, *tokenizer,
-                                       scratch.path() / "tokens", log, [] {});
+    auto tokens = tokenize_text_option(match_texts(options.text, text_form(config.data)), config,
+                                       *tokenizer, scratch.path() / "tokens", log, [] {});
     const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
     std::optional<StudyBar> bar;
     study = study_of(measure_model(folder, samples, options.sequences,

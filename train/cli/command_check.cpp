@@ -11,6 +11,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/match_files.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "nn/model.h"
 #include "train/checkpoint/model_folder.h"
@@ -59,9 +60,13 @@ bool note(Lines& lines, const std::string& where, const F& f) {
   }
 }
 
-void match_each(Lines& lines, const std::string& where, const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns)
-    note(lines, where, [&] { match_files(std::span(&pattern, 1)); });
+void match_each(Lines& lines, const std::string& where, const std::vector<std::string>& patterns,
+                const std::optional<TextForm>& texts = std::nullopt) {
+  for (const std::string& pattern : patterns) {
+    note(lines, where, [&] {
+      texts ? match_texts(std::span(&pattern, 1), *texts) : match_files(std::span(&pattern, 1));
+    });
+  }
 }
 
 /// Reads the first example of the files that `patterns` match: enough to see missing columns.
@@ -113,8 +118,9 @@ Lines find_problems(const std::string& file, RunConfig& config) {
   Lines lines;
   for (const Problem& problem : validate_pretraining(config))
     lines.push_back(file + ": " + problem.message);
-  match_each(lines, file + ": data.train", config.data.train);
-  match_each(lines, file + ": data.validation", config.data.validation);
+  const TextForm texts = text_form(config.data);
+  match_each(lines, file + ": data.train", config.data.train, texts);
+  match_each(lines, file + ": data.validation", config.data.validation, texts);
   const auto& path = config.tokenizer.path;
   const bool tokenizer_fits = !path || note(lines, file + ": tokenizer.path", [&] {
     config = fit_model_to_tokenizer(config, *open_tokenizer(find_tokenizer(*path)));

@@ -38,8 +38,9 @@ ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source
   const auto stop_if_asked = [&] {
     if (stop.requested()) throw Interrupted("stopped; nothing was written");
   };
-  const std::vector<std::filesystem::path> files = match_files(options.text);
   const RunConfig config = masked_lm_settings(source, overrides);
+  const std::vector<std::filesystem::path> files =
+      match_texts(options.text, text_form(config.data));
   const auto tokenizer = open_masked_lm_tokenizer(source);
   const auto parent = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   const ScratchFolder scratch;

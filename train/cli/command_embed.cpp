@@ -31,15 +31,18 @@ std::unique_ptr<ExampleReader> open_texts(const EmbedOptions& options, const Vec
   return open_arguments(options.arguments, options.common.overrides, model.task);
 }
 
-void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEmbedder& embedder) {
+void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEmbedder& embedder,
+                   Log& log) {
   const auto width = static_cast<std::size_t>(embedder.width());
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
     const Tensor rounded = rounded_vectors(vectors, options.vector_dtype()).cast(DType::f32);
     for (std::size_t i = 0; i < examples.size(); ++i)
       fmt::print("{}", vector_line(examples[i], {rounded.data<float>() + i * width, width}));
   });
-  blocks.add_all(*open_texts(options, model));
+  const auto reader = open_texts(options, model);
+  blocks.add_all(*reader);
   blocks.finish();
+  for (const std::string& note : reader->notes()) log.warn(note);
 }
 
 /// The checksum of all that the model computes with.
@@ -105,6 +108,7 @@ void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
   blocks.add_all(*reader);
   blocks.finish();
   writer.finish();
+  for (const std::string& note : reader->notes()) log.warn(note);
   log.say(fmt::format("{}: {} vectors of {} numbers", printable_path(options.output), total,
                       embedder.width()));
 }
@@ -122,7 +126,7 @@ void run(EmbedOptions options) {
                         value_named<DType>(options.compute_dtype), device, log);
   TextEmbedder embedder = model.embedder(options.flags, value_named<PromptKind>(options.prompt));
   if (options.output.empty())
-    print_vectors(options, model, embedder);
+    print_vectors(options, model, embedder, log);
   else
     write_vectors(options, model, embedder, log);
   if (const std::string note = embedder.note(); !note.empty()) log.say("note: " + note);

@@ -47,7 +47,7 @@ struct EvaluateOptions {
 
 Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
                    const RunConfig& config, Log& log, Communicator& communicator) {
-  const std::vector<fs::path> files = match_files(options.text);
+  const std::vector<fs::path> files = match_texts(options.text, text_form(config.data));
   const auto tokenizer = open_masked_lm_tokenizer(folder);
   const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
                                 StoreMode::inference, options.device);
@@ -138,6 +138,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
                                          value_named<DType>(options.dtype), options.device);
   const auto dataset = task.reader->read(options.file, Labelled::required);
+  for (const std::string& line : dataset->skipped().notes) log.warn(line);
   if (dataset->skipped().count > 0) {
     log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count,
                          dataset->skipped().first));

@@ -10,6 +10,7 @@
 #include "train/cli/commands.h"
 #include "train/export/export.h"
 #include "train/export/export_score.h"
+#include "train/finetune/task_settings.h"
 
 namespace nystrom {
 namespace {
@@ -82,7 +83,11 @@ void run(const ExportCommand& options) {
   require_input(options.text.empty() || options.measures(),
                 "--text is for --verify or --onnx int8, which measure results; give one of them");
   Log log(options.common.quiet);
-  const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
+  const SplitOverrides overrides(options.common.overrides, {"data"});
+  require_input(!options.text.empty() || overrides.run.empty(),
+                "--set {}: says how --text is read; give --text, or leave it out",
+                printable(fmt::format("{}", fmt::join(overrides.run, " ")), 80));
+  const ModelFolder source = open_model_folder(options.model, overrides.model, log);
   ExportOptions export_options{.format = value_named<ExportFormat>(options.format),
                                .softmax = options.attention == "softmax",
                                .verify = options.verify,
@@ -93,8 +98,9 @@ void run(const ExportCommand& options) {
             ? std::nullopt
             : std::optional(value_named<SentencePooling>(options.pooling));
   const ExportResult result = export_model(source, options.folder, export_options, log);
-  const auto scores = options.measures() ? score_export(options.folder, source, options.text, log)
-                                         : std::optional<ExportScores>();
+  const auto scores = options.measures()
+                          ? score_export(options.folder, source, options.text, overrides.run, log)
+                          : std::optional<ExportScores>();
   if (options.json) {
     fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
   } else {

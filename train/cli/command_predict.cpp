@@ -77,7 +77,8 @@ std::string rendered(const std::string& text, const MaskFills& masks) {
   return result;
 }
 
-void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
+void fill(const PredictOptions& options, const ModelFolder& folder,
+          const std::vector<std::string>& overrides, Log& log) {
   refuse_parts(options, "this is a masked language model");
   require_input(!options.arguments.document,
                 "--document is for tasks; this is a masked language model");
@@ -102,14 +103,14 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
                                          : rendered(examples[i].text, fills[i]));
         return outputs;
       });
-  TaskConfig lines;
-  lines.kind = TaskKind::classification;
-  lines.format = TaskFormat::lines;
-  lines = resolve_task(lines);
+  TaskConfig texts;
+  texts.kind = TaskKind::classification;
+  texts.columns.text = settings_of(folder, std::nullopt, overrides).data.text_column;
+  texts = resolve_task(texts);
   for (const std::string& text : options.arguments.texts) {
     if (is_path(options.arguments, text)) {
       refuse_folder(text, "a masked language model fills masks line by line");
-      stream.add_file(lines, text);
+      stream.add_file(task_of_file(options.arguments, {}, texts, text), text);
       continue;
     }
     require_input(options.arguments.as_text || text.find_first_of(" [<") != text.npos,
@@ -231,11 +232,13 @@ void run(PredictOptions options) {
   const SplitOverrides overrides(options.common.overrides, {"task", "data"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
   if (folder.config.head == Head::masked_lm) {
-    require_input(overrides.run.empty(),
-                  "--set {}: a masked language model has no task; only options of model apply",
-                  printable(overrides.run.empty() ? "" : overrides.run[0], 80));
+    for (const std::string& each : overrides.run)
+      require_input(each.starts_with("data.text_column="),
+                    "--set {}: a masked language model has no task; only options of model and "
+                    "data.text_column apply",
+                    printable(each, 80));
     require_input(!options.config, "--config: a masked language model has no task; leave it out");
-    fill(options, folder, log);
+    fill(options, folder, overrides.run, log);
   } else {
     do_task(options, folder, overrides.run, log);
   }

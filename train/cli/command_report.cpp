@@ -29,10 +29,9 @@ std::string page_of_run(const ReportCommand& options, const RunRecord& run, Devi
   const bool masked_lm = !has_task(run.config);
   require_input(masked_lm || options.texts.empty(),
                 "--text: {} trains a task; masks are filled by masked language models", run.name);
-  std::vector<std::string> texts;
-  for (const std::string& text : options.texts) texts.push_back(unescape_brackets(text));
   return run_report(
-      run, texts.empty() ? read_mask_samples(run.path) : sample_masks(run, texts, log),
+      run,
+      options.texts.empty() ? read_mask_samples(run.path) : sample_masks(run, options.texts, log),
       read_study(run.path),
       masked_lm || options.examples == 0 ? TaskFindings()
                                          : find_task_errors(run, options.examples, device, log));

@@ -136,6 +136,7 @@ void run(SearchOptions options) {
     texts.push_back(query->text);
     queries.push_back(std::move(*query));
   }
+  for (const std::string& note : reader->notes()) log.warn(note);
   NearestNeighbours nearest(embed_all(embedder, texts), options.top_k);
   std::int64_t rows = 0;
   for_each_block(options, model, [&](const Tensor& vectors) {

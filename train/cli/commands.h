@@ -41,11 +41,6 @@ struct CommonOptions {
   void refuse_overrides(const std::string& command, const std::string& why) const;
 };
 
-/// A command line argument as the user gave it. CLI11 would read an argument in brackets, like
-/// the text "[MASK]", as a list. Therefore main puts a space in front of it, and commands with free
-/// text remove the space with this function.
-std::string unescape_brackets(const std::string& word);
-
 /// The permitted values of a --dtype option.
 inline const std::vector<std::string> dtype_names = {"f32", "bf16", "f16", "f64"};
 

@@ -61,6 +61,8 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
   config.task.kind = kind;
   config.task.stride = 0;
   config = override_config(config, "default settings", split.run);
+  if (!config.task.columns.text && !config.task.recipe)
+    config.task.columns.text = config.data.text_column;
   require_input(config.task.kind == kind || config.task.recipe,
                 "--set task.kind={}: vectors are made of single texts; leave it out",
                 enum_name(*config.task.kind));

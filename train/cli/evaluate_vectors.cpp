@@ -5,6 +5,7 @@
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/match_files.h"
 #include "data/text/text.h"
 #include "train/embeddings/retrieval.h"
 #include "train/embeddings/text_classes.h"

@@ -57,16 +57,23 @@ void CommonOptions::refuse_overrides(const std::string& command, const std::stri
                                why, command));
 }
 
-std::string unescape_brackets(const std::string& word) {
-  return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word;
-}
-
 namespace {
 
 enum ExitCode { done = 0, internal_error = 1, input_error = 2, interrupted = 130 };
 
+/// CLI11 reads an argument in brackets, like the text "[MASK]" or a file's name, as a list. A space
+/// in front of it prevents that, and every option removes the space (take_brackets).
 std::string with_guard(const std::string& word) {
   return word.starts_with('[') && word.ends_with(']') ? " " + word : word;
+}
+
+void take_brackets(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option*) { return true; }))
+    if (option->get_items_expected_max() > 0)
+      option->transform([](const std::string& word) {
+        return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word;
+      });
+  for (CLI::App* inner : app.get_subcommands([](CLI::App*) { return true; })) take_brackets(*inner);
 }
 
 int fail(const Failure& failure) {
@@ -198,6 +205,7 @@ int run(int argc, char** argv) {
       add_forward_command(app),  add_bench_command(app),    add_approximation_command(app),
       add_report_command(app),   add_cache_command(app)};
   check_command(app, commands, argc, argv);
+  take_brackets(app);
   const PipedInputs piped({argv, argv + argc});
   try {
     std::vector<std::string> words(argv, argv + argc);

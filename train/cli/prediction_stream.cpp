@@ -1,5 +1,6 @@
 #include "train/cli/prediction_stream.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
@@ -21,7 +22,10 @@ void PredictionStream::add_file(const TaskConfig& task, const std::string& file)
     std::string bad;
     try {
       std::optional<Example> example = reader->next();
-      if (!example) return;
+      if (!example) {
+        std::ranges::copy(reader->notes(), std::back_inserter(notes_));
+        return;
+      }
       add(std::move(*example));
     } catch (const BadRow& error) {
       bad = error.what();
@@ -78,6 +82,7 @@ std::string PredictionStream::marked(const std::string& message) {
 
 void PredictionStream::finish(Log& log) {
   flush();
+  for (const std::string& note : notes_) log.warn(note);
   if (skip_bad_ && bad_ > 0) log.warn(fmt::format("{} of {} were not predicted", bad_, total_));
 }
 

@@ -44,6 +44,7 @@ class PredictionStream {
   std::vector<Example> waiting_;  // to predict
   // In input order: nothing for an example, a message for a bad one.
   std::vector<std::optional<std::string>> slots_;
+  std::vector<std::string> notes_;  // of the files
   std::size_t total_ = 0, bad_ = 0;
 };
 

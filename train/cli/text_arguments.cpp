@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/match_files.h"
+#include "data/text/table_reader.h"
 #include "train/cli/commands.h"
 
 namespace nystrom {
@@ -16,12 +19,8 @@ namespace fs = std::filesystem;
 
 /// Whether an argument looks like the name of a data file, compressed or not.
 bool ends_like_data(const std::string& word) {
-  fs::path name = word;
-  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
-  const std::string endings[] = {".txt",   ".tsv", ".csv",  ".json",
-                                 ".jsonl", ".h5",  ".hdf5", ".conll"};
-  return std::find(std::begin(endings), std::end(endings), name.extension().string()) !=
-         std::end(endings);
+  static const std::set<std::string> endings = {".txt", ".h5", ".hdf5", ".conll", ".conllu"};
+  return endings.contains(name_ending(word)) || table_format_of(word).has_value();
 }
 
 /// Whether an argument looks like the name of a file or folder: one word with a slash or a
@@ -41,6 +40,7 @@ class ArgumentReader : public ExampleReader {
     while (true) {
       if (file_) {
         if (auto example = file_->next()) return example;
+        std::ranges::copy(file_->notes(), std::back_inserter(notes_));
         file_.reset();
       }
       if (next_ == arguments_.texts.size()) return std::nullopt;
@@ -56,12 +56,15 @@ class ArgumentReader : public ExampleReader {
     }
   }
 
+  std::vector<std::string> notes() const override { return notes_; }
+
  private:
   TextArguments arguments_;
   std::vector<std::string> overrides_;
   TaskConfig task_;
   std::size_t next_ = 0;
   std::unique_ptr<ExampleReader> file_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
@@ -79,8 +82,7 @@ void TextArguments::add_flags_to(CLI::App& command) {
 
 std::vector<std::string> checked_texts(const TextArguments& arguments) {
   std::vector<std::string> texts;
-  for (const std::string& word : arguments.texts) {
-    const std::string text = unescape_brackets(word);
+  for (const std::string& text : arguments.texts) {
     require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
     const bool path = arguments.document || ends_like_data(text) || looks_like_path(text);
     require_input(arguments.as_text || is_path(arguments, text) || !path,
@@ -111,9 +113,8 @@ TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::s
   refuse_folder(file, "--document reads each file in it as one text");
   if (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder)
     return task;  // these formats contain images, not lines of text
-  const std::string ending = fs::path(file).extension().string();
-  const bool told = ending == ".tsv" || ending == ".csv" || ending == ".jsonl" ||
-                    ending == ".json" || ending == ".conll";
+  const std::string ending = name_ending(file);
+  const bool told = table_format_of(file) || ending == ".conll" || ending == ".conllu";
   task.format = told ? std::nullopt : std::optional(TaskFormat::lines);
   return task;
 }

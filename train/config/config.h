@@ -69,6 +69,7 @@ struct DataConfig {
   std::vector<std::string> validation;
   std::optional<double> validation_fraction;
   Documents documents = Documents::files;
+  std::string text_column = "text";
   double max_unreadable = 0.01;
   std::int64_t sequence_length = 512;
   std::vector<std::pair<std::string, std::int64_t>> length_schedule;
@@ -78,13 +79,16 @@ struct DataConfig {
 
 template <class V>
 void fields(V& v, DataConfig& c) {
-  v(c.train, "train", "text files to train on: paths and patterns; plain, .gz or .zst");
+  v(c.train, "train",
+    "text files and tables (.jsonl, .json, .csv, .tsv) to train on: paths and patterns; plain, .gz "
+    "or .zst");
   v(c.validation, "validation", "held-out text files");
   v(c.validation_fraction, "validation_fraction",
     "share of the training documents to hold out when no validation files are given", below_one);
   v(c.documents, "documents",
     "files: one document a file; lines: one a line; blank_lines: documents lie between blank "
-    "lines");
+    "lines. In a table each row is one");
+  v(c.text_column, "text_column", "the column of a table that holds the texts");
   v(c.max_unreadable, "max_unreadable",
     "largest share of the text's bytes that may be left out because they are not UTF-8 text",
     probability);
@@ -98,6 +102,11 @@ void fields(V& v, DataConfig& c) {
     at_least(8));
   v(c.cross_documents, "cross_documents", "let a sequence go on into the next document");
   v(c.cache, "cache", "folder for tokenizers and token shards, shared by runs");
+}
+
+/// How the documents of a run are read.
+inline TextForm text_form(const DataConfig& config) {
+  return {config.documents, config.text_column};
 }
 
 /// Consecutive steps whose sequences have one length.

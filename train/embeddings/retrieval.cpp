@@ -7,7 +7,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/table_reader.h"
+#include "data/text/table_reader.h"
 #include "train/embeddings/nearest.h"
 #include "train/embeddings/text_blocks.h"
 
@@ -50,9 +50,10 @@ std::string place_of(const fs::path& file, const TableRow& row) {
 
 /// The judgements of a file, by query and document.
 std::map<std::string, std::map<std::string, std::int64_t>> read_judgements(const fs::path& file) {
-  TableReader reader(file, TaskFormat::tsv, true, {{"query-id"}, {"corpus-id"}, {"score"}});
+  const auto reader =
+      open_rows(file, TableFormat::tsv, true, {{"query-id"}, {"corpus-id"}, {"score"}});
   std::map<std::string, std::map<std::string, std::int64_t>> judged;
-  while (const auto row = reader.next()) {
+  while (const auto row = reader->next()) {
     const std::string &query = *row->cells[0], &document = *row->cells[1], &score = *row->cells[2];
     std::int64_t value = 0;
     const char* const end = score.data() + score.size();
@@ -70,8 +71,9 @@ std::map<std::string, std::map<std::string, std::int64_t>> read_judgements(const
 /// Reads a file of texts and calls use(row, id, text).
 template <class Use>
 void for_each_text(const fs::path& file, const Use& use) {
-  TableReader reader(file, TaskFormat::jsonl, true, {{"_id"}, {"text"}, {"title", false}});
-  while (auto row = reader.next()) {
+  const auto reader =
+      open_rows(file, TableFormat::jsonl, true, {{"_id"}, {"text"}, {"title", false}});
+  while (auto row = reader->next()) {
     const std::string& title = row->cells[2].value_or("");
     std::string text = std::move(*row->cells[1]);
     if (!title.empty()) text = text.empty() ? title : title + " " + text;

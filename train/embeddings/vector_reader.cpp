@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/line_reader.h"
+#include "data/text/line_reader.h"
 #include "train/formats/safetensors_header.h"
 
 namespace nystrom {

@@ -7,6 +7,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_scorer.h"
+#include "data/text/match_files.h"
 #include "data/text/text.h"
 #include "train/export/export_check.h"
 #include "train/export/onnx_int8.h"
@@ -18,6 +19,7 @@
 #include "train/loop/train_step.h"
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/evaluation.h"
+#include "train/pretrain/text_record.h"
 
 namespace nystrom {
 namespace {
@@ -85,13 +87,15 @@ struct Sums {
 };
 
 ExportScores score_text(const fs::path& folder, const ModelFolder& source,
-                        const std::vector<std::string>& patterns, Log& log) {
-  const RunConfig config = masked_lm_settings(source, {});
+                        const std::vector<std::string>& patterns,
+                        const std::vector<std::string>& overrides, Log& log) {
+  const RunConfig config = masked_lm_settings(source, overrides);
   const auto tokenizer = open_masked_lm_tokenizer(source);
   const ScratchFolder scratch;
-  auto tokens =
-      tokenize(match_files(patterns), config.data.documents, *tokenizer, scratch.path() / "tokens",
-               log, [](std::int64_t document) { return document < 4 * max_sequences; });
+  auto tokens = tokenize(match_texts(patterns, text_form(config.data)), text_form(config.data),
+                         *tokenizer, scratch.path() / "tokens", log,
+                         [](std::int64_t document) { return document < 4 * max_sequences; });
+  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   EvaluationLoader loader(masked_samples(std::move(tokens), *tokenizer, config),
                           {batch_size, batch_size});
@@ -165,9 +169,10 @@ void add_outputs(TaskScorer& scorer, const TaskDataset& data, const Batch& batch
 }
 
 ExportScores score_task(const fs::path& folder, const ModelFolder& source,
-                        const std::vector<std::string>& patterns, Log& log) {
+                        const std::vector<std::string>& patterns,
+                        const std::vector<std::string>& overrides, Log& log) {
   const TaskModel task =
-      open_task_model(source, settings_of(source, std::nullopt, {}), DType::f32, cpu_device);
+      open_task_model(source, settings_of(source, std::nullopt, overrides), DType::f32, cpu_device);
   const auto data = task.reader->read(patterns, Labelled::required);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
@@ -211,7 +216,8 @@ ExportScores score_task(const fs::path& folder, const ModelFolder& source,
 }  // namespace
 
 std::optional<ExportScores> score_export(const fs::path& folder, const ModelFolder& source,
-                                         const std::vector<std::string>& text, Log& log) {
+                                         const std::vector<std::string>& text,
+                                         const std::vector<std::string>& overrides, Log& log) {
   const bool masked_lm = source.config.head == Head::masked_lm;
   if (source.config.head == Head::none || source.config.embed_dim) return std::nullopt;
   std::vector<std::string> patterns = text;
@@ -228,8 +234,8 @@ std::optional<ExportScores> score_export(const fs::path& folder, const ModelFold
     };
     if (patterns.empty() || std::ranges::any_of(patterns, missing)) return std::nullopt;
   }
-  return masked_lm ? score_text(folder, source, patterns, log)
-                   : score_task(folder, source, patterns, log);
+  return masked_lm ? score_text(folder, source, patterns, overrides, log)
+                   : score_task(folder, source, patterns, overrides, log);
 }
 
 }  // namespace nystrom

@@ -27,15 +27,16 @@ struct ExportScores {
   std::vector<RuntimeScore> runtimes;
 };
 
-/// Runs the exported model at `folder` on the files that `text` matches; without any on the
-/// validation data of `source`'s run. At most 64 sequences of a text are taken, and all examples of
-/// a task. For a folder that names transformers' own class, transformers is computed by this
-/// program in semantics transformers, every row padded as there. For a folder with an int8 file
-/// this program rounds as that file does, in batches of eight. Nothing if there is no such data, or
-/// the model has no head to score. Throws an InputError for files that do not match or cannot be
-/// read.
+/// Runs the exported model at `folder` on the files that `text` matches, read as `overrides` of
+/// data say; without any on the validation data of `source`'s run. At most 64 sequences of a text
+/// are taken, and all examples of a task. For a folder that names transformers' own class,
+/// transformers is computed by this program in semantics transformers, every row padded as there.
+/// For a folder with an int8 file this program rounds as that file does, in batches of eight.
+/// Nothing if there is no such data, or the model has no head to score. Throws an InputError for
+/// files that do not match or cannot be read.
 std::optional<ExportScores> score_export(const std::filesystem::path& folder,
                                          const ModelFolder& source,
-                                         const std::vector<std::string>& text, Log& log);
+                                         const std::vector<std::string>& text,
+                                         const std::vector<std::string>& overrides, Log& log);
 
 }  // namespace nystrom

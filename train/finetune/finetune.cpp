@@ -202,6 +202,8 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
       "task.validation: its examples have {} choices, those of task.train {}; all need as many",
       choices(*run.validation), choices(*run.train));
   if (run.train->labels().size() > 0) config.task.labels = run.train->labels().names();
+  if (config.task.kind == TaskKind::tokens && !config.task.word_cut)
+    config.task.word_cut = run.train->word_cut();
   config.model.labels = output_names(*run.train);
   run.config = std::move(config);
   return run;

@@ -13,6 +13,7 @@
 #include "data/tasks/entities.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/windows.h"
+#include "data/tasks/word_cut.h"
 #include "train/finetune/task_loss.h"
 
 namespace nystrom {
@@ -152,7 +153,8 @@ class Predictor {
       return guesses;
     }
     const std::vector<TextRange> places =
-        example.text.empty() ? std::vector<TextRange>() : split_words(example.text);
+        example.text.empty() ? std::vector<TextRange>()
+                             : split_words(example.text, word_cut_of(task_.settings.task));
     for (const Entity& entity :
          find_entities(example.words, predicted, labels, example.text, places)) {
       Guess guess{entity.type, entity.score, entity.text};
@@ -179,7 +181,10 @@ class Predictor {
       scores.push_back({&dataset_.sample(window.sample), window.first, window.second});
     const std::string& context = *dataset_.example(example).pair;
     Prediction result;
-    for (const PredictedAnswer& found : best_answers(context, scores, options)) {
+    std::vector<PredictedAnswer> answers = best_answers(context, scores, options);
+    if (options.no_answer_threshold == 0)
+      std::ranges::stable_sort(answers, std::greater(), &PredictedAnswer::probability);
+    for (const PredictedAnswer& found : answers) {
       if (static_cast<std::int64_t>(result.guesses.size()) == top_k_) break;
       Guess guess{found.text, found.probability};
       if (!found.text.empty()) guess.place = characters(context, found.place);
@@ -223,12 +228,7 @@ Example example_of(const TaskConfig& task, bool described, GivenTexts texts) {
   require_input(kind != TaskKind::choice || texts.choices.size() >= 2,
                 "{}: there must be at least two choices; give each by --choice TEXT", name);
   Example example;
-  if (kind == TaskKind::tokens) {
-    for (const TextRange& word : split_words(texts.text)) {
-      example.words.push_back(texts.text.substr(static_cast<std::size_t>(word.begin),
-                                                static_cast<std::size_t>(word.end - word.begin)));
-    }
-  }
+  if (kind == TaskKind::tokens) example.words = words_of(texts.text, word_cut_of(task), name);
   example.text = std::move(texts.text);
   example.pair = std::move(texts.pair);
   example.choices = std::move(texts.choices);

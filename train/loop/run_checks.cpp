@@ -6,6 +6,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/match_files.h"
 #include "data/text/text.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/model_folder.h"

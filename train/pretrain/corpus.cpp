@@ -29,7 +29,7 @@ constexpr int statistics_version = 2;
 // Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
 // that changes the ids of any text or the tokenizer trained on any text. Such changes concern
 // normalization, word splitting, models, added tokens, reading of text or the trainer.
-constexpr int text_version = 2;
+constexpr int text_version = 3;
 
 /// The name and the checksum of every file. Sizes and times do not tell the state of a corpus:
 /// files of a container image have one time, and copies may keep that of the original.
@@ -66,8 +66,8 @@ struct CorpusFiles {
 
   /// Reads all files.
   explicit CorpusFiles(const DataConfig& data)
-      : train(match_files(data.train)),
-        validation(data.validation.empty() ? Files{} : match_files(data.validation)),
+      : train(match_texts(data.train, text_form(data))),
+        validation(match_texts(data.validation, text_form(data))),
         train_content(describe_files(train)),
         validation_content(describe_files(validation)) {}
 
@@ -102,7 +102,8 @@ fs::path tokenizer_folder(const RunConfig& config, const CorpusFiles& files) {
       files.train_content +
       fmt::format("{} {} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
                   train.strip_accents, config.seed, enum_name(config.data.documents)) +
-      fmt::format(" {} {}", config.data.validation_fraction.value_or(0), text_version);
+      fmt::format(" {} {} {}", config.data.validation_fraction.value_or(0), text_version,
+                  config.data.text_column);
   return fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
 }
 
@@ -111,9 +112,9 @@ fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
                       const Tokenizer& tokenizer) {
   const std::string key =
       files.train_content + "\n" + files.validation_content +
-      fmt::format("{} {} {} {} {} {}", tokenizer_hash(tokenizer), enum_name(config.data.documents),
-                  config.data.validation_fraction.value_or(0), config.seed, statistics_version,
-                  text_version);
+      fmt::format("{} {} {} {} {} {} {}", tokenizer_hash(tokenizer),
+                  enum_name(config.data.documents), config.data.validation_fraction.value_or(0),
+                  config.seed, statistics_version, text_version, config.data.text_column);
   return fs::path(config.data.cache) / ("tokens-" + short_hash(key));
 }
 
@@ -145,7 +146,7 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
   make_folder(folder, [&](const fs::path& made) {
-    TextReader text(files.train, config.data.documents);
+    TextReader text(files.train, text_form(config.data));
     SentencePieceTraining options;
     options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe
                                                     : SentencePieceModel::Kind::unigram;
@@ -246,7 +247,7 @@ void open_datasets(Corpus& corpus) {
 
 /// Tokenizes the documents whose number `takes` accepts. Rank 0 writes the data set at `folder`. If
 /// `stop_requested` is true in any process, all processes throw Interrupted.
-void write_tokens(const Files& files, Documents documents, const Tokenizer& tokenizer,
+void write_tokens(const Files& files, const TextForm& form, const Tokenizer& tokenizer,
                   const fs::path& folder, Log& log, const std::function<bool(std::int64_t)>& takes,
                   Communicator& communicator, const std::function<bool()>& stop_requested) {
   constexpr std::size_t piece_bytes = std::size_t{1} << 18;
@@ -254,7 +255,7 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
   const double threads = communicator.sum(static_cast<double>(num_threads()));
   const std::size_t batch_bytes =
       piece_bytes * static_cast<std::size_t>(std::clamp(threads, 16.0, 256.0));
-  TextReader text(files, documents, piece_bytes);
+  TextReader text(files, form, piece_bytes);
   std::optional<ShardWriter> writer;
   if (communicator.is_first())
     writer.emplace(folder, TokenSetInfo{tokenizer_hash(tokenizer), tokenizer.vocab_size(),
@@ -308,7 +309,7 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
     const bool split = files.validation.empty();
     const auto write = [&](const Files& text, const char* name,
                            const std::function<bool(std::int64_t)>& takes) {
-      write_tokens(text, config.data.documents, tokenizer, made / name, log, takes, communicator,
+      write_tokens(text, text_form(config.data), tokenizer, made / name, log, takes, communicator,
                    [&] { return stop.requested(); });
     };
     log.say("turning the training text into tokens");
@@ -326,12 +327,12 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
 
 }  // namespace
 
-std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents,
+std::shared_ptr<const TokenDataset> tokenize(const Files& files, const TextForm& form,
                                              const Tokenizer& tokenizer, const fs::path& folder,
                                              Log& log,
                                              const std::function<bool(std::int64_t)>& takes) {
   Communicator alone;
-  write_tokens(files, documents, tokenizer, folder, log, takes, alone, [] { return false; });
+  write_tokens(files, form, tokenizer, folder, log, takes, alone, [] { return false; });
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));
 }
 

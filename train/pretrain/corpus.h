@@ -52,7 +52,7 @@ RunConfig fit_model_to_tokenizer(RunConfig config, const Tokenizer& tokenizer);
 /// Tokenizes the documents whose number `takes` accepts into a data set at `folder`. It runs in one
 /// process on all threads, with a few MiB of text in memory.
 std::shared_ptr<const TokenDataset> tokenize(const std::vector<std::filesystem::path>& files,
-                                             Documents documents, const Tokenizer& tokenizer,
+                                             const TextForm& form, const Tokenizer& tokenizer,
                                              const std::filesystem::path& folder, Log& log,
                                              const std::function<bool(std::int64_t)>& takes);
 

@@ -147,8 +147,8 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communi
   require_computable(given, device);
   require_memory(given, device, communicator.size());
   // These checks report errors before the text is tokenized and before any file is written.
-  match_files(given.data.train);
-  if (!given.data.validation.empty()) match_files(given.data.validation);
+  match_texts(given.data.train, text_form(given.data));
+  match_texts(given.data.validation, text_form(given.data));
   for (const std::string& line : shared_file_warnings(given)) log.warn(line);
   const auto& path = given.tokenizer.path;
   check_run(path ? fit_model_to_tokenizer(given, *open_tokenizer(find_tokenizer(*path))) : given);

@@ -16,6 +16,8 @@ std::string advice(SkipReason reason) {
       return "; convert them, for example from Latin-1: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW";
     case SkipReason::nul_byte:
       return "; text in UTF-16 looks so: iconv -f UTF-16 -t UTF-8 OLD > NEW";
+    case SkipReason::no_text:
+    case SkipReason::bad_row:
     case SkipReason::decompression_bomb:
     case SkipReason::vanished:
     case SkipReason::empty: break;
@@ -33,11 +35,13 @@ std::string statistics_json(const TextStatistics& statistics) {
       left_out[describe(static_cast<SkipReason>(i))] = {
           {"count", skipped.count}, {"bytes", skipped.bytes}, {"first", skipped.first}};
   }
-  return nlohmann::json{{"files", statistics.files},
-                        {"documents", statistics.documents},
-                        {"bytes", statistics.bytes},
-                        {"left_out", left_out}}
-      .dump();
+  nlohmann::json json{{"files", statistics.files},
+                      {"documents", statistics.documents},
+                      {"bytes", statistics.bytes},
+                      {"left_out", left_out}};
+  if (statistics.json_like > 0)
+    json["json_like"] = {{"count", statistics.json_like}, {"first", statistics.first_json_like}};
+  return json.dump();
 }
 
 TextStatistics text_statistics(const TokenDataset& dataset) {
@@ -47,6 +51,10 @@ TextStatistics text_statistics(const TokenDataset& dataset) {
     json.at("files").get_to(statistics.files);
     json.at("documents").get_to(statistics.documents);
     json.at("bytes").get_to(statistics.bytes);
+    if (const auto like = json.find("json_like"); like != json.end()) {
+      like->at("count").get_to(statistics.json_like);
+      like->at("first").get_to(statistics.first_json_like);
+    }
     for (std::size_t i = 0; i < skip_reasons; ++i) {
       const auto found = json.at("left_out").find(describe(static_cast<SkipReason>(i)));
       if (found != json.at("left_out").end())
@@ -70,6 +78,11 @@ void report_unreadable(const std::string& source, const TextStatistics& statisti
     log.warn(fmt::format("{}: left out {} {} (first: {}){}", source, skipped.count,
                          describe(reason), skipped.first, advice(reason)));
   }
+  if (statistics.json_like > 0)
+    log.warn(
+        fmt::format("{}: {} (and {} more) look like JSON Lines, and are read as plain text with "
+                    "all braces and keys; end the names in .jsonl to read a column",
+                    source, statistics.first_json_like, statistics.json_like - 1));
   const double share = statistics.unreadable_share();
   require_input(share <= limit,
                 "{}: {:.1f} % of its bytes cannot be read as text, data.max_unreadable allows "
@@ -81,7 +94,7 @@ std::shared_ptr<const TokenDataset> tokenize_text_option(
     const std::vector<std::filesystem::path>& files, const RunConfig& config,
     const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
     const std::function<void()>& check) {
-  auto tokens = tokenize(files, config.data.documents, tokenizer, folder, log, [&](std::int64_t) {
+  auto tokens = tokenize(files, text_form(config.data), tokenizer, folder, log, [&](std::int64_t) {
     check();
     return true;
   });

@@ -166,7 +166,9 @@ const BadFile bad_files[] = {
      "DIR/a.jsonl:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t "
      "UTF-8"},
     {"no_object", classification, unchanged, "a.jsonl", "[1]\n",
-     "DIR/a.jsonl:1: the line is a list, expected a JSON object"},
+     "DIR/a.jsonl:1: the line is a list, expected a JSON object; a file that is one JSON array "
+     "ends "
+     "in .json"},
     {"missing_key", classification, unchanged, "a.jsonl", "{\"txt\": \"x\", \"label\": 1}\n",
      "DIR/a.jsonl:1: there is no key 'text'; did you mean 'txt'?; keys: 'label', 'txt'"},
     {"null_value", classification, unchanged, "a.jsonl", "{\"text\": null, \"label\": 1}\n",

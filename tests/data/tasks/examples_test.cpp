@@ -303,5 +303,108 @@ TEST_F(Examples, LabelsAreCollectedSortedAsNumbersOrByBytes) {
   EXPECT_EQ(task_labels(resolve_task(words)).names(), (Words{"B-X", "I-X", "O"}));
 }
 
+// ---- Forms from elsewhere ---------------------------------------------------------------------
+
+TEST_F(Examples, PandasQuotesInTsvAreNoPartOfTheText) {
+  const auto rows = read(task_of(TaskKind::classification),
+                         write("a.tsv", "text\tlabel\n\"say \"\"hi\"\"\nnow\"\tx\nno\ty\n"));
+  EXPECT_EQ(texts_of(rows), (Words{"say \"hi\"\nnow", "no"}));
+}
+
+TEST_F(Examples, JsonArraysAreTables) {
+  const auto rows =
+      read(task_of(TaskKind::classification),
+           write("a.json", R"([{"text": "a", "label": 0}, {"label": 1, "text": "b"}])"));
+  EXPECT_EQ(texts_of(rows), (Words{"a", "b"}));
+}
+
+TEST_F(Examples, CommentsOfConllFilesAreNoWords) {
+  const auto files = write("a.conll",
+                           "# id 12 domain=en\nAnn _ _ B-PER\nsang _ _ O\n\n# id 13 domain=en\n"
+                           "# _ _ O\n4 _ _ O\n");
+  const auto sentences = read(task_of(TaskKind::tokens), files);
+  ASSERT_EQ(sentences.size(), 2);
+  EXPECT_EQ(sentences[0].words, (Words{"Ann", "sang"}));
+  EXPECT_EQ(sentences[1].words, (Words{"#", "4"}));
+}
+
+TEST_F(Examples, ConllUHasCommentsContractionsAndEmptyNodes) {
+  TaskConfig task = task_of(TaskKind::tokens);
+  task.metric = TaskMetric::accuracy;
+  const auto row = [](const char* id, const char* form, const char* pos) {
+    return std::string(id) + '\t' + form + "\t_\t" + pos + "\t_\t_\t_\t_\t_\t_\n";
+  };
+  const auto files =
+      write("a.conllu", "# sent_id = 1\n# text = Vámonos al mar\n" + row("1-2", "Vámonos", "_") +
+                            row("1", "Vamos", "VERB") + row("2", "nos", "PRON") +
+                            row("2.1", "x", "X") + row("3", "thành phố", "NOUN"));
+  EXPECT_NE(input_error([&] { read(task, files); }).find("set task.columns.text: 2"),
+            std::string::npos);
+  task.columns.text = "2";
+  task.columns.label = "4";
+  const auto sentences = read(task, files);
+  ASSERT_EQ(sentences.size(), 1);
+  EXPECT_EQ(sentences[0].words, (Words{"Vamos", "nos", "thành phố"}));
+  EXPECT_EQ(sentences[0].word_labels, (Words{"VERB", "PRON", "NOUN"}));
+}
+
+TEST_F(Examples, AColumnThatNumbersTheWordsIsRefused) {
+  EXPECT_NE(input_error([&] {
+              read(task_of(TaskKind::tokens), write("a.tsv", "1\tAnn\tO\n2\tsang\tO\n3\t.\tO\n"));
+            }).find("a.tsv:1: the first column numbers the words; set task.columns.text: 2"),
+            std::string::npos);
+}
+
+TEST_F(Examples, NumbersOfTagsHaveNames) {
+  const std::string row = R"({"tokens": ["Ann", "sang"], "ner_tags": [1, 0]})";
+  TaskConfig task = task_of(TaskKind::tokens);
+  task.columns.label = "ner_tags";
+  const auto files = write("a.jsonl", row);
+  EXPECT_NE(input_error([&] {
+              read(task, files);
+            }).find("the label '1' is a number; name the labels in the order of their numbers"),
+            std::string::npos);
+  write(
+      "dataset_info.json",
+      R"({"features": {"ner_tags": {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}}}})");
+  EXPECT_EQ(read(task, files)[0].word_labels, (Words{"B-PER", "O"}));
+  task.labels = {"B-LOC", "O"};
+  EXPECT_EQ(read(task, files)[0].word_labels, (Words{"O", "B-LOC"}));
+}
+
+TEST_F(Examples, QuestionsMayHaveNumbersAsIds) {
+  const auto questions =
+      read(task_of(TaskKind::questions),
+           write("a.json", R"({"data": [{"paragraphs": [{"context": "In 1900", "qas": [
+        {"id": 7, "question": "When?", "answers": [{"text": "1900", "answer_start": 3}]}]}]}]})"));
+  EXPECT_EQ(questions[0].id, "7");
+}
+
+TEST_F(Examples, ALabelThatPairsDoNotUseIsNoted) {
+  TaskConfig task = task_of(TaskKind::embeddings);
+  task.columns.pair = "other";
+  read(task, write("a.jsonl", "{\"text\": \"a\", \"other\": \"b\", \"label\": 0}\n"),
+       Labelled::optional);
+  ASSERT_EQ(skipped_.notes.size(), 1);
+  EXPECT_NE(skipped_.notes[0].find("set task.columns.label=label"), std::string::npos);
+}
+
+TEST_F(Examples, LinesThatLookLikeJsonAreNoted) {
+  read(task_of(TaskKind::classification), write("a.txt", "{\"text\": \"a\"}\n"),
+       Labelled::optional);
+  ASSERT_EQ(skipped_.notes.size(), 1);
+  EXPECT_NE(skipped_.notes[0].find("looks like JSON Lines"), std::string::npos);
+}
+
+TEST_F(Examples, FoldersOfLabelsAreReadWhole) {
+  for (const char* name :
+       {"set/pos/a/1.txt", "set/pos/2.txt", "set/neg/3.txt", "set/neg/.hidden"}) {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    write_bytes(folder_ / name, "x");
+  }
+  TaskConfig task = task_of(TaskKind::classification);
+  EXPECT_EQ(read(task, {(folder_ / "set").string()}).size(), 3);
+}
+
 }  // namespace
 }  // namespace nystrom

@@ -37,7 +37,8 @@ const BadConfig bad_configs[] = {
        task.kind = TaskKind::tokens;
        task.format = TaskFormat::squad;
      },
-     "task.format squad does not hold a task of kind tokens; expected one of conll, jsonl, lines"},
+     "task.format squad does not hold a task of kind tokens; expected one of conll, jsonl, json, "
+     "lines"},
     {"metric_of_another_kind",
      [](TaskConfig& task) {
        task.kind = TaskKind::regression;

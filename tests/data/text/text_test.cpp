@@ -1,6 +1,7 @@
 // Documents read from files. Every kind of bad text has its exact count and report. Documents of
 // any size are read in pieces, compressed or not.
 #include "data/text/text.h"
+#include "data/text/match_files.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -144,9 +145,44 @@ TEST(MatchFiles, AnyDepth) {
   };
   EXPECT_EQ(names("**/*.txt"),
             (Texts{"a.txt", "in/[x]/e.txt", "in/b.txt", "in/deep/d.txt", "other/g.txt"}));
-  EXPECT_EQ(names("in/**"), (Texts{"in/[x]/e.txt", "in/b.txt", "in/c.md", "in/deep/d.txt"}));
+  EXPECT_EQ(names("in/**"), (Texts{"in/[x]/e.txt", "in/b.txt", "in/c.md", "in/deep/d.txt",
+                                   "in/loop/a.txt", "in/loop/other/g.txt"}));
   EXPECT_EQ(names("i*/**/deep/*"), (Texts{"in/deep/d.txt"}));
   EXPECT_EQ(names("**/deep/**"), (Texts{"in/deep/d.txt"}));
+}
+
+TEST(MatchFiles, ANameAsItStandsWins) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a[1].txt", "a1.txt", "what?", "whatx", "b*.txt", "bc.txt", "d[2]/e.txt",
+                           "d2/e.txt", "{f}.txt"}) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    write_bytes(folder / name, "x");
+  }
+  for (const char* name : {"a[1].txt", "what?", "b*.txt", "d[2]/e.txt", "{f}.txt"}) {
+    const std::string patterns[] = {(folder / name).string()};
+    EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder / name}));
+  }
+  const std::string patterns[] = {(folder / "d[2]/*").string()};
+  EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder / "d[2]/e.txt"}));
+}
+
+TEST(MatchFiles, LinksToFoldersAreEnteredOnce) {
+  const TemporaryFolder folder;
+  for (const char* name : {"tree/z/a.txt", "elsewhere/deep/b.txt"}) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    write_bytes(folder / name, "x");
+  }
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink(folder / "elsewhere", folder / "tree/link");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "tree/again");
+  fs::create_directory_symlink("../z", folder / "tree/z/own");
+  fs::create_directory_symlink(folder / "tree", folder / "elsewhere/loop");
+  fs::create_directory_symlink("z", folder / "tree/first");
+  const std::vector<fs::path> expected = {folder / "tree/again/deep/b.txt",
+                                          folder / "tree/z/a.txt"};
+  EXPECT_EQ(files_below(folder / "tree"), expected);
+  const std::string pattern = (folder / "tree/**/*.txt").string();
+  EXPECT_EQ(match_files(std::span(&pattern, 1)), expected);
 }
 
 TEST(MatchFiles, Errors) {

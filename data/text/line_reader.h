@@ -8,9 +8,25 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/error.h"
 #include "data/text/byte_source.h"
 
 namespace nystrom {
+
+/// An unreadable row, after which a reader can continue with the next row.
+class BadRow : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// The largest length of a line. Files with longer lines are not tables.
+inline constexpr std::size_t max_row_bytes = std::size_t{64} << 20;
+
+inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+/// Appended to "file: " for a file whose lines end in CR alone.
+inline constexpr const char* cr_alone =
+    "its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new";
 
 /// Reads a file, which may be compressed (.gz, .zst), in the memory of one line. A UTF-8 byte order
 /// mark at the beginning is dropped. A CR before the LF belongs to the line end. No further line
@@ -25,6 +41,8 @@ class LineReader {
   bool next(std::string& line);
   /// The number of the last line that next() returned, from 1.
   std::int64_t line() const { return line_; }
+  /// The number of bytes of the file on disk that have been read.
+  std::int64_t position() const { return source_->position(); }
   /// The name of the file, for messages.
   const std::string& name() const { return name_; }
 

@@ -1,15 +1,13 @@
-#include "data/tasks/line_reader.h"
+#include "data/text/line_reader.h"
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
-#include "data/tasks/table_reader.h"
 
 namespace nystrom {
 namespace {
 
 constexpr std::size_t block_bytes = std::size_t{1} << 16;
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 }  // namespace
 
@@ -39,9 +37,7 @@ bool LineReader::next(std::string& line) {
   if (!any) return false;
   if (line_++ == 0 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
   if (line.ends_with('\r')) line.pop_back();
-  require_input(line_ > 1 || ended || line.find('\r') == line.npos,
-                "{}: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new",
-                name_);
+  require_input(line_ > 1 || ended || line.find('\r') == line.npos, "{}: {}", name_, cr_alone);
   return true;
 }
 

@@ -1,0 +1,219 @@
+// Tables whose rows are JSON objects.
+#include <algorithm>
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
+#include "core/check.h"
+#include "data/text/json_values.h"
+#include "data/text/row_lines.h"
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A scalar as text; nothing for null, lists and objects.
+std::optional<std::string> scalar_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number() || value.is_boolean()) return value.dump();
+  return std::nullopt;
+}
+
+const char* describe(const Json& value) {
+  return value.is_array()    ? "a list"
+         : value.is_object() ? "an object"
+         : value.is_null()   ? "null"
+                             : "a single value";
+}
+
+/// Rows that are JSON objects: a line each, or the values of a file.
+class JsonRows : public TableReader {
+ public:
+  JsonRows(const std::filesystem::path& file, TableFormat format, std::vector<WantedColumn> columns,
+           EmptyLines empty)
+      : TableReader(std::move(columns)), name_(printable_path(file)) {
+    if (format == TableFormat::jsonl)
+      lines_.emplace(file, empty, " \t");
+    else
+      values_.emplace(file);
+  }
+
+  std::optional<TableRow> next() override {
+    if (!columns_.is_null()) return column_row();
+    if (!next_text()) return std::nullopt;
+    const Json object = parse();
+    if (!object.is_object())
+      throw BadRow(fmt::format(
+          "{}: the {} is {}, expected a JSON object{}", place(), lines_ ? "line" : "value",
+          describe(object),
+          lines_ && object.is_array() ? "; a file that is one JSON array ends in .json" : ""));
+    const bool first = names_.empty();
+    if (first)
+      for (const auto& [key, value] : object.items()) names_.push_back(key);
+    if (first && holds_columns(object)) {
+      columns_ = object;
+      return column_row();
+    }
+    TableRow row = empty_row();
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const auto found = object.find(wanted_[i].name);
+      if (found != object.end() && !found->is_null())
+        read_value(*found, i, row);
+      else if (wanted_[i].required)
+        missing_key(object, wanted_[i].name);
+    }
+    return row;
+  }
+
+  std::int64_t row_bytes() const override { return std::ssize(text()); }
+  std::int64_t position() const override {
+    return lines_ ? lines_->lines.position() : values_->position();
+  }
+
+ private:
+  bool next_text() {
+    if (lines_) return lines_->next(false);
+    auto value = values_->next();
+    if (value) value_ = std::move(*value);
+    return value.has_value();
+  }
+  const std::string& text() const { return lines_ ? lines_->line : value_; }
+  std::int64_t line() const { return lines_ ? lines_->lines.line() : values_->line(); }
+  std::string place() const { return fmt::format("{}:{}", name_, line()); }
+
+  TableRow empty_row() const {
+    TableRow row;
+    row.line = line();
+    row.cells.resize(wanted_.size());
+    row.lists.resize(wanted_.size());
+    return row;
+  }
+
+  Json parse() const {
+    try {
+      return parse_json(text(), name_);
+    } catch (const InputError& error) {  // "file:line:column: what"
+      std::string what = std::string(error.what()).substr(name_.size() + 1);
+      std::int64_t within = 1;
+      const auto [end, parsed] = std::from_chars(what.data(), what.data() + what.size(), within);
+      what = what.substr(static_cast<std::size_t>(end - what.data()));
+      const bool goes_on = lines_ && what.find("unexpected end of input") != what.npos;
+      throw BadRow(fmt::format("{}:{}{}{}{}", name_, line() + within - 1, what,
+                               goes_on ? "; each line must hold one whole JSON object" : "",
+                               utf16_hint(text())));
+    }
+  }
+
+  /// Whether the one object of a JSON file has a list of cells for each column.
+  bool holds_columns(const Json& object) const {
+    if (!values_ || values_->is_array()) return false;
+    bool any = false;
+    for (const WantedColumn& column : wanted_) {
+      const auto found = object.find(column.name);
+      if (found == object.end() && !column.required) continue;
+      if (found == object.end() || !found->is_array()) return false;
+      if (column.list && !found->empty() && !(*found)[0].is_array()) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  /// The object as rows: their number. Throws an InputError for columns of several lengths.
+  std::size_t rows_of_columns() const {
+    std::optional<std::size_t> rows;
+    for (const WantedColumn& column : wanted_) {
+      if (!columns_.contains(column.name)) continue;
+      const std::size_t size = columns_[column.name].size();
+      require_input(rows.value_or(size) == size, "{}: column '{}' has {} values, another {}",
+                    place(), printable(column.name), size, rows.value_or(0));
+      rows = size;
+    }
+    return *rows;
+  }
+
+  /// The next row of columns_.
+  std::optional<TableRow> column_row() {
+    if (next_ == rows_of_columns()) {
+      require_input(!next_text(), "{}: a second value after an object of columns; remove it",
+                    place());
+      return std::nullopt;
+    }
+    const std::size_t at = next_++;
+    TableRow row = empty_row();
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const Json value =
+          columns_.contains(wanted_[i].name) ? columns_[wanted_[i].name][at] : Json();
+      if (!value.is_null())
+        read_value(value, i, row);
+      else if (wanted_[i].required)
+        throw BadRow(fmt::format("{}: value {} of '{}' is null", place(), at + 1,
+                                 printable(wanted_[i].name)));
+    }
+    return row;
+  }
+
+  void read_value(const Json& value, std::size_t column, TableRow& row) const {
+    const auto wrong = [&](const Json& got, const char* expected) {
+      throw BadRow(fmt::format("{}: '{}' {} {}, expected {}", place(),
+                               printable(wanted_[column].name), &got == &value ? "is" : "holds",
+                               describe(got), expected));
+    };
+    std::optional<std::string>& cell = row.cells[column];
+    if (!wanted_[column].list) {
+      cell = scalar_text(value);
+      if (!cell) wrong(value, "a text or a number");
+      return check_text(*cell, place());
+    }
+    if (!value.is_array()) wrong(value, "a list");
+    for (const auto& item : value) {
+      const auto text = scalar_text(item);
+      if (!text) wrong(item, "texts or numbers");
+      check_text(*text, place());
+      row.lists[column].push_back(*text);
+    }
+    cell = "";
+  }
+
+  [[noreturn]] void missing_key(const Json& object, const std::string& name) const {
+    if (object.contains(name))
+      throw BadRow(fmt::format("{}: '{}' is null", place(), printable(name)));
+    std::vector<std::string> keys;
+    std::string inner;  // an array of rows
+    for (const auto& [key, value] : object.items()) {
+      keys.push_back(key);
+      if (value.is_array() && !value.empty() && value[0].is_object()) inner = key;
+    }
+    throw BadRow(fmt::format("{}: there is no key '{}'{}; keys: {}{}", place(), printable(name),
+                             did_you_mean(name, keys), list_of_names(keys),
+                             !lines_ && !inner.empty()
+                                 ? fmt::format("; if '{0}' holds the rows, take them out: jq '.{0}'"
+                                               " OLD > NEW",
+                                               printable(inner))
+                                 : ""));
+  }
+
+  std::string name_;
+  std::optional<RowLines> lines_;     // of jsonl
+  std::optional<JsonValues> values_;  // of json
+  std::string value_;
+  Json columns_;
+  std::size_t next_ = 0;  // row of columns_
+};
+
+}  // namespace
+
+bool begins_with_json(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  return line.starts_with('{') && Json::parse(line, nullptr, false).is_object();
+}
+
+std::unique_ptr<TableReader> open_json_rows(const std::filesystem::path& file, TableFormat format,
+                                            std::vector<WantedColumn> columns, EmptyLines empty) {
+  return std::make_unique<JsonRows>(file, format, std::move(columns), empty);
+}
+
+}  // namespace nystrom

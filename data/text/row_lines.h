@@ -1,0 +1,57 @@
+// The lines that hold rows of a table, private to data/text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/check.h"
+#include "data/text/table_reader.h"
+
+namespace nystrom {
+
+/// The lines of a file that hold rows, of which some go on over several.
+class RowLines {
+ public:
+  RowLines(const std::filesystem::path& file, EmptyLines empty, std::string_view blanks)
+      : lines(file), empty_(empty), blanks_(blanks) {}
+
+  /// Stores the next line that is no empty one in `line`. Throws a BadRow for an empty line that is
+  /// a row without a cell. `one_cell`: rows have one, which may be empty.
+  bool next(bool one_cell) {
+    if (!std::exchange(held_, false)) {
+      first_empty_ = 0;
+      while (true) {
+        if (!lines.next(line)) return false;
+        const bool empty = line.find_first_not_of(blanks_) == line.npos;
+        if (!empty || (one_cell && empty_ == EmptyLines::are_rows)) break;
+        if (first_empty_ == 0) first_empty_ = lines.line();
+      }
+    }
+    if (empty_ == EmptyLines::skip || first_empty_ == 0) return true;
+    held_ = true;
+    const std::int64_t number = first_empty_;
+    first_empty_ = number + 1 < lines.line() ? number + 1 : 0;
+    throw BadRow(fmt::format("{}:{}: the line is empty; remove it, or complete the row",
+                             lines.name(), number));
+  }
+
+  std::string place(std::int64_t number) const {
+    return fmt::format("{}:{}", lines.name(), number);
+  }
+
+  LineReader lines;
+  std::string line;
+
+ private:
+  EmptyLines empty_;
+  std::string_view blanks_;       // of an empty line
+  std::int64_t first_empty_ = 0;  // of the empty lines before `line` that were not yet thrown
+  bool held_ = false;             // whether `line` was read and not yet returned
+};
+
+/// Opens a file of JSON objects.
+std::unique_ptr<TableReader> open_json_rows(const std::filesystem::path& file, TableFormat format,
+                                            std::vector<WantedColumn> columns, EmptyLines empty);
+
+}  // namespace nystrom

@@ -1,0 +1,162 @@
+#include "data/text/table_reader.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
+#include "core/check.h"
+#include "data/text/match_files.h"
+#include "data/text/row_lines.h"
+#include "data/text/table_cells.h"
+
+namespace nystrom {
+namespace {
+
+/// Rows between tabs, commas or semicolons.
+class TextRows : public TableReader {
+ public:
+  TextRows(const std::filesystem::path& file, TableFormat format, bool header,
+           std::vector<WantedColumn> columns, EmptyLines empty)
+      : TableReader(std::move(columns)),
+        rows_(file, empty, ""),
+        header_(header),
+        separator_(format == TableFormat::csv ? ',' : '\t'),
+        quotes_(format == TableFormat::csv ? Quotes::quoted : find_quotes(file)) {
+    if (!header) {
+      number_columns();
+      return;
+    }
+    try {
+      read_header();
+    } catch (const BadRow& error) {  // without a header no row can be read
+      throw InputError(error.what());
+    }
+  }
+
+  std::optional<TableRow> next() override {
+    if (!rows_.next(width_ == 1 && (header_ || wanted_.size() == 1))) return std::nullopt;
+    TableRow row;
+    row.line = rows_.lines.line();
+    std::vector<std::string> all = cells();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      check_text(all[i], fmt::format("{}: column {}", rows_.place(row.line), i + 1));
+    const bool fits = header_ ? all.size() == width_ : all.size() >= width_;
+    if (!fits)
+      throw BadRow(fmt::format("{}: the row has {} column{}, expected {}{}", rows_.place(row.line),
+                               all.size(), all.size() == 1 ? "" : "s",
+                               header_ ? "as many as the header: " : "at least ", width_));
+    for (const auto& at : places_)
+      row.cells.push_back(at && *at < all.size() ? std::optional(all[*at]) : std::nullopt);
+    row.lists.resize(wanted_.size());
+    return row;
+  }
+
+  std::string note() const override {
+    if (quotes_ != Quotes::mixed) return "";
+    return fmt::format(
+        "{}: some cells are in quotes as programs write them, others hold single quotes; all are "
+        "taken as they stand: if a program wrote the file, write it as .csv or .jsonl",
+        rows_.lines.name());
+  }
+  std::int64_t row_bytes() const override { return std::ssize(rows_.line); }
+  std::int64_t position() const override { return rows_.lines.position(); }
+
+ private:
+  std::vector<std::string> cells() {
+    return quotes_ == Quotes::quoted ? quoted_cells(rows_.lines, rows_.line, separator_)
+                                     : split_cells(rows_.line, separator_);
+  }
+
+  void read_header() {
+    do
+      require_input(rows_.lines.next(rows_.line),
+                    "{}: the file is empty; expected a row with the names of its columns",
+                    rows_.lines.name());
+    while (rows_.line.empty());
+    const std::int64_t number = rows_.lines.line();
+    if (separator_ == ',' && rows_.line.find(',') == std::string::npos &&
+        rows_.line.find(';') != std::string::npos)
+      separator_ = ';';
+    names_ = cells();
+    for (const std::string& name : names_) check_text(name, rows_.place(number));
+    width_ = names_.size();
+    for (const WantedColumn& column : wanted_) {
+      const auto found = std::ranges::find(names_, column.name);
+      if (found == names_.end()) {
+        require_input(!column.required, "{}: {}{}", rows_.place(number),
+                      no_column(column.name, names_), hint());
+        places_.emplace_back();
+        continue;
+      }
+      const auto again = std::find(found + 1, names_.end(), column.name);
+      require_input(again == names_.end(), "{}: columns {} and {} are both called '{}'",
+                    rows_.place(number), found - names_.begin() + 1, again - names_.begin() + 1,
+                    printable(column.name));
+      places_.emplace_back(found - names_.begin());
+    }
+  }
+
+  /// A hint for a header with a single column.
+  std::string hint() const {
+    if (names_.size() > 1) return "";
+    if (separator_ == '\t' && names_[0].find(',') != std::string::npos)
+      return "; if commas separate them, set task.format to csv";
+    if (separator_ == ',' && names_[0].find('\t') != std::string::npos)
+      return "; if tabs separate them, set task.format to tsv";
+    return "";
+  }
+
+  void number_columns() {
+    for (const WantedColumn& column : wanted_) {
+      std::size_t number = 0;
+      std::from_chars(column.name.data(), column.name.data() + column.name.size(), number);
+      require_input(number >= 1,
+                    "{}: column '{}' is no number; without a header columns are numbers from 1",
+                    rows_.lines.name(), printable(column.name));
+      places_.emplace_back(number - 1);
+      if (column.required) width_ = std::max(width_, number);
+    }
+  }
+
+  RowLines rows_;
+  bool header_;
+  char separator_;
+  Quotes quotes_;
+  std::vector<std::optional<std::size_t>> places_;  // positions of the wanted columns in a row
+  std::size_t width_ = 0;                           // cells of a row; without a header at least
+};
+
+}  // namespace
+
+std::string list_of_names(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 30;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i > 0 ? ", '" : "'") + printable(names[i]) + "'";
+  return names.size() > most ? text + ", …" : text;
+}
+
+std::string no_column(const std::string& name, const std::vector<std::string>& names) {
+  return fmt::format("there is no column '{}'{}; columns: {}", printable(name),
+                     did_you_mean(name, names), list_of_names(names));
+}
+
+std::optional<TableFormat> table_format_of(const std::filesystem::path& file) {
+  const std::string ending = name_ending(file);
+  if (ending == ".tsv") return TableFormat::tsv;
+  if (ending == ".csv") return TableFormat::csv;
+  if (ending == ".jsonl" || ending == ".ndjson") return TableFormat::jsonl;
+  if (ending == ".json") return TableFormat::json;
+  return std::nullopt;
+}
+
+std::unique_ptr<TableReader> open_rows(const std::filesystem::path& file, TableFormat format,
+                                       bool header, std::vector<WantedColumn> columns,
+                                       EmptyLines empty_lines) {
+  if (format == TableFormat::jsonl || format == TableFormat::json)
+    return open_json_rows(file, format, std::move(columns), empty_lines);
+  return std::make_unique<TextRows>(file, format, header, std::move(columns), empty_lines);
+}
+
+}  // namespace nystrom
