@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <thread>
 
 #include "core/check.h"
 #include "core/int8.h"
 #include "core/kernels.h"
+#include "core/threads.h"
 
 namespace nystrom {
 namespace {
@@ -18,6 +20,24 @@ std::int64_t rounded_up(std::int64_t count) {
   return (count + slab_alignment - 1) / slab_alignment * slab_alignment;
 }
 
+/// Below it a thread costs more than it draws.
+constexpr std::size_t blocks_of_a_thread = 1 << 14;
+
+/// Draws the values 4 begin … 4 end − 1 of normal_values.
+void draw_blocks(PhiloxKey key, double scale, std::size_t begin, std::size_t end,
+                 std::span<double> values) {
+  for (std::size_t i = 4 * begin; i < std::min(4 * end, values.size()); i += 4) {
+    const auto block = philox(
+        key, {{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i >> 34), 0, 0}});
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); j += 2) {
+      const double radius = scale * std::sqrt(-2 * std::log(uniform_open(block.word[j])));
+      const double angle = 2 * std::numbers::pi * uniform_open(block.word[j + 1]);
+      values[i + j] = radius * std::cos(angle);
+      if (i + j + 1 < values.size()) values[i + j + 1] = radius * std::sin(angle);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count,
@@ -26,15 +46,18 @@ std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   const PhiloxKey key = philox_key(seed, hash);
   std::vector<double> values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    const auto block = philox(
-        key, {{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i >> 34), 0, 0}});
-    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-      const double radius = std::sqrt(-2 * std::log(uniform_open(block.word[j / 2 * 2])));
-      const double angle = 2 * std::numbers::pi * uniform_open(block.word[j / 2 * 2 + 1]);
-      values[i + j] = scale * radius * (j % 2 == 0 ? std::cos(angle) : std::sin(angle));
-    }
-  }
+  // Every thread takes a range of whole blocks of 4 values: the values do not depend on their
+  // number.
+  const std::size_t blocks = (values.size() + 3) / 4,
+                    threads = std::clamp<std::size_t>(blocks / blocks_of_a_thread, 1,
+                                                      static_cast<std::size_t>(num_threads()));
+  std::vector<std::jthread> others;
+  for (std::size_t t = 1; t < threads; ++t)
+    others.emplace_back([&, t] {
+      draw_blocks(key, scale, blocks * t / threads, blocks * (t + 1) / threads, values);
+    });
+  draw_blocks(key, scale, 0, blocks / threads, values);
+  others.clear();  // waits for them
   return values;
 }
 

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
 #include <set>
 
 #include "core/kernels.h"
+#include "core/threads.h"
 #include "tests/support/errors.h"
 #include "tests/support/models.h"
 
@@ -74,6 +77,31 @@ TEST_P(NamesOfHead, AreHuggingFaces) {
 
 INSTANTIATE_TEST_SUITE_P(All, NamesOfHead, ::testing::ValuesIn(head_cases),
                          [](const auto& test) { return std::string(enum_name(test.param.head)); });
+
+/// Runs start from them: no number of threads and no version may change a bit.
+TEST(NormalValues, AreThoseOfOneThread) {
+  constexpr std::uint64_t seed = 7;
+  std::uint64_t name = 0xcbf29ce484222325ull;
+  for (const char c : std::string("a.weight"))
+    name = (name ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  const int before = num_threads();
+  for (const int threads : {1, 3, 16}) {
+    set_num_threads(threads);
+    for (const std::int64_t count : {1, 6, 300001}) {
+      const std::vector<double> values = normal_values(seed, "a.weight", count, 0.02);
+      ASSERT_EQ(std::ssize(values), count);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto block =
+            philox(philox_key(seed, name), {{static_cast<std::uint32_t>(i / 4), 0, 0, 0}});
+        const std::size_t pair = i % 4 / 2 * 2;
+        const double radius = std::sqrt(-2 * std::log(uniform_open(block.word[pair]))),
+                     angle = 2 * std::numbers::pi * uniform_open(block.word[pair + 1]);
+        ASSERT_EQ(values[i], 0.02 * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle))) << i;
+      }
+    }
+  }
+  set_num_threads(before);
+}
 
 TEST(ParameterStore, RefusesMisuse) {
   ParameterStore store;
