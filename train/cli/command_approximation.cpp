@@ -252,6 +252,8 @@ std::function<void()> add_cost(CLI::App& parent) {
   add_size(*command, "--longest", study.longest, "tokens are doubled up to it", 16,
            std::int64_t{1} << 24);
   add_size(*command, "--batch", study.batch, "sequences", 1, 4096);
+  add_size(*command, "--tokens", study.tokens, "as many sequences as have them; 0: --batch", 0,
+           std::int64_t{1} << 31);
   add_size(*command, "--heads", study.heads, "heads", 1, 4096);
   add_size(*command, "--head-dim", study.head_dim, "width of a head", 1, 4096);
   add_size(*command, "--landmarks", study.attention.num_landmarks, "landmarks of nystrom", 1,

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/cuda/runtime.h"
+#include "core/kernels.h"
 #include "core/threads.h"
 #include "nn/attention.h"
 
@@ -26,11 +27,36 @@ struct Line {
   std::vector<double> lengths, seconds, bytes;
 };
 
+std::int64_t batch_of(const CostStudyOptions& o, std::int64_t length) {
+  return o.tokens > 0 ? std::max<std::int64_t>(1, o.tokens / length) : o.batch;
+}
+
+/// The layer's input, queries, keys and values of the most tokens. Fewer are the first of them.
+std::vector<Tensor> draw_inputs(const CostStudyOptions& o, std::int64_t tokens) {
+  constexpr std::int64_t drawn = 8192;  // rows, which repeat: drawing takes longer than computing
+  std::vector<Tensor> inputs;
+  const std::int64_t width = o.heads * o.head_dim, rows = std::min(tokens, drawn);
+  for (const char* name : {"hidden", "queries", "keys", "values"}) {
+    const Tensor block = Tensor::from(normal_values(1, name, rows * width), {rows, width})
+                             .cast(o.dtype)
+                             .to(o.device);
+    Tensor all = Tensor::empty({tokens, width}, o.dtype, o.device);
+    for (std::int64_t i = 0; i < tokens; i += rows) {
+      const std::int64_t end = std::min(tokens, i + rows);
+      Tensor part = all.slice(0, i, end);
+      kernels::copy(block.slice(0, 0, end - i), part);
+    }
+    inputs.push_back(all);
+  }
+  return inputs;
+}
+
 /// One attention module and its inputs.
 class Subject {
  public:
-  Subject(const CostStudyOptions& o, AttentionKind kind, std::int64_t length)
-      : options_(o), mask_(o.batch, length) {
+  Subject(const CostStudyOptions& o, AttentionKind kind, std::int64_t length,
+          const std::vector<Tensor>& inputs)
+      : options_(o), mask_(batch_of(o, length), length) {
     ModelConfig config;
     config.hidden_size = o.heads * o.head_dim;
     config.num_attention_heads = o.heads;
@@ -43,10 +69,10 @@ class Subject {
     method_ = make_attention(Scope(store_) / "attention", config);
     store_.allocate(o.dtype, o.train ? StoreMode::training : StoreMode::inference, o.device);
     store_.initialise(1, 1 / std::sqrt(static_cast<double>(config.hidden_size)));
-    for (const char* name : {"hidden", "queries", "keys", "values"}) {
-      const Shape shape{o.batch, length, config.hidden_size};
+    const std::int64_t batch = batch_of(o, length);
+    for (const Tensor& input : inputs) {
       const Tensor values =
-          Tensor::from(normal_values(1, name, shape.numel()), shape).cast(o.dtype).to(o.device);
+          input.slice(0, 0, batch * length).reshape({batch, length, config.hidden_size});
       inputs_.push_back(o.train ? Var::leaf(values) : Var(values));
     }
   }
@@ -144,7 +170,10 @@ Chart chart_of(const CostStudyOptions& o, const std::vector<Line>& lines,
   Chart chart;
   chart.title = fmt::format("{} of one attention, {}", quantity,
                             o.train ? "forward and backward" : "forward");
-  chart.x_label = fmt::format("tokens (batch {}, {} heads of {})", o.batch, o.heads, o.head_dim);
+  chart.x_label =
+      o.tokens > 0
+          ? fmt::format("tokens ({} at once, {} heads of {})", o.tokens, o.heads, o.head_dim)
+          : fmt::format("tokens (batch {}, {} heads of {})", o.batch, o.heads, o.head_dim);
   chart.y_label = label;
   chart.x_axis = chart.y_axis = Axis::logarithmic;
   for (const Line& line : lines) {
@@ -198,13 +227,15 @@ Study study_cost(const CostStudyOptions& options,
   for (std::int64_t length = o.shortest; length <= o.longest; length *= 2)
     lengths.push_back(length);
   const auto total = static_cast<std::int64_t>(o.kinds.size() * lengths.size());
-  std::int64_t done = 0;
+  std::int64_t done = 0, tokens = 0;
+  for (const std::int64_t length : lengths) tokens = std::max(tokens, length * batch_of(o, length));
+  const std::vector<Tensor> inputs = draw_inputs(o, tokens);
   Study study{"cost", {}, {{"measurements", {"kind", "length", "seconds", "bytes"}}}, {}, {}, {}};
   std::vector<Line> lines;
   for (const AttentionKind kind : o.kinds) {
     Line& line = lines.emplace_back(Line{kind, {}, {}, {}});
     for (const std::int64_t length : lengths) {
-      const Cost cost = Subject(o, kind, length).measure();
+      const Cost cost = Subject(o, kind, length, inputs).measure();
       line.lengths.push_back(static_cast<double>(length));
       line.seconds.push_back(cost.seconds);
       line.bytes.push_back(static_cast<double>(cost.bytes));
@@ -216,6 +247,7 @@ Study study_cost(const CostStudyOptions& options,
   study.settings = {{"mode", o.train ? "train" : "forward"},
                     {"dtype", name_of(o.dtype)},
                     {"batch", o.batch},
+                    {"tokens", o.tokens},
                     {"heads", o.heads},
                     {"head_dim", o.head_dim},
                     {"num_landmarks", o.attention.num_landmarks},

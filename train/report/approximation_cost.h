@@ -15,6 +15,7 @@ struct CostStudyOptions {
   std::vector<AttentionKind> kinds;             ///< empty: all
   std::int64_t shortest = 256, longest = 8192;  ///< lengths double from shortest to longest
   std::int64_t batch = 1, heads = 4, head_dim = 64;
+  std::int64_t tokens = 0;    ///< in the place of batch: as many sequences as have them
   AttentionConfig attention;  ///< options of the kinds
   bool train = true;          ///< forward and backward pass, or forward only
   std::int64_t repeats = 5;   ///< the fastest run counts
