@@ -26,6 +26,8 @@ std::int64_t launches() { return 0; }
 void synchronize(int) { fail(); }
 int device_count() { return 0; }
 SlowProducts slow_products() { return {}; }
+std::vector<Product> products() { return {}; }
+void time_products() { fail(); }
 void require_device(int) { fail(); }
 int compute_capability(int) { fail(); }
 Range::Range(const char*) {}

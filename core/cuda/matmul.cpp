@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -111,6 +112,13 @@ struct Plan {
   bool possible = false;  ///< whether cuBLASLt has an algorithm
 };
 
+bool timing = false;  ///< whether new plans time their algorithms
+/// Every product that a plan was made for, by its text.
+std::unordered_map<std::string, Product>& known_products() {
+  static auto& instance = *new std::unordered_map<std::string, Product>;
+  return instance;
+}
+
 template <class T>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
   check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)),
@@ -140,7 +148,74 @@ struct Problem {
   cudaDataType_t vector_type = CUDA_R_32F;
 };
 
-void choose_algorithm(Plan& plan, const Problem& p) {
+/// Multiplies into `d`, to which `beta` times its numbers are added.
+cublasStatus_t multiply_by(const Plan& plan, const Problem& p,
+                           const cublasLtMatmulAlgo_t& algorithm, float beta, void* d,
+                           void* workspace, std::size_t bytes) {
+  const float one = 1;
+  return cublasLtMatmul(handle(), plan.operation, &one, p.first.data, plan.first, p.second.data,
+                        plan.second, &beta, d, plan.result, d, plan.result, &algorithm, workspace,
+                        bytes, stream());
+}
+
+std::string text_of(const Problem& p) {
+  const auto name = [](cudaDataType_t type) {
+    return type == CUDA_R_16BF ? "bf16" : type == CUDA_R_16F ? "f16" : "f32";
+  };
+  const auto rows = p.second.transposed ? p.second.rows : p.second.columns,
+             depth = p.second.transposed ? p.second.columns : p.second.rows;
+  std::string text = fmt::format("{} {}x{}x{} to {}, {}{}", name(p.first.type), rows, depth,
+                                 p.result.rows, name(p.result.type), p.first.transposed ? 'T' : 'N',
+                                 p.second.transposed ? 'T' : 'N');
+  if (p.batch > 1) text += fmt::format(", batch {}", p.batch);
+  if (p.precision == Precision::tf32) text += ", tf32";
+  if (p.vector) text += p.epilogue == CUBLASLT_EPILOGUE_BIAS ? ", bias" : ", sums";
+  return text;
+}
+
+std::string text_of(const cublasLtMatmulHeuristicResult_t& found) {
+  constexpr std::pair<cublasLtMatmulAlgoConfigAttributes_t, const char*> settings[] = {
+      {CUBLASLT_ALGO_CONFIG_ID, "id"},
+      {CUBLASLT_ALGO_CONFIG_TILE_ID, "tile"},
+      {CUBLASLT_ALGO_CONFIG_STAGES_ID, "stages"},
+      {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, "splits"},
+      {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, "reduction"},
+      {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, "swizzle"},
+      {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, "custom"}};
+  std::string text;
+  for (const auto& [setting, name] : settings) {
+    std::int32_t value = 0;
+    std::size_t written = 0;
+    if (cublasLtMatmulAlgoConfigGetAttribute(&found.algo, setting, &value, sizeof value,
+                                             &written) == CUBLAS_STATUS_SUCCESS)
+      text += fmt::format("{} {}, ", name, value);
+  }
+  return text + fmt::format("waves {:.2f}, workspace {}", found.wavesCount, found.workspaceSize);
+}
+
+/// The seconds of an algorithm, which multiplies into memory of its own.
+double seconds_of(const Plan& plan, const Problem& p, const ViewBase& like,
+                  const cublasLtMatmulHeuristicResult_t& found) {
+  constexpr int runs = 5;
+  const std::int64_t numbers =
+      (p.batch - 1) * p.result.batch_stride + p.result.leading * p.result.columns;
+  const Workspace<char> result(like, 4 * numbers),
+      workspace(like, static_cast<std::int64_t>(found.workspaceSize));
+  std::chrono::steady_clock::time_point start;
+  for (int i = -1; i < runs; ++i) {
+    if (i == 0) {
+      synchronize(like.device.index);
+      start = std::chrono::steady_clock::now();
+    }
+    if (multiply_by(plan, p, found.algo, 0, result.get(), workspace.get(), found.workspaceSize) !=
+        CUBLAS_STATUS_SUCCESS)
+      return -1;
+  }
+  synchronize(like.device.index);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / runs;
+}
+
+void choose_algorithm(Plan& plan, const Problem& p, const ViewBase& like) {
   cublasLtMatmulPreference_t preference = nullptr;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -155,21 +230,27 @@ void choose_algorithm(Plan& plan, const Problem& p) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.second.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.result.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.result.data));
-  cublasLtMatmulHeuristicResult_t found{};
+  cublasLtMatmulHeuristicResult_t found[8]{};
   int count = 0;
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation, plan.first, plan.second, plan.result,
-                                     plan.result, preference, 1, &found, &count);
+                                     plan.result, preference, timing ? 8 : 1, found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
+  Product& product = known_products()[text_of(p)];
+  product.text = text_of(p);
+  product.algorithms.clear();
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
   check_blas(status, "choosing an algorithm");
   if (count == 0) return;
   plan.possible = true;
-  plan.algorithm = found.algo;
-  plan.workspace = found.workspaceSize;
+  plan.algorithm = found[0].algo;
+  plan.workspace = found[0].workspaceSize;
+  for (int i = 0; i < count; ++i)
+    product.algorithms.push_back(
+        {text_of(found[i]), timing ? seconds_of(plan, p, like, found[i]) : 0});
 }
 
-Plan make_plan(const Problem& p) {
+Plan make_plan(const Problem& p, const ViewBase& like) {
   Plan plan;
   const bool tf32 = p.precision == Precision::tf32 && p.first.type == CUDA_R_32F;
   const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -185,7 +266,7 @@ Plan make_plan(const Problem& p) {
   plan.first = layout_of(p.first, p.batch);
   plan.second = layout_of(p.second, p.batch);
   plan.result = layout_of(p.result, p.batch);
-  choose_algorithm(plan, p);
+  choose_algorithm(plan, p, like);
   return plan;
 }
 
@@ -219,7 +300,7 @@ std::string key_of(const Problem& p) {
 
 /// Choosing an algorithm costs more than a small product. Plans are cached by shapes, strides,
 /// types and alignments.
-const Plan& cached_plan(const Problem& p) {
+const Plan& cached_plan(const Problem& p, const ViewBase& like) {
   static auto& cache = *new std::unordered_map<std::string, Plan>;
   constexpr std::size_t most = 4096;  // batches of varying size always have new shapes
   std::string key = key_of(p);
@@ -228,22 +309,19 @@ const Plan& cached_plan(const Problem& p) {
     for (auto& [shape, plan] : cache) destroy(plan);
     cache.clear();
   }
-  return cache.emplace(std::move(key), make_plan(p)).first->second;
+  return cache.emplace(std::move(key), make_plan(p, like)).first->second;
 }
 
 /// Runs a plan. The pointer of the epilogue is set before each run, because plans have none.
 /// Returns false if cuBLASLt has no algorithm.
 bool run(const Problem& p, const ViewBase& like, bool accumulate) {
-  const Plan& plan = cached_plan(p);
+  const Plan& plan = cached_plan(p, like);
   if (!plan.possible) return false;
   if (p.vector) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);
   const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
-  const float one = 1, beta = accumulate ? 1.0f : 0.0f;
-  void* c = const_cast<void*>(p.result.data);
   count_launch();
-  check_blas(cublasLtMatmul(handle(), plan.operation, &one, p.first.data, plan.first, p.second.data,
-                            plan.second, &beta, c, plan.result, c, plan.result, &plan.algorithm,
-                            workspace.get(), plan.workspace, stream()),
+  check_blas(multiply_by(plan, p, plan.algorithm, accumulate ? 1 : 0,
+                         const_cast<void*>(p.result.data), workspace.get(), plan.workspace),
              "matrix product");
   return true;
 }
@@ -308,3 +386,10 @@ void linear_grad(CView dy, CView x, View dw, bool add_dw, View db, bool add_db,
 }  // namespace nystrom::kernels::cuda
 
 nystrom::cuda::SlowProducts nystrom::cuda::slow_products() { return kernels::cuda::slow; }
+void nystrom::cuda::time_products() { kernels::cuda::timing = true; }
+std::vector<nystrom::cuda::Product> nystrom::cuda::products() {
+  std::vector<Product> result;
+  for (const auto& [text, product] : kernels::cuda::known_products()) result.push_back(product);
+  std::ranges::sort(result, {}, &Product::text);
+  return result;
+}

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "core/check.h"
 #include "core/cuda/cublaslt.h"
@@ -19,6 +20,9 @@ namespace {
 /// only.
 constexpr int oldest_capability = 75;
 
+/// The kernel that this thread launches.
+thread_local const char* current_range = nullptr;
+
 /// Selects `device` for the calls of this thread.
 void use(int device) { check(cudaSetDevice(device), "choosing the GPU"); }
 
@@ -27,7 +31,9 @@ void use(int device) { check(cudaSetDevice(device), "choosing the GPU"); }
 bool built_in() { return true; }
 
 void check(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) throw Error(fmt::format("{}: {}", what, cudaGetErrorString(status)));
+  if (status == cudaSuccess) return;
+  throw Error(fmt::format("{}{}{}: {}", what, current_range ? " of " : "",
+                          current_range ? current_range : "", cudaGetErrorString(status)));
 }
 
 cudaStream_t stream() {
@@ -179,8 +185,13 @@ void synchronize(int device) {
   check(cudaStreamSynchronize(stream()), "waiting for the GPU");
 }
 
-Range::Range(const char* name) { nvtxRangePushA(name); }
-Range::~Range() { nvtxRangePop(); }
+Range::Range(const char* name) : previous_(std::exchange(current_range, name)) {
+  nvtxRangePushA(name);
+}
+Range::~Range() {
+  nvtxRangePop();
+  current_range = previous_;
+}
 
 int device_count() {
   int count = 0;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace nystrom::cuda {
 
@@ -39,13 +40,34 @@ struct SlowProducts {
 /// Those of this process so far; none without CUDA.
 SlowProducts slow_products();
 
-/// Names the work that this thread launches while the object lives, for NVIDIA's profilers.
+/// A product of this process, as cuBLASLt knows it.
+struct Product {
+  std::string text;  ///< types, sizes, layout and epilogue
+  /// An algorithm that cuBLASLt offers: its settings, and its seconds if time_products() was called
+  /// before the first such product.
+  struct Algorithm {
+    std::string text;
+    double seconds = 0;
+  };
+  std::vector<Algorithm> algorithms;  ///< the one in use first; empty: there is none
+};
+/// The products of this process so far, each once; none without CUDA.
+std::vector<Product> products();
+/// From now on times up to eight algorithms of each new product. The choice stays cuBLASLt's, or
+/// bits would differ from run to run.
+void time_products();
+
+/// Names the work that this thread launches while the object lives, for errors and NVIDIA's
+/// profilers. `name` must outlive the object.
 class Range {
  public:
   explicit Range(const char* name);
   ~Range();
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
+
+ private:
+  [[maybe_unused]] const char* previous_ = nullptr;
 };
 
 /// The number of GPUs that this process sees: 0 without CUDA or without a driver.

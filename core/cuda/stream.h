@@ -25,7 +25,7 @@ void prepare_launch(const void* kernel, unsigned threads, std::size_t shared);
 /// Whether the tensor cores of GPU `device` accept operands of this type. f16 needs compute
 /// capability 7.5; bf16 and (as TF32) f32 need 8.0.
 bool tensor_cores_take(DType dtype, int device);
-/// Throws an Error "what: message of the driver" unless `status` is success.
+/// Throws an Error "what of KERNEL: message of the driver" unless `status` is success.
 void check(cudaError_t status, const char* what);
 
 /// Working memory on the device of `like`. It may be released while kernels that use it are still

@@ -18,6 +18,8 @@ namespace {
 struct Options {
   CommonOptions common;
   BenchOptions bench;
+  std::vector<std::int64_t> lengths = {512};
+  std::int64_t tokens = 0;  ///< of a step; 0: --batch says how many sequences
   std::string mode = "train", dtype = "f32", attention = "nystrom";
   bool json = false, plan = false, count = false;
 };
@@ -70,26 +72,33 @@ void show_step(const Options& options) {
       static_cast<double>(bench.batch * bench.length) / summary.step_seconds());
 }
 
-void run(Options options) {
-  BenchOptions& bench = options.bench;
-  options.common.refuse_overrides("bench", "bench has options of its own and no configuration");
-  bench.train = options.mode == "train";
-  bench.dtype = value_named<DType>(options.dtype);
-  bench.attention = value_named<AttentionKind>(options.attention);
-  if (options.plan || options.count) return show_step(options);
-  bench.device = options.common.apply();
-  const BenchResult result = run_bench(bench);
+/// What cuBLASLt was asked for.
+nlohmann::ordered_json products() {
+  auto out = nlohmann::ordered_json::array();
+  for (const cuda::Product& product : cuda::products()) {
+    auto algorithms = nlohmann::ordered_json::array();
+    for (const auto& [text, seconds] : product.algorithms)
+      algorithms.push_back({{"algorithm", text}, {"seconds", seconds}});
+    out.push_back({{"product", product.text}, {"algorithms", algorithms}});
+  }
+  return out;
+}
+
+void show(const Options& options, const BenchResult& result) {
+  const BenchOptions& bench = options.bench;
   if (!options.json) {
     fmt::print(
         "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB, {:.2f} reserved\n"
-        "GFLOP/s      {:.0f}, {:.0f} % of a product alone\n",
+        "GFLOP/s      {:.0f}, {:.0f} % of a product alone\ncopies       {:.1f} GB/s\n",
         result.median_step_seconds, result.tokens_per_second,
         static_cast<double>(result.peak_memory_bytes) / 1e9,
         static_cast<double>(result.reserved_memory_bytes) / 1e9,
-        result.flops_per_step / result.median_step_seconds / 1e9, 100 * result.share_of_limit());
+        result.flops_per_step / result.median_step_seconds / 1e9, 100 * result.share_of_limit(),
+        result.copy_bytes_per_second / 1e9);
     if (const auto slow = cuda::slow_products(); slow.count > 0) fmt::print("{}\n", slow.text());
-    for (const auto& [kernel, seconds] : result.kernel_seconds)
-      fmt::print("  {:<32} {:.4f} s\n", kernel, seconds);
+    for (const auto& [kernel, calls, seconds] : result.kernels)
+      fmt::print("  {:<40} {:5.0f} calls {:9.3f} ms\n", kernel, calls, 1e3 * seconds);
+    if (bench.products) fmt::print("{}\n", products().dump(1));
     return;
   }
   nlohmann::ordered_json out = {{"median_step_seconds", result.median_step_seconds},
@@ -100,9 +109,12 @@ void run(Options options) {
                                 {"flops_per_step", result.flops_per_step},
                                 {"slow_products", cuda::slow_products().count},
                                 {"product_flops_per_second", result.product_flops_per_second},
+                                {"copy_bytes_per_second", result.copy_bytes_per_second},
                                 {"share_of_limit", result.share_of_limit()},
                                 {"losses", result.losses}};
-  if (bench.profile) out["kernel_seconds"] = result.kernel_seconds;
+  for (const auto& [kernel, calls, seconds] : result.kernels)
+    out["kernels"].push_back({{"name", kernel}, {"calls", calls}, {"seconds", seconds}});
+  if (bench.products) out["products"] = products();
   out["settings"] = {{"layers", bench.layers},
                      {"hidden", bench.hidden},
                      {"heads", bench.heads},
@@ -119,6 +131,31 @@ void run(Options options) {
                      {"device", options.common.device},
                      {"cpu_level", result.cpu_level}};
   fmt::print("{}\n", out.dump());
+}
+
+void run(Options options) {
+  BenchOptions& bench = options.bench;
+  options.common.refuse_overrides("bench", "bench has options of its own and no configuration");
+  bench.train = options.mode == "train";
+  bench.dtype = value_named<DType>(options.dtype);
+  bench.attention = value_named<AttentionKind>(options.attention);
+  for (const std::int64_t length : options.lengths)
+    require_input(options.tokens % length == 0, "--tokens {} is no multiple of --length {}",
+                  options.tokens, length);
+  const bool several = options.lengths.size() > 1;
+  require_input(!several || !(options.plan || options.count),
+                "--plan and --count are of one length; got {} of them", options.lengths.size());
+  if (!options.plan && !options.count) bench.device = options.common.apply();
+  require_input(!bench.products || !bench.device.is_cpu(),
+                "--products is of a GPU's library; give --device cuda");
+  for (const std::int64_t length : options.lengths) {
+    bench.length = length;
+    if (options.tokens > 0) bench.batch = options.tokens / length;
+    if (options.plan || options.count) return show_step(options);
+    if (several && !options.json) fmt::print("length       {} x {}\n", bench.batch, length);
+    show(options, run_bench(bench));
+    std::fflush(stdout);  // what is measured stays, whatever the next length does
+  }
 }
 
 }  // namespace
@@ -145,10 +182,15 @@ Command add_bench_command(CLI::App& app) {
   size("--hidden", b.hidden, "hidden size; the feed-forward layer is 4 times as wide");
   size("--heads", b.heads, "attention heads");
   size("--landmarks", b.landmarks, "landmarks");
-  size("--length", b.length, "tokens of a sequence");
+  command
+      ->add_option("--length", options->lengths, "tokens of a sequence; several: one after another")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
+      ->capture_default_str();
   size("--batch", b.batch, "sequences of a step");
+  size("--tokens", options->tokens, "tokens of a step, in the place of --batch", 0);
   size("--vocab", b.vocab, "vocabulary", 5);
   size("--conv", b.conv, "taps of the convolution skip, odd; 0: none", 0);
+  size("--warmup", b.warmup, "steps before those, not timed", 0);
   size("--steps", b.steps, "steps to time");
   command->add_option("--mode", options->mode, "what to time")
       ->check(CLI::IsMember({"train", "forward"}))
@@ -161,7 +203,10 @@ Command add_bench_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--activation-checkpointing", b.activation_checkpointing,
                     "compute each layer again in the backward pass: less memory, more time");
-  command->add_flag("--profile", b.profile, "also show the time of each kernel over all steps");
+  command->add_flag("--profile", b.profile,
+                    "also show the time of each kernel in a step, of as many steps again");
+  command->add_flag("--products", b.products,
+                    "also show the algorithms that cuBLASLt offers for each product, timed");
   auto* plan = command->add_flag(
       "--plan", options->plan,
       "time a training step by a model of the GPU --device h200 or h100, op by op; needs no GPU");

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include "core/check.h"
 #include "core/cuda/runtime.h"
@@ -29,7 +31,7 @@ void finish(Device device) {
   if (!device.is_cpu()) cuda::synchronize(device.index);
 }
 
-/// Measures the total time of every kernel during its lifetime. A kernel that calls others does not
+/// Measures calls and time of every kernel during its lifetime. A kernel that calls others does not
 /// have their time.
 class KernelProfile {
  public:
@@ -39,16 +41,20 @@ class KernelProfile {
     set_kernel_observer(&observe);
   }
   ~KernelProfile() { set_kernel_observer(nullptr); }
-  static std::vector<std::pair<std::string, double>> sorted() {
-    std::vector<std::pair<std::string, double>> result(times().begin(), times().end());
-    std::sort(result.begin(), result.end(),
-              [](const auto& a, const auto& b) { return a.second > b.second; });
+  /// The kernels of one of `steps` equal steps.
+  static std::vector<BenchResult::KernelTime> of_a_step(std::int64_t steps) {
+    std::vector<BenchResult::KernelTime> result;
+    for (auto& [name, kernel] : times()) {
+      const auto count = static_cast<double>(steps);
+      result.push_back({name, kernel.calls / count, kernel.seconds / count});
+    }
+    std::ranges::sort(result, std::greater{}, &BenchResult::KernelTime::seconds);
     return result;
   }
 
  private:
-  static std::map<std::string, double>& times() {
-    static std::map<std::string, double> instance;
+  static std::map<std::string, BenchResult::KernelTime>& times() {
+    static std::map<std::string, BenchResult::KernelTime> instance;
     return instance;
   }
   static Device& device_of_profile() {
@@ -67,7 +73,9 @@ class KernelProfile {
       return;
     }
     const double seconds = seconds_since(open.back().start);
-    times()[call.name] += seconds - open.back().others;
+    BenchResult::KernelTime& kernel = times()[op_name(call)];
+    ++kernel.calls;
+    kernel.seconds += seconds - open.back().others;
     open.pop_back();
     if (!open.empty()) open.back().others += seconds;
   }
@@ -127,24 +135,57 @@ std::int64_t peak_resident_bytes() {
   return 0;
 }
 
-/// BenchResult::product_flops_per_second.
-double product_rate(const BenchOptions& o) {
-  const std::int64_t rows = o.batch * o.length, wide = 4 * o.hidden;
-  const Tensor x = Tensor::full({rows, o.hidden}, 1, o.dtype, o.device),
-               weight = Tensor::full({wide, o.hidden}, 1, o.dtype, o.device);
-  Tensor y = Tensor::empty({rows, wide}, o.dtype, o.device);
-  double fastest = std::numeric_limits<double>::infinity();
+/// Random numbers, which repeat: drawing many takes longer than the product.
+Tensor random_tensor(const Shape& shape, const BenchOptions& o) {
+  const auto drawn = normal_values(1, "product", std::min<std::int64_t>(shape.numel(), 1 << 20));
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(drawn[i % drawn.size()]);
+  return Tensor::from(values, shape).cast(o.dtype).to(o.device);
+}
+
+/// The seconds of the fastest of ten runs.
+double fastest(Device device, const std::function<void()>& run) {
+  double seconds = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 10; ++i) {
-    finish(o.device);
+    finish(device);
     const auto start = Clock::now();
-    kernels::matmul(x, weight.transpose(0, 1), CView{}, y, false, Precision::full);
-    finish(o.device);
-    fastest = std::min(fastest, seconds_since(start));
+    run();
+    finish(device);
+    seconds = std::min(seconds, seconds_since(start));
   }
-  return 2 * static_cast<double>(rows * o.hidden * wide) / fastest;
+  return seconds;
+}
+
+/// The rates of a product and of a copy alone.
+void measure_rates(const BenchOptions& o, BenchResult& result) {
+  const std::int64_t rows = o.batch * o.length, wide = 4 * o.hidden;
+  const Tensor x = random_tensor({rows, o.hidden}, o), weight = random_tensor({wide, o.hidden}, o);
+  Tensor y = Tensor::empty({rows, wide}, o.dtype, o.device), copy = empty_like(y);
+  result.product_flops_per_second =
+      2 * static_cast<double>(rows * o.hidden * wide) / fastest(o.device, [&] {
+        kernels::matmul(x, weight.transpose(0, 1), CView{}, y, false, Precision::full);
+      });
+  result.copy_bytes_per_second = 2 * static_cast<double>(y.numel() * size_of(o.dtype)) /
+                                 fastest(o.device, [&] { kernels::copy(y, copy); });
 }
 
 }  // namespace
+
+std::string op_name(const KernelCall& call) {
+  if (std::string_view(call.name) == "matmul") {
+    const CView &a = call.views[0], &c = call.views[3];
+    const std::int64_t batch = c.numel() / std::max<std::int64_t>(1, c.dim(-1) * c.dim(-2));
+    return fmt::format("matmul {} {}{}×{}×{}", name_of(a.dtype),
+                       batch > 1 ? fmt::format("{}·", batch) : "", c.dim(-2), a.dim(-1), c.dim(-1));
+  }
+  if (std::string_view(call.name) == "linear_grad") {
+    const CView &dy = call.views[0], &x = call.views[1];
+    return fmt::format("linear_grad {} {}×{}×{}", name_of(dy.dtype), dy.dim(1), dy.dim(0),
+                       x.dim(1));
+  }
+  return call.name;
+}
 
 struct BenchRun::State {
   BenchOptions options;
@@ -190,19 +231,20 @@ double BenchRun::step(std::uint64_t number) const {
 }
 
 BenchResult run_bench(const BenchOptions& options) {
+  if (options.products) cuda::time_products();
+  Arena::of(options.device).release_cache();
   const BenchRun run(options);
-  std::optional<KernelProfile> profile;
-  if (options.profile) profile.emplace(options.device);
   Arena::of(options.device).reset_peak();
   BenchResult result;
-  for (std::int64_t step = 0; step < options.steps; ++step) {
+  std::uint64_t number = 0;
+  for (std::int64_t step = -options.warmup; step < options.steps; ++step) {
     const auto start = Clock::now();
-    const double loss = run.step(static_cast<std::uint64_t>(step));
-    if (options.train) result.losses.push_back(loss);
+    const double loss = run.step(number++);
     finish(options.device);
+    if (step < 0) continue;
+    if (options.train) result.losses.push_back(loss);
     result.step_seconds.push_back(seconds_since(start));
   }
-  if (options.profile) result.kernel_seconds = KernelProfile::sorted();
   std::vector<double> sorted = result.step_seconds;
   std::sort(sorted.begin(), sorted.end());
   result.median_step_seconds = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
@@ -216,7 +258,12 @@ BenchResult run_bench(const BenchOptions& options) {
       step_flops(run.model().config(), options.batch, options.length, options.train ? 0.15 : 1);
   result.flops_per_step =
       flops.forward() + (options.train ? flops.backward(options.activation_checkpointing) : 0);
-  result.product_flops_per_second = product_rate(options);
+  if (options.profile) {
+    const KernelProfile profile(options.device);
+    for (std::int64_t step = 0; step < options.steps; ++step) run.step(number++);
+    result.kernels = KernelProfile::of_a_step(options.steps);
+  }
+  measure_rates(options, result);
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());
   return result;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/device.h"
+#include "core/dispatch.h"
 #include "core/dtype.h"
 #include "nn/model.h"
 
@@ -14,12 +15,13 @@ namespace nystrom {
 /// The model and the steps of a benchmark.
 struct BenchOptions {
   std::int64_t layers = 12, hidden = 768, heads = 12, landmarks = 64, length = 512, batch = 4,
-               vocab = 30000, conv = 33, steps = 5;
+               vocab = 30000, conv = 33, warmup = 0, steps = 5;
   bool train = true;
   DType dtype = DType::f32;
   AttentionKind attention = AttentionKind::nystrom;
   bool activation_checkpointing = false;
   bool profile = false;
+  bool products = false;  ///< also time the algorithms that cuBLASLt offers; GPUs only
   Device device;
 };
 
@@ -32,12 +34,18 @@ struct BenchResult {
   /// What the arena holds at the end, in use or for reuse.
   std::int64_t reserved_memory_bytes = 0;
   double flops_per_step = 0;  ///< of the matrix products, counted from the model's shape
-  /// Operations a second of the feed-forward layer's product alone, after the steps: the best of a
-  /// few.
+  /// Operations a second of the feed-forward layer's product alone, on random numbers, after the
+  /// steps: the best of a few.
   double product_flops_per_second = 0;
-  /// The time of each kernel over all steps, largest first. With profile only, which on a GPU waits
-  /// after each kernel.
-  std::vector<std::pair<std::string, double>> kernel_seconds;
+  /// Bytes a second that a copy of the feed-forward layer's activations reads and writes, likewise.
+  double copy_bytes_per_second = 0;
+  /// Calls and seconds of each kernel in a step, largest first; products by their sizes. With
+  /// profile only: `steps` more steps, which on a GPU wait after each kernel.
+  struct KernelTime {
+    std::string name;
+    double calls = 0, seconds = 0;
+  };
+  std::vector<KernelTime> kernels;
   int threads = 0;
   std::string cpu_level;
 
@@ -46,6 +54,9 @@ struct BenchResult {
     return flops_per_step / product_flops_per_second / median_step_seconds;
   }
 };
+
+/// The kernel's name, and for products their sizes.
+std::string op_name(const KernelCall& call);
 
 /// A model with its optimizer and a batch of random tokens, ready for steps. On a planned GPU the
 /// weights have no values.
@@ -64,7 +75,8 @@ class BenchRun {
   std::unique_ptr<State> state_;
 };
 
-/// Runs `steps` steps, the first included. Throws an InputError for a model that cannot be built.
+/// Runs `warmup` steps that do not count, and `steps` that do. Throws an InputError for a model
+/// that cannot be built.
 BenchResult run_bench(const BenchOptions& options);
 
 }  // namespace nystrom

@@ -67,21 +67,6 @@ class Layers {
   std::vector<std::pair<std::int64_t, std::int64_t>> begins_;
 };
 
-std::string op_name(const KernelCall& call) {
-  if (std::string_view(call.name) == "matmul") {
-    const CView &a = call.views[0], &c = call.views[3];
-    const std::int64_t batch = c.numel() / std::max<std::int64_t>(1, c.dim(-1) * c.dim(-2));
-    return fmt::format("matmul {} {}{}×{}×{}", name_of(a.dtype),
-                       batch > 1 ? fmt::format("{}·", batch) : "", c.dim(-2), a.dim(-1), c.dim(-1));
-  }
-  if (std::string_view(call.name) == "linear_grad") {
-    const CView &dy = call.views[0], &x = call.views[1];
-    return fmt::format("linear_grad {} {}×{}×{}", name_of(dy.dtype), dy.dim(1), dy.dim(0),
-                       x.dim(1));
-  }
-  return call.name;
-}
-
 /// Records the outermost kernels while it lives.
 class Recorder {
  public:

@@ -208,6 +208,33 @@ TEST(Program, BenchPrintsOneObject) {
   }
 }
 
+TEST(Program, BenchTimesSeveralLengthsInOneProcess) {
+  const TemporaryFolder folder;
+  const std::string small =
+      "bench --layers 1 --hidden 8 --heads 2 --landmarks 2 --vocab 20 --conv 3 --json ";
+  const Outcome outcome =
+      run_program(folder, small + "--length 8 4 --tokens 16 --warmup 1 --steps 2 --profile");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  for (const int length : {8, 4}) {
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    const auto result = nlohmann::json::parse(line);
+    EXPECT_EQ(result.at("settings").at("length"), length);
+    EXPECT_EQ(result.at("settings").at("batch"), 16 / length);
+    EXPECT_EQ(result.at("step_seconds").size(), 2U) << "the first is not counted";
+    EXPECT_GT(result.at("copy_bytes_per_second").get<double>(), 0);
+    bool has_layer = false;
+    for (const auto& kernel : result.at("kernels"))
+      has_layer = has_layer || (kernel.at("name") == "matmul f32 16×8×8" &&
+                                kernel.at("calls") >= 4 && kernel.at("seconds") > 0);
+    EXPECT_TRUE(has_layer) << result.at("kernels");
+  }
+  EXPECT_NE(run_program(folder, small + "--length 8 --tokens 12").err.find("no multiple"),
+            std::string::npos);
+  EXPECT_NE(run_program(folder, small + "--products").err.find("--device cuda"), std::string::npos);
+}
+
 double seconds_of_children() {
   rusage usage;
   getrusage(RUSAGE_CHILDREN, &usage);
