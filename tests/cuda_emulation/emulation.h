@@ -23,6 +23,9 @@ void set_gpu(Gpu gpu);
 enum class Missing { nothing, stream_waits, program_waits };
 void set_missing(Missing waits);
 
+/// Lets whatever waits for the GPU fail from now on, as after a kernel's illegal access.
+void break_device();
+
 /// How many streams, events and blocks of memory the program has asked for.
 std::int64_t creations();
 

@@ -37,6 +37,7 @@ std::map<EmulatedStream*, std::shared_ptr<EmulatedStream>> streams;
 std::map<const unsigned char*, std::size_t> allocations;  // in the GPU's memory
 Missing missing = Missing::nothing;
 std::atomic<std::int64_t> created{0};
+bool broken = false;
 thread_local int device_of_thread = 0;
 
 using Lock = std::lock_guard<std::recursive_mutex>;
@@ -91,6 +92,7 @@ cudaError_t allocate(void** block, std::size_t bytes) {
 
 void set_missing(Missing waits) { missing = waits; }
 std::int64_t creations() { return created; }
+void break_device() { broken = true; }
 
 void enqueue(EmulatedStream* stream, std::function<bool()> operation) {
   const Lock lock(mutex);
@@ -120,6 +122,7 @@ const char* cudaGetErrorString(cudaError_t status) {
     case cudaErrorInvalidValue: return "invalid argument";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
     case cudaErrorNotReady: return "device not ready";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     default: return "out of memory";
   }
 }
@@ -175,6 +178,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return cudaStreamCreateWithPriority(stream, flags, 0);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (broken) return cudaErrorIllegalAddress;
   finish(*stream, end_of(*stream));
   return cudaSuccess;
 }

@@ -82,7 +82,8 @@ inline void expect_equal(const Golden& golden, const Tolerance& tolerance,
     if (scale < 1e-9) {
       EXPECT_LE(difference, 1e-6 * zero_scale) << name << " is exactly 0";
     } else {
-      EXPECT_LE(difference / scale, gradient ? tolerance.gradients : tolerance.outputs) << name;
+      EXPECT_LE(Difference{difference / scale}, gradient ? tolerance.gradients : tolerance.outputs)
+          << name;
     }
     expected.erase(name);
   }

@@ -128,7 +128,8 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
   cudaErrorInsufficientDriver = 35,
-  cudaErrorNotReady = 600
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 enum cudaDeviceAttr {
