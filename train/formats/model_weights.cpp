@@ -1,5 +1,6 @@
 #include "train/formats/model_weights.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
@@ -33,6 +34,23 @@ bool is_shard_name(std::string_view name) {
                       "with the model's own class for AutoModel",
                       looked_for, pickle));
   throw InputError(looked_for);
+}
+
+/// Opens a shard. A link is followed if its file lies in the folder, or in the hub's cache that the
+/// folder belongs to: "models--NAME/snapshots/REVISION", whose files are links to "../../blobs".
+SafetensorsFile open_shard(const std::filesystem::path& folder, const std::string& shard) {
+  std::error_code ignored;
+  if (!std::filesystem::is_symlink(folder / shard, ignored))
+    return SafetensorsFile::open_inside(folder, shard);
+  const std::filesystem::path own = std::filesystem::canonical(folder);
+  const std::filesystem::path target = std::filesystem::weakly_canonical(folder / shard);
+  const bool cached = own.parent_path().filename() == "snapshots";
+  const std::filesystem::path root = cached ? own.parent_path().parent_path() : own;
+  const auto [end, rest] = std::mismatch(root.begin(), root.end(), target.begin(), target.end());
+  require_input(end == root.end() && rest != target.end(),
+                "{}: is a link to {}, outside of {}; put the file in its place",
+                printable_path(folder / shard), printable_path(target), printable_path(root));
+  return SafetensorsFile::open_inside(target.parent_path(), target.filename().string());
 }
 
 }  // namespace
@@ -81,7 +99,7 @@ ModelWeights ModelWeights::open(const std::filesystem::path& folder) {
   for (const auto& [tensor, shard] : shard_of) {
     if (!position_of.contains(shard)) {
       position_of[shard] = weights.files_.size();
-      weights.files_.push_back(SafetensorsFile::open_inside(folder, shard));
+      weights.files_.push_back(open_shard(folder, shard));
     }
     const std::size_t position = position_of[shard];
     require_input(weights.files_[position].contains(tensor),

@@ -15,7 +15,8 @@ class ModelWeights {
  public:
   /// Throws an InputError when the folder has neither; pickle files are never read, and the message
   /// describes their conversion. Errors of SafetensorsFile, and differences between index and
-  /// shards, are InputErrors too. Shards are opened by their names only, without following links.
+  /// shards, are InputErrors too. A shard that is a link is opened if its
+  /// file lies in the folder, or in the hub's cache that the folder belongs to.
   static ModelWeights open(const std::filesystem::path& folder);
 
   /// The names of all tensors, sorted.

@@ -125,6 +125,8 @@ class HeaderReader final : public StrictSax {
       seen_.insert(key_);
     } else if ((where_ == Where::shape || where_ == Where::offsets) && value.is_number_unsigned()) {
       add_number(value.get<std::uint64_t>());
+    } else if (where_ == Where::root && key_ == metadata_key && value.is_null()) {
+      return;  // the library reads it as no metadata
     } else {
       fail_type(value_name(value));
     }

@@ -1,5 +1,6 @@
 #include "train/formats/model_weights.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_folder.h"
@@ -82,14 +83,35 @@ TEST(ModelWeights, PickleIsNeverRead) {
       "AutoModel");
 }
 
-TEST(ModelWeights, AShardBehindALinkIsRefused) {
+TEST(ModelWeights, AShardMayBeALinkWithinTheFolder) {
   const TemporaryFolder folder;
   write_shards(folder, right_map);
   std::filesystem::rename(folder / "two.safetensors", folder / "elsewhere");
   std::filesystem::create_symlink("elsewhere", folder / "two.safetensors");
-  EXPECT_EQ(error_of(folder),
-            "/two.safetensors: is a symbolic link, which is not followed here; put the file in its "
-            "place");
+  EXPECT_EQ(error_of(folder), "");
+}
+
+TEST(ModelWeights, AShardBehindALinkOutOfTheFolderIsRefused) {
+  const TemporaryFolder folder, other;
+  write_shards(folder, right_map);
+  std::filesystem::rename(folder / "two.safetensors", other / "stray");
+  std::filesystem::create_symlink(other / "stray", folder / "two.safetensors");
+  EXPECT_THAT(error_of(folder), ::testing::StartsWith("/two.safetensors: is a link to "));
+}
+
+TEST(ModelWeights, LinksOfTheHubsCacheAreFollowed) {
+  const TemporaryFolder cache, shards;
+  write_shards(shards, right_map);
+  const std::filesystem::path snapshot = cache / "snapshots" / "0a1b";
+  std::filesystem::create_directories(snapshot);
+  std::filesystem::create_directories(cache / "blobs");
+  for (const auto& file : std::filesystem::directory_iterator(shards.path())) {
+    const auto name = file.path().filename();
+    std::filesystem::copy_file(file.path(), cache / "blobs" / ("blob-" + name.string()));
+    std::filesystem::create_symlink(
+        std::filesystem::path("../../blobs") / ("blob-" + name.string()), snapshot / name);
+  }
+  EXPECT_NO_THROW(ModelWeights::open(snapshot));
 }
 
 struct IndexCase {
