@@ -267,14 +267,23 @@ TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> da
       return dataset_->length(a) < dataset_->length(b);
     });
   }
-  next_ = options.rank * options.micro_batch_size;
+  for (std::int64_t begin = 0; begin < dataset_->size(); begin = ends_.back()) {
+    const auto length = [&](std::int64_t place) {
+      return dataset_->length(order_[static_cast<std::size_t>(place)]);
+    };
+    std::int64_t end = std::min(begin + options.micro_batch_size, dataset_->size());
+    while (options.padding.equal_lengths && length(end - 1) != length(begin)) --end;
+    ends_.push_back(end);
+  }
+  next_ = static_cast<std::size_t>(options.rank);
 }
 
 std::optional<Batch> TaskEvaluationLoader::next() {
-  if (next_ >= dataset_->size()) return std::nullopt;
-  const std::int64_t end = std::min(next_ + options_.micro_batch_size, dataset_->size());
-  const std::span<const std::int64_t> samples(order_.begin() + next_, order_.begin() + end);
-  next_ += options_.micro_batch_size * options_.world_size;
+  if (next_ >= ends_.size()) return std::nullopt;
+  const std::int64_t begin = next_ == 0 ? 0 : ends_[next_ - 1];
+  const std::span<const std::int64_t> samples(order_.begin() + begin,
+                                              order_.begin() + ends_[next_]);
+  next_ += static_cast<std::size_t>(options_.world_size);
   return make_task_batch(*dataset_, samples, samples, options_.padding);
 }
 

@@ -19,6 +19,8 @@ namespace nystrom {
 struct PaddingOptions {
   std::int64_t multiple = 8;
   std::int64_t sequence_length = 512;
+  /// Samples of different lengths never share a batch of an evaluation or a prediction.
+  bool equal_lengths = false;
 };
 
 /// Rows of tokens as the input of a model: padded at the end with `pad_id`. Mask and token types
@@ -74,7 +76,8 @@ class TaskLoader {
 
 /// The data for evaluation and prediction: every sample once, sorted by length within windows of 64
 /// micro-batches. Batch::samples identifies the samples. batch_size and seed are not used. Rank r
-/// of w gets micro-batches r, r + w, ….
+/// of w gets micro-batches r, r + w, …. With padding.equal_lengths a micro-batch ends where the
+/// length changes.
 class TaskEvaluationLoader {
  public:
   /// Uses rank, world_size, micro_batch_size and padding of `options`.
@@ -82,12 +85,15 @@ class TaskEvaluationLoader {
 
   /// The next batch; nothing after the last.
   std::optional<Batch> next();
+  /// The batches of all ranks.
+  std::int64_t batches() const { return std::ssize(ends_); }
 
  private:
   std::shared_ptr<const TaskDataset> dataset_;
   TaskLoaderOptions options_;
   std::vector<std::int64_t> order_;
-  std::int64_t next_ = 0;
+  std::vector<std::int64_t> ends_;  // of each batch in order_
+  std::size_t next_ = 0;
 };
 
 }  // namespace nystrom

@@ -102,8 +102,7 @@ std::vector<std::vector<std::int64_t>> TextEmbedder::batches(const TaskDataset& 
 /// The vector of each window, [windows, vector_width] f32.
 Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   const std::int64_t width = model_.config().vector_width();
-  PaddingOptions padding = padding_of(model_.config(), options_.sequence_length);
-  if (model_.config().needs_equal_lengths()) padding.multiple = 1;
+  const PaddingOptions padding = padding_of(model_.config(), options_.sequence_length);
   const auto all = batches(windows);
   const auto world = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->size()) : 1;
   const auto rank = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->rank()) : 0;

@@ -59,7 +59,7 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
   options.rank = communicator.rank();
   options.world_size = communicator.size();
   TaskEvaluationLoader loader(dataset, options);
-  const std::int64_t batches = (dataset->size() + batch_size - 1) / batch_size;
+  const std::int64_t batches = loader.batches();
   std::vector<double> losses(static_cast<std::size_t>(batches), 0);
   double targets = 0;
   // In each round every process computes one batch, then all processes score the batches of all.
@@ -77,7 +77,8 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
     }
     for (const std::string& bytes : communicator.gather(own))
       score_outputs(bytes, dataset->target(), scorer);
-    if (progress) progress(std::min((begin + options.world_size) * batch_size, dataset->size()));
+    if (progress)
+      progress(std::min(begin + options.world_size, batches) * dataset->size() / batches);
   }
   targets = communicator.sum(targets);
   losses = communicator.sum(losses);

@@ -224,5 +224,22 @@ TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
   EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 23);
 }
 
+TEST(TaskEvaluationLoader, KeepsLengthsApartWherePaddingChangesResults) {
+  const auto data = texts(23);
+  TaskLoaderOptions options = options_of(1, 4);
+  options.padding.multiple = 1;
+  options.padding.equal_lengths = true;
+  TaskEvaluationLoader loader(data, options);
+  std::size_t samples = 0;
+  std::int64_t batches = 0;
+  while (const auto batch = loader.next()) {
+    EXPECT_FALSE(batch->input.attention_mask.defined()) << "a padded row";
+    samples += batch->samples.size();
+    ++batches;
+  }
+  EXPECT_EQ(samples, 23U);
+  EXPECT_EQ(batches, loader.batches());
+}
+
 }  // namespace
 }  // namespace nystrom
