@@ -10,12 +10,15 @@ MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const 
     : activation_(config.transform_activation()),
       dense_(scope / "transform" / "dense", config.hidden_size, config.embedding_width()),
       norm_(scope / "transform" / "LayerNorm", config.embedding_width(), config.layer_norm_eps),
-      words_(words),
+      decoder_(config.tie_word_embeddings
+                   ? words
+                   : (scope / "decoder")
+                         .parameter("weight", {config.vocab_size, config.embedding_width()})),
       bias_(scope.parameter("bias", {config.vocab_size}, {Init::Kind::zeros}, false)) {}
 
 Var MaskedLmHead::operator()(const Var& hidden) const {
   const Var x = norm_(activate(activation_, dense_(hidden)));
-  return linear_unrounded(factor_of(words_, x), words_, bias_);
+  return linear_unrounded(factor_of(decoder_, x), decoder_, bias_);
 }
 
 SequenceClassificationHead::SequenceClassificationHead(const Scope& scope,

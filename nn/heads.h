@@ -7,8 +7,8 @@
 
 namespace nystrom {
 
-/// dense → transform_act → LayerNorm → decoder, which is tied to the word embeddings: [r, hidden] →
-/// [r, vocab_size], for any rows.
+/// dense → transform_act → LayerNorm → decoder: [r, hidden] → [r, vocab_size], for any rows. The
+/// decoder is the word embeddings, or with tie_word_embeddings: false a table of its own.
 class MaskedLmHead {
  public:
   MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words);
@@ -19,7 +19,7 @@ class MaskedLmHead {
   Activation activation_;
   Linear dense_;
   LayerNorm norm_;
-  Parameter words_, bias_;
+  Parameter decoder_, bias_;
 };
 
 /// Dropout → dense → classifier_act → dropout → out_proj, on one vector a sequence: [b, hidden] →

@@ -11,6 +11,7 @@ Unary function_of(Activation activation) {
     case Activation::gelu_new: return Unary::gelu_tanh;
     case Activation::relu: return Unary::relu;
     case Activation::tanh: return Unary::tanh;
+    case Activation::linear: break;
   }
   return Unary::relu;
 }
@@ -39,12 +40,14 @@ Var activate(Activation activation, const Var& x) {
     case Activation::gelu_new: return gelu_tanh(x);
     case Activation::relu: return relu(x);
     case Activation::tanh: return tanh(x);
+    case Activation::linear: break;
   }
   return x;
 }
 
 Var Linear::of_activated(Activation activation, const Var& x) const {
-  if (weight_.is_int8()) return (*this)(activate(activation, x));
+  if (weight_.is_int8() || activation == Activation::linear)
+    return (*this)(activate(activation, x));
   return activated_linear(function_of(activation), x, weight_, bias_);
 }
 

@@ -1,5 +1,9 @@
 #include "nn/model.h"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
 #include "core/check.h"
 
 namespace nystrom {
@@ -20,6 +24,84 @@ std::vector<std::int64_t> first_positions(const Tensor& ids) {
   std::vector<std::int64_t> positions;
   for (std::int64_t row = 0; row < ids.dim(0); ++row) positions.push_back(row * ids.dim(1));
   return positions;
+}
+
+/// The positions in the flattened [b · n] that a pooling reads; nothing: all.
+std::optional<std::vector<std::int64_t>> read_by(SentencePooling pooling, const Tensor& ids,
+                                                 const SequenceMask& mask) {
+  const bool last = pooling == SentencePooling::lasttoken;
+  if (pooling != SentencePooling::cls && !last) return std::nullopt;
+  std::vector<std::int64_t> positions = first_positions(ids);
+  if (!last) return positions;
+  const std::vector<std::int64_t> last_tokens = mask.last_positions();
+  for (std::size_t row = 0; row < positions.size(); ++row)
+    positions[row] += std::max<std::int64_t>(last_tokens[row], 0);
+  return positions;
+}
+
+/// One number for each row of a batch, [b, 1], in the accumulate type of `hidden`.
+Var row_factors(const SequenceMask& mask, const Var& hidden,
+                const std::function<double(std::int64_t count)>& factor) {
+  std::vector<double> factors;
+  for (const std::int64_t count : mask.counts())
+    factors.push_back(factor(std::max<std::int64_t>(count, 1)));
+  return Tensor::from(factors, {std::ssize(factors), 1})
+      .cast(accumulate_dtype(hidden.dtype()))
+      .to(hidden.value().device());
+}
+
+/// Whether each position of the flattened [b · n] is a token.
+std::vector<bool> tokens_of(const SequenceMask& mask) {
+  std::vector<bool> tokens(static_cast<std::size_t>(mask.batch() * mask.length()), true);
+  if (!mask.valid().defined()) return tokens;
+  const Tensor host = mask.valid().to(cpu_device).contiguous();
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = host.data<std::uint8_t>()[i] != 0;
+  return tokens;
+}
+
+/// Σ place · x / Σ place over the tokens of each row, whose places count from 1.
+Var place_weighted_mean(const Var& hidden, const SequenceMask& mask) {
+  const std::int64_t length = mask.length();
+  const std::vector<bool> tokens = tokens_of(mask);
+  std::vector<double> weights(tokens.size(), 0);
+  for (std::int64_t row = 0; row < mask.batch(); ++row) {
+    double place = 0, total = 0;
+    for (std::int64_t i = row * length; i < (row + 1) * length; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (place > 0 || tokens[at]) ++place;
+      if (tokens[at]) total += weights[at] = place;
+    }
+    for (std::int64_t i = row * length; total > 0 && i < (row + 1) * length; ++i)
+      weights[static_cast<std::size_t>(i)] /= total;
+  }
+  const DType dtype = accumulate_dtype(hidden.dtype());
+  const Var rows =
+      Tensor::from(weights, {mask.batch(), 1, length}).cast(dtype).to(hidden.value().device());
+  return reshape(matmul(rows, cast(hidden, dtype)), {mask.batch(), hidden.dim(2)});
+}
+
+/// The largest number of each column over the tokens of each row. Zeros for a row without tokens.
+Var largest_of_tokens(const Var& hidden, const SequenceMask& mask) {
+  const std::int64_t length = mask.length(), width = hidden.dim(2);
+  const std::vector<bool> tokens = tokens_of(mask);
+  const std::vector<double> values = hidden.value().to(cpu_device).contiguous().to_doubles();
+  std::vector<std::int64_t> chosen;
+  for (std::int64_t row = 0; row < mask.batch(); ++row) {
+    for (std::int64_t column = 0; column < width; ++column) {
+      std::int64_t best = -1;
+      for (std::int64_t i = row * length; i < (row + 1) * length; ++i) {
+        const std::int64_t at = i * width + column;
+        const bool larger = best < 0 || values[static_cast<std::size_t>(at)] >
+                                            values[static_cast<std::size_t>(best)];
+        if (tokens[static_cast<std::size_t>(i)] && larger) best = at;
+      }
+      chosen.push_back(best);
+    }
+  }
+  const std::int64_t count = std::ssize(chosen);
+  const Var numbers = gather_rows(reshape(hidden, {mask.batch() * length * width, 1}),
+                                  Tensor::from(chosen, {count}));
+  return cast(reshape(numbers, {mask.batch(), width}), accumulate_dtype(hidden.dtype()));
 }
 
 Var mean_token(const Var& hidden, const SequenceMask& mask) {
@@ -46,9 +128,18 @@ Model::Model(const ModelConfig& config)
     case Head::multiple_choice: choice_.emplace(root, config_); break;
     case Head::none: break;
   }
-  if (config_.embedding.projection)
-    projection_.emplace(root / "embedding" / "projection", config_.hidden_size,
-                        *config_.embedding.projection);
+  const EmbeddingConfig& embedding = config_.embedding;
+  std::int64_t width = config_.hidden_size;
+  for (std::size_t i = 0; i < embedding.dense.size(); ++i) {
+    const Scope scope = root / "embedding" / "dense" / std::to_string(i);
+    vector_layers_.emplace_back(Linear(scope, width, embedding.dense[i].width),
+                                embedding.dense[i].activation);
+    width = embedding.dense[i].width;
+  }
+  if (embedding.projection)
+    vector_layers_.emplace_back(
+        Linear(root / "embedding" / "projection", width, *embedding.projection),
+        embedding.projection_act);
 }
 
 struct Model::Pass {
@@ -135,28 +226,42 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   return out;
 }
 
+Var Model::pool(const Var& hidden, const SequenceMask& mask, SentencePooling pooling) const {
+  const auto means = [&](std::int64_t segments) {
+    return segment_means(hidden, mask.valid(), segments);
+  };
+  switch (pooling) {
+    case SentencePooling::cls:
+    case SentencePooling::lasttoken: return cast(hidden, accumulate_dtype(hidden.dtype()));
+    case SentencePooling::mean: return mean(means(1), 1);
+    case SentencePooling::landmarks: {
+      // Segments without tokens are zeros and do not count.
+      const std::int64_t landmarks = config_.attention.num_landmarks;
+      return sum(means(landmarks), 1) * row_factors(mask, hidden, [&](std::int64_t count) {
+               return 1.0 / static_cast<double>(std::min(count, landmarks));
+             });
+    }
+    case SentencePooling::max: return largest_of_tokens(hidden, mask);
+    case SentencePooling::mean_sqrt_len_tokens:
+      return mean(means(1), 1) * row_factors(mask, hidden, [](std::int64_t count) {
+               return std::sqrt(static_cast<double>(count));
+             });
+    case SentencePooling::weightedmean: return place_weighted_mean(hidden, mask);
+  }
+  return {};
+}
+
 Var Model::sentence_vectors(const ModelInput& input, SentencePooling pooling,
                             const RunContext& run) const {
   require(!config_.embed_dim, "sentence_vectors needs a model of token ids, got one of features");
-  const bool first = pooling == SentencePooling::cls;
   RunContext tokens_only = run;
   tokens_only.logits_only = true;
-  const Pass pass(*this, input, tokens_only,
-                  first ? std::optional(first_positions(input.input_ids)) : std::nullopt);
+  const Pass pass(*this, input, tokens_only, read_by(pooling, input.input_ids, mask_of(input)));
   const Var hidden = encoder_(pass.input, pass.rows, pass.run);
-  const auto mean_of_segments = [&](std::int64_t segments) {
-    return mean(segment_means(hidden, pass.rows.mask.valid(), segments), 1);
-  };
-  const auto pooled = [&] {
-    switch (pooling) {
-      case SentencePooling::cls: return cast(hidden, accumulate_dtype(hidden.dtype()));
-      case SentencePooling::mean: return mean_of_segments(1);
-      case SentencePooling::landmarks: return mean_of_segments(config_.attention.num_landmarks);
-    }
-    return Var();
-  };
-  const Var vectors = pooled();
-  return projection_ ? projection_->unrounded(cast(vectors, hidden.dtype())) : vectors;
+  Var vectors = pool(hidden, pass.rows.mask, pooling);
+  for (const auto& [layer, activation] : vector_layers_)
+    vectors = activate(activation, layer.unrounded(cast(vectors, hidden.dtype())));
+  return vectors;
 }
 
 Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,

@@ -51,9 +51,9 @@ class Model {
   Var masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& positions,
                        const RunContext& run = {}) const;
 
-  /// One vector a row, in the accumulate type: the hidden states pooled as `options` say, projected
-  /// where the model has a projection, and not normalised: [b, vector_width]. A row without tokens
-  /// gives zeros before the projection (cls: its first position).
+  /// One vector a row, in the accumulate type: the hidden states pooled as `pooling` says, through
+  /// the model's dense layers and projection, and not normalised: [b, vector_width]. A row without
+  /// tokens gives zeros before these layers (cls, lasttoken: its first position).
   Var sentence_vectors(const ModelInput& input, SentencePooling pooling,
                        const RunContext& run = {}) const;
 
@@ -71,6 +71,7 @@ class Model {
                            const std::vector<std::int64_t>& positions) const;
   Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
   bool reads_first_token() const;
+  Var pool(const Var& hidden, const SequenceMask& mask, SentencePooling pooling) const;
   Var classify(const Var& pooled, const Pass& pass) const;
 
   ModelConfig config_;
@@ -82,7 +83,8 @@ class Model {
   std::optional<TokenClassificationHead> tokens_;
   std::optional<Linear> questions_;
   std::optional<MultipleChoiceHead> choice_;
-  std::optional<Linear> projection_;
+  /// Behind pooling: the dense layers and the projection, with their activations.
+  std::vector<std::pair<Linear, Activation>> vector_layers_;
 };
 
 }  // namespace nystrom

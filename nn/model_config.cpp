@@ -51,7 +51,12 @@ std::span<const EnumName<Activation>> enum_names(Activation) {
   static constexpr EnumName<Activation> names[] = {{Activation::gelu, "gelu"},
                                                    {Activation::gelu_new, "gelu_new"},
                                                    {Activation::relu, "relu"},
-                                                   {Activation::tanh, "tanh"}};
+                                                   {Activation::tanh, "tanh"},
+                                                   {Activation::linear, "linear"},
+                                                   // Other names of the same functions.
+                                                   {Activation::gelu, "gelu_python"},
+                                                   {Activation::gelu_new, "gelu_pytorch_tanh"},
+                                                   {Activation::gelu_new, "gelu_fast"}};
   return names;
 }
 
@@ -73,9 +78,14 @@ std::span<const EnumName<Pooling>> enum_names(Pooling) {
 }
 
 std::span<const EnumName<SentencePooling>> enum_names(SentencePooling) {
-  static constexpr EnumName<SentencePooling> names[] = {{SentencePooling::mean, "mean"},
-                                                        {SentencePooling::cls, "cls"},
-                                                        {SentencePooling::landmarks, "landmarks"}};
+  static constexpr EnumName<SentencePooling> names[] = {
+      {SentencePooling::mean, "mean"},
+      {SentencePooling::cls, "cls"},
+      {SentencePooling::landmarks, "landmarks"},
+      {SentencePooling::max, "max"},
+      {SentencePooling::mean_sqrt_len_tokens, "mean_sqrt_len_tokens"},
+      {SentencePooling::weightedmean, "weightedmean"},
+      {SentencePooling::lasttoken, "lasttoken"}};
   return names;
 }
 

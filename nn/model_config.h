@@ -32,8 +32,8 @@ enum class LandmarkSource { queries_and_keys, keys };
 enum class Inverse { iterative, exact, identity };
 /// Whether the heads of a layer share linformer's projections of the sequence.
 enum class ProjectionSharing { shared, per_head };
-/// The activation of feed-forward layers and heads.
-enum class Activation { gelu, gelu_new, relu, tanh };
+/// The activation of feed-forward layers and heads. linear: none.
+enum class Activation { gelu, gelu_new, relu, tanh, linear };
 /// The position of layer normalisation: after (BERT) or before each block.
 enum class Norm { post, pre };
 /// The position embeddings. absolute: a token's place in its row; skip_padding: its place among the
@@ -41,9 +41,19 @@ enum class Norm { post, pre };
 enum class Positions { absolute, skip_padding, none };
 /// The vector that a classification head reads: the first token's, or the mean of all.
 enum class Pooling { first, mean };
-/// The vector of a text: the mean of its tokens, the first token's, or the mean of its landmarks
-/// (the segment means of attention.num_landmarks segments).
-enum class SentencePooling { mean, cls, landmarks };
+/// The vector of a text, of its tokens' hidden states, with the names of sentence-transformers. The
+/// sum is divided by the tokens (mean), by the root of their number (mean_sqrt_len_tokens), or
+/// weighted by their places from 1 (weightedmean). max is the largest number in each column.
+/// landmarks is the mean over the segment means of attention.num_landmarks segments.
+enum class SentencePooling {
+  mean,
+  cls,
+  landmarks,
+  max,
+  mean_sqrt_len_tokens,
+  weightedmean,
+  lasttoken
+};
 /// The encoding of a pair of texts: as one sequence, or each by itself.
 enum class Pairs { joined, towers };
 /// The head on top of the encoder.
@@ -124,10 +134,25 @@ void fields(V& v, AttentionConfig& c) {
     not_negative);
 }
 
+/// A layer between pooling and projection.
+struct DenseLayer {
+  std::int64_t width = 1;
+  Activation activation = Activation::tanh;
+  bool operator==(const DenseLayer&) const = default;
+};
+
+template <class V>
+void fields(V& v, DenseLayer& c) {
+  v(c.width, "width", "numbers that it makes", at_least(1));
+  v(c.activation, "activation", "linear: none");
+}
+
 /// The options `model.embedding`: how a text becomes one vector.
 struct EmbeddingConfig {
   SentencePooling pooling = SentencePooling::mean;
+  std::vector<DenseLayer> dense;
   std::optional<std::int64_t> projection;
+  Activation projection_act = Activation::linear;
   bool normalize = true;
   std::string query_prompt, document_prompt;
   bool operator==(const EmbeddingConfig&) const = default;
@@ -136,9 +161,15 @@ struct EmbeddingConfig {
 template <class V>
 void fields(V& v, EmbeddingConfig& c) {
   v(c.pooling, "pooling",
-    "mean: the mean of the tokens' hidden states; cls: that of the first token; landmarks: the "
-    "mean of the means of attention.num_landmarks segments");
-  v(c.projection, "projection", "width of a linear layer behind it; null: none", at_least(1));
+    "mean: the mean of the tokens' hidden states; cls, lasttoken: that of the first or last token; "
+    "landmarks: the mean of the means of attention.num_landmarks segments; max: the largest number "
+    "of each column; mean_sqrt_len_tokens: the sum over the root of the tokens; weightedmean: "
+    "weighted by the places");
+  v(c.dense, "dense",
+    "layers between pooling and projection, as Dense of sentence-transformers: [{width: 1024, "
+    "activation: tanh}]");
+  v(c.projection, "projection", "width of the last linear layer; null: none", at_least(1));
+  v(c.projection_act, "projection_act", "activation of the projection; linear: none");
   v(c.normalize, "normalize", "divide each vector by its length");
   v(c.query_prompt, "query_prompt", "text put before each query (\"query: \")");
   v(c.document_prompt, "document_prompt", "text put before each document (\"passage: \")");
@@ -163,6 +194,7 @@ struct ModelConfig {
   std::int64_t position_offset = 2;
   std::optional<std::int64_t> embedding_size;
   std::optional<Activation> transform_act, classifier_act;
+  bool tie_word_embeddings = true;
   Pooling pooling = Pooling::first;
   Pairs pairs = Pairs::joined;
   std::optional<std::int64_t> embed_dim;
@@ -219,7 +251,11 @@ struct ModelConfig {
   /// The width of the embedding tables. Others than hidden_size are projected to it (ELECTRA).
   std::int64_t embedding_width() const { return embedding_size.value_or(hidden_size); }
   /// The width of a text's vector.
-  std::int64_t vector_width() const { return embedding.projection.value_or(hidden_size); }
+  std::int64_t vector_width() const { return embedding.projection.value_or(pooled_width()); }
+  /// The width in front of the projection.
+  std::int64_t pooled_width() const {
+    return embedding.dense.empty() ? hidden_size : embedding.dense.back().width;
+  }
   /// The activation of the masked-LM head.
   Activation transform_activation() const { return transform_act.value_or(hidden_act); }
   /// The activation before the last layer of a head that reads one vector a sequence.
@@ -241,7 +277,7 @@ void fields(V& v, ModelConfig& c) {
   v(c.num_attention_heads, "num_attention_heads", "attention heads; divides hidden_size",
     at_least(1));
   v(c.intermediate_size, "intermediate_size", "width of the feed-forward layer", at_least(1));
-  v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; relu; tanh");
+  v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; relu; tanh; linear: none");
   v(c.max_position_embeddings, "max_position_embeddings", "longest sequence", at_least(1));
   v(c.type_vocab_size, "type_vocab_size",
     "number of token types (segments); 0: no embeddings of them", at_least(0));
@@ -262,6 +298,8 @@ void fields(V& v, ModelConfig& c) {
   v(c.classifier_act, "classifier_act",
     "activation before the last layer of a classification, regression or choice head; null: "
     "hidden_act (choice: relu)");
+  v(c.tie_word_embeddings, "tie_word_embeddings",
+    "the masked-LM head's decoder is the word embedding; false: it has weights of its own");
   v(c.pooling, "pooling",
     "input of a classification or regression head. first: the first token (features: the last "
     "valid step); mean: the mean of all tokens");

@@ -18,7 +18,7 @@ from transformers.utils.generic import can_return_tuple
 from .configuration_nystrom import NystromConfig
 
 ACTIVATIONS = {"gelu": F.gelu, "gelu_new": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
-ACTIVATIONS["tanh"] = torch.tanh
+ACTIVATIONS |= {"tanh": torch.tanh, "linear": lambda x: x}
 
 
 def wide(x: Tensor) -> Tensor:
@@ -360,7 +360,7 @@ class NystromPreTrainedModel(transformers.PreTrainedModel):
     supports_gradient_checkpointing = accepts_loss_kwargs = _supports_sdpa = True
     _no_split_modules = ("NystromLayer",)
     # sentence-transformers has it in a module of its own. transformers 4 needs a list.
-    _keys_to_ignore_on_load_unexpected = [r"embedding\.projection\."]
+    _keys_to_ignore_on_load_unexpected = [r"embedding\.(dense\.\d+|projection)\."]
 
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)

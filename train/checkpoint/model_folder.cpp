@@ -12,6 +12,7 @@
 #include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
 #include "train/formats/hf_config.h"
+#include "train/formats/sentence_modules.h"
 
 namespace nystrom {
 
@@ -72,6 +73,16 @@ fs::path best_checkpoint(const fs::path& model, Log& log) {
   return best_folder;
 }
 
+/// What the whole folder states: config.json, the modules of sentence-transformers, and a decoder
+/// that no longer is the word embedding.
+ModelConfig read_folder(const fs::path& folder) {
+  ModelConfig config = read_hf_keys(folder);
+  if (const auto modules = read_sentence_modules(folder)) config.embedding = modules->embedding;
+  if (config.head == Head::masked_lm && config.tie_word_embeddings && has_own_decoder(folder))
+    config.tie_word_embeddings = false;
+  return config;
+}
+
 }  // namespace
 
 fs::path find_model(const fs::path& model, Log& log) {
@@ -83,6 +94,8 @@ fs::path find_model(const fs::path& model, Log& log) {
                 "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
                 printable_path(model));
   if (fs::exists(model / "config.json")) return model;
+  if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
+    return find_model(modules->encoder, log);
   if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(model / "checkpoints")) {
     log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
                         printable_path(*run)));
@@ -93,9 +106,14 @@ fs::path find_model(const fs::path& model, Log& log) {
 
 ModelConfig read_model_config(const std::filesystem::path& folder,
                               const std::vector<std::string>& overrides) {
-  if (overrides.empty()) return read_hf_config(folder);
-  ModelConfig config = read_hf_keys(folder);
-  override_model(config, printable_path(folder / "config.json"), overrides);
+  ModelConfig config = read_folder(folder);
+  const std::string file = printable_path(folder / "config.json");
+  if (!overrides.empty()) {
+    override_model(config, file, overrides);
+    return config;
+  }
+  const std::vector<std::string> found = messages_of(problems(config));
+  require_input(found.empty(), "{}: {}", file, fmt::join(found, "; "));
   return config;
 }
 
@@ -161,13 +179,43 @@ std::string architecture_notice(const ModelFolder& folder) {
 
 }  // namespace
 
+namespace {
+
+/// One line about the modules of sentence-transformers; empty for all other folders.
+std::string modules_notice(const ModelFolder& folder) {
+  const auto modules = read_sentence_modules(folder.path);
+  if (!modules) return "";
+  const EmbeddingConfig& embedding = folder.config.embedding;
+  std::string unused;
+  for (const auto& [name, prompt] : modules->prompts)
+    if (!prompt.empty() && prompt != embedding.query_prompt && prompt != embedding.document_prompt)
+      unused += (unused.empty() ? "; it uses none of the prompts " : ", ") + printable(name, 40);
+  return fmt::format(
+      "note: {} is a folder of sentence-transformers; vectors have the pooling {}, {} dense layers "
+      "and {} normalisation{}",
+      printable_path(modules->folder), enum_name(embedding.pooling),
+      embedding.dense.size() + (embedding.projection ? 1 : 0), embedding.normalize ? "a" : "no",
+      unused);
+}
+
+/// One line about a decoder that config.json calls tied.
+std::string decoder_notice(const ModelFolder& folder) {
+  if (folder.config.tie_word_embeddings || read_hf_keys(folder.path).tie_word_embeddings == false)
+    return "";
+  return "note: the decoder's weights are unlike the word embeddings, and are used as in "
+         "transformers 5 (tie_word_embeddings: false)";
+}
+
+}  // namespace
+
 ModelFolder open_model_folder(const std::filesystem::path& model,
                               const std::vector<std::string>& overrides, Log& log) {
   ModelFolder folder;
   folder.path = find_model(model, log);
   folder.config = read_model_config(folder.path, overrides);
   const std::string notice = semantics_notice(folder.config);
-  for (const std::string& line : {notice, architecture_notice(folder)})
+  for (const std::string& line :
+       {notice, architecture_notice(folder), modules_notice(folder), decoder_notice(folder)})
     if (!line.empty()) log.say(line);
   return folder;
 }
@@ -180,7 +228,7 @@ fs::path find_tokenizer(const fs::path& path) {
 
 ModelFolder open_start_folder(const std::filesystem::path& model, Log& log) {
   const fs::path path = find_model(model, log);
-  return {path, read_hf_keys(path)};
+  return {path, read_folder(path)};
 }
 
 StartDefaults start_defaults(const std::string& from) {
@@ -192,6 +240,9 @@ StartDefaults start_defaults(const std::string& from) {
 std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
   const std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
+  if (const auto modules = read_sentence_modules(folder.path);
+      modules && modules->max_seq_length && !config.fixed_length())
+    return std::min(*modules->max_seq_length, longest);
   // BERT's family has no such option.
   if (config.segment_means_seq_len != config.attention.num_landmarks &&
       architecture_of(folder.path) == nullptr)

@@ -61,6 +61,10 @@ ModelConfig read_model_config(const std::filesystem::path& folder,
 std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
                                   DType dtype, StoreMode mode, Device device = cpu_device);
 
+/// Whether the folder's masked-LM head has a decoder with other weights than the word embeddings.
+/// transformers 5 keeps such a decoder, whatever tie_word_embeddings says.
+bool has_own_decoder(const std::filesystem::path& folder);
+
 /// Weights of a folder that no model with its head reads, such as the pooler of a masked language
 /// model; without buffers and copies.
 std::vector<std::string> unread_tensors(const ModelFolder& folder);

@@ -10,6 +10,7 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/formats/hf_config.h"
 #include "train/formats/model_weights.h"
+#include "train/formats/sentence_modules.h"
 
 namespace nystrom {
 namespace {
@@ -18,7 +19,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view encoder_prefix = "nystromformer.";
 /// What training of vectors adds to any encoder.
-constexpr std::string_view projection_prefix = "embedding.projection.";
+constexpr std::string_view vector_prefix = "embedding.";
+constexpr const char* decoder_name = "cls.predictions.decoder.weight";
+constexpr std::string_view decoder_bias_name = "cls.predictions.decoder.bias";
 
 /// Whether the names lack the prefix of the encoder. Hugging Face saves a bare encoder without it.
 bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& names) {
@@ -88,13 +91,18 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
   std::map<std::string, std::string> stored_as;
   for (const std::string& stored : weights.names()) {
     const auto name = architecture.parameter_name(stored, config.head);
-    if (!name) continue;
+    if (!name || (*name == decoder_name && config.tie_word_embeddings)) continue;
     const auto [other, is_new] = stored_as.try_emplace(*name, stored);
-    // The decoder's bias is a copy of the head's, or stands for it.
-    require_input(is_new || stored.ends_with(".decoder.bias"),
+    // The decoder's bias is a copy of the head's, or stands for it: transformers adds the
+    // decoder's.
+    const bool of_decoder = stored.ends_with(".decoder.bias");
+    require_input(is_new || of_decoder || other->second.ends_with(".decoder.bias"),
                   "{} and {} are two names of one tensor; remove one of them", other->second,
                   stored);
-    if (!is_new) continue;
+    if (!is_new) {
+      if (of_decoder) other->second = stored;
+      continue;
+    }
     const Shape& shape = weights.stored(stored).shape;
     require_input(*name != words_name || shape.rank() != 2 || shape[0] == config.vocab_size,
                   "vocab_size is {}, but {} has {} rows; correct vocab_size in config.json, or "
@@ -111,9 +119,9 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
   return source;
 }
 
-/// The tensors of a folder, with the names of a model of this configuration.
-WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
-                       const ModelConfig& config) {
+/// The tensors of model.safetensors, with the names of a model of this configuration.
+WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& folder,
+                               const ModelConfig& config) {
   if (const Architecture* architecture = architecture_of(folder))
     return with_context(printable_path(folder),
                         [&] { return source_of(weights, *architecture, config); });
@@ -123,6 +131,7 @@ WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
   WeightSource source;
   for (const std::string& name : names) {
     const Shape& shape = weights.stored(name).shape;
+    if (prefix + name == decoder_name && config.tie_word_embeddings) continue;
     if (shape == absent_convolution_shape(config) &&
         std::ranges::find(absent, prefix + name) != absent.end()) {
       with_context(folder.string(), [&] { require_zero(prefix + name, weights.read(name)); });
@@ -131,8 +140,42 @@ WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
     }
   }
   source.read = [&weights, prefix](const std::string& name) {
-    return weights.read(name.substr(prefix.size()));
+    // Of an untied decoder transformers adds the bias beside it.
+    const std::string decoder_bias(decoder_bias_name);
+    const bool beside = name == "cls.predictions.bias" && weights.contains(decoder_bias);
+    return weights.read(beside ? decoder_bias : name.substr(prefix.size()));
   };
+  return source;
+}
+
+/// The layers of vectors in a folder of sentence-transformers, in place of those in the weights.
+void add_dense(WeightSource& source, const SentenceModules& modules) {
+  std::erase_if(source.entries, [](const auto& e) { return e.name.starts_with(vector_prefix); });
+  std::map<std::string, Tensor> tensors;
+  for (std::size_t i = 0; i < modules.dense.size(); ++i) {
+    const bool last = i + 1 == modules.dense.size();
+    const std::string name =
+        fmt::format("{}{}.", vector_prefix, last ? "projection" : fmt::format("dense.{}", i));
+    const ModelWeights weights = ModelWeights::open(modules.dense[i]);
+    const Tensor weight = weights.read("linear.weight");
+    // A layer without a bias is one with zeros.
+    tensors[name + "bias"] = weights.contains("linear.bias")
+                                 ? weights.read("linear.bias")
+                                 : Tensor::zeros({weight.dim(0)}, weight.dtype());
+    tensors[name + "weight"] = weight;
+  }
+  for (const auto& [name, tensor] : tensors) source.entries.push_back({name, tensor.shape()});
+  source.read = [tensors, rest = source.read](const std::string& name) {
+    const auto found = tensors.find(name);
+    return found != tensors.end() ? found->second : rest(name);
+  };
+}
+
+/// The tensors of a folder, with the names of a model of this configuration.
+WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
+                       const ModelConfig& config) {
+  WeightSource source = source_of_encoder(weights, folder, config);
+  if (const auto modules = read_sentence_modules(folder)) add_dense(source, *modules);
   return source;
 }
 
@@ -181,6 +224,33 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
   model->parameters().allocate(dtype, mode, device);
   load_weights(model->parameters(), source);
   return model;
+}
+
+bool has_own_decoder(const fs::path& folder) {
+  const Architecture* architecture = architecture_of(folder);
+  std::error_code ignored;
+  if (!fs::exists(folder / "model.safetensors", ignored) &&
+      !fs::exists(folder / "model.safetensors.index.json", ignored))
+    return false;
+  const ModelWeights weights = ModelWeights::open(folder);
+  std::string words, decoder;
+  for (const std::string& stored : weights.names()) {
+    const std::string name =
+        architecture == nullptr
+            ? stored
+            : architecture->parameter_name(stored, Head::masked_lm).value_or("");
+    if (name == words_name) words = stored;
+    if (name == decoder_name) decoder = stored;
+  }
+  if (words.empty() || decoder.empty()) return false;
+  const StoredTensor &a = weights.stored(words), &b = weights.stored(decoder);
+  if (a.shape != b.shape) return true;
+  const auto values = [&](const std::string& name) {
+    return weights.read(name).cast(DType::f32).contiguous();
+  };
+  const Tensor left = values(words), right = values(decoder);
+  return std::memcmp(left.data<float>(), right.data<float>(),
+                     static_cast<std::size_t>(left.bytes())) != 0;
 }
 
 std::vector<std::string> unread_tensors(const ModelFolder& folder) {
@@ -235,7 +305,7 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     const std::string& name = parameter.name();
     const bool given =
         std::ranges::any_of(result.source.entries, [&](const auto& e) { return e.name == name; });
-    if ((of_head(name) || name.starts_with(projection_prefix)) && !given)
+    if ((of_head(name) || name.starts_with(vector_prefix)) && !given)
       result.names.fresh.push_back(name);
   }
   result.names.loaded = store.parameters().size() - result.names.fresh.size();
@@ -273,6 +343,10 @@ std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& master
   std::vector<NamedTensor> result;
   for (const Parameter& parameter : store.parameters())
     result.push_back({parameter.name(), store.part_of(masters, parameter.name()).to(cpu_device)});
+  // Without the tie transformers reads the bias beside the decoder's weight.
+  if (model.config().head == Head::masked_lm && !model.config().tie_word_embeddings)
+    result.push_back({std::string(decoder_bias_name),
+                      store.part_of(masters, "cls.predictions.bias").to(cpu_device)});
   for (const std::string& name : absent_convolutions(model.config())) {
     result.push_back(
         {name, Tensor::zeros(absent_convolution_shape(model.config()), masters.dtype())});

@@ -88,6 +88,10 @@ void run(const ExportCommand& options) {
                 "--set {}: says how --text is read; give --text, or leave it out",
                 printable(fmt::format("{}", fmt::join(overrides.run, " ")), 80));
   const ModelFolder source = open_model_folder(options.model, overrides.model, log);
+  require_input(options.text.empty() || source.config.head != Head::none,
+                "--text: {} has no head whose loss it could measure; nystrom evaluate --pairs or "
+                "--retrieval measures vectors",
+                printable_path(source.path));
   ExportOptions export_options{.format = value_named<ExportFormat>(options.format),
                                .softmax = options.attention == "softmax",
                                .verify = options.verify,

@@ -12,6 +12,7 @@
 #include "train/export/model_classes.h"
 #include "train/export/onnx_model.h"
 #include "train/formats/hf_config.h"
+#include "train/formats/sentence_modules.h"
 
 namespace nystrom {
 namespace {
@@ -145,25 +146,28 @@ void write_model(const fs::path& folder, const Model& model, const ModelConfig& 
   if (classes) write_model_classes(folder);
 }
 
-/// How the exported files make vectors of texts; nothing without them.
-std::optional<EmbeddingConfig> exported_embedding(const ModelFolder& source,
-                                                  const ExportOptions& options) {
-  if (!options.sentence_transformers) return std::nullopt;
-  EmbeddingConfig embedding = source.config.embedding;
+/// The model that all files of an export are made of: with another pooling, where one is given.
+ModelFolder resolved(ModelFolder source, const ExportOptions& options) {
+  if (!options.sentence_transformers) return source;
+  EmbeddingConfig& embedding = source.config.embedding;
   embedding.pooling = options.sentence_transformers->pooling.value_or(embedding.pooling);
   const std::string obstacle = vectors_obstacle(embedding);
   require_input(obstacle.empty(), "{}: {}", printable_path(source.path), obstacle);
-  return embedding;
+  return source;
 }
 
-SentenceTransformersFiles vector_files(const Model& model, const EmbeddingConfig& embedding,
+SentenceTransformersFiles vector_files(const ModelFolder& source, const Model& model,
                                        std::int64_t longest) {
-  SentenceTransformersFiles files{embedding, model.config().hidden_size, longest};
-  if (!embedding.projection) return files;
-  for (const NamedTensor& tensor : weight_tensors(model)) {
-    if (tensor.name == "embedding.projection.weight") files.weight = tensor.tensor.cast(DType::f32);
-    if (tensor.name == "embedding.projection.bias") files.bias = tensor.tensor.cast(DType::f32);
+  SentenceTransformersFiles files{.embedding = model.config().embedding,
+                                  .width = model.config().hidden_size,
+                                  .longest = longest};
+  if (const auto modules = read_sentence_modules(source.path)) {
+    files.prompts = modules->prompts;
+    files.default_prompt = modules->default_prompt;
   }
+  for (const NamedTensor& tensor : weight_tensors(model))
+    if (tensor.name.starts_with("embedding."))
+      files.tensors[tensor.name] = tensor.tensor.cast(DType::f32);
   return files;
 }
 
@@ -176,15 +180,15 @@ void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onn
 
 }  // namespace
 
-ExportResult export_model(const ModelFolder& source, const fs::path& folder,
+ExportResult export_model(const ModelFolder& given, const fs::path& folder,
                           const ExportOptions& options, Log& log) {
+  const ModelFolder source = resolved(given, options);
+  const bool vectors = options.sentence_transformers.has_value();
   ModelConfig config = with_context(printable_path(source.path),
                                     [&] { return exported_config(source.config, options); });
   const std::string obstacle = options.onnx == OnnxExport::none ? "" : onnx_obstacle(config);
   require_input(obstacle.empty(), "{}: cannot be written as ONNX: {}", printable_path(source.path),
                 obstacle);
-  const auto embedding = exported_embedding(source, options);
-  if (embedding) config.embedding = *embedding;
   const fs::path place = require_empty_target(folder);  // before the weights are read
   ModelConfig loaded_config = source.config;  // softmax fits weights of the other kinds, not all
   loaded_config.attention.kind = config.attention.kind;
@@ -199,7 +203,7 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
         fmt::format("note: {} of {} was edited, or is of another version; the export has this "
                     "version's",
                     foreign, printable_path(source.path)));
-  require_input(tokenizer || !embedding,
+  require_input(tokenizer || !vectors,
                 "{}: has no tokenizer, and --sentence-transformers makes vectors of texts",
                 printable_path(source.path));
   NewFolder written(place);
@@ -223,8 +227,8 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
     log.say(fmt::format("note: {} has no tokenizer, so neither has the export",
                         printable_path(source.path)));
   }
-  if (embedding) {
-    write_sentence_transformers(written.path(), vector_files(model, *embedding, card.longest));
+  if (vectors) {
+    write_sentence_transformers(written.path(), vector_files(source, model, card.longest));
     card.makes_vectors = true;
   }
   for (const std::string& note : card.notes) log.say("note: " + note);

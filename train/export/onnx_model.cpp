@@ -165,12 +165,43 @@ class OnnxWriter {
     return weighted_sum(graph_("Div", {tokens_.ones, count}), x);
   }
 
+  /// The hidden states of each row as one vector: [b, hidden].
+  OnnxValue pooled(const OnnxValue& x) {
+    switch (config_.embedding.pooling) {
+      case SentencePooling::cls: return at(x, 0);
+      case SentencePooling::lasttoken: return last_token(x);
+      case SentencePooling::mean_sqrt_len_tokens:
+        return graph_("Mul",
+                      {mean_token(x), graph_("Sqrt", {graph_.cast(tokens_.count, OnnxType::f32)})});
+      case SentencePooling::weightedmean: {
+        const OnnxValue places =
+            graph_("Mul", {graph_.cast(tokens_.places, OnnxType::f32), tokens_.ones});
+        const OnnxValue total = graph_("ReduceSum", {places, graph_.integers({1})});
+        return weighted_sum(graph_("Div", {places, graph_("Max", {total, graph_.number(1e-9)})}),
+                            x);
+      }
+      case SentencePooling::max: {
+        const OnnxValue valid = graph_("Unsqueeze", {tokens_.valid, graph_.integers({2})});
+        const OnnxValue shown = graph_("Where", {valid, x, graph_.number(-3e38)});
+        return graph_("ReduceMax", {shown},
+                      {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", 0}});
+      }
+      case SentencePooling::mean:
+      case SentencePooling::landmarks: break;
+    }
+    return mean_token(x);
+  }
+
   /// The vector of each text, as `nystrom embed` computes it.
   OnnxValue sentence_vector(const OnnxValue& x) {
     const EmbeddingConfig& options = config_.embedding;
-    OnnxValue vector = options.pooling == SentencePooling::cls ? at(x, 0) : mean_token(x);
+    OnnxValue vector = pooled(x);
     const auto module = graph_.enter("embedding");
-    if (options.projection) vector = modules_.linear(vector, "projection");
+    for (std::size_t i = 0; i < options.dense.size(); ++i)
+      vector = modules_.activate(modules_.linear(vector, fmt::format("dense.{}", i)),
+                                 options.dense[i].activation);
+    if (options.projection)
+      vector = modules_.activate(modules_.linear(vector, "projection"), options.projection_act);
     if (!options.normalize) return vector;
     // A vector of zeros has no direction, and stays.
     const OnnxValue length = graph_("ReduceL2", {vector}, {{"axes", std::vector<std::int64_t>{1}}});

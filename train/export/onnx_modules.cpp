@@ -75,6 +75,7 @@ OnnxValue OnnxModules::activate(const OnnxValue& x, Activation activation) {
     case Activation::gelu_new: return gelu_new(graph, x);
     case Activation::relu: return graph("Relu", {x});
     case Activation::tanh: return graph("Tanh", {x});
+    case Activation::linear: break;
   }
   return x;
 }
@@ -85,6 +86,12 @@ OnnxValue OnnxModules::embed_words(const OnnxValue& ids) {
 }
 
 OnnxValue OnnxModules::decode_words(const OnnxValue& x) {
+  if (!model.config().tie_word_embeddings) {
+    const std::string weight = graph.path("weight");
+    if (int8) return int8_linear(*this, x, weight);
+    const Tensor columns = f32_values(model, weight).transpose(0, 1).contiguous();
+    return graph("MatMul", {x, f32_weight(graph, weight, columns)});
+  }
   if (int8) return int8_decode(*this, x, words_name);
   return graph("MatMul",
                {x, graph("Transpose", {words_name}, {{"perm", std::vector<std::int64_t>{1, 0}}})});

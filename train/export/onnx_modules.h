@@ -26,7 +26,7 @@ struct OnnxModules {
   OnnxValue activate(const OnnxValue& x, Activation activation);
   /// The rows `ids` of the word table: [b, n] → [b, n, hidden].
   OnnxValue embed_words(const OnnxValue& ids);
-  /// x wordsᵀ for the word table: […, hidden] → […, vocab_size]. The table is stored once.
+  /// x wordsᵀ for the decoder: […, hidden] → […, vocab_size]. A tied table is stored once.
   OnnxValue decode_words(const OnnxValue& x);
 };
 

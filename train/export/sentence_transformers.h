@@ -3,7 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/tensor.h"
 #include "nn/model_config.h"
@@ -18,11 +22,14 @@ struct SentenceTransformersFiles {
   EmbeddingConfig embedding;  ///< without vectors_obstacle()
   std::int64_t width = 0;     ///< of a hidden state
   std::int64_t longest = 0;   ///< tokens of a text, with the special ones; more are cut off
-  /// Of the projection [out, width] and [out], in f32; undefined without one.
-  Tensor weight{}, bias{};
+  /// Of the dense layers and the projection, in f32, by their names in the model.
+  std::map<std::string, Tensor> tensors = {};
+  /// Prompts of the folder that the model came from; those of `embedding` replace them.
+  std::vector<std::pair<std::string, std::string>> prompts = {};
+  std::optional<std::string> default_prompt = {};
 };
 
-/// Writes modules.json, 1_Pooling, 2_Dense where there is a projection, sentence_bert_config.json
+/// Writes modules.json, 1_Pooling, a Dense for each layer, sentence_bert_config.json
 /// and config_sentence_transformers.json with the prompts into `folder`. Throws an InputError when
 /// the system refuses.
 void write_sentence_transformers(const std::filesystem::path& folder,

@@ -14,10 +14,8 @@ constexpr std::string_view encoder = ".nystromformer.";
 /// Parts of names, after renaming, of weights that no model here reads.
 constexpr std::string_view unread[] = {".nystromformer.pooler.", ".cls.seq_relationship.",
                                        ".discriminator_predictions."};
-/// Parts of names of tensors without information: numbers from 0, and copies of the embeddings.
-constexpr std::string_view redundant[] = {
-    ".position_ids.",           ".token_type_ids.",         ".cls.predictions.decoder.weight.",
-    ".lm_head.decoder.weight.", ".vocab_projector.weight.", ".generator_lm_head.weight."};
+/// Parts of names of tensors without information: numbers from 0.
+constexpr std::string_view redundant[] = {".position_ids.", ".token_type_ids."};
 
 /// First names of encoder tensors. Files of a bare encoder have them without the prefix.
 constexpr std::string_view encoder_parts[] = {"embeddings.", "encoder.", "transformer.", "pooler.",
@@ -33,6 +31,7 @@ constexpr Rename bert_names[] = {
 constexpr Rename roberta_names[] = {
     {".lm_head.dense.", ".cls.predictions.transform.dense."},
     {".lm_head.layer_norm.", ".cls.predictions.transform.LayerNorm."},
+    {".lm_head.decoder.weight.", ".cls.predictions.decoder.weight."},
     {".lm_head.bias.", ".cls.predictions.bias."},
     {".nystromformer.pooler.dense.", ".pre_classifier.", Head::multiple_choice},
 };
@@ -50,6 +49,7 @@ constexpr Rename distilbert_names[] = {
     {".vocab_transform.", ".cls.predictions.transform.dense."},
     {".vocab_layer_norm.", ".cls.predictions.transform.LayerNorm."},
     {".vocab_projector.bias.", ".cls.predictions.bias."},
+    {".vocab_projector.weight.", ".cls.predictions.decoder.weight."},
     {".classifier.", ".classifier.out_proj.", Head::sequence_classification},
     {".pre_classifier.", ".classifier.dense.", Head::sequence_classification},
 };
@@ -59,6 +59,7 @@ constexpr Rename electra_names[] = {
     {".generator_predictions.dense.", ".cls.predictions.transform.dense."},
     {".generator_predictions.LayerNorm.", ".cls.predictions.transform.LayerNorm."},
     {".generator_lm_head.bias.", ".cls.predictions.bias."},
+    {".generator_lm_head.weight.", ".cls.predictions.decoder.weight."},
     {".sequence_summary.summary.", ".pre_classifier.", Head::multiple_choice},
 };
 

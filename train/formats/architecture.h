@@ -36,10 +36,9 @@ struct Architecture {
   std::optional<Head> of_pretraining = std::nullopt;
 
   /// The parameter that a tensor of the file is, in a model with `head`. Nothing for tensors that
-  /// such a model does not read: copies of the word embeddings, buffers, and a pooler or a second
-  /// head without use.
+  /// such a model does not read: buffers, and a pooler or a second head without use.
   std::optional<std::string> parameter_name(std::string_view tensor, Head head) const;
-  /// Whether the tensor is a buffer or a copy of the word embeddings.
+  /// Whether the tensor is a buffer.
   bool is_redundant(std::string_view tensor) const;
   /// The tensor's name of a parameter, with the prefix of the encoder: the inverse.
   std::string tensor_name(std::string_view parameter, Head head) const;

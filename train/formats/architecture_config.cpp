@@ -23,10 +23,6 @@ std::vector<FixedOption> fixed_options() {
        "nystrom has no relative positions, and without them the model is another"},
       {"add_cross_attention", false, "nystrom has no cross attention; choose an encoder"},
       {"is_encoder_decoder", false, "nystrom has no decoder; choose an encoder"},
-      {"tie_word_embeddings", true,
-       "nystrom's decoder is the word embedding; fine-tune the model without its head, or with "
-       "another",
-       Head::masked_lm},
       {"summary_type", "first", "nystrom's choice head reads the first token",
        Head::multiple_choice},
       {"summary_use_proj", true, "nystrom's choice head has a projection", Head::multiple_choice},

@@ -91,6 +91,13 @@ void check_flags(const Reader& reader, const Architecture* architecture) {
 /// Refuses the oldest folders of BERT's family, which have no model_type. Those of a Nyströmformer
 /// may lack it.
 void refuse_absent_type(const Reader& reader) {
+  // Google's first BERT folders have neither model_type nor architectures.
+  const auto has = [&](const char* key) { return reader.find(key) != nullptr; };
+  if (has("attention_probs_dropout_prob") && !has("num_landmarks") && !has(block_name) &&
+      !has("segment_means_seq_len") && !has("conv_kernel_size") && !has("architectures"))
+    reader.fail("model_type",
+                "is missing, and no key is a Nyströmformer's; add \"model_type\": \"bert\" if the "
+                "model is a BERT");
   const json* classes = reader.find("architectures");
   if (classes == nullptr || !classes->is_array() || classes->size() != 1) return;
   for (const Architecture& each : architectures())
@@ -310,6 +317,7 @@ std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
   // Versions before 0.2 refuse keys that they do not know.
   if (config.embedding == EmbeddingConfig{}) block.erase("embedding");
   if (config.sentence_order) block["sentence_order"] = true;
+  if (config.tie_word_embeddings) root.erase("tie_word_embeddings");  // Hugging Face's default
   root[block_name] = block;
   root["conv_kernel_size"] = config.attention.conv_kernel_size.value_or(1);
   const bool theirs = classes == NamedClasses::of_transformers || computed_by_transformers(config);

@@ -116,6 +116,17 @@ class Reader {
     }
   }
 
+  template <class T>
+  void assign(std::vector<T>& member, const json& value, const char* name, const Range& range) {
+    if (!value.is_array()) fail_type(name, "an array", value);
+    member.clear();
+    for (const json& each : value) {
+      T inner{};
+      assign(inner, each, fmt::format("{}[{}]", name, member.size()).c_str(), range);
+      member.push_back(inner);
+    }
+  }
+
   template <class E>
   void assign_word(E& member, const json& value, const char* name) {
     std::vector<std::string> words;
@@ -162,6 +173,12 @@ struct Writer {
   static json value_of(const std::vector<std::pair<std::string, T>>& member) {
     json inner = json::object();
     for (const auto& [key, value] : member) inner[key] = value_of(value);
+    return inner;
+  }
+  template <class T>
+  static json value_of(const std::vector<T>& member) {
+    json inner = json::array();
+    for (const T& value : member) inner.push_back(value_of(value));
     return inner;
   }
   template <class T>

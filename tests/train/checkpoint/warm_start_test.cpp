@@ -114,6 +114,50 @@ TEST_F(WarmStart, AProjectionOfVectorsIsFreshOnAnyEncoder) {
             (Strings{"embedding.projection.weight", "embedding.projection.bias"}));
 }
 
+// ---- Decoders of their own ----------------------------------------------------------------------
+
+/// A fixture, and its tensors of words and of the decoder.
+struct DecoderCase {
+  const char *fixture, *words, *decoder;
+};
+
+TEST_F(WarmStart, AStoredDecoderUnlikeTheEmbeddingsIsUsed) {
+  const DecoderCase cases[] = {
+      {"bert_mlm", "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"},
+      {"roberta_mlm", "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"},
+      {"distilbert_mlm", "distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"},
+      {"electra_generator", "electra.embeddings.word_embeddings.weight",
+       "generator_lm_head.weight"}};
+  for (const auto& [fixture, words, decoder] : cases) {
+    SCOPED_TRACE(fixture);
+    fs::remove_all(model_);
+    take(fixture);
+    std::vector<double> values;
+    change_tensors([&](auto& tensors) {
+      values = tensors.at(words).to_doubles();
+      for (double& value : values) value += 0.5;
+      tensors[decoder] = Tensor::from(values, tensors.at(words).shape()).cast(DType::f32);
+    });
+    const ModelConfig config = read_model_config(model_, {});
+    ASSERT_FALSE(config.tie_word_embeddings);
+    const auto model = load_model(model_, config, DType::f64, StoreMode::inference);
+    const auto got = model->parameters().master("cls.predictions.decoder.weight").to_doubles();
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], values[i], 1e-6);
+    // The option ties it again.
+    EXPECT_TRUE(read_model_config(model_, {"model.tie_word_embeddings=true"}).tie_word_embeddings);
+  }
+}
+
+TEST_F(WarmStart, ACopyOfTheEmbeddingsStaysTied) {
+  take("bert_mlm");
+  change_tensors([](auto& tensors) {
+    tensors["cls.predictions.decoder.weight"] =
+        tensors.at("bert.embeddings.word_embeddings.weight");
+  });
+  EXPECT_TRUE(read_model_config(model_, {}).tie_word_embeddings);
+  EXPECT_EQ(start(Head::masked_lm).unused, Strings{});
+}
+
 TEST_F(WarmStart, TheNameOfARegressionsLabelDoesNotMatter) {
   take("bert_regression_relu");
   set_option("id2label", {{"0", "score"}});

@@ -359,7 +359,7 @@ const Case configurations[] = {
      "null"},
     {"activation", PRETRAIN "model.hidden_act=swish",
      "--set model.hidden_act=swish: model.hidden_act: got 'swish', expected gelu or gelu_new or "
-     "relu or tanh"},
+     "relu or tanh or linear or gelu_python or gelu_pytorch_tanh or gelu_fast"},
     {"attention", PRETRAIN "model.attention.kind=sparse",
      "--set model.attention.kind=sparse: model.attention.kind: got 'sparse', expected nystrom or "
      "softmax or double_softmax or linear or "

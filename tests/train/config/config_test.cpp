@@ -164,7 +164,8 @@ const Bad values[] = {
     {"MistypedWord", "model: {norm: psot}",
      "run.yaml:1:15: model.norm: got 'psot', expected post or pre; did you mean 'post'?"},
     {"ForeignWord", "model: {hidden_act: swish}",
-     "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu or tanh"},
+     "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu or tanh "
+     "or linear or gelu_python or gelu_pytorch_tanh or gelu_fast"},
     {"Type", "training: {dtype: fp32}",
      "run.yaml:1:19: training.dtype: got 'fp32', expected bf16 or f16 or f32 or f64; did you mean "
      "'f32'?"},

@@ -1,0 +1,32 @@
+// The modules of a sentence-transformers folder: how its encoder's hidden states become vectors.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/model_config.h"
+
+namespace nystrom {
+
+/// What modules.json and the files that it names say.
+struct SentenceModules {
+  std::filesystem::path folder;   ///< of modules.json
+  std::filesystem::path encoder;  ///< of the first module: config.json and the weights
+  EmbeddingConfig embedding;
+  std::optional<std::int64_t> max_seq_length;
+  /// The folder of each Dense, in order: the last one is the projection.
+  std::vector<std::filesystem::path> dense;
+  /// All prompts by name, also those that nystrom has no use for.
+  std::vector<std::pair<std::string, std::string>> prompts;
+  std::optional<std::string> default_prompt;
+};
+
+/// The modules of the folder that holds modules.json, or of the folder of its encoder
+/// ("0_Transformer"); nothing for other folders. Throws an InputError that names a module, a
+/// pooling, an activation or an option that nystrom lacks, and for wrong files.
+std::optional<SentenceModules> read_sentence_modules(const std::filesystem::path& folder);
+
+}  // namespace nystrom
