@@ -12,7 +12,7 @@ namespace nystrom {
 struct MeetingPlace {
   int rank = 0, size = 1;
   std::string host, port;  ///< where rank 0 listens
-  std::string token;       ///< what the processes of one run have in common
+  std::string token{};     ///< what the processes of one run have in common
 };
 
 /// Gives the bytes of rank 0 to all processes, over TCP. All call it, in any order. Rank 0 listens
