@@ -207,7 +207,7 @@ std::vector<std::string> describe(const EmbeddingData& data) {
 }
 
 std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
-  std::vector<std::string> lines = data.train->skipped().notes;
+  std::vector<std::string> lines = data.train->content().skipped.notes;
   std::ranges::copy(data.validation->notes(), std::back_inserter(lines));
   if (data.overlap > 0)
     lines.push_back(fmt::format(

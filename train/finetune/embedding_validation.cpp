@@ -52,6 +52,7 @@ class PairValidation : public EmbeddingValidation {
   std::string kind() const override { return describe(data_.samples.roles); }
   std::string summary() const override { return describe(data_.samples); }
   std::string checksum() const override { return data_.samples.checksum; }
+  std::vector<std::string> notes() const override { return data_.samples.skipped.notes; }
   std::int64_t overlap(const EmbeddingSamples& train) const override {
     std::vector<Digest> known = train.digests;
     std::ranges::sort(known);
