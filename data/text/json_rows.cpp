@@ -158,9 +158,11 @@ class JsonRows : public TableReader {
 
   void read_value(const Json& value, std::size_t column, TableRow& row) const {
     const auto wrong = [&](const Json& got, const char* expected) {
-      throw BadRow(fmt::format("{}: '{}' {} {}, expected {}", place(),
+      const bool pandas = values_ && &got == &value && got.is_object();
+      throw BadRow(fmt::format("{}: '{}' {} {}, expected {}{}", place(),
                                printable(wanted_[column].name), &got == &value ? "is" : "holds",
-                               describe(got), expected));
+                               describe(got), expected,
+                               pandas ? "; pandas writes rows by to_json(orient='records')" : ""));
     };
     std::optional<std::string>& cell = row.cells[column];
     if (!wanted_[column].list) {

@@ -29,7 +29,7 @@ inline constexpr const char* cr_alone =
     "its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new";
 
 /// Reads a file, which may be compressed (.gz, .zst), in the memory of one line. A UTF-8 byte order
-/// mark at the beginning is dropped. A CR before the LF belongs to the line end. No further line
+/// mark at the beginning is dropped. CRs before the LF belong to the line end. No further line
 /// begins after the last line end.
 class LineReader {
  public:

@@ -70,6 +70,7 @@ TEST_F(TableTexts, EveryFormatIsReadByItsColumn) {
             expected);
   EXPECT_EQ(texts("columns.json", R"({"id": [1, 2], "text": ["él\nb", "c"]})"), expected);
   EXPECT_EQ(texts("a.csv", "id,text\r\n1,\"él\r\nb\"\r\n2,c\r\n"), expected);
+  EXPECT_EQ(texts("crcrlf.csv", "text\r\r\nc\r\r\n"), Texts{"c"});
   EXPECT_EQ(texts("semicolons.csv", "id;text\n1;\"él\nb\"\n2;c\n"), expected);
   EXPECT_EQ(texts("a.tsv", "text\tid\nél b\t1\nc\t2\n"), (Texts{"él b", "c"}));
   EXPECT_EQ(
@@ -155,6 +156,15 @@ TEST_F(TableTexts, QuotesOfWritersAreRecognized) {
   EXPECT_EQ(quotes("text\n\"two\nlines\"\none\n"), Quotes::quoted);
   EXPECT_EQ(quotes("\"text\"\t\"label\"\n\"a\"\t1\n"), Quotes::quoted);
   EXPECT_EQ(quotes("text\tlabel\n\"say \"\"hi\"\"\"\t1\n6\" long\t0\n"), Quotes::mixed);
+}
+
+TEST_F(TableTexts, ObjectsOfPandasAreRefusedWithTheRemedy) {
+  write_bytes(folder_ / "a.json", R"({"text": {"0": "x"}})");
+  const auto reader = open_rows(folder_ / "a.json", TableFormat::json, true, {{"text"}});
+  EXPECT_NE(input_error([&] { reader->next(); })
+                .find("'text' is an object, expected a text or a number; pandas writes rows by "
+                      "to_json(orient='records')"),
+            std::string::npos);
 }
 
 // ---- Empty lines --------------------------------------------------------------------------------
