@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "data/text/match_files.h"
 #include "data/tokenizers/sentencepiece_train.h"
 #include "data/tokenizers/tokenizer_folder.h"
 

@@ -74,7 +74,8 @@ const Bad keys[] = {
      "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, "
      "type_vocab_size, hidden_dropout_prob, "
      "layer_norm_eps, initializer_range, norm, positions, position_offset, "
-     "embedding_size, transform_act, classifier_act, pooling, pairs, embed_dim, attention, "
+     "embedding_size, transform_act, classifier_act, tie_word_embeddings, pooling, pairs, "
+     "embed_dim, attention, "
      "embedding"},
     {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n",
      "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
@@ -92,7 +93,8 @@ const Bad keys[] = {
      "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, "
      "hidden_dropout_prob, layer_norm_eps, initializer_range, "
      "norm, positions, position_offset, "
-     "embedding_size, transform_act, classifier_act, pooling, pairs, embed_dim, attention, "
+     "embedding_size, transform_act, classifier_act, tie_word_embeddings, pooling, pairs, "
+     "embed_dim, attention, "
      "embedding"},
     {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
     {"ListAsKey", "[a]: 1", "run.yaml:1:1: a key must be a word"},

@@ -266,7 +266,10 @@ TEST_F(ExportTest, SentenceTransformersGetsItsFiles) {
 
 TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
   ModelConfig config = masked_lm_config();
-  config.embedding = {SentencePooling::cls, 4, true, "query: ", "passage: "};
+  config.embedding.pooling = SentencePooling::cls;
+  config.embedding.projection = 4;
+  config.embedding.query_prompt = "query: ";
+  config.embedding.document_prompt = "passage: ";
   run(write_model_with_tokenizer(config), {.sentence_transformers = VectorExport{}});
   const auto modules = read_json_file(target() / "modules.json");
   ASSERT_EQ(modules.size(), 4U);

@@ -36,8 +36,8 @@ TEST(HfConfig, AnEmptyObjectHasTheDefaultsOfHuggingFacesClass) {
 
 TEST(HfConfig, UnknownKeysAreIgnored) {
   EXPECT_EQ(read(
-                R"({"auto_map": {"AutoModel": "evil.Code"}, "attention_probs_dropout_prob": "x",
-              "hidden_size": 12})")
+                R"({"model_type": "nystromformer", "auto_map": {"AutoModel": "evil.Code"},
+              "attention_probs_dropout_prob": "x", "hidden_size": 12})")
                 .hidden_size,
             12);
 }
@@ -155,9 +155,11 @@ const BadCase bad_cases[] = {
     {"NoSegments", R"({"segment_means_seq_len": 0})",
      "segment_means_seq_len: expected a whole number at least 1, got 0"},
     {"UnknownActivation", R"({"hidden_act": "silu"})",
-     "hidden_act: expected one of gelu, gelu_new, relu, tanh, got \"silu\""},
+     "hidden_act: expected one of gelu, gelu_new, relu, tanh, linear, gelu_python, "
+     "gelu_pytorch_tanh, gelu_fast, got \"silu\""},
     {"ActivationWithControls", "{\"hidden_act\": \"\\u001b[2J\x7f\"}",
-     "hidden_act: expected one of gelu, gelu_new, relu, tanh, got \"\\u001b[2J\\x7f\""},
+     "hidden_act: expected one of gelu, gelu_new, relu, tanh, linear, gelu_python, "
+     "gelu_pytorch_tanh, gelu_fast, got \"\\u001b[2J\\x7f\""},
     {"Decoder", R"({"is_decoder": true})",
      "is_decoder: a causal Nyström model cannot be built: landmarks are means over the whole "
      "sequence, so every position would see the "
