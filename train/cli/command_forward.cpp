@@ -2,6 +2,8 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "core/check.h"
 #include "train/checkpoint/model_folder.h"
@@ -9,6 +11,7 @@
 #include "train/config/config.h"
 #include "train/embeddings/partial_file.h"
 #include "train/export/forward.h"
+#include "train/formats/safetensors_header.h"
 
 namespace nystrom {
 namespace {
@@ -19,9 +22,17 @@ struct ForwardOptions {
   bool gradients = false;
 };
 
+/// Refuses to replace anything but an earlier result: a safetensors file of ours has checksums.
+void check_output(const std::filesystem::path& path) {
+  std::string head(4096, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), std::ssize(head));
+  if (head.find(integrity_key) == head.npos) require_new_file(path);
+}
+
 void run(const ForwardOptions& options) {
   const Device device = options.common.apply();
-  require_new_file(options.output);
+  check_output(options.output);
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   // There is no loss scaling here: small gradients would underflow to 0 in f16.
@@ -58,7 +69,9 @@ Command add_forward_command(CLI::App& app) {
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
       ->required();
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
-  command->add_option("--output", options->output, "safetensors file to write; must be new")
+  command
+      ->add_option("--output", options->output,
+                   "safetensors file to write; replaces an earlier result alone")
       ->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
   command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")

@@ -134,6 +134,24 @@ std::size_t end_of_value(const std::string& text, std::size_t begin) {
   return text.size();
 }
 
+/// Removes the new folder of a sweep whose first run was refused: it holds the lock's file alone.
+class NewFolderGuard {
+ public:
+  explicit NewFolderGuard(fs::path folder) : folder_(std::move(folder)) {}
+  ~NewFolderGuard() {
+    std::error_code error;
+    for (fs::directory_iterator i(folder_, error), end; !error && i != end; i.increment(error))
+      if (i->path().filename() != ".lock") return;
+    fs::remove(folder_ / ".lock", error);
+    fs::remove(folder_, error);
+  }
+  NewFolderGuard(const NewFolderGuard&) = delete;
+  NewFolderGuard& operator=(const NewFolderGuard&) = delete;
+
+ private:
+  fs::path folder_;
+};
+
 }  // namespace
 
 GridAxis parse_grid_axis(const std::string& text) {
@@ -215,9 +233,11 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       plan.push_back({result.points.size() - 1, config});
     }
   }
+  std::optional<NewFolderGuard> guard;
   std::optional<RunLock> lock;
   if (communicator.is_first()) {
     check_run_place(base.run_dir);
+    if (!fs::exists(base.run_dir)) guard.emplace(base.run_dir);
     for (const Planned& each : plan) {
       const fs::path folder = each.config.run_dir;
       require_no_link(folder);

@@ -125,7 +125,7 @@ const Case command_lines[] = {
      "bench --help"},
     {"task_of_masks", "predict base 'the [MASK]' --set task.kind=classification",
      "--set task.kind=classification: a masked language model has no task; only options of model "
-     "apply"},
+     "and data.text_column apply"},
     {"configuration_of_masks", "predict base 'the [MASK]' --config task.yaml",
      "--config: a masked language model has no task; leave it out"},
     {"configuration_of_a_text", "evaluate base --text text.txt --config task.yaml",
@@ -252,7 +252,7 @@ const Case models[] = {
     {"no_output_folder", "forward model --quiet --input batch.safetensors --output absent/o",
      "absent/o: cannot create: No such file or directory"},
     {"output_is_a_folder", "forward model --quiet --input batch.safetensors --output occupied",
-     "occupied: cannot rename into place: Is a directory"},
+     "occupied: exists already; remove it, or give --output another name"},
     {"unknown_key", FORWARD "--set model.attention.landmarks=3",
      "--set model.attention.landmarks=3: unknown key 'model.attention.landmarks'; expected one of "
      "kind, layers, semantics, num_landmarks, "

@@ -11,6 +11,7 @@
 #include "tests/support/places.h"
 #include "tests/support/run_program.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/tiny_checkpoint.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 #include "train/export/forward.h"
@@ -46,9 +47,9 @@ TEST(Program, ReadsAPipeAsAFile) {
   furnish(folder);
   ASSERT_EQ(run_program(folder, forward).code, 0);
   for (const char* input : {"--input /dev/stdin", "--input=/dev/fd/0"}) {
-    const Outcome piped =
-        run_command(folder, "cat batch.safetensors | " + program_word() +
-                                "forward model --quiet --output " + "piped.safetensors " + input);
+    const Outcome piped = run_command(
+        folder, "{ cat batch.safetensors | " + program_word() +
+                    "forward model --quiet --output piped.safetensors " + input + "; }");
     EXPECT_EQ(piped.code, 0) << piped.err;
     EXPECT_EQ(read_bytes(folder / "piped.safetensors"), read_bytes(folder / "out.safetensors"));
     std::filesystem::remove(folder / "piped.safetensors");
@@ -79,7 +80,7 @@ TEST(Program, ReplacesNoFilesOfOthers) {
 
 TEST(Program, NamesAMissingTmpdir) {
   const TemporaryFolder folder;
-  furnish(folder);
+  const TinyCheckpoint tiny(folder / "model");
   write_bytes(folder / "text.txt", "the sea\n");
   const Outcome outcome = run_command(
       folder, "TMPDIR=/absent/place " + program_word() + "evaluate model --quiet --text text.txt");
