@@ -188,8 +188,9 @@ std::vector<std::string> read_labels(Reader& reader) {
         reader.fail("id2label", fmt::format("expected the keys \"0\" to \"{}\", \"{}\" is missing",
                                             names->size() - 1, key));
       const json& label = (*names)[key];
-      if (!label.is_string()) reader.fail_type("id2label." + key, "a string", label);
-      labels.push_back(label.get<std::string>());
+      if (!label.is_string() && !label.is_number_integer())
+        reader.fail_type("id2label." + key, "a string", label);
+      labels.push_back(label.is_string() ? label.get<std::string>() : label.dump());
     }
     return labels;
   }

@@ -52,6 +52,8 @@ TEST(HfConfig, ArchitecturesDecideTheHead) {
 }
 
 TEST(HfConfig, LabelsComeFromId2Label) {
+  EXPECT_EQ(read(R"({"id2label": {"0": 1, "1": -2}})").labels,
+            (std::vector<std::string>{"1", "-2"}));
   EXPECT_EQ(read(R"({"id2label": {"1": "ja", "0": "no", "2": "?"}, "num_labels": 7})").labels,
             (std::vector<std::string>{"no", "ja", "?"}));
 }
