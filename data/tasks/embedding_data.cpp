@@ -82,12 +82,6 @@ std::string checksum_of(const EmbeddingTexts& read) {
   return checksum.hex();
 }
 
-/// Adds `group`, which is no smaller than those before it, to a text's groups.
-void add_group(EmbeddingSamples& samples, std::int64_t text, std::int64_t group) {
-  std::vector<std::int64_t>& groups = samples.groups[static_cast<std::size_t>(text)];
-  if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
-}
-
 }  // namespace
 
 EmbeddingTexts read_embedding_texts(const TaskConfig& task,
@@ -123,10 +117,11 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task,
       sample.label = labels.emplace(*example.label, std::ssize(labels)).first->second;
       result.of_label.resize(labels.size());
       result.of_label[static_cast<std::size_t>(sample.label)].push_back(place);
-      add_group(result, sample.texts[0], sample.label);
+      result.groups[static_cast<std::size_t>(sample.texts[0])].push_back(sample.label);
     }
     if (roles == TextRoles::pairs)
-      for (const std::size_t column : {0, 1}) add_group(result, sample.texts[column], place);
+      for (const std::size_t column : {0, 1})
+        result.groups[static_cast<std::size_t>(sample.texts[column])].push_back(place);
     result.samples.push_back(std::move(sample));
   });
   require_input(!result.samples.empty(), "{}", describe_unreadable(patterns, result.skipped));
@@ -134,7 +129,11 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task,
     require_input(result.of_label[static_cast<std::size_t>(number)].size() > 1,
                   "{}: only one text has the label '{}', and texts of one label are to be alike",
                   fmt::join(patterns, ", "), label);
-  for (auto& groups : result.groups) std::ranges::sort(groups);
+  for (auto& groups : result.groups) {
+    std::ranges::sort(groups);
+    const auto repeated = std::ranges::unique(groups);
+    groups.erase(repeated.begin(), repeated.end());
+  }
   result.checksum = checksum_of(read);
   return read;
 }
