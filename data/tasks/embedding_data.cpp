@@ -131,8 +131,7 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task,
                   fmt::join(patterns, ", "), label);
   for (auto& groups : result.groups) {
     std::ranges::sort(groups);
-    const auto repeated = std::ranges::unique(groups);
-    groups.erase(repeated.begin(), repeated.end());
+    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
   }
   result.checksum = checksum_of(read);
   return read;

@@ -91,8 +91,7 @@ class PairValidation : public EmbeddingValidation {
     for (const EmbeddingSample& sample : data_.samples.samples)
       result.texts.push_back(sample.texts[column]);
     std::ranges::sort(result.texts);
-    const auto repeated = std::ranges::unique(result.texts);
-    result.texts.erase(repeated.begin(), repeated.end());
+    result.texts.erase(std::unique(result.texts.begin(), result.texts.end()), result.texts.end());
     return result;
   }
   std::vector<double> correlations(const ColumnVectors& first, const ColumnVectors& second) const;
