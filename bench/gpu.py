@@ -186,18 +186,9 @@ def smoke(gpu: Gpu, seconds: float) -> dict:
 
 
 def expected(gpu: Gpu, length: int) -> dict[str, float]:
-    """Seconds of each op in a step, by the model on paper."""
-    rate = "h200" if "h200" in gpu.name else "h100"
-    batch = max(1, (128 if gpu.dry else TOKENS) // length)
-    sizes = gpu.bench("--plan", f"--length={length}", f"--batch={batch}", f"--device={rate}")
-    done = gpu.run([word for word in sizes if word != gpu.device], 20)
-    times = {"a layer": 0 if gpu.dry else 11}
-    sums: dict[str, float] = {}
-    for plan in json_lines(done.stdout):
-        for row in plan["rows"]:
-            more = times.get(row["place"], 1) * row["seconds"]
-            sums[row["op"]] = sums.get(row["op"], 0) + more
-    return sums
+    """Seconds of each op in a step on paper, as docs/performance.md explains."""
+    tables = json.loads(Path("bench/expected_ops.json").read_text())
+    return tables["h200" if "h200" in gpu.name else "h100"].get(str(length), {})
 
 
 def steps(gpu: Gpu, seconds: float) -> dict:

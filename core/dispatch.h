@@ -29,13 +29,11 @@ const char* name_of(CpuLevel level);
 /// levels are compared. Must not be called while other threads run kernels.
 void limit_cpu_level(CpuLevel level);
 
-/// One call of a kernel, for observers. Views and numbers are the call's arguments in order; views
-/// without data are absent ones. Numbers are those of type bool, int or double, and enums; structs
-/// are left out.
+/// One call of a kernel, for observers. Views are those of the call in order; views without data are
+/// absent ones.
 struct KernelCall {
   const char* name;
   std::vector<CView> views;
-  std::vector<double> numbers;
 };
 /// A function that is called before (`begin`) and after every kernel.
 using KernelObserver = void (*)(const KernelCall& call, bool begin);
@@ -55,11 +53,7 @@ extern KernelObserver kernel_observer;
 
 template <class T>
 void add_argument(KernelCall& call, const T& argument) {
-  if constexpr (std::is_convertible_v<T, CView>) {
-    call.views.push_back(argument);
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
-    call.numbers.push_back(static_cast<double>(argument));
-  }
+  if constexpr (std::is_convertible_v<T, CView>) call.views.push_back(argument);
 }
 
 /// Calls the kernel observer around a kernel.
@@ -68,7 +62,7 @@ class ObservedCall {
   template <class... Args>
   explicit ObservedCall(const char* kernel, const Args&... args) {
     if (!kernel_observer) return;
-    call_.emplace(KernelCall{kernel, {}, {}});
+    call_.emplace(KernelCall{kernel, {}});
     (add_argument(*call_, args), ...);
     kernel_observer(*call_, true);
   }

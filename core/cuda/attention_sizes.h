@@ -1,5 +1,4 @@
-// How the fused attention kernels divide their loops, and the shared memory that they need. Plans
-// of steps use it without a GPU.
+// How the fused attention kernels divide their loops, and the shared memory that they need.
 #pragma once
 
 #include <cstddef>

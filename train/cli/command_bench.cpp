@@ -10,7 +10,6 @@
 #include "train/cli/commands.h"
 #include "train/config/config.h"
 #include "train/plan/bench.h"
-#include "train/plan/step_plan.h"
 
 namespace nystrom {
 namespace {
@@ -21,56 +20,8 @@ struct Options {
   std::vector<std::int64_t> lengths = {512};
   std::int64_t tokens = 0;  ///< of a step; 0: --batch says how many sequences
   std::string mode = "train", dtype = "f32", attention = "nystrom";
-  bool json = false, plan = false, count = false;
+  bool json = false;
 };
-
-/// The rows of a plan as a Markdown table.
-void print_table(const PlanSummary& summary) {
-  fmt::print(
-      "| where | op | calls | launches | MB | GFLOP | µs |\n|---|---|--:|--:|--:|--:|--:|\n");
-  for (const PlanRow& row : summary.rows)
-    fmt::print("| {} | {} | {} | {} | {:.0f} | {:.1f} | {:.0f} |\n", row.place, row.op, row.calls,
-               row.launches, row.bytes / 1e6, row.flops / 1e9, 1e6 * row.seconds);
-}
-
-void print_json(const PlanSummary& summary, const StepPlan& plan) {
-  nlohmann::ordered_json out = {{"step_seconds", summary.step_seconds()},
-                                {"gpu_seconds", summary.gpu_seconds},
-                                {"host_seconds", summary.host_seconds},
-                                {"launches", summary.launches},
-                                {"launches_of_layer", summary.launches_of_layer},
-                                {"peak_memory_bytes", plan.peak_memory_bytes}};
-  for (const PlanRow& row : summary.rows)
-    out["rows"].push_back({{"place", row.place},
-                           {"op", row.op},
-                           {"calls", row.calls},
-                           {"launches", row.launches},
-                           {"bytes", row.bytes},
-                           {"flops", row.flops},
-                           {"seconds", row.seconds}});
-  fmt::print("{}\n", out.dump());
-}
-
-/// --plan and --count: the kernels of one step. A plan is of the GPU that --device names, which
-/// need not exist; a count runs the step and counts what it launches.
-void show_step(const Options& options) {
-  BenchOptions bench = options.bench;
-  require_input(bench.train, "--plan and --count are of training steps; leave out --mode forward");
-  const GpuRates& rates = rates_of_gpu(options.plan ? options.common.device : "h200");
-  bench.device = options.plan ? Device{Device::Kind::planned, 0} : options.common.apply();
-  require_input(!bench.device.is_cpu(), "--count counts launches on a GPU; give --device cuda");
-  const StepPlan plan = record_step(bench);
-  const PlanSummary summary = summarise(plan, bench.layers, rates);
-  if (options.json) return print_json(summary, plan);
-  print_table(summary);
-  fmt::print(
-      "\nlaunches     {}, {} of them in a layer\npeak memory  {:.2f} GB\n"
-      "model's step {:.1f} ms on {}: GPU {:.1f} ms, CPU {:.1f} ms\ntokens/s     {:.0f}\n",
-      summary.launches, summary.launches_of_layer,
-      static_cast<double>(plan.peak_memory_bytes) / 1e9, 1e3 * summary.step_seconds(), rates.name,
-      1e3 * summary.gpu_seconds, 1e3 * summary.host_seconds,
-      static_cast<double>(bench.batch * bench.length) / summary.step_seconds());
-}
 
 /// What cuBLASLt was asked for.
 nlohmann::ordered_json products() {
@@ -142,17 +93,13 @@ void run(Options options) {
   for (const std::int64_t length : options.lengths)
     require_input(options.tokens % length == 0, "--tokens {} is no multiple of --length {}",
                   options.tokens, length);
-  const bool several = options.lengths.size() > 1;
-  require_input(!several || !(options.plan || options.count),
-                "--plan and --count are of one length; got {} of them", options.lengths.size());
-  if (!options.plan && !options.count) bench.device = options.common.apply();
+  bench.device = options.common.apply();
   require_input(!bench.products || !bench.device.is_cpu(),
                 "--products is of a GPU's library; give --device cuda");
   for (const std::int64_t length : options.lengths) {
     bench.length = length;
     if (options.tokens > 0) bench.batch = options.tokens / length;
-    if (options.plan || options.count) return show_step(options);
-    if (several && !options.json) fmt::print("length       {} x {}\n", bench.batch, length);
+    if (options.lengths.size() > 1 && !options.json) fmt::print("length       {} x {}\n", bench.batch, length);
     show(options, run_bench(bench));
     std::fflush(stdout);  // what is measured stays, whatever the next length does
   }
@@ -165,8 +112,6 @@ Command add_bench_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("bench", "Time training or inference steps of a model on random tokens");
   command->footer(
-      "--plan: the step's time from the bytes, operations and launches of its kernels and from "
-      "assumed rates (docs/performance.md).\n\n"
       "train: a whole step: 15 % of the tokens masked, dropout 0.1, loss, backward, clipping, "
       "AdamW. forward: logits at all positions.\n\n"
       "Example:\n  nystrom bench --layers 12 --hidden 768 --heads 12 --length 512 --batch 4 --mode "
@@ -207,11 +152,6 @@ Command add_bench_command(CLI::App& app) {
                     "also show the time of each kernel in a step, of as many steps again");
   command->add_flag("--products", b.products,
                     "also show the algorithms that cuBLASLt offers for each product, timed");
-  auto* plan = command->add_flag(
-      "--plan", options->plan,
-      "time a training step by a model of the GPU --device h200 or h100, op by op; needs no GPU");
-  command->add_flag("--count", options->count, "count the launches of one training step on a GPU")
-      ->excludes(plan);
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.set = false});
   return {command, [options] { run(*options); }};

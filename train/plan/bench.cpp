@@ -31,6 +31,22 @@ void finish(Device device) {
   if (!device.is_cpu()) cuda::synchronize(device.index);
 }
 
+/// The kernel's name, and for products their sizes.
+std::string op_name(const KernelCall& call) {
+  if (std::string_view(call.name) == "matmul") {
+    const CView &a = call.views[0], &c = call.views[3];
+    const std::int64_t batch = c.numel() / std::max<std::int64_t>(1, c.dim(-1) * c.dim(-2));
+    return fmt::format("matmul {} {}{}×{}×{}", name_of(a.dtype),
+                       batch > 1 ? fmt::format("{}·", batch) : "", c.dim(-2), a.dim(-1), c.dim(-1));
+  }
+  if (std::string_view(call.name) == "linear_grad") {
+    const CView &dy = call.views[0], &x = call.views[1];
+    return fmt::format("linear_grad {} {}×{}×{}", name_of(dy.dtype), dy.dim(1), dy.dim(0),
+                       x.dim(1));
+  }
+  return call.name;
+}
+
 /// Measures calls and time of every kernel during its lifetime. A kernel that calls others does not
 /// have their time.
 class KernelProfile {
@@ -172,21 +188,6 @@ void measure_rates(const BenchOptions& o, BenchResult& result) {
 
 }  // namespace
 
-std::string op_name(const KernelCall& call) {
-  if (std::string_view(call.name) == "matmul") {
-    const CView &a = call.views[0], &c = call.views[3];
-    const std::int64_t batch = c.numel() / std::max<std::int64_t>(1, c.dim(-1) * c.dim(-2));
-    return fmt::format("matmul {} {}{}×{}×{}", name_of(a.dtype),
-                       batch > 1 ? fmt::format("{}·", batch) : "", c.dim(-2), a.dim(-1), c.dim(-1));
-  }
-  if (std::string_view(call.name) == "linear_grad") {
-    const CView &dy = call.views[0], &x = call.views[1];
-    return fmt::format("linear_grad {} {}×{}×{}", name_of(dy.dtype), dy.dim(1), dy.dim(0),
-                       x.dim(1));
-  }
-  return call.name;
-}
-
 struct BenchRun::State {
   BenchOptions options;
   Model model;
@@ -200,12 +201,7 @@ BenchRun::BenchRun(const BenchOptions& options)
   ParameterStore& store = state_->model.parameters();
   store.allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference,
                  options.device);
-  if (options.device.is_planned()) {
-    for (const Parameter& parameter : store.parameters())
-      store.set(parameter.name(), Tensor::zeros(parameter.shape(), DType::f32));
-  } else {
-    store.initialise(42, state_->model.config().initializer_range);
-  }
+  store.initialise(42, state_->model.config().initializer_range);
   if (options.dtype == DType::f16) state_->scale.emplace();
   if (options.train) state_->optimizer.emplace(store, OptimizerOptions{});
 }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/device.h"
-#include "core/dispatch.h"
 #include "core/dtype.h"
 #include "nn/model.h"
 
@@ -55,11 +54,7 @@ struct BenchResult {
   }
 };
 
-/// The kernel's name, and for products their sizes.
-std::string op_name(const KernelCall& call);
-
-/// A model with its optimizer and a batch of random tokens, ready for steps. On a planned GPU the
-/// weights have no values.
+/// A model with its optimizer and a batch of random tokens, ready for steps.
 class BenchRun {
  public:
   /// Throws an InputError for a model that cannot be built.

@@ -223,11 +223,6 @@ const Case command_lines[] = {
     {"bench_convolution", "bench --conv 4",
      "the model cannot be built: attention.conv_kernel_size is 4; expected an odd whole number at "
      "least 1"},
-    {"plan_of_no_gpu", "bench --plan",
-     "no rates are known of a GPU called cpu; expected h200 or h100"},
-    {"plan_of_predictions", "bench --plan --device h200 --mode forward",
-     "--plan and --count are of training steps; leave out --mode forward"},
-    {"launches_of_a_cpu", "bench --count", "--count counts launches on a GPU; give --device cuda"},
     {"bench_steps", "bench --steps 0",
      "--steps: Value 0 not in range 1 to 2147483648; see nystrom bench --help"},
 };
