@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -30,6 +31,9 @@ bool knows_gpu(int device) {
   const int major = compute_capability(device) / 10;
   return major == 8 || major == 9;
 }
+
+/// cuDNN's handle and the plans serve one thread at a time.
+std::mutex mutex;
 
 /// The cuDNN handle of the process's GPU; null if cuDNN cannot be used.
 cudnnHandle_t handle(int device) {
@@ -103,6 +107,7 @@ CudnnState cudnn_state() {
 }
 
 bool attention_cudnn(CView q, CView k, CView v, double scale, View out, View log_sum_exp) {
+  const std::lock_guard lock(mutex);
   if (!handle(q.device.index)) return false;
   const CView operands[] = {q, k, v, out, log_sum_exp};
   const cudnn::Plan* plan = cached_plan(attention_graph, operands);
@@ -114,6 +119,7 @@ bool attention_cudnn(CView q, CView k, CView v, double scale, View out, View log
 
 bool attention_cudnn_grad(CView q, CView k, CView v, double scale, CView out, CView log_sum_exp,
                           CView dout, View dq, View dk, View dv) {
+  const std::lock_guard lock(mutex);
   if (!handle(q.device.index)) return false;
   const GradientOperands operands{q, k, v, out, log_sum_exp, dout, dq, dk, dv};
   const std::int64_t length = q.shape[2];

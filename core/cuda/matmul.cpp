@@ -4,7 +4,9 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -112,7 +114,9 @@ struct Plan {
   bool possible = false;  ///< whether cuBLASLt has an algorithm
 };
 
-bool timing = false;  ///< whether new plans time their algorithms
+std::atomic<bool> timing = false;  ///< whether new plans time their algorithms
+/// Protects all below, and a plan from the choice of its epilogue's pointer to the call.
+std::mutex products_mutex;
 /// Every product that a plan was made for, by its text.
 std::unordered_map<std::string, Product>& known_products() {
   static auto& instance = *new std::unordered_map<std::string, Product>;
@@ -315,6 +319,7 @@ const Plan& cached_plan(const Problem& p, const ViewBase& like) {
 /// Runs a plan. The pointer of the epilogue is set before each run, because plans have none.
 /// Returns false if cuBLASLt has no algorithm.
 bool run(const Problem& p, const ViewBase& like, bool accumulate) {
+  const std::lock_guard lock(products_mutex);
   const Plan& plan = cached_plan(p, like);
   if (!plan.possible) return false;
   if (p.vector) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);
@@ -331,6 +336,7 @@ nystrom::cuda::SlowProducts slow;
 /// Counts products that have the right types for the tensor cores and do not get there.
 void count_slow(const CView& a, const CView& b) {
   if (size_of(a.dtype) != 2) return;
+  const std::lock_guard lock(products_mutex);
   if (++slow.count > 1) return;
   slow.first = fmt::format("{} [{}, {}] x {} [{}, {}]", name_of(a.dtype), a.dim(-2), a.dim(-1),
                            name_of(b.dtype), b.dim(-2), b.dim(-1));
@@ -385,9 +391,13 @@ void linear_grad(CView dy, CView x, View dw, bool add_dw, View db, bool add_db,
 
 }  // namespace nystrom::kernels::cuda
 
-nystrom::cuda::SlowProducts nystrom::cuda::slow_products() { return kernels::cuda::slow; }
+nystrom::cuda::SlowProducts nystrom::cuda::slow_products() {
+  const std::lock_guard lock(kernels::cuda::products_mutex);
+  return kernels::cuda::slow;
+}
 void nystrom::cuda::time_products() { kernels::cuda::timing = true; }
 std::vector<nystrom::cuda::Product> nystrom::cuda::products() {
+  const std::lock_guard lock(kernels::cuda::products_mutex);
   std::vector<Product> result;
   for (const auto& [text, product] : kernels::cuda::known_products()) result.push_back(product);
   std::ranges::sort(result, {}, &Product::text);

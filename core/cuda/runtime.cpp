@@ -23,8 +23,17 @@ constexpr int oldest_capability = 75;
 /// The kernel that this thread launches.
 thread_local const char* current_range = nullptr;
 
+/// The GPU of this process; −1 before it is known.
+std::atomic<int> approved = -1;
+
 /// Selects `device` for the calls of this thread.
 void use(int device) { check(cudaSetDevice(device), "choosing the GPU"); }
+
+/// Selects the process's GPU for this thread, which may have done nothing on it yet.
+void use_approved() {
+  thread_local int used = -1;
+  if (const int device = approved; device != used) use(used = device);
+}
 
 }  // namespace
 
@@ -37,6 +46,7 @@ void check(cudaError_t status, const char* what) {
 }
 
 cudaStream_t stream() {
+  use_approved();
   static const cudaStream_t instance = [] {
     cudaStream_t made = nullptr;
     check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream");
@@ -67,6 +77,9 @@ void prepare_launch(const void* kernel, unsigned threads, std::size_t shared) {
     std::size_t static_shared = 0, dynamic_shared = 0;
   };
   static auto& known = *new std::unordered_map<const void*, Limits>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  use_approved();
   const auto [found, is_new] = known.try_emplace(kernel);
   Limits& limits = found->second;
   if (is_new) {
@@ -160,14 +173,20 @@ class Staging {
 
 void copy_to_device(int device, void* destination, const void* source, std::int64_t bytes) {
   static Staging& staging = *new Staging;
+  static std::mutex mutex;
   if (bytes == 0) return;
   use(device);
-  const bool staged = bytes <= Staging::most;
-  if (staged) source = staging.take(source, bytes);
-  check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes),
-                        cudaMemcpyHostToDevice, stream()),
-        "copy to the GPU");
-  if (staged) return staging.taken();
+  const auto copy = [&](const void* from) {
+    check(cudaMemcpyAsync(destination, from, static_cast<std::size_t>(bytes),
+                          cudaMemcpyHostToDevice, stream()),
+          "copy to the GPU");
+  };
+  if (bytes <= Staging::most) {
+    const std::lock_guard lock(mutex);
+    copy(staging.take(source, bytes));
+    return staging.taken();
+  }
+  copy(source);
   synchronize(device);
 }
 
@@ -202,7 +221,6 @@ int device_count() {
 
 void require_device(int device) {
   static std::mutex mutex;
-  static int approved = -1;
   const std::lock_guard lock(mutex);
   if (device == approved) return use(device);
   int count = 0;
@@ -219,7 +237,7 @@ void require_device(int device) {
   require_input(device < count, "there is no GPU {}: this machine has {}, numbered from 0", device,
                 count);
   require_input(approved < 0, "a process computes on one GPU: it uses cuda:{} already, got cuda:{}",
-                approved, device);
+                approved.load(), device);
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
   require_input(10 * properties.major + properties.minor >= oldest_capability,

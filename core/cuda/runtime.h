@@ -1,6 +1,6 @@
 // The functions of the CUDA runtime that core needs. A build without CUDA has no devices, and each
 // call throws (core/cuda_absent.cpp). A process computes on one GPU. All its work goes to one
-// stream, in order.
+// stream, in order, from any number of threads.
 #pragma once
 
 #include <cstdint>
