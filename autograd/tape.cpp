@@ -1,6 +1,7 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "core/check.h"
@@ -9,7 +10,18 @@
 namespace nystrom {
 namespace {
 
-thread_local Tape* active_tape = nullptr;
+/// A Tape or a NoGrad that this thread has begun. Python may end them in any order and in any
+/// thread, so that the thread only watches them.
+struct Block {
+  std::weak_ptr<void> alive;
+  bool records;
+};
+thread_local std::vector<Block> blocks;
+
+void begin(const std::shared_ptr<void>& block, bool records) {
+  std::erase_if(blocks, [](const Block& each) { return each.alive.expired(); });
+  blocks.push_back({block, records});
+}
 
 /// Makes a collected gradient safe to add to, because ops may pass one tensor to several inputs.
 void make_unique(GradSlot& slot) {
@@ -86,12 +98,60 @@ Grads::Destination Grads::into(std::size_t i, const Shape& shape, Device device)
   return {slot.grad, false};
 }
 
-Tape::Tape() : previous_(std::exchange(active_tape, this)) {}
-Tape::~Tape() { active_tape = previous_; }
-Tape* Tape::active() { return active_tape; }
+struct Tape::Record {
+  struct Step {
+    const char* name;
+    std::shared_ptr<GradSlot> output;
+    std::vector<std::shared_ptr<GradSlot>> inputs;
+    Backward backward;
+    DyLayout layout;
+  };
+  struct Mark {
+    std::size_t place;  // index into steps
+    std::function<void()> reached;
+  };
 
-NoGrad::NoGrad() : previous_(std::exchange(active_tape, nullptr)) {}
-NoGrad::~NoGrad() { active_tape = previous_; }
+  std::vector<Step> steps;
+  std::vector<Mark> marks;
+  std::thread::id thread = std::this_thread::get_id();
+
+  /// Pops the hooks behind the last step, and calls them.
+  void reach_marks() {
+    while (!marks.empty() && marks.back().place >= steps.size()) {
+      const Mark mark = std::move(marks.back());
+      marks.pop_back();
+      mark.reached();
+    }
+  }
+};
+
+Tape::Tape() : record_(std::make_shared<Record>()) { begin(record_, true); }
+Tape::~Tape() = default;
+NoGrad::NoGrad() : block_(std::make_shared<char>()) { begin(block_, false); }
+
+std::shared_ptr<Tape::Record> Tape::active() {
+  while (!blocks.empty()) {
+    const Block& last = blocks.back();
+    if (const std::shared_ptr<void> alive = last.alive.lock())
+      return last.records ? std::static_pointer_cast<Record>(alive) : nullptr;
+    blocks.pop_back();
+  }
+  return nullptr;
+}
+
+bool Tape::is_active() { return active() != nullptr; }
+
+Tape::Record& Tape::own() const {
+  require(record_->thread == std::this_thread::get_id(),
+          "this tape records another thread; use it there, and make one for each thread");
+  return *record_;
+}
+
+std::size_t Tape::size() const { return own().steps.size(); }
+
+void Tape::add_backward_hook(std::function<void()> f) {
+  if (const auto record = active()) record->marks.push_back({record->steps.size(), std::move(f)});
+}
 
 void Tape::backward(const Var& loss) {
   require(loss.value().numel() == 1, "backward: the loss must have one element, got shape {}",
@@ -100,9 +160,10 @@ void Tape::backward(const Var& loss) {
 }
 
 void Tape::backward(const Var& output, Tensor seed) {
-  const auto made_output = [&](const Step& step) { return step.output == output.slot(); };
+  const std::vector<Record::Step>& steps = own().steps;
+  const auto made_output = [&](const Record::Step& step) { return step.output == output.slot(); };
   require(output.requires_grad() &&
-              (output.slot()->is_leaf || std::any_of(steps_.rbegin(), steps_.rend(), made_output)),
+              (output.slot()->is_leaf || std::any_of(steps.rbegin(), steps.rend(), made_output)),
           "backward: nothing to differentiate; no leaf was used, or no tape was active, or this "
           "tape was walked already (gradients of "
           "gradients are not supported)");
@@ -112,19 +173,12 @@ void Tape::backward(const Var& output, Tensor seed) {
   walk();
 }
 
-void Tape::reach_marks() {
-  while (!marks_.empty() && marks_.back().place >= steps_.size()) {
-    const Mark mark = std::move(marks_.back());
-    marks_.pop_back();
-    mark.reached();
-  }
-}
-
 void Tape::walk() {
   const NoGrad no_recording;
-  for (reach_marks(); !steps_.empty(); reach_marks()) {
-    Step step = std::move(steps_.back());
-    steps_.pop_back();
+  Record& record = own();
+  for (record.reach_marks(); !record.steps.empty(); record.reach_marks()) {
+    Record::Step step = std::move(record.steps.back());
+    record.steps.pop_back();
     if (!step.output->grad.defined()) continue;  // does not contribute to the loss
     Tensor dy = std::exchange(step.output->grad, {}),
            row_sum = std::exchange(step.output->row_sum, {});
@@ -136,15 +190,15 @@ void Tape::walk() {
 
 Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
            DyLayout layout) {
-  Tape* tape = Tape::active();
   bool wanted = false;
   for (const Var& input : inputs) wanted = wanted || input.requires_grad();
-  if (!tape || !wanted) return Var(std::move(value));
+  const auto tape = wanted ? Tape::active() : nullptr;
+  if (!tape) return Var(std::move(value));
   auto slot = std::make_shared<GradSlot>(GradSlot{{}, value.dtype(), false});
   std::vector<std::shared_ptr<GradSlot>> slots;
   slots.reserve(inputs.size());
   for (const Var& input : inputs) slots.push_back(input.slot());
-  tape->steps_.push_back({name, slot, std::move(slots), std::move(backward), layout});
+  tape->steps.push_back({name, slot, std::move(slots), std::move(backward), layout});
   return {std::move(value), std::move(slot)};
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "autograd/var.h"
@@ -69,10 +70,11 @@ using Backward = std::function<void(const Tensor& dy, Grads grads)>;
 /// The layout of dy that a backward function accepts: contiguous only, or any strides.
 enum class DyLayout { contiguous, strided };
 
-/// A record of operations and the backward pass over it.
+/// A record of operations and the backward pass over it. A tape serves the thread that made it;
+/// any thread may destroy it.
 class Tape {
  public:
-  /// Becomes the active tape of this thread. The destructor reactivates the previous one.
+  /// Becomes the active tape of this thread.
   Tape();
   ~Tape();
   Tape(const Tape&) = delete;
@@ -84,58 +86,43 @@ class Tape {
   /// The backward pass from `seed`, the gradient of `output`.
   void backward(const Var& output, Tensor seed);
   /// The number of recorded operations.
-  std::size_t size() const { return steps_.size(); }
+  std::size_t size() const;
 
-  /// Registers `f`. The backward pass calls it after all operations that are recorded from here on,
-  /// whether or not they contribute to the loss.
-  void add_backward_hook(std::function<void()> f) {
-    marks_.push_back({steps_.size(), std::move(f)});
-  }
-
-  /// The active tape of this thread, or null.
-  static Tape* active();
+  /// Registers `f` with the active tape, if there is one. The backward pass calls it after all
+  /// operations that are recorded from here on, whether or not they contribute to the loss.
+  static void add_backward_hook(std::function<void()> f);
+  /// Whether operations of this thread are recorded: the last Tape or NoGrad that this thread made
+  /// and that still lives is a tape. They may end in any order.
+  static bool is_active();
 
  private:
   friend Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
                     DyLayout layout);
   friend Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
                         const std::vector<Var>& inputs);
-  friend class NoGrad;
 
+  /// What a tape records. The tape owns it, and its thread knows it while the tape lives.
+  struct Record;
+
+  /// That of the active tape of this thread, or null.
+  static std::shared_ptr<Record> active();
+  /// The record. Throws in threads that did not make the tape.
+  Record& own() const;
   /// Pops every step, and runs those whose output has a gradient.
   void walk();
-  /// Pops the hooks behind the last step, and calls them.
-  void reach_marks();
 
-  struct Step {
-    const char* name;
-    std::shared_ptr<GradSlot> output;
-    std::vector<std::shared_ptr<GradSlot>> inputs;
-    Backward backward;
-    DyLayout layout;
-  };
-
-  struct Mark {
-    std::size_t place;  // index into steps_
-    std::function<void()> reached;
-  };
-
-  std::vector<Step> steps_;
-  std::vector<Mark> marks_;
-  Tape* previous_;
+  std::shared_ptr<Record> record_;
 };
 
-/// Disables recording in this thread while it lives.
-/// Suspends the active tape of this thread until destruction.
+/// Suspends recording in this thread while it lives.
 class NoGrad {
  public:
   NoGrad();
-  ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
 
  private:
-  Tape* previous_;
+  std::shared_ptr<void> block_;
 };
 
 /// Makes `value` a Var. It is recorded if a tape is active and an input needs a gradient; otherwise

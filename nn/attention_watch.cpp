@@ -128,7 +128,7 @@ AttentionWatch::AttentionWatch(const ModelConfig& config)
 
 void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
   const std::int64_t layer = layer_of(in);
-  if (!Tape::active() || config_.kind_of(layer) != AttentionKind::nystrom) return;
+  if (!Tape::is_active() || config_.kind_of(layer) != AttentionKind::nystrom) return;
   const auto& counts = in.mask.counts();
   const std::int64_t row = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const std::int64_t tokens = counts[static_cast<std::size_t>(row)];

@@ -130,12 +130,11 @@ Var Encoder::operator()(const ModelInput& input, const EncoderRows& rows,
     const bool last = i + 1 == layers_.size();
     // Later layers have later parameters. When the backward pass reaches this point, the gradients
     // of all later parameters are final.
-    if (run.gradients_final && Tape::active())
-      Tape::active()->add_backward_hook(
-          [final = run.gradients_final, place = places_[i]] { final(place); });
+    if (run.gradients_final)
+      Tape::add_backward_hook([final = run.gradients_final, place = places_[i]] { final(place); });
     // A constant x stands for frozen parameters alone. The tape records nothing of further frozen
     // layers, and the first trained one keeps its activations: checkpoint() of a constant is one.
-    if (run.activation_checkpointing && Tape::active() && x.requires_grad()) {
+    if (run.activation_checkpointing && Tape::is_active() && x.requires_grad()) {
       x = checkpoint([&layer, rows, last,
                       run](const std::vector<Var>& in) { return layer(in[0], rows, last, run); },
                      {x});

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "autograd/ops.h"
 #include "tests/support/errors.h"
 #include "tests/support/views.h"
@@ -19,7 +21,7 @@ std::int64_t bytes_in_use() { return Arena::of(cpu_device).statistics().in_use_b
 
 TEST(Tape, WithoutATapeNothingIsRecorded) {
   const Var x = leaf({3}, 1);
-  EXPECT_EQ(Tape::active(), nullptr);
+  EXPECT_FALSE(Tape::is_active());
   EXPECT_FALSE(square(x).requires_grad());
 }
 
@@ -59,9 +61,38 @@ TEST(Tape, TheInnermostTapeIsTheActiveOne) {
     EXPECT_EQ(outer.size(), 0);
     inner.backward(y);
   }
-  EXPECT_EQ(Tape::active(), &outer);
-  outer.backward(square(x));
+  const Var y = square(x);
+  EXPECT_EQ(outer.size(), 1);
+  outer.backward(y);
   EXPECT_DOUBLE_EQ(x.grad().item(), 4 * x.value().item());
+}
+
+TEST(Tape, TapesAndPausesEndInAnyOrder) {
+  const Var x = leaf({1}, 1);
+  auto first = std::make_unique<Tape>();
+  auto pause = std::make_unique<NoGrad>();
+  auto second = std::make_unique<Tape>();
+  first = nullptr;
+  (void)square(x);
+  EXPECT_EQ(second->size(), 1);
+  second = nullptr;
+  EXPECT_FALSE(square(x).requires_grad());
+  pause = nullptr;
+  EXPECT_FALSE(Tape::is_active());
+}
+
+TEST(Tape, AnotherThreadMayEndItButNotUseIt) {
+  auto tape = std::make_unique<Tape>();
+  const Var y = square(leaf({1}, 1));
+  std::string message;
+  std::thread([&] {
+    EXPECT_FALSE(Tape::is_active());
+    message = message_of([&] { tape->backward(y); });
+    tape = nullptr;
+  }).join();
+  EXPECT_EQ(message,
+            "this tape records another thread; use it there, and make one for each thread");
+  EXPECT_FALSE(Tape::is_active());
 }
 
 TEST(Tape, BackwardPopsAndFreesEverything) {
