@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/base/interruption.h"
 #include "core/base/printable.h"
 
 namespace nystrom {
@@ -94,6 +95,7 @@ InputFile::~InputFile() {
 
 void InputFile::read(std::span<std::byte> buffer, std::int64_t offset) const {
   while (!buffer.empty()) {
+    check_interruption();
     const auto count = retry([&] {
       return ::pread(descriptor_, buffer.data(), std::min(buffer.size(), max_transfer), offset);
     });

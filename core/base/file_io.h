@@ -33,7 +33,7 @@ class InputFile {
   /// The size in bytes when the file was opened.
   std::int64_t size() const { return size_; }
   /// Fills `buffer` with the bytes from `offset` on. Throws an InputError when the file ends
-  /// earlier. Thread-safe.
+  /// earlier. Calls check_interruption(). Thread-safe.
   void read(std::span<std::byte> buffer, std::int64_t offset) const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/word_cut.h"
@@ -67,6 +68,7 @@ struct TaskDataset::State {
   explicit State(const TaskConfig& features) : task(features) {}
 
   void add(const TaskEncoder& encoder, Example&& example) {
+    check_interruption();
     if (!samples.empty() && samples[0].rows.size() != example.choices.size() &&
         target == TaskTarget::choice)
       throw BadRow(fmt::format("{}: {} to choose from, the first example has {}; all need as many",

@@ -57,20 +57,19 @@ void check_output(const StudyOptions& options, const std::string& study) {
   if (!options.output.empty()) check_study_folder(options.output, study);
 }
 
-/// The progress bar of a study. A stop signal ends the study.
+/// The progress bar of a study, of which a stop signal ends the work.
 class StudyBar {
  public:
   StudyBar(const char* unit, std::int64_t total, const StudyOptions& options)
       : log_(options.common.quiet), bar_(unit, 0, total, log_) {}
   void update(std::int64_t done, bool last) {
-    if (stop_.requested()) throw Interrupted("stopped; nothing was kept");
+    check_interruption();
     bar_.update(done, "", last);
   }
 
  private:
   Log log_;
   Progress bar_;
-  StopSignals stop_;
 };
 
 /// Declares an option whose values are the names of an enum.
@@ -102,6 +101,7 @@ void run_matrices(MatricesOptions options) {
   require_distinct("--landmarks", options.landmarks);
   require_distinct("--inverse", options.inverses);
   check_output(options, "matrices");
+  const EndAtSignals stop("stopped; nothing was kept");
   MatrixStudyOptions& study = options.study;
   study.seed = static_cast<std::uint64_t>(options.seed);
   study.kernel = value_named<ScoreKernel>(options.kernel);
@@ -161,6 +161,7 @@ struct ModelOptions : StudyOptions {
 void run_model(const ModelOptions& options) {
   options.common.apply();
   check_output(options, "model");
+  const EndAtSignals stop("stopped; nothing was kept");
   const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
   Study study;
   {
@@ -170,7 +171,7 @@ void run_model(const ModelOptions& options) {
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     const ScratchFolder scratch;
     auto tokens = tokenize_text_option(match_texts(options.text, text_form(config.data)), config,
-                                       *tokenizer, scratch.path() / "tokens", log, [] {});
+                                       *tokenizer, scratch.path() / "tokens", log);
     const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
     std::optional<StudyBar> bar;
     study = study_of(measure_model(folder, samples, options.sequences,
@@ -220,6 +221,7 @@ void run_cost(CostOptions options) {
   options.common.refuse_overrides("approximation cost", "approximation cost has no configuration");
   require_distinct("--kinds", options.kinds);
   check_output(options, "cost");
+  const EndAtSignals stop("stopped; nothing was kept");
   for (const std::string& name : options.kinds)
     options.study.kinds.push_back(value_named<AttentionKind>(name));
   options.study.train = options.mode == "train";

@@ -34,22 +34,17 @@ struct ConvertCommand {
 ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source,
                         const Model& converted, const std::vector<std::string>& overrides,
                         Log& log) {
-  const StopSignals stop;
-  const auto stop_if_asked = [&] {
-    if (stop.requested()) throw Interrupted("stopped; nothing was written");
-  };
+  const EndAtSignals stop("stopped; nothing was written");
   const RunConfig config = masked_lm_settings(source, overrides);
   const std::vector<std::filesystem::path> files =
       match_texts(options.text, text_form(config.data));
   const auto tokenizer = open_masked_lm_tokenizer(source);
   const auto parent = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   const ScratchFolder scratch;
-  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log,
-                                     stop_if_asked);
+  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
   std::optional<Progress> bar;
   return study_conversion(*parent, converted, samples, [&](std::int64_t done, std::int64_t total) {
-    stop_if_asked();
     if (!bar) bar.emplace("sequence", 0, total, log);
     bar->update(done, "", done == total);
   });

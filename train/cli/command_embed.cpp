@@ -95,15 +95,13 @@ void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
   const std::int64_t total = writer.rows();
   if (writer.done() > 0)
     log.say(fmt::format("going on after {} of {} texts", writer.done(), total));
-  const StopSignals stop;
+  const EndAtSignals stop("stopped; the same command goes on");
   Progress progress("text", writer.done(), total, log);
   const auto reader = open_texts(options, model);
   skip(*reader, writer.done());
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
     writer.add(examples, vectors);
     progress.update(writer.done(), "", writer.done() == total);
-    if (stop.requested() && writer.done() < total)
-      throw Interrupted("stopped; the same command goes on");
   });
   blocks.add_all(*reader);
   blocks.finish();

@@ -51,13 +51,8 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
   const auto tokenizer = open_masked_lm_tokenizer(folder);
   const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
                                 StoreMode::inference, options.device);
-  const StopSignals stop;
-  const auto stop_if_asked = [&] {
-    if (stop.requested()) throw Interrupted("stopped; nothing was kept");
-  };
   const ScratchFolder scratch;
-  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log,
-                                     stop_if_asked);
+  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
   communicator.require_same_files("--text",
                                   file_checksum(scratch.path() / "tokens" / "index.json"));
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
@@ -65,7 +60,6 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
   Progress progress("sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();
   return evaluate_masked_lm(*model, samples, options.batch, communicator, [&](std::int64_t done) {
-    stop_if_asked();
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds),
@@ -120,16 +114,13 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
 TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
                        const std::shared_ptr<const TaskDataset>& dataset, Log& log,
                        Communicator& communicator) {
-  const StopSignals stop;
   Progress progress("sample", 0, dataset->size(), log);
   Checksum inputs;
   inputs.update(dataset->digests().data(), dataset->digests().size() * sizeof(Digest));
   communicator.require_same_files("--file", inputs.hex());
-  return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, communicator,
-                       [&](std::int64_t done) {
-                         if (stop.requested()) throw Interrupted("stopped; nothing was kept");
-                         progress.update(done, "", done == dataset->size());
-                       });
+  return evaluate_task(
+      *task.model, dataset, task.reader->padding(), options.batch, communicator,
+      [&](std::int64_t done) { progress.update(done, "", done == dataset->size()); });
 }
 
 void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
@@ -202,6 +193,7 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
   require_one_subject(options);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
+  const EndAtSignals stop("stopped; nothing was kept");
   if (options.measures_vectors()) {
     options.vectors.flags.batch_size = options.batch;
     return evaluate_vectors(options.model, options.common.overrides, options.vectors,

@@ -28,7 +28,7 @@ void run(const ListOpsCommand& options) {
   Log log(options.common.quiet);
   ListOpsGenerator generator(options.listops);
   NewFolder folder(require_empty_target(options.folder));
-  const StopSignals stop;
+  const EndAtSignals stop("stopped; nothing was kept");
   const std::int64_t all = options.train + options.validation + options.test;
   Progress progress("sample", 0, all, log);
   std::int64_t done = 0;
@@ -38,7 +38,7 @@ void run(const ListOpsCommand& options) {
     for (std::int64_t i = 0; i < count; ++i) {
       const ListOpsSample sample = generator.next();
       text += fmt::format("{}\t{}\n", sample.source, sample.target);
-      if (stop.requested()) throw Interrupted("stopped; nothing was kept");
+      check_interruption();
       ++done;
       progress.update(done, "", done == all);
     }

@@ -31,10 +31,6 @@ void print(const nlohmann::ordered_json& counts, const Scores& scores, bool json
   for (const auto& [name, value] : scores) fmt::print("{:<14}{:>8.4f}\n", name, value);
 }
 
-void stop_if_asked(const StopSignals& stop) {
-  if (stop.requested()) throw Interrupted("stopped; nothing was kept");
-}
-
 void evaluate_folder(const VectorModel& model, const VectorEvaluation& evaluation, bool json,
                      Log& log, Communicator& communicator) {
   const RetrievalSet set = read_retrieval(evaluation.retrieval, evaluation.split);
@@ -42,11 +38,9 @@ void evaluate_folder(const VectorModel& model, const VectorEvaluation& evaluatio
   for (const std::string& note : set.notes) log.warn(note);
   TextEmbedder queries = model.embedder(evaluation.flags, PromptKind::query, &communicator);
   TextEmbedder documents = model.embedder(evaluation.flags, PromptKind::document, &communicator);
-  const StopSignals stop;
   std::optional<Progress> progress;
   const RetrievalScores result =
       evaluate_retrieval(queries, documents, set, [&](std::int64_t done, std::int64_t total) {
-        stop_if_asked(stop);
         if (!progress) progress.emplace("document", 0, total, log);
         progress->update(done, "", done == total);
       });
@@ -70,9 +64,7 @@ void evaluate_files(const VectorModel& model, const VectorEvaluation& evaluation
   communicator.require_same_files("--pairs", text_checksum(identity));
   TextEmbedder first = model.embedder(evaluation.flags, PromptKind::query, &communicator);
   TextEmbedder second = model.embedder(evaluation.flags, PromptKind::document, &communicator);
-  const StopSignals stop;
-  const PairScores result = evaluate_pairs(first, second, task, evaluation.pairs,
-                                           [&](std::int64_t) { stop_if_asked(stop); });
+  const PairScores result = evaluate_pairs(first, second, task, evaluation.pairs);
   for (const std::string& note : {first.note(), second.note()})
     if (!note.empty()) log.say("note: " + note);
   if (!communicator.is_first()) return;
@@ -90,9 +82,7 @@ void evaluate_labels(const VectorModel& model, const VectorEvaluation& evaluatio
     for (const auto& file : match_files(*patterns)) identity += file_checksum(file);
   communicator.require_same_files("--classify and --test", text_checksum(identity));
   TextEmbedder embedder = model.embedder(evaluation.flags, PromptKind::document, &communicator);
-  const StopSignals stop;
-  const ClassScores result =
-      evaluate_classes(embedder, task, [&](std::int64_t) { stop_if_asked(stop); });
+  const ClassScores result = evaluate_classes(embedder, task);
   if (const std::string note = embedder.note(); !note.empty()) log.say("note: " + note);
   if (!communicator.is_first()) return;
   print({{"texts to train on", result.train},

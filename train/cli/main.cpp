@@ -206,7 +206,7 @@ int run(int argc, char** argv) {
       add_report_command(app),   add_cache_command(app)};
   check_command(app, commands, argc, argv);
   take_brackets(app);
-  const PipedInputs piped({argv, argv + argc});
+  read_piped_inputs({argv, argv + argc});
   try {
     std::vector<std::string> words(argv, argv + argc);
     std::vector<const char*> arguments;

@@ -1,19 +1,20 @@
 #include "train/cli/piped_inputs.h"
 
 #include <fcntl.h>
+#include <stdlib.h>  // NOLINT: mkstemp is POSIX's
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <span>
+#include <optional>
 #include <string_view>
 
-#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -42,32 +43,54 @@ bool is_pipe(int descriptor) {
          !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
-void copy_to_file(int descriptor, const std::filesystem::path& path) {
-  OutputFile file(path);
-  std::vector<std::byte> buffer(std::size_t{1} << 16);
+/// A new file below TMPDIR, or /tmp, whose name is gone: it goes with its last descriptor, however
+/// the process ends.
+int open_nameless_file() {
+  const char* chosen = std::getenv("TMPDIR");
+  const std::filesystem::path folder = chosen && *chosen ? chosen : "/tmp";
+  std::string name = (folder / "nystrom-XXXXXX").string();
+  const int file = ::mkstemp(name.data());
+  require_input(file >= 0, "{}: cannot make a temporary file: {}; set TMPDIR to a folder with room",
+                printable_path(folder), std::strerror(errno));
+  ::unlink(name.c_str());
+  return file;
+}
+
+void copy(int descriptor, int file) {
+  std::vector<char> buffer(std::size_t{1} << 16);
+  const auto retried = [](const auto& call) {
+    ssize_t count = call();
+    while (count < 0 && errno == EINTR) count = call();
+    return count;
+  };
   while (true) {
-    const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = retried([&] { return ::read(descriptor, buffer.data(), buffer.size()); });
     require_input(count >= 0, "/dev/fd/{}: cannot read: {}", descriptor, std::strerror(errno));
-    if (count == 0) break;
-    file.write(std::span(buffer).first(static_cast<std::size_t>(count)));
+    if (count == 0) return;
+    for (ssize_t done = 0; done < count;) {
+      const ssize_t written = retried([&] {
+        return ::write(file, buffer.data() + done, static_cast<std::size_t>(count - done));
+      });
+      require_input(written >= 0,
+                    "/dev/fd/{}: cannot keep it in a temporary file: {}; set TMPDIR to a folder "
+                    "with room",
+                    descriptor, std::strerror(errno));
+      done += written;
+    }
   }
-  file.commit();
 }
 
 }  // namespace
 
-PipedInputs::PipedInputs(const std::vector<std::string>& arguments) {
+void read_piped_inputs(const std::vector<std::string>& arguments) {
   for (const std::string& word : arguments) {
     const auto descriptor = descriptor_in(word);
     if (!descriptor || !is_pipe(*descriptor)) continue;  // or it is replaced already
-    if (!folder_) folder_.emplace();
-    const std::filesystem::path path = folder_->path() / std::to_string(*descriptor);
-    copy_to_file(*descriptor, path);
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    const bool replaced = file >= 0 && ::dup2(file, *descriptor) >= 0;
+    const int file = open_nameless_file();
+    copy(*descriptor, file);
+    const bool replaced = ::dup2(file, *descriptor) >= 0;
     const std::string reason = std::strerror(errno);
-    if (file >= 0) ::close(file);
+    ::close(file);
     require_input(replaced, "/dev/fd/{}: cannot be replaced by a file: {}", *descriptor, reason);
   }
 }

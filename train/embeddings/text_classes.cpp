@@ -17,8 +17,7 @@ struct LabelledVectors {
 };
 
 LabelledVectors read_vectors(TextEmbedder& embedder, const TaskConfig& task,
-                             const std::vector<std::string>& patterns, const LabelSet& known,
-                             const std::function<void(std::int64_t)>& progress) {
+                             const std::vector<std::string>& patterns, const LabelSet& known) {
   LabelledVectors result;
   std::vector<float> values;
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
@@ -30,7 +29,6 @@ LabelledVectors read_vectors(TextEmbedder& embedder, const TaskConfig& task,
                     example.place(), printable(*example.label), describe(known));
       result.labels.push_back(label);
     }
-    if (progress) progress(std::ssize(examples));
   });
   SkippedRows skipped;
   for_each_example(task, patterns, Labelled::required, skipped,
@@ -43,17 +41,16 @@ LabelledVectors read_vectors(TextEmbedder& embedder, const TaskConfig& task,
 
 }  // namespace
 
-ClassScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task,
-                             const std::function<void(std::int64_t)>& progress) {
+ClassScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task) {
   const LabelSet labels = task_labels(task);
   ClassScores scores;
   scores.labels = labels.size();
   const LogisticRegression classifier = [&] {
-    const LabelledVectors train = read_vectors(embedder, task, task.train, labels, progress);
+    const LabelledVectors train = read_vectors(embedder, task, task.train, labels);
     scores.train = std::ssize(train.labels);
     return LogisticRegression(train.vectors, train.labels, labels.size());
   }();
-  const LabelledVectors test = read_vectors(embedder, task, task.validation, labels, progress);
+  const LabelledVectors test = read_vectors(embedder, task, task.validation, labels);
   scores.test = std::ssize(test.labels);
   const std::vector<std::int64_t> said = classifier.predict(test.vectors);
   scores.accuracy = accuracy(test.labels, said);

@@ -1,7 +1,6 @@
 // Evaluation of vectors by a linear classifier: do texts of one label lie together?
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,9 +17,8 @@ struct ClassScores {
 
 /// Fits a logistic regression to the vectors of task.train, and scores it on those of
 /// task.validation. `task` is resolved and of kind classification. The vectors of one of the two
-/// are in memory at a time. `progress` is called with the texts done. Throws an InputError
-/// "file:line: …", also for a label that task.train does not have.
-ClassScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task,
-                             const std::function<void(std::int64_t)>& progress = {});
+/// are in memory at a time. Throws an InputError "file:line: …", also for a label that task.train
+/// does not have.
+ClassScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task);
 
 }  // namespace nystrom

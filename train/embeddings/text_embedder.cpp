@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/config/padding.h"
@@ -115,6 +116,7 @@ Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   };
   std::string own;
   for (std::size_t i = rank; i < all.size(); i += world) {
+    check_interruption();
     const Batch batch = make_task_batch(windows, all[i], all[i], padding);
     const Tensor vectors = model_.sentence_vectors(batch.input, options_.pooling)
                                .value()

@@ -21,8 +21,7 @@ double cosine(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j) 
 }
 
 PairScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskConfig& task,
-                          const std::vector<std::string>& patterns,
-                          const std::function<void(std::int64_t)>& progress) {
+                          const std::vector<std::string>& patterns) {
   std::vector<std::string> texts, pairs;
   std::vector<double> scores, cosines;
   std::int64_t bytes = 0;
@@ -33,7 +32,6 @@ PairScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskC
     texts.clear();
     pairs.clear();
     bytes = 0;
-    if (progress) progress(std::ssize(cosines));
   };
   SkippedRows skipped;
   for_each_example(task, patterns, Labelled::required, skipped, [&](Example&& example) {

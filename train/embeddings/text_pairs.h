@@ -1,7 +1,6 @@
 // Evaluation of vectors on scored pairs of texts: do similar texts have similar vectors?
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,10 +20,9 @@ struct PairScores {
 
 /// Reads pairs with scores from the files that `patterns` match, as `task` says (kind regression,
 /// resolved, with task.columns.pair), and compares their vectors' cosines with the scores. `first`
-/// embeds task.columns.text, and `second` task.columns.pair. `progress` is called with the pairs
-/// done. Throws an InputError "file:line: …".
+/// embeds task.columns.text, and `second` task.columns.pair. Throws an InputError
+/// "file:line: …".
 PairScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskConfig& task,
-                          const std::vector<std::string>& patterns,
-                          const std::function<void(std::int64_t)>& progress = {});
+                          const std::vector<std::string>& patterns);
 
 }  // namespace nystrom

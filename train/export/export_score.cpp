@@ -16,6 +16,7 @@
 #include "train/formats/hf_config.h"
 #include "train/logging/progress.h"
 #include "train/logging/scratch_folder.h"
+#include "train/logging/stop_signals.h"
 #include "train/loop/train_step.h"
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/evaluation.h"
@@ -91,6 +92,7 @@ ExportScores score_text(const fs::path& folder, const ModelFolder& source,
                         const std::vector<std::string>& overrides, Log& log) {
   const RunConfig config = masked_lm_settings(source, overrides);
   const auto tokenizer = open_masked_lm_tokenizer(source);
+  const EndAtSignals stop("stopped; the folder is complete, and was not measured");
   const ScratchFolder scratch;
   auto tokens = tokenize(match_texts(patterns, text_form(config.data)), text_form(config.data),
                          *tokenizer, scratch.path() / "tokens", log,
@@ -103,6 +105,7 @@ ExportScores score_text(const fs::path& folder, const ModelFolder& source,
   ExportScores scores;
   Progress progress("sequence", 0, max_sequences, log);
   for (std::int64_t done = 0; done < max_sequences; done += batch_size) {
+    check_interruption();
     const auto batch = loader.next();
     if (!batch) break;
     scores.targets += batch->targets;

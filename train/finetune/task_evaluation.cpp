@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/base/interruption.h"
 #include "core/check.h"
 #include "train/finetune/task_loss.h"
 
@@ -65,6 +66,7 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
   // In each round every process computes one batch, then all processes score the batches of all.
   // Only the outputs of one round are in memory.
   for (std::int64_t begin = 0; begin < batches; begin += options.world_size) {
+    check_interruption();
     std::string own;
     if (const auto batch = loader.next()) {
       const ModelOutput out = task_output(model, *batch);

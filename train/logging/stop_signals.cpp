@@ -1,5 +1,7 @@
 #include "train/logging/stop_signals.h"
 
+#include <utility>
+
 namespace nystrom {
 namespace {
 
@@ -23,5 +25,10 @@ StopSignals::~StopSignals() {
 }
 
 bool StopSignals::requested() const { return stop_requested != 0; }
+
+EndAtSignals::EndAtSignals(std::string message)
+    : check_([this, message = std::move(message)] {
+        if (stop_.requested()) throw Interrupted(message);
+      }) {}
 
 }  // namespace nystrom

@@ -3,17 +3,11 @@
 #pragma once
 
 #include <csignal>
+#include <string>
 
-#include "core/base/error.h"
+#include "core/base/interruption.h"
 
 namespace nystrom {
-
-/// Thrown after a requested stop, when all work is saved. The program exits with status 130, and
-/// prints the message unless it is empty.
-class Interrupted : public Error {
- public:
-  using Error::Error;
-};
 
 /// Handlers that only set a flag, installed while the object lives. Only one object may exist at a
 /// time.
@@ -30,6 +24,16 @@ class StopSignals {
  private:
   using Handler = void (*)(int);
   Handler interrupt_, terminate_, user_;
+};
+
+/// While it lives, check_interruption() throws Interrupted(message) in this thread after a signal.
+class EndAtSignals {
+ public:
+  explicit EndAtSignals(std::string message);
+
+ private:
+  StopSignals stop_;
+  InterruptionCheck check_;
 };
 
 }  // namespace nystrom

@@ -34,14 +34,18 @@ namespace {
 /// The canonical paths of files that patterns match, and of folders that they name.
 std::set<fs::path> canonical_paths(const std::vector<std::string>& patterns) {
   std::set<fs::path> paths;
+  const auto insert = [&](const fs::path& given) {
+    std::error_code nameless;  // the file of a pipe
+    const fs::path path = fs::canonical(given, nameless);
+    paths.insert(nameless ? given : path);
+  };
   for (const std::string& pattern : patterns) {
     if (fs::is_directory(pattern)) {
-      paths.insert(fs::canonical(pattern));
+      insert(pattern);
       continue;
     }
     try {
-      for (const fs::path& file : match_files(std::span(&pattern, 1)))
-        paths.insert(fs::canonical(file));
+      for (const fs::path& file : match_files(std::span(&pattern, 1))) insert(file);
     } catch (const InputError&) {
       continue;  // no such file
     }

@@ -351,6 +351,10 @@ std::optional<Corpus> cached_corpus(const RunConfig& config) {
 Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communicator) {
   const CorpusFiles files(config.data);
   const StopSignals stop;
+  // Several processes stop together, at the places where they meet.
+  const InterruptionCheck stop_alone([&] {
+    if (communicator.size() == 1 && stop.requested()) interrupt();
+  });
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(config, files);
   const bool given = config.tokenizer.path || config.start.from;

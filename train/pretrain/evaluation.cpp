@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/base/interruption.h"
 #include "core/check.h"
 #include "train/loop/train_step.h"
 
@@ -84,6 +85,7 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   std::vector<double> found(static_cast<std::size_t>(batches * quantities), 0);
   for (std::int64_t number = options.rank; const auto batch = loader.next();
        number += options.world_size) {
+    check_interruption();
     const MaskedLmOutput out = model.masked_lm(batch->input, batch->labels, 1, {});
     double* here = found.data() + number * quantities;
     here[loss] = out.loss.value().item();

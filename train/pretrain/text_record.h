@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,11 +28,9 @@ void report_unreadable(const std::string& source, const TextStatistics& statisti
                        Log& log);
 
 /// Tokenizes the files of --text, as data.documents says, into a data set at `folder`, and warns of
-/// what cannot be read as text (report_unreadable). `check` is called before each document; it may
-/// throw, to stop.
+/// what cannot be read as text (report_unreadable).
 std::shared_ptr<const TokenDataset> tokenize_text_option(
     const std::vector<std::filesystem::path>& files, const RunConfig& config,
-    const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
-    const std::function<void()>& check);
+    const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log);
 
 }  // namespace nystrom
