@@ -59,7 +59,7 @@ template Tensor Tensor::from(std::span<const std::int64_t>, const Shape&);
 template Tensor Tensor::from(std::span<const std::uint8_t>, const Shape&);
 
 Tensor Tensor::borrow(std::shared_ptr<void> data, const Shape& shape,
-                      std::span<const std::int64_t> strides, DType dtype) {
+                      std::span<const std::int64_t> strides, DType dtype, Memory memory) {
   require(static_cast<int>(strides.size()) == shape.rank(), "{} strides for shape {}",
           strides.size(), shape);
   require(std::ranges::all_of(strides, [](std::int64_t stride) { return stride >= 0; }),
@@ -71,6 +71,7 @@ Tensor Tensor::borrow(std::shared_ptr<void> data, const Shape& shape,
   result.shape_ = shape;
   std::ranges::copy(strides, result.strides_.begin());
   result.dtype_ = dtype;
+  result.memory_ = memory;
   return result;
 }
 

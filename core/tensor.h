@@ -10,6 +10,9 @@
 
 namespace nystrom {
 
+/// Whose the memory of a tensor is: nystrom's, or others', who may forbid writing.
+enum class Memory : std::uint8_t { own, borrowed, read_only };
+
 /// A handle to a tensor. Copies share the storage. Shape operations return views and never copy;
 /// contiguous() makes a contiguous copy.
 class Tensor {
@@ -32,7 +35,8 @@ class Tensor {
   /// A CPU tensor on memory that others made: `data` owns the first element, which lies at a
   /// multiple of its size. `strides` are in elements, one for each axis, and not negative.
   static Tensor borrow(std::shared_ptr<void> data, const Shape& shape,
-                       std::span<const std::int64_t> strides, DType dtype);
+                       std::span<const std::int64_t> strides, DType dtype,
+                       Memory memory = Memory::borrowed);
 
   /// Whether the handle refers to a tensor.
   bool defined() const { return storage_ != nullptr; }
@@ -54,8 +58,10 @@ class Tensor {
   Device device() const { return device_; }
   /// Whether the elements lie in memory in order, without gaps.
   bool is_contiguous() const;
-  /// Whether no other tensor uses this storage. If so, it may be overwritten.
-  bool is_unique() const { return storage_.use_count() == 1; }
+  /// Whether no other tensor uses this storage, and nobody lent it. If so, it may be overwritten.
+  bool is_unique() const { return memory_ == Memory::own && storage_.use_count() == 1; }
+  /// Whose the memory is.
+  Memory memory() const { return memory_; }
 
   /// The elements of a CPU tensor of type T. Throws for other types and devices.
   template <class T>
@@ -108,6 +114,7 @@ class Tensor {
   std::array<std::int64_t, max_rank> strides_{};  // in elements
   DType dtype_ = DType::f32;
   Device device_;
+  Memory memory_ = Memory::own;
 };
 
 /// An uninitialised tensor with the shape, type and device of x.

@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "python/bindings/bindings.h"
 #include "train/config/config.h"
 
@@ -49,7 +51,7 @@ std::shared_ptr<void> shared(const Array& array) {
 
 }  // namespace
 
-Tensor tensor_of(const Array& array) {
+Tensor tensor_of(const Array& array, Memory memory) {
   const DType dtype = dtype_of(array.dtype());
   const std::size_t rank = array.ndim();
   require_input(rank <= max_rank, "an array has {} axes; expected at most {}", rank,
@@ -63,7 +65,10 @@ Tensor tensor_of(const Array& array) {
   }
   require_input(!negative, "an array has a negative stride; pass numpy.ascontiguousarray(…)");
   if (array.size() == 0) return Tensor::empty(Shape(sizes), dtype);
-  return Tensor::borrow(shared(array), Shape(sizes), strides, dtype);
+  require_input(reinterpret_cast<std::uintptr_t>(array.data()) % size_of(dtype) == 0,
+                "the elements of an array do not begin at multiples of their size; pass "
+                "numpy.array(…), a copy");
+  return Tensor::borrow(shared(array), Shape(sizes), strides, dtype, memory);
 }
 
 nb::object array_of(const Tensor& tensor) {
@@ -77,22 +82,30 @@ nb::object array_of(const Tensor& tensor) {
   const nb::capsule owner(new Tensor(tensor),
                           [](void* kept) noexcept { delete static_cast<Tensor*>(kept); });
   void* data = const_cast<void*>(view.data);
-  const auto made = [&]<class... Framework>(TypeTag<nb::ndarray<Framework...>>) {
-    return nb::cast(nb::ndarray<Framework...>(data, sizes.size(), sizes.data(), owner,
-                                              strides.data(), dlpack_dtype(tensor.dtype()),
-                                              nb::device::cpu::value));
+  const auto made = [&]<class Result>(TypeTag<Result>) {
+    return nb::cast(Result(data, sizes.size(), sizes.data(), owner, strides.data(),
+                           dlpack_dtype(tensor.dtype()), nb::device::cpu::value));
   };
-  return tensor.dtype() == DType::bf16 ? made(TypeTag<nb::ndarray<nb::array_api>>{})
-                                       : made(TypeTag<nb::ndarray<nb::numpy>>{});
+  const auto shown = [&]<class Framework>(TypeTag<Framework>) {
+    return tensor.memory() == Memory::read_only ? made(TypeTag<nb::ndarray<Framework, nb::ro>>{})
+                                                : made(TypeTag<nb::ndarray<Framework>>{});
+  };
+  return tensor.dtype() == DType::bf16 ? shown(TypeTag<nb::array_api>{})
+                                       : shown(TypeTag<nb::numpy>{});
 }
 
 DType dtype_called(const std::string& name) {
   return value_called("dtype", name, enum_names(DType{}));
 }
 
-void check_signals() {
-  const nb::gil_scoped_acquire lock;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
+Unlocked::Unlocked()
+    : check_([next = std::chrono::steady_clock::time_point()]() mutable {
+        constexpr auto pause = std::chrono::milliseconds(50);  // other threads hold the lock too
+        const auto now = std::chrono::steady_clock::now();
+        if (now < next) return;
+        next = now + pause;
+        const nb::gil_scoped_acquire lock;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      }) {}
 
 }  // namespace nystrom::python

@@ -13,22 +13,23 @@
 namespace nystrom::python {
 namespace {
 
-/// A C++ object with a scope as a context manager of Python: it lives from __enter__ to __exit__.
+/// A C++ object with a scope as a context manager of Python: it lives from __enter__ to __exit__,
+/// and until the calls of other threads have returned.
 template <class T>
 class Context {
  public:
   void enter() {
     require_input(!object_, "the block of this object has begun; make another one");
-    object_.emplace();
+    object_ = std::make_shared<T>();
   }
   void exit() { object_.reset(); }
-  T& object() {
-    require_input(object_.has_value(), "call this inside the block: with nystrom.Tape() as tape:");
-    return *object_;
+  std::shared_ptr<T> object() {
+    require_input(object_ != nullptr, "call this inside the block: with nystrom.Tape() as tape:");
+    return object_;
   }
 
  private:
-  std::optional<T> object_;
+  std::shared_ptr<T> object_;
 };
 
 template <class T>
@@ -51,43 +52,61 @@ nb::object numpy_of(const Var& x) { return array_of(x.value().to(cpu_device)); }
 
 std::vector<std::int64_t> sizes_of(const Var& x) { return {x.shape().begin(), x.shape().end()}; }
 
-/// A leaf on the memory of an array. Ops may overwrite the values of which they hold the last
-/// reference. The slot, which lives as long as the tape needs the leaf, holds another one.
-Var borrowed_leaf(const Tensor& value) {
-  struct Slot {
-    GradSlot slot;
-    Tensor value;
+/// np.array(x, dtype, copy=copy), for every version of NumPy.
+nb::object array_as_asked(const Var& x, const nb::object& dtype, const nb::object& copy) {
+  require_input(x.dtype() != DType::bf16,
+                "NumPy has no bf16; convert the tensor first: nystrom.ops.cast(tensor, \"f32\")");
+  const bool shares = x.value().device().is_cpu();
+  if (!shares && !copy.is_none() && !nb::cast<bool>(copy))
+    throw nb::value_error("the tensor lies on a GPU: NumPy cannot read it without a copy");
+  return nb::module_::import_("numpy").attr("array")(numpy_of(x), dtype, nb::arg("copy") = copy);
+}
+
+/// What NumPy does with a read-only array: only a consumer that knows of the flag may have it.
+nb::object dlpack_of(const Var& x, const nb::kwargs& options) {
+  const nb::object array = numpy_of(x);
+  const auto option = [&](const char* name) {
+    return options.contains(name) ? nb::object(options[name]) : nb::none();
   };
-  const auto owner = std::make_shared<Slot>(Slot{*Var::leaf(value).slot(), value});
-  return {value, std::shared_ptr<GradSlot>(owner, &owner->slot)};
+  const nb::object version = option("max_version"), copy = option("copy");
+  const bool flagged = !version.is_none() && nb::cast<int>(version[0]) >= 1,
+             copied = !copy.is_none() && nb::cast<bool>(copy);
+  if (x.value().memory() == Memory::read_only && !flagged && !copied)
+    throw nb::buffer_error(
+        "the tensor lies on read-only memory, and this version of DLPack cannot "
+        "say so; pass a copy");
+  return array.attr("__dlpack__")(**options);
+}
+
+/// A tensor on the memory of an array. Whether that may be written to shows in the conversion.
+Tensor lent_tensor(const nb::object& array) {
+  WritableArray writable;
+  if (nb::try_cast(array, writable)) return tensor_of(Array(writable), Memory::borrowed);
+  Array read_only;
+  if (!nb::try_cast(array, read_only)) throw nb::next_overload();
+  return tensor_of(read_only);
 }
 
 void bind_tensor(nb::module_& module) {
   nb::class_<Var>(module, "Tensor", doc::Var)
       .def(
           "__init__",
-          [](Var* self, const Array& array, bool requires_grad) {
-            const Tensor value = tensor_of(array);
-            new (self) Var(requires_grad ? borrowed_leaf(value) : Var(value));
+          [](Var* self, const nb::object& array, bool requires_grad) {
+            const Tensor value = lent_tensor(array);
+            new (self) Var(requires_grad ? Var::leaf(value) : Var(value));
           },
           nb::arg("array"), nb::arg("requires_grad") = false,
+          nb::sig("def __init__(self, array: typing.Annotated[numpy.typing.NDArray, "
+                  "dict(device='cpu', writable=False)], requires_grad: bool = False) -> None"),
           "On the memory of an array of NumPy or another library, without a copy. requires_grad: "
           "a leaf, for which the backward pass collects a gradient.")
-      .def(
-          "numpy", &numpy_of, nb::sig("def numpy(self) -> numpy.ndarray"),
-          "The values as an array of NumPy on the same memory. bf16, which NumPy lacks, becomes an "
-          "object with __dlpack__ alone.")
-      .def(
-          "__array__",
-          [](const Var& x, nb::object dtype, nb::object) {
-            const nb::object array = numpy_of(x);
-            return dtype.is_none() ? array : array.attr("astype")(dtype);
-          },
-          nb::arg("dtype").none() = nb::none(), nb::arg("copy").none() = nb::none())
-      .def("__dlpack__",
-           [](const Var& x, nb::kwargs options) {
-             return numpy_of(x).attr("__dlpack__")(**options);
-           })
+      .def("numpy", &numpy_of, nb::sig("def numpy(self) -> numpy.ndarray"),
+           "The values as an array of NumPy on the same memory: read-only if the tensor was made "
+           "from a read-only array. bf16, which NumPy lacks, becomes an object with __dlpack__ "
+           "alone.")
+      .def("__array__", &array_as_asked, nb::arg("dtype").none() = nb::none(),
+           nb::arg("copy").none() = nb::none())
+      .def("__dlpack__", &dlpack_of)
       .def("__dlpack_device__",
            [](const Var&) { return nb::make_tuple(nb::device::cpu::value, 0); })
       .def_prop_ro(
@@ -174,19 +193,19 @@ void bind_autodiff(nb::module_& module) {
           [](Context<Tape>& tape, const Var& output, const std::optional<Array>& seed) {
             // The backward pass may overwrite the seed.
             const Tensor given = seed ? tensor_of(*seed).clone() : Tensor();
-            const nb::gil_scoped_release unlocked;
-            given.defined() ? tape.object().backward(output, given)
-                            : tape.object().backward(output);
+            const std::shared_ptr<Tape> kept = tape.object();
+            const Unlocked unlocked;
+            given.defined() ? kept->backward(output, given) : kept->backward(output);
           },
           nb::arg("output"), nb::arg("seed").none() = nb::none(), doc::Tape_backward)
       .def(
-          "__len__", [](Context<Tape>& tape) { return tape.object().size(); }, doc::Tape_size);
+          "__len__", [](Context<Tape>& tape) { return tape.object()->size(); }, doc::Tape_size);
   bind_context<NoGrad>(module, "NoGrad", doc::NoGrad);
   module.def(
       "checkpoint",
       [](const nb::callable& f, const std::vector<Var>& inputs) {
         const auto function = callable_anywhere(f);
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         return checkpoint(function, inputs);
       },
       nb::arg("f"), nb::arg("inputs"), doc::checkpoint);

@@ -11,6 +11,7 @@
 
 #include "autograd/var.h"
 #include "core/base/fields.h"
+#include "core/base/interruption.h"
 #include "core/check.h"
 #include "core/tensor.h"
 
@@ -20,13 +21,25 @@ namespace nb = nanobind;
 
 /// An array of any library in CPU memory, which is not written to.
 using Array = nb::ndarray<nb::ro, nb::device::cpu>;
-using ReleaseLock = nb::call_guard<nb::gil_scoped_release>;
+/// One whose library lets others write to it.
+using WritableArray = nb::ndarray<nb::device::cpu>;
+
+/// Work without the interpreter's lock, which Ctrl-C ends at the next check_interruption().
+class Unlocked {
+ public:
+  Unlocked();
+
+ private:
+  nb::gil_scoped_release released_;
+  InterruptionCheck check_;
+};
+using ReleaseLock = nb::call_guard<Unlocked>;
 
 /// A tensor on the memory of an array, which lives as long as the tensor. Booleans become u8.
 /// Throws an InputError for element types that nystrom lacks and for negative strides.
-Tensor tensor_of(const Array& array);
-/// A NumPy array on the memory of a CPU tensor. NumPy lacks bf16: such a tensor becomes an object
-/// with __dlpack__ alone.
+Tensor tensor_of(const Array& array, Memory memory = Memory::read_only);
+/// A NumPy array on the memory of a CPU tensor, read-only if that is. NumPy lacks bf16: such a
+/// tensor becomes an object with __dlpack__ alone.
 nb::object array_of(const Tensor& tensor);
 
 /// The value that has this name among `names`. Throws an InputError, which begins with `option`.
@@ -42,9 +55,6 @@ E value_called(const char* option, const std::string& name, std::span<const Enum
 
 /// The type called "f32", "bf16", "f16" or "f64". Throws an InputError for other names.
 DType dtype_called(const std::string& name);
-
-/// Throws the KeyboardInterrupt of a pressed Ctrl-C. Callable without the interpreter's lock.
-void check_signals();
 
 // Each adds the classes and functions of one file to the module.
 void bind_autodiff(nb::module_& module);

@@ -24,13 +24,13 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// Calls `work(begin, end)` for parts of `count` items, and looks for Ctrl-C before each.
+/// Calls `work(begin, end)` for parts of `count` items. Ctrl-C ends the work before any of them.
 void in_parts(std::size_t count, std::int64_t batch_size,
               const std::function<void(std::size_t, std::size_t)>& work) {
   require_input(batch_size >= 1, "batch_size {}; expected at least 1", batch_size);
   const auto part = static_cast<std::size_t>(64 * batch_size);
   for (std::size_t begin = 0; begin < count; begin += part) {
-    check_signals();
+    check_interruption();
     work(begin, std::min(begin + part, count));
   }
 }
@@ -243,7 +243,7 @@ void bind_model(nb::module_& module) {
              std::int64_t batch_size, std::optional<std::int64_t> max_length) {
             Tensor vectors;
             {
-              const nb::gil_scoped_release unlocked;
+              const Unlocked unlocked;
               vectors = model.encode(
                   texts, {pooling, normalize, dimensions, prompt, batch_size, max_length});
             }
@@ -264,7 +264,7 @@ void bind_model(nb::module_& module) {
                              with_context(name, [&] { return tensor_of(array).contiguous(); }));
             std::vector<NamedTensor> outputs;
             {
-              const nb::gil_scoped_release unlocked;
+              const Unlocked unlocked;
               outputs = model.forward(inputs);
             }
             nb::dict result;

@@ -45,7 +45,7 @@ class StepObserver {
   bool operator()(const StepRecord& record) {
     const nb::gil_scoped_acquire lock;
     try {
-      // Ctrl-C from a moment in which the run has no handler, as while it reads a task's files.
+      // Ctrl-C from a moment in which the run has no handler of its own.
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       if (!function_.is_none()) function_(record);
       return true;
@@ -71,7 +71,7 @@ FinishedRun run(const GivenRun& given, nb::handle on_step, const Train& train) {
   StepObserver observer(on_step);
   FinishedRun finished;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     require_input(started_as().size == 1,
                   "a run from Python has one process; for several start the program nystrom by "
                   "mpirun, srun or torchrun");

@@ -41,6 +41,7 @@ TEST(Tensor, BorrowsMemoryThatItsOwnerFreesLater) {
   EXPECT_EQ(elements(x.clone()), (Values{1, 3, 2, 4}));
   x.data<float>()[0] = 9;
   EXPECT_EQ((*owner)[1], 9);
+  EXPECT_FALSE(x.transpose(0, 1).is_unique()) << "its owner reads it";
   const std::weak_ptr<void> alive = owner;
   x = {};
   EXPECT_EQ(alive.use_count(), 2);

@@ -61,10 +61,74 @@ def test_views_take_no_memory():
     assert memory() - before < 10_000_000
 
 
-def test_strided_and_read_only_arrays_are_shared_too():
+def test_strided_arrays_are_shared_too():
     array = np.arange(12, dtype=np.float64).reshape(3, 4)
-    array.flags.writeable = False
     assert np.shares_memory(nystrom.Tensor(array.T[:, ::2]).numpy(), array)
+
+
+def read_only(folder: Path) -> "dict[str, np.ndarray]":
+    """Arrays whose memory must not be written to; the process ends if one writes to the last."""
+    flagged = np.arange(4, dtype=np.float32)
+    flagged.flags.writeable = False
+    flagged.tofile(folder / "values")
+    return {
+        "flag": flagged,
+        "bytes": np.frombuffer(flagged.tobytes(), np.float32),
+        "broadcast": np.broadcast_to(np.ones(1), (4,)),
+        "mapped file": np.memmap(folder / "values", np.float32, "r"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["flag", "bytes", "broadcast", "mapped file"])
+def test_read_only_arrays_stay_read_only(kind, tmp_path):
+    array = read_only(tmp_path)[kind]
+    for requires_grad in (False, True):
+        tensor = nystrom.Tensor(array, requires_grad=requires_grad)
+        reshaped = ops.reshape(tensor, [2, 2]) if kind != "broadcast" else tensor.detach()
+        for view in (tensor.numpy(), np.asarray(reshaped), np.from_dlpack(reshaped)):
+            assert np.shares_memory(view, array)
+            with pytest.raises(ValueError, match="read-only"):
+                view[0] = 5
+        with pytest.raises(BufferError, match="read-only"):
+            tensor.__dlpack__()
+        copy = np.array(tensor)
+        copy[0] = 5
+        assert array[0] != 5
+
+
+def test_computing_with_read_only_arrays_leaves_them_as_they_are(tmp_path):
+    for array in read_only(tmp_path).values():
+        kept = array.copy()
+        with nystrom.Tape() as tape:
+            leaf = nystrom.Tensor(array, requires_grad=True)
+            tape.backward(ops.cross_entropy(ops.reshape(leaf * 1.0, [2, 2]), np.array([1, 0])))
+            tape.backward(leaf, seed=array)
+        np.testing.assert_array_equal(array, kept)
+
+
+def test_text_in_bytes_is_read_only_too():
+    tensor = nystrom.Tensor(b"abc")
+    assert tensor.dtype == "u8" and not tensor.numpy().flags.writeable
+
+
+def test_np_array_copies_and_np_asarray_shares():
+    array = np.arange(4, dtype=np.float32)
+    tensor = nystrom.Tensor(array)
+    for copy in (np.array(tensor), np.array(tensor, np.float32), np.asarray(tensor, np.float64),
+                 tensor.__array__(copy=True), np.from_dlpack(tensor, copy=True)):  # fmt: skip
+        copy[:] = 7
+        np.testing.assert_array_equal(array, [0, 1, 2, 3])
+    for view in (np.asarray(tensor), np.array(tensor, copy=False), np.asarray(tensor, np.float32),
+                 tensor.__array__(copy=None), np.from_dlpack(tensor)):  # fmt: skip
+        assert np.shares_memory(view, array)
+    with pytest.raises(ValueError, match="copy"):
+        np.array(tensor, np.float64, copy=False)
+
+
+def test_numpy_has_no_bf16():
+    half = ops.cast(np.ones(2, np.float32), "bf16")
+    with pytest.raises(nystrom.InputError, match="convert the tensor first: nystrom.ops.cast"):
+        np.asarray(half)
 
 
 def test_an_array_lives_as_long_as_its_tensor():
@@ -196,6 +260,67 @@ def test_nothing_is_recorded_without_a_tape():
         assert len(tape) == 0
 
 
+def test_blocks_of_generators_end_in_any_order():
+    def recording():
+        with nystrom.Tape() as tape:
+            yield tape
+
+    x = nystrom.Tensor(np.ones(2), requires_grad=True)
+    outer, inner = recording(), recording()
+    next(outer)
+    tape = next(inner)
+    outer.close()
+    y = x * 2.0
+    assert len(tape) == 1
+    tape.backward(y, seed=np.ones(2))
+    inner.close()
+    assert not (x * 2.0).requires_grad
+
+
+def test_forgotten_blocks_end_when_they_are_collected():
+    x = nystrom.Tensor(np.ones(2), requires_grad=True)
+    first, pause, last = nystrom.Tape(), nystrom.NoGrad(), nystrom.Tape()
+    for block in (first, pause, last):
+        block.__enter__()
+    del first, block, last
+    assert not (x * 2.0).requires_grad
+    del pause
+    assert not (x * 2.0).requires_grad
+    with nystrom.Tape() as tape:
+        x * 2.0
+        assert len(tape) == 1
+
+
+def test_another_thread_may_end_a_block_and_not_use_it():
+    import threading
+
+    x, seen = nystrom.Tensor(np.ones(2), requires_grad=True), []
+
+    def use(tape) -> None:
+        seen.append((x * 2.0).requires_grad)
+        try:
+            tape.backward(y, seed=np.ones(2))
+        except nystrom.InternalError as error:
+            seen.append(str(error))
+        tape.__exit__(None, None, None)
+
+    tape = nystrom.Tape()
+    tape.__enter__()
+    y = x * 2.0
+    thread = threading.Thread(target=use, args=(tape,))
+    thread.start()
+    thread.join()
+    assert seen[0] is False and "this tape records another thread" in seen[1]
+    assert not (x * 2.0).requires_grad
+
+
+def test_an_exception_ends_its_block():
+    x = nystrom.Tensor(np.ones(2), requires_grad=True)
+    with pytest.raises(LookupError), nystrom.Tape(), nystrom.NoGrad():
+        raise LookupError
+    assert not (x * 2.0).requires_grad
+
+
 def test_halves_pass_through_dlpack():
     half = ops.cast(np.array([1.00390625], np.float32), "bf16")
     assert half.dtype == "bf16" and ops.cast(half, "f32").item() == 1
@@ -253,6 +378,7 @@ def test_parameters_have_names_and_can_be_set():
         (lambda: ops.cast(np.ones(2), "f8"), nystrom.InputError, "dtype 'f8'; expected bf16, f16, f32, f64"),
         (lambda: nystrom.Tape().backward(nystrom.Tensor(np.ones(1))), nystrom.InputError, "call this inside the block: with nystrom.Tape() as tape:"),
         (lambda: ops.activated_linear("silu", np.ones((1, 1)), np.ones((1, 1))), nystrom.InputError, "activation 'silu'; expected gelu_erf, gelu_tanh, relu, tanh, exp, square"),
+        (lambda: nystrom.Tensor(np.frombuffer(bytes(9), np.uint8)[1:].view(np.float32)), nystrom.InputError, "the elements of an array do not begin at multiples of their size; pass numpy.array(…), a copy"),
         (lambda: nystrom.Tensor(np.ones(2, np.complex64)), nystrom.InputError, "an array has elements of 64 bits that nystrom does not know; expected float32, float64, float16, bfloat16, int64, int32, uint8 or bool"),
     ],
 )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nystrom
+from conftest import lines
 
 
 def weights_of(run_dir: Path) -> bytes:
@@ -101,6 +102,92 @@ def test_ctrl_c_stops_a_long_computation(trained):
                           capture_output=True, text=True, timeout=60)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 5
+
+
+LONG_READS = {  # what reads or prepares files, much longer than the test waits
+    "tokenizing a corpus": """
+        config["data"]["train"] = [big_text]
+        config["tokenizer"] = {"path": str(tokenizer)}
+        nystrom.pretrain(config, quiet=True, on_step=fail)""",
+    "training a tokenizer": """
+        config["data"]["train"] = [big_text]
+        config["tokenizer"] = {"train": {"vocab_size": 30}}
+        nystrom.pretrain(config, quiet=True, on_step=fail)""",
+    "reading a task": """
+        nystrom.finetune({"run_dir": config["run_dir"], "model": {"from": str(tokenizer)},
+                          "task": {"kind": "classification", "train": [big_table],
+                                   "validation": [big_table]}},
+                         quiet=True, on_step=fail)""",
+    "making vectors of one batch after another": """
+        nystrom.load(tokenizer).encode(["the sea was calm " * 200] * 20_000)""",
+}
+
+
+@pytest.mark.parametrize("work", LONG_READS)
+def test_ctrl_c_stops_the_reading_of_files(work, config, trained, tmp_path):
+    rows = [f"{line}\t{number % 2}" for number, line in enumerate(lines(20_000, seed=3))] * 20
+    (tmp_path / "big.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    (tmp_path / "big.txt").write_text("\n".join(lines(20_000, seed=3) * 20))
+    (tmp_path / "config.json").write_text(json.dumps(config, default=str))
+    (tmp_path / "tmp").mkdir()
+    script = """
+        import json, os, signal, sys, threading, time, nystrom
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
+        config, tokenizer = json.load(open("config.json")), sys.argv[1]
+        big_text, big_table = os.path.abspath("big.txt"), os.path.abspath("big.tsv")
+        def fail(step):
+            sys.exit("the run began before the signal")
+        def interrupt():
+            global sent
+            sent = time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer(0.4, interrupt).start()
+        try:
+            {work}
+            print("not stopped")
+        except KeyboardInterrupt:
+            print(time.monotonic() - sent)
+    """
+    newest = max((trained / "checkpoints").glob("step-*"), key=lambda p: int(p.name[5:]))
+    long_read = textwrap.indent(textwrap.dedent(LONG_READS[work]).strip(), "    ").strip()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script).replace("{work}", long_read), newest],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(tmp_path / "tmp")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 1.5
+    assert not list((tmp_path / "tmp").iterdir())
+    assert not list(tmp_path.rglob("*.tmp-*"))
+
+
+def test_an_observer_sees_the_steps_of_vectors_and_may_stop_them(config, trained, tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    rows = ["\t".join(lines(2, seed)) for seed in range(40)]
+    pairs.write_text("\n".join(["text\tpair", *rows]) + "\n")
+    steps = []
+
+    def observer(step: nystrom.Step) -> None:
+        steps.append(step.step)
+        if len(steps) == 3:
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        nystrom.finetune(
+            {
+                "run_dir": tmp_path / "vectors",
+                "model": {"from": trained},
+                "task": {"kind": "embeddings", "train": [pairs], "validation": [pairs],
+                         "columns": {"pair": "pair"}},
+                "data": {"sequence_length": 32},
+                "training": {"steps": 9, "batch_size": 8, "micro_batch_size": 8},
+                "schedule": {"warmup_steps": 1},
+            },
+            on_step=observer,
+            quiet=True,
+        )
+    assert steps == [1, 2, 3]
+    assert (tmp_path / "vectors" / "checkpoints" / "step-3").is_dir()
 
 
 def test_options_may_be_numbers_of_numpy(config):
