@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -21,10 +20,20 @@ namespace fs = std::filesystem;
 constexpr const char* mpi_name = "libnystrom_mpi.so";
 constexpr const char* nccl_name = "libnystrom_nccl.so";
 
+/// An integer variable of a launcher; 0 if it is not set.
 std::int64_t number_of(const std::map<std::string, std::string>& environment,
                        const std::string& name) {
   const auto found = environment.find(name);
-  return found == environment.end() ? 0 : std::atoll(found->second.c_str());
+  if (found == environment.end()) return 0;
+  const std::string& text = found->second;
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require_input(
+      error == std::errc() && stop == text.data() + text.size(),
+      "{} is '{}', expected a whole number, as mpirun, srun and torchrun set it; unset it "
+      "to start one process",
+      name, printable(text, 40));
+  return number;
 }
 
 std::map<std::string, std::string> own_environment() {

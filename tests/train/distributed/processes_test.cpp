@@ -26,6 +26,11 @@ TEST(Processes, TheEnvironmentTellsTheLauncher) {
       << "a batch script, without srun";
   EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "2"}, {"RANK", "0"}}), Launcher::variables);
   EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "1"}}), Launcher::none);
+  EXPECT_EQ(message_of([] {
+              launcher_of(Environment{{"WORLD_SIZE", "2x"}});
+            }),
+            "WORLD_SIZE is '2x', expected a whole number, as mpirun, srun and torchrun set it; "
+            "unset it to start one process");
   EXPECT_EQ(launcher_of(Environment{{"SLURM_STEP_NUM_TASKS", "2"},
                                     {"PMIX_RANK", "1"},
                                     {"TORCHELASTIC_RUN_ID", "none"},
