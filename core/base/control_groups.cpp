@@ -116,6 +116,14 @@ std::int64_t available_memory_bytes(const path& root) {
   return bytes;
 }
 
+std::int64_t memory_limit_bytes(const path& root) {
+  std::int64_t bytes = unlimited;
+  for (const MemoryHierarchy& names : memory_hierarchies)
+    for (const path& group : groups_of(root, names))
+      bytes = std::min(bytes, number_of(group / names.limit).value_or(unlimited));
+  return bytes;
+}
+
 double cpu_quota(const path& root) {
   double quota = std::numeric_limits<double>::infinity();
   for (const Hierarchy& names : cpu_hierarchies)

@@ -12,6 +12,10 @@ namespace nystrom {
 /// sys.
 std::int64_t available_memory_bytes(const std::filesystem::path& root = "/");
 
+/// The smallest limit of memory of the control groups (version 1 or 2) that contain the process;
+/// the largest number without one.
+std::int64_t memory_limit_bytes(const std::filesystem::path& root = "/");
+
 /// The processors that this process may use at a time, by the quotas of the control groups (version
 /// 1 or 2) that contain it: 0.5 for half of one. Infinity without a quota.
 double cpu_quota(const std::filesystem::path& root = "/");

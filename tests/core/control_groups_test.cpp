@@ -79,6 +79,26 @@ TEST(AvailableMemory, IsWhatTheOwnGroupOrOneAroundItLeaves) {
   EXPECT_EQ(available_with(inner), 200);
 }
 
+TEST(MemoryLimit, IsTheSmallestOfTheGroups) {
+  const auto limit_with = [](const Files& files) {
+    const TemporaryFolder root;
+    for (const auto& [name, text] : files) {
+      std::filesystem::create_directories((root / name).parent_path());
+      write_bytes(root / name, text);
+    }
+    return memory_limit_bytes(root.path());
+  };
+  EXPECT_EQ(limit_with({{v2 + "memory.max", "max"}}), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(limit_with({{"proc/self/cgroup", "0::/job/step\n"},
+                        {v2 + "job/memory.max", "500"},
+                        {v2 + "job/step/memory.max", "max"}}),
+            500);
+  EXPECT_EQ(limit_with({{"proc/self/cgroup", "4:memory:/a\n"},
+                        {v1 + "memory.limit_in_bytes", "9223372036854771712"},
+                        {v1 + "a/memory.limit_in_bytes", "700"}}),
+            700);
+}
+
 /// The quota on a machine whose proc and sys contain only `files`.
 double quota_with(const Files& files) {
   const TemporaryFolder root;

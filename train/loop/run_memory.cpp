@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
+#include "core/base/control_groups.h"
 #include "core/check.h"
 #include "nn/model.h"
 #include "train/distributed/gradient_sum.h"
@@ -33,10 +33,7 @@ FixedMemory fixed_memory(const RunConfig& config, std::int64_t elements, int dev
 
 std::int64_t machine_memory() {
   const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-  const std::int64_t all = pages > 0 && page > 0 ? pages * page : 0;
-  std::int64_t limit = 0;  // "max" without a limit, which does not parse
-  std::ifstream("/sys/fs/cgroup/memory.max") >> limit;
-  return limit > 0 ? std::min(all, limit) : all;
+  return pages > 0 && page > 0 ? std::min(pages * page, memory_limit_bytes()) : 0;
 }
 
 void require_memory(const RunConfig& config, Device device, int processes) {

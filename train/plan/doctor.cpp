@@ -130,11 +130,11 @@ Finding examine_memory(const fs::path& root) {
   Finding finding{
       "memory", Status::ok,
       fmt::format("{}, {} available", gigabytes(*total * 1024), gigabytes(*available * 1024)), ""};
-  const auto limit = number_in(read(root / "sys/fs/cgroup/memory.max"));
-  if (limit && *limit < *total * 1024)
-    finding.text += fmt::format("; this container may use {}", gigabytes(*limit));
+  const auto limit = static_cast<double>(memory_limit_bytes(root));
+  if (limit < *total * 1024)
+    finding.text += fmt::format("; this container may use {}", gigabytes(limit));
   constexpr double little = 2e9;
-  if (std::min(*available * 1024, limit.value_or(*total * 1024)) >= little) return finding;
+  if (std::min(*available * 1024, limit) >= little) return finding;
   finding.status = Status::note;
   finding.advice =
       "lower training.micro_batch_size when memory runs out; the result stays the same";

@@ -103,6 +103,11 @@ TEST(Doctor, SeesWhatAContainerMayUse) {
             "note 16.4 GB, 8.2 GB available; this container may use 1.0 GB; lower "
             "training.micro_batch_size when memory "
             "runs out; the result stays the same");
+  std::filesystem::remove(root / "sys/fs/cgroup/memory.max");
+  put(root, "proc/self/cgroup", "4:memory:/box\n");
+  put(root, "sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000\n");
+  EXPECT_EQ(line_of(examine_machine(root.path()), "memory"),
+            "ok 16.4 GB, 8.2 GB available; this container may use 3.0 GB");
   const std::string threads = line_of(findings, "threads");
   EXPECT_TRUE(threads.ends_with(
       "this container may use 0.5; more threads than cores wait for each other: give --threads 1"))
