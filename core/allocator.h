@@ -18,10 +18,10 @@ struct ArenaStatistics {
   std::int64_t system_allocations = 0;  ///< allocation calls to the system so far
 };
 
-/// An allocator that keeps freed blocks for reuse. Sizes are rounded, and the best fitting block is
-/// reused if it is at most 1/8 larger than requested. When the system refuses memory, the arena
-/// releases its cache and retries once. If that fails, it throws an InputError that lists the
-/// largest holders. Thread-safe. Blocks are 64-byte aligned.
+/// An allocator that keeps freed blocks for reuse. The best fitting one is used, or its first part;
+/// free neighbours join. Much more than was ever used goes back to the system, and all of it when
+/// that refuses memory. If this does not help, an InputError lists the largest holders.
+/// Thread-safe. Blocks are 64-byte aligned.
 class Arena {
  public:
   /// The arena of `device`. It exists until the program ends.

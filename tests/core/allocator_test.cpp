@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <random>
 #include <thread>
 #include <vector>
 
 #include "tests/support/errors.h"
+#include "tests/support/many_lengths.h"
 
 namespace nystrom::testing {
 namespace {
@@ -168,34 +168,9 @@ TEST(Arena, TheSameWorkAgainAsksTheSystemForNothing) {
   EXPECT_EQ(arena.statistics().system_allocations, after_first);
 }
 
-/// The allocations of training steps whose lengths differ: activations of several layers that the
-/// backward pass frees in reverse, beside temporaries and tensors that stay.
 TEST(Arena, ManyLengthsReserveLittleMoreThanTheLargestNeeds) {
-  for (const Device device : {cpu_device, Device{Device::Kind::planned}}) {
-    Arena arena(device);
-    std::minstd_rand random(7);
-    std::vector<std::shared_ptr<void>> parameters;
-    for (int i = 0; i < 40; ++i) parameters.push_back(arena.allocate(20 * kib * (1 + i % 5)));
-    for (int step = 0; step < 1000; ++step) {
-      const std::int64_t length = 1 + static_cast<std::int64_t>(random() % 2000);
-      std::vector<std::shared_ptr<void>> kept;
-      for (std::int64_t layer = 0; layer < 6; ++layer) {
-        for (const std::int64_t width : {256, 768, 256, 64, 1024}) {
-          const auto temporary = arena.allocate(length * width / 2);
-          kept.push_back(arena.allocate(length * width));
-        }
-        kept.push_back(arena.allocate(64 * kib));  // of the landmarks, whatever the length
-      }
-      while (!kept.empty()) {
-        const auto gradient = arena.allocate(length * 1024);
-        kept.pop_back();
-      }
-    }
-    const ArenaStatistics statistics = arena.statistics();
-    EXPECT_LE(static_cast<double>(statistics.reserved_bytes),
-              1.3 * static_cast<double>(statistics.peak_in_use_bytes))
-        << device.name();
-  }
+  for (const Device device : {cpu_device, Device{Device::Kind::planned}})
+    EXPECT_LE(reserved_for_many_lengths(device), 1.3) << device.name();
 }
 
 }  // namespace

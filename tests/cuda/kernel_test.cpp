@@ -7,6 +7,7 @@
 #include "autograd/ops.h"
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
+#include "tests/support/many_lengths.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
@@ -52,6 +53,10 @@ TEST_F(CudaKernelTest, ANanMatrixSpoilsItsOwnInverseAlone) {
       }
     }
   }
+}
+
+TEST_F(CudaKernelTest, ManyLengthsReserveLittleMoreThanTheLargestNeeds) {
+  EXPECT_LE(reserved_for_many_lengths(gpu), 1.3);
 }
 
 /// The scores of padding are below the range of f16.
