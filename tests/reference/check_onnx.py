@@ -1,11 +1,12 @@
 """Compares ONNX files in ONNX Runtime with `nystrom forward`.
 
-usage: check_onnx.py [--program build/release/nystrom] [CASE ...]
+usage: check_onnx.py [--program build/release/nystrom] [--short] [CASE ...]
 
 Models of every option and head are those of check_modeling.py, and so are batches: unequal rows,
 holes, one token, fewer tokens than landmarks, full rows. Added are rows longer than the longest
 text, rows without tokens, odd lengths, and batches of 1 with padding. In float32 results must agree
-within 1e-4 of a model's largest result. int8 is only shown: a task's metric judges it."""
+within 1e-4 of a model's largest result. int8 is only shown: a task's metric judges it. --short: one
+head for each option, another each time."""
 
 import argparse
 import subprocess
@@ -20,17 +21,16 @@ import torch
 import transformers
 from check_modeling import (
     F32,
-    HEADS,
     LANDMARKS,
     LENGTH,
     OPTIONS,
     ROOT,
     at_tokens,
     batches,
+    heads_of,
     make_batch,
     make_folder,
     run_program,
-    suits,
 )
 from common import Checks
 
@@ -111,8 +111,8 @@ def check_head(program, folder, name, head):
     return [max(found[key] / largest[key] for key in found) for found in worst], nodes
 
 
-def check_option(check, program, scratch, name):
-    heads = [head for head in HEADS if suits(name, head)]
+def check_option(check, program, scratch, name, short):
+    heads = heads_of(name, short)
     worst, most = [0.0, 0.0], 0
     for head in heads:
         found = check_head(program, make_folder(scratch, name, head), name, head)
@@ -131,6 +131,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--program", default=ROOT / "build/release/nystrom")
+    parser.add_argument("--short", action="store_true")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(OPTIONS))
     arguments = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
@@ -141,7 +142,7 @@ def main():
     check = Checks()
     with tempfile.TemporaryDirectory() as temporary:
         for name in arguments.cases or OPTIONS:
-            check_option(check, arguments.program, Path(temporary), name)
+            check_option(check, arguments.program, Path(temporary), name, arguments.short)
     return 1 if check.failed else 0
 
 
