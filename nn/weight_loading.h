@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nn/parameter_store.h"
@@ -22,8 +23,13 @@ struct WeightSource {
   std::function<std::string(const std::string& name)> name_in_file = {};
 };
 
+/// Whether a tensor belongs neither to the encoder nor to the layers of vectors. A file may hold
+/// such tensors of other heads or programs: a model that lacks them computes the same.
+bool is_outside_encoder(std::string_view name);
+
 /// Throws one InputError that lists all missing, unexpected and mismatched names. Copies that older
-/// files hold beside the parameters (the tied decoder, position buffers) are ignored. Parameters in
+/// files hold beside the parameters (the tied decoder, position buffers) are ignored, and so are
+/// tensors outside the encoder unless others are missing. Parameters in
 /// `fresh` need not exist in the source. The store need not be allocated, so a malicious file costs
 /// no memory.
 void check_weights(const ParameterStore& store, const WeightSource& source,

@@ -12,6 +12,8 @@
 #include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
 #include "train/formats/hf_config.h"
+#include "train/formats/model_weights.h"
+#include "train/formats/other_models.h"
 #include "train/formats/sentence_modules.h"
 
 namespace nystrom {
@@ -46,10 +48,11 @@ std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
 /// The best checkpoint of a run by its evaluations, else the newest intact one.
 fs::path best_checkpoint(const fs::path& model, Log& log) {
   const fs::path checkpoints = model / "checkpoints";
-  require_input(fs::is_directory(checkpoints),
-                "{}: holds neither config.json nor checkpoints; expected a Hugging Face folder, a "
-                "run directory or a checkpoint",
-                printable_path(model));
+  const std::string held = what_folder_holds(model);
+  require_input(
+      fs::is_directory(checkpoints), "{}: holds neither config.json nor checkpoints; {}",
+      printable_path(model),
+      held.empty() ? "expected a Hugging Face folder, a run directory or a checkpoint" : held);
   std::vector<std::string> passed_over;
   const auto newest = newest_checkpoint(checkpoints, passed_over);
   for (const std::string& line : passed_over) log.warn(line);
@@ -75,8 +78,11 @@ fs::path best_checkpoint(const fs::path& model, Log& log) {
 
 /// What the whole folder states: config.json, the modules of sentence-transformers, and a decoder
 /// that no longer is the word embedding.
-ModelConfig read_folder(const fs::path& folder) {
-  ModelConfig config = read_hf_keys(folder);
+ModelConfig read_folder(const fs::path& folder, HeadUse use) {
+  // transformers would apply an adapter to the weights beside it, or to those of another model.
+  if (std::error_code ignored; fs::exists(folder / "adapter_config.json", ignored))
+    throw InputError(fmt::format("{}: {}", printable_path(folder), what_folder_holds(folder)));
+  ModelConfig config = read_hf_keys(folder, use);
   if (const auto modules = read_sentence_modules(folder)) config.embedding = modules->embedding;
   if (config.head == Head::masked_lm && config.tie_word_embeddings && has_own_decoder(folder))
     config.tie_word_embeddings = false;
@@ -105,8 +111,8 @@ fs::path find_model(const fs::path& model, Log& log) {
 }
 
 ModelConfig read_model_config(const std::filesystem::path& folder,
-                              const std::vector<std::string>& overrides) {
-  ModelConfig config = read_folder(folder);
+                              const std::vector<std::string>& overrides, HeadUse use) {
+  ModelConfig config = read_folder(folder, use);
   const std::string file = printable_path(folder / "config.json");
   if (!overrides.empty()) {
     override_model(config, file, overrides);
@@ -200,22 +206,36 @@ std::string modules_notice(const ModelFolder& folder) {
 
 /// One line about a decoder that config.json calls tied.
 std::string decoder_notice(const ModelFolder& folder) {
-  if (folder.config.tie_word_embeddings || read_hf_keys(folder.path).tie_word_embeddings == false)
+  if (folder.config.tie_word_embeddings ||
+      !read_hf_keys(folder.path, HeadUse::discarded).tie_word_embeddings)
     return "";
   return "note: the decoder's weights are unlike the word embeddings, and are used as in "
          "transformers 5 (tie_word_embeddings: false)";
 }
 
+/// One line about the tensors that the model does not read; empty if there are none.
+std::string unread_notice(const ModelFolder& folder) {
+  if (!ModelWeights::exist(folder.path)) return "";
+  std::vector<std::string> names = unread_tensors(folder);
+  if (names.empty()) return "";
+  constexpr std::size_t most = 8;
+  const std::size_t more = names.size() - std::min(names.size(), most);
+  names.resize(names.size() - more);
+  return fmt::format("note: {} tensors of {} are not read: {}{}", names.size() + more,
+                     printable_path(folder.path), fmt::join(names, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 }  // namespace
 
 ModelFolder open_model_folder(const std::filesystem::path& model,
-                              const std::vector<std::string>& overrides, Log& log) {
+                              const std::vector<std::string>& overrides, Log& log, HeadUse use) {
   ModelFolder folder;
   folder.path = find_model(model, log);
-  folder.config = read_model_config(folder.path, overrides);
+  folder.config = read_model_config(folder.path, overrides, use);
   const std::string notice = semantics_notice(folder.config);
-  for (const std::string& line :
-       {notice, architecture_notice(folder), modules_notice(folder), decoder_notice(folder)})
+  for (const std::string& line : {notice, architecture_notice(folder), modules_notice(folder),
+                                  decoder_notice(folder), unread_notice(folder)})
     if (!line.empty()) log.say(line);
   return folder;
 }
@@ -228,7 +248,7 @@ fs::path find_tokenizer(const fs::path& path) {
 
 ModelFolder open_start_folder(const std::filesystem::path& model, Log& log) {
   const fs::path path = find_model(model, log);
-  return {path, read_folder(path)};
+  return {path, read_folder(path, HeadUse::replaceable)};
 }
 
 StartDefaults start_defaults(const std::string& from) {

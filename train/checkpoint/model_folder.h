@@ -9,6 +9,7 @@
 #include "data/tokenizers/tokenizer.h"
 #include "nn/model.h"
 #include "train/config/start_defaults.h"
+#include "train/formats/hf_config.h"
 #include "train/formats/safetensors.h"
 #include "train/logging/log.h"
 
@@ -26,10 +27,11 @@ struct ModelFolder {
 /// Finds MODEL. A Hugging Face folder or a checkpoint is itself the folder. For a run directory it
 /// is the checkpoint with the best evaluation, else the newest intact one. Each damaged checkpoint
 /// that is passed over gives a warning. `--set model.…` overrides are applied to the configuration,
-/// and semantics_notice is logged. Throws an InputError when MODEL is none of these or cannot be
-/// built.
+/// and what is read in another way than one might expect is logged: semantics_notice,
+/// unread_tensors and so on. Throws an InputError when MODEL is none of these or cannot be built.
 ModelFolder open_model_folder(const std::filesystem::path& model,
-                              const std::vector<std::string>& overrides, Log& log);
+                              const std::vector<std::string>& overrides, Log& log,
+                              HeadUse use = HeadUse::kept);
 
 /// The folder of a MODEL to start from (model.from). Its own configuration need not be buildable:
 /// options of the run override it, and the result is checked.
@@ -53,7 +55,8 @@ StartDefaults start_defaults(const std::string& from);
 /// The configuration of a Hugging Face folder, with `--set model.…` overrides applied. Throws an
 /// InputError for a model that cannot be built.
 ModelConfig read_model_config(const std::filesystem::path& folder,
-                              const std::vector<std::string>& overrides);
+                              const std::vector<std::string>& overrides,
+                              HeadUse use = HeadUse::kept);
 
 /// Loads a model with its weights. Loading is strict, see load_weights and SafetensorsFile. For a
 /// model without convolution, the zero kernels that weight_tensors writes are ignored; other
@@ -65,8 +68,8 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
 /// transformers 5 keeps such a decoder, whatever tie_word_embeddings says.
 bool has_own_decoder(const std::filesystem::path& folder);
 
-/// Weights of a folder that no model with its head reads, such as the pooler of a masked language
-/// model; without buffers and copies.
+/// Weights of a folder that its model does not read, such as the pooler of a masked language model
+/// and other heads; without buffers and copies.
 std::vector<std::string> unread_tensors(const ModelFolder& folder);
 
 /// Which weights of a model came from a folder.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -54,6 +55,12 @@ void require_zero(const std::string& name, const Tensor& kernel) {
 }
 
 constexpr const char* words_name = "nystromformer.embeddings.word_embeddings.weight";
+
+std::set<std::string> names_of(const ParameterStore& store) {
+  std::set<std::string> names;
+  for (const Parameter& parameter : store.parameters()) names.insert(parameter.name());
+  return names;
+}
 
 /// The weights that a model with `head` does not read, of those in a folder of BERT's family.
 std::vector<std::string> unread(const ModelWeights& weights, const Architecture& architecture,
@@ -180,7 +187,8 @@ WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
 }
 
 /// Throws an InputError for a position table of another length and for a head with other labels.
-void check_options(const ModelConfig& config, const ModelFolder& folder, bool same_head) {
+void check_options(const ModelConfig& config, const ModelFolder& folder, bool same_head,
+                   bool fresh_head) {
   const ModelConfig& from = folder.config;
   const std::string where = printable_path(folder.path);
   require_input(
@@ -196,6 +204,10 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
       "model.attention.conv_kernel_size is {}, but {} has no convolution; nystrom convert makes a "
       "folder with one",
       config.attention.conv_kernel_size.value_or(0), where);
+  // A head of this kind that cannot be read would be replaced in silence.
+  if (!fresh_head && !same_head && config.head != Head::none &&
+      names_head(folder.path, config.head))
+    read_hf_keys(folder.path);
   if (!same_head ||
       (config.head != Head::sequence_classification && config.head != Head::token_classification))
     return;
@@ -228,10 +240,7 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
 
 bool has_own_decoder(const fs::path& folder) {
   const Architecture* architecture = architecture_of(folder);
-  std::error_code ignored;
-  if (!fs::exists(folder / "model.safetensors", ignored) &&
-      !fs::exists(folder / "model.safetensors.index.json", ignored))
-    return false;
+  if (!ModelWeights::exist(folder)) return false;
   const ModelWeights weights = ModelWeights::open(folder);
   std::string words, decoder;
   for (const std::string& stored : weights.names()) {
@@ -255,8 +264,17 @@ bool has_own_decoder(const fs::path& folder) {
 
 std::vector<std::string> unread_tensors(const ModelFolder& folder) {
   const Architecture* architecture = architecture_of(folder.path);
-  if (architecture == nullptr) return {};
-  return unread(ModelWeights::open(folder.path), *architecture, folder.config.head);
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  std::vector<std::string> names;
+  if (architecture != nullptr) names = unread(weights, *architecture, folder.config.head);
+  const Model model(folder.config);
+  const std::set<std::string> known = names_of(model.parameters());
+  const WeightSource source = source_of(weights, folder.path, folder.config);
+  for (const auto& [name, shape] : source.entries)
+    if (!known.contains(name) && is_outside_encoder(name) && !name.ends_with(".decoder.bias"))
+      names.push_back(source.name_in_file ? source.name_in_file(name) : name);
+  std::ranges::sort(names);
+  return names;
 }
 
 std::string StartWeights::summary(const fs::path& folder) const {
@@ -277,7 +295,7 @@ struct StartSource {
 StartSource start_source(const ParameterStore& store, const ModelConfig& config,
                          const ModelFolder& folder, const ModelWeights& weights, bool fresh_head) {
   const bool same_head = folder.config.head == config.head && !fresh_head;
-  check_options(config, folder, same_head);
+  check_options(config, folder, same_head, fresh_head);
   const Architecture* architecture = architecture_of(folder.path);
   ModelConfig stored = config;
   if (architecture == nullptr) stored.head = folder.config.head;
@@ -290,7 +308,9 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     if (!same_head) return !name.starts_with(encoder_prefix);
     return other_order && name.starts_with(sentence_order_prefix);
   };
+  const std::set<std::string> known = names_of(store);
   const auto unused = [&](const WeightSource::Entry& entry) {
+    if (!known.contains(entry.name) && is_outside_encoder(entry.name)) return true;
     // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
     const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
     return of_head(entry.name) && (!pooler || config.has_towers());

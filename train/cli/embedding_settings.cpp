@@ -48,7 +48,7 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
                               TaskKind kind, DType dtype, Device device, Log& log) {
   const SplitOverrides split(overrides, {"task", "data"});
   VectorModel result;
-  result.folder = open_model_folder(model, split.model, log);
+  result.folder = open_model_folder(model, split.model, log, HeadUse::discarded);
   const ModelFolder& folder = result.folder;
   const std::string name = printable_path(folder.path);
   require_input(!folder.config.embed_dim, "{}: reads features, and vectors are made of texts",

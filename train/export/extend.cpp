@@ -116,9 +116,6 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
                         printable_path(folder)));
   }
   written.commit();
-  if (const auto unread = unread_tensors(source); !unread.empty())
-    log.say(fmt::format("note: {} leaves out what its head does not read: {}",
-                        printable_path(folder), fmt::join(unread, ", ")));
 }
 
 std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options) {

@@ -13,7 +13,7 @@ struct FixedOption {
   const char* key;
   json only;
   const char* reason;
-  std::optional<Head> head = std::nullopt;  ///< the head that depends on it; nothing: all
+  std::optional<Head> head = std::nullopt;  ///< the head that depends on it; nothing: the encoder
 };
 
 /// The options that change results, with the values of all encoders that nystrom can keep.
@@ -34,11 +34,11 @@ std::vector<FixedOption> fixed_options() {
   };
 }
 
-void check_fixed_options(const Reader& reader, Head head) {
+void check_fixed_options(const Reader& reader, std::optional<Head> head) {
   for (const FixedOption& option : fixed_options()) {
     const json* value = reader.find(option.key);
-    const bool counts = !option.head || *option.head == head;
-    if (value == nullptr || !counts || *value == option.only || value->is_null()) continue;
+    if (value == nullptr || option.head != head || *value == option.only || value->is_null())
+      continue;
     reader.fail(option.key, fmt::format("expected {}, got {}; {}", option.only.dump(),
                                         json_fields::shown(*value), option.reason));
   }
@@ -58,8 +58,10 @@ struct KeysOf {
 
 }  // namespace
 
-ModelConfig read_architecture(Reader& reader, const Architecture& architecture, Head head) {
-  check_fixed_options(reader, head);
+void check_head_options(const Reader& reader, Head head) { check_fixed_options(reader, head); }
+
+ModelConfig read_architecture(Reader& reader, const Architecture& architecture) {
+  check_fixed_options(reader, std::nullopt);
   ModelConfig config = architecture.defaults;
   KeysOf keys{reader, architecture};
   transformers_fields(keys, config);

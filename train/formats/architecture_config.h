@@ -7,9 +7,11 @@
 namespace nystrom {
 
 /// Reads the options of a folder with this architecture. Absent keys have the defaults of its
-/// class. Throws an InputError for a wrong value, and for an option that nystrom lacks and that
-/// changes the results of a model with `head`.
-ModelConfig read_architecture(json_fields::Reader& reader, const Architecture& architecture,
-                              Head head);
+/// class. Throws an InputError for a wrong value, and for an option of the encoder that nystrom
+/// lacks and that changes results.
+ModelConfig read_architecture(json_fields::Reader& reader, const Architecture& architecture);
+
+/// Throws an InputError for an option of the head that nystrom lacks and that changes its results.
+void check_head_options(const json_fields::Reader& reader, Head head);
 
 }  // namespace nystrom

@@ -11,6 +11,7 @@
 #include "train/formats/architecture_config.h"
 #include "train/formats/config_parts.h"
 #include "train/formats/json_fields.h"
+#include "train/formats/other_models.h"
 #include "train/formats/transformers_class.h"
 
 namespace nystrom {
@@ -124,8 +125,17 @@ const Architecture* architecture_of(const Reader& reader) {
     if (*type == each.model_type) return &each;
     known.emplace_back(each.model_type);
   }
-  reader.fail_type("model_type", "one of " + listed(known), *type);
+  std::string reason = type->is_string() ? why_not_read(type->get<std::string>()) : "";
+  if (reason.empty() && reader.find("auto_map") != nullptr)
+    reason = "its own Python code computes it, which is never run";
+  reader.fail("model_type",
+              fmt::format("expected one of {}, got {}{}", listed(known), shown(*type),
+                          reason.empty() ? "" : ": " + reason + "; take a model of a listed type"));
 }
+
+/// The way that remains for a head that nystrom lacks.
+constexpr const char* encoder_remains =
+    "; nystrom embed, and a run with model.fresh_head: true, read the encoder alone";
 
 /// Checks problem_type. This program runs a head with one output as regression and any other as
 /// classification. A folder with another type would be run wrongly.
@@ -134,16 +144,20 @@ void check_problem_type(const Reader& reader, const ModelConfig& config) {
   if (value == nullptr || value->is_null()) return;
   if (!value->is_string()) reader.fail_type("problem_type", "a string or null", *value);
   if (*value == "multi_label_classification")
-    reader.fail("problem_type",
-                "multi_label_classification is not supported; one label an example is");
+    reader.fail(
+        "problem_type",
+        fmt::format("multi_label_classification is not supported; one label an example is{}",
+                    encoder_remains));
   if (*value != regression && *value != classification)
     reader.fail_type("problem_type",
                      fmt::format("\"{}\", \"{}\" or null", classification, regression), *value);
   const char* expected = problem_type(config);
   if (expected != nullptr && *value != expected)
-    reader.fail("problem_type", fmt::format("{} with {} labels; here a head of one label is a "
-                                            "regression, any other a classification",
-                                            value->get<std::string>(), config.labels.size()));
+    reader.fail(
+        "problem_type",
+        fmt::format("{} with {} labels; here a head of one label is a regression, any other "
+                    "a classification{}",
+                    value->get<std::string>(), config.labels.size(), encoder_remains));
 }
 
 /// The classes of a folder, with their heads.
@@ -173,8 +187,8 @@ Head read_head(const Reader& reader, const Architecture* architecture) {
   const std::string got = one                 ? shown(value->front())
                           : value->is_array() ? fmt::format("an array of {}", value->size())
                                               : shown(*value);
-  reader.fail("architectures",
-              fmt::format("expected an array with one of {}; got {}", listed(known), got));
+  reader.fail("architectures", fmt::format("expected an array with one of {}; got {}{}",
+                                           listed(known), got, encoder_remains));
 }
 
 std::vector<std::string> read_labels(Reader& reader) {
@@ -185,8 +199,10 @@ std::vector<std::string> read_labels(Reader& reader) {
     for (std::size_t i = 0; i < names->size(); ++i) {
       const std::string key = std::to_string(i);
       if (!names->contains(key))
-        reader.fail("id2label", fmt::format("expected the keys \"0\" to \"{}\", \"{}\" is missing",
-                                            names->size() - 1, key));
+        reader.fail("id2label",
+                    fmt::format("expected the keys \"0\" to \"{}\", \"{}\" is missing; number the "
+                                "labels from 0{}",
+                                names->size() - 1, key, encoder_remains));
       const json& label = (*names)[key];
       if (!label.is_string() && !label.is_number_integer())
         reader.fail_type("id2label." + key, "a string", label);
@@ -243,22 +259,36 @@ ModelConfig read_nystromformer(Reader& reader, const std::string& source) {
   return config;
 }
 
+/// The configuration with the head that the file names, and its options.
+ModelConfig with_head(ModelConfig config, Reader& reader, const Architecture* architecture) {
+  config.head = read_head(reader, architecture);
+  if (architecture != nullptr) check_head_options(reader, config.head);
+  if (config.head == Head::sequence_classification || config.head == Head::token_classification) {
+    config.labels = read_labels(reader);
+    check_problem_type(reader, config);
+  }
+  return config;
+}
+
 /// Reads all keys. Conditions across several keys are not checked.
-ModelConfig parse_keys(std::string_view text, const std::string& source) {
+ModelConfig parse_keys(std::string_view text, const std::string& source, HeadUse use) {
   const json root = parse_json(text, source);
   require_input(root.is_object(), "{}: expected an object, got {}", source, shown(root));
   Reader reader(root, source);
   const Architecture* architecture = architecture_of(reader);
   check_flags(reader, architecture);
-  const Head head = read_head(reader, architecture);
-  ModelConfig config = architecture != nullptr ? read_architecture(reader, *architecture, head)
+  ModelConfig config = architecture != nullptr ? read_architecture(reader, *architecture)
                                                : read_nystromformer(reader, source);
-  config.head = head;
-  config.labels = read_labels(reader);
-  check_problem_type(reader, config);
+  config.head = Head::none;
   config.bos_token_id = read_idle_id(reader, "bos_token_id");
   config.eos_token_id = read_idle_id(reader, "eos_token_id");
-  return config;
+  if (use == HeadUse::discarded) return config;
+  try {
+    return with_head(config, reader, architecture);
+  } catch (const InputError&) {
+    if (use == HeadUse::kept) throw;
+    return config;
+  }
 }
 
 std::filesystem::path config_path(const std::filesystem::path& folder_or_file) {
@@ -270,7 +300,7 @@ std::filesystem::path config_path(const std::filesystem::path& folder_or_file) {
 }  // namespace
 
 ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
-  const ModelConfig config = parse_keys(text, source);
+  const ModelConfig config = parse_keys(text, source, HeadUse::kept);
   const std::vector<std::string> found = messages_of(problems(config));
   require_input(found.empty(), "{}: {}", source, fmt::join(found, "; "));
   return config;
@@ -281,9 +311,18 @@ ModelConfig read_hf_config(const std::filesystem::path& folder_or_file) {
   return parse_hf_config(read_text_file(path), printable_path(path));
 }
 
-ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file) {
+ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file, HeadUse use) {
   const std::filesystem::path path = config_path(folder_or_file);
-  return parse_keys(read_text_file(path), printable_path(path));
+  return parse_keys(read_text_file(path), printable_path(path), use);
+}
+
+bool names_head(const std::filesystem::path& folder, Head head) {
+  const std::filesystem::path path = config_path(folder);
+  const json root = parse_json(read_text_file(path), printable_path(path));
+  const json classes = root.is_object() ? root.value("architectures", json()) : json();
+  return classes.is_array() && std::ranges::any_of(classes, [&](const json& name) {
+           return name.is_string() && name.get<std::string>().ends_with(head_suffix(head));
+         });
 }
 
 const Architecture* architecture_of(const std::filesystem::path& folder) {

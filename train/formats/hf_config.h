@@ -12,13 +12,22 @@
 
 namespace nystrom {
 
+/// What a command does with the head of a folder.
+enum class HeadUse {
+  kept,  ///< it counts: a head that nystrom lacks is an error
+  /// A run may keep it or begin a new one: a head that nystrom lacks is read as Head::none.
+  replaceable,
+  discarded,  ///< the encoder alone counts: Head::none, whatever the file says
+};
+
 /// Reads config.json, given by its path or its folder.
 ///
 /// Absent keys have the defaults of Hugging Face's class, and unknown keys are ignored.
-/// `architectures` selects the head; if absent, it is Head::none (the encoder alone). Labels come
-/// from `id2label`, else from `num_labels`, else there are two. The `nystrom` block holds options
-/// of nystrom only (norm, positions, embed_dim, attention). It takes precedence over keys outside,
-/// and unknown keys in it are errors. Without it attention.semantics is transformers.
+/// `architectures` selects the head; if absent, it is Head::none (the encoder alone). Labels, which
+/// some heads have, come from `id2label`, else from `num_labels`, else there are two. The `nystrom`
+/// block holds options of nystrom only (norm, positions, embed_dim, attention). It takes precedence
+/// over keys outside, and unknown keys in it are errors. Without it attention.semantics is
+/// transformers.
 ///
 /// A folder of BERT's family (train/formats/architecture.h) is read with the keys and defaults of
 /// its class, as a model with exact attention.
@@ -32,7 +41,10 @@ namespace nystrom {
 ModelConfig read_hf_config(const std::filesystem::path& folder_or_file);
 
 /// read_hf_config without problems(config), for a configuration that options still change.
-ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file);
+ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file, HeadUse use = HeadUse::kept);
+
+/// Whether the class that config.json names ends like that of the head: "MyForTokenClassification".
+bool names_head(const std::filesystem::path& folder, Head head);
 
 /// read_hf_config on the file's text. `source` stands in front of errors.
 ModelConfig parse_hf_config(std::string_view text, const std::string& source);

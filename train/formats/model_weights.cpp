@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "train/formats/other_models.h"
 
 namespace nystrom {
 namespace {
@@ -22,18 +23,10 @@ bool is_shard_name(std::string_view name) {
 }
 
 [[noreturn]] void report_absent(const std::filesystem::path& folder) {
-  std::error_code ignored;
   const std::string looked_for =
       fmt::format("{}: has neither {} nor {}", printable_path(folder), single_name, index_name);
-  for (const char* pickle : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
-    if (std::filesystem::exists(folder / pickle, ignored))
-      throw InputError(
-          fmt::format("{}; {} is a pickle, which can run code and is never read; convert it where "
-                      "you trust it: python -c \"from transformers "
-                      "import AutoModel; AutoModel.from_pretrained('IN').save_pretrained('OUT')\", "
-                      "with the model's own class for AutoModel",
-                      looked_for, pickle));
-  throw InputError(looked_for);
+  const std::string found = what_folder_holds(folder);
+  throw InputError(found.empty() ? looked_for : fmt::format("{}; {}", looked_for, found));
 }
 
 /// Opens a shard. A link is followed if its file lies in the folder, or in the hub's cache that the
@@ -78,6 +71,12 @@ std::map<std::string, std::string> parse_weight_map(std::string_view text,
     shard_of[tensor] = name;
   }
   return shard_of;
+}
+
+bool ModelWeights::exist(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / single_name, ignored) ||
+         std::filesystem::exists(folder / index_name, ignored);
 }
 
 ModelWeights ModelWeights::open(const std::filesystem::path& folder) {

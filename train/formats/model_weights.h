@@ -13,11 +13,14 @@ namespace nystrom {
 /// The tensors of `model.safetensors`, or of the shards that `model.safetensors.index.json` names.
 class ModelWeights {
  public:
-  /// Throws an InputError when the folder has neither; pickle files are never read, and the message
-  /// describes their conversion. Errors of SafetensorsFile, and differences between index and
+  /// Throws an InputError when the folder has neither, which says what it holds and how to convert
+  /// it (what_folder_holds). Errors of SafetensorsFile, and differences between index and
   /// shards, are InputErrors too. A shard that is a link is opened if its
   /// file lies in the folder, or in the hub's cache that the folder belongs to.
   static ModelWeights open(const std::filesystem::path& folder);
+
+  /// Whether the folder has weights that open() reads.
+  static bool exist(const std::filesystem::path& folder);
 
   /// The names of all tensors, sorted.
   std::vector<std::string> names() const;

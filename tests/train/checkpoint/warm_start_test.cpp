@@ -213,6 +213,84 @@ TEST_F(WarmStart, UnexpectedTensorsAreNamedAsTheFileNamesThem) {
                                       "bert.encoder.layer.2.output.dense.bias"));
 }
 
+/// A folder whose head nystrom lacks, and tensors of it.
+struct LackedHead {
+  const char *fixture, *key;
+  nlohmann::json value;
+};
+
+TEST_F(WarmStart, AHeadThatIsDiscardedBlocksNothing) {
+  const LackedHead cases[] = {
+      {"bert_regression_relu", "problem_type", "multi_label_classification"},
+      {"bert_regression_relu", "architectures", {"BertForNextSentencePrediction"}},
+      {"bert_regression_relu", "architectures", {"BertLMHeadModel"}},
+      {"bert_regression_relu", "architectures", {"NewsRanker", "BertModel"}},
+      {"bert_regression_relu", "id2label", {{"1", "down"}, {"2", "up"}}},
+      {"bert_regression_relu", "id2label", {"down", "up"}},
+      {"distilbert_tokens", "id2label", {{"0", "O"}, {"7", "PER"}}},
+      {"electra_tokens", "problem_type", "ranking"},
+  };
+  for (const auto& [fixture, key, value] : cases) {
+    SCOPED_TRACE(std::string(fixture) + ": " + key + " " + value.dump());
+    fs::remove_all(model_);
+    take(fixture);
+    change_tensors([](auto& tensors) {
+      tensors["classifier.weight"] = Tensor::zeros({5, 3}, DType::f32);
+      tensors["scores.2.bias"] = Tensor::zeros({5}, DType::f32);
+    });
+    set_option(key, value);
+    EXPECT_NE(message_of([&] { read_hf_keys(model_); }), "");
+    const ModelConfig config = read_model_config(model_, {}, HeadUse::discarded);
+    EXPECT_EQ(config.head, Head::none);
+    load_model(model_, config, DType::f32, StoreMode::inference);
+    Log quiet(true);
+    const ModelFolder start = open_start_folder(model_, quiet);
+    for (const Head head : {Head::masked_lm, Head::sequence_classification}) {
+      ModelConfig run = start.config;
+      run.head = head;
+      check_start(run, start, /*fresh_head=*/true);
+    }
+  }
+}
+
+TEST_F(WarmStart, AHeadOfTheSameKindIsNotReplacedInSilence) {
+  take("bert_regression_relu");
+  set_option("problem_type", "multi_label_classification");
+  Log quiet(true);
+  const ModelFolder start = open_start_folder(model_, quiet);
+  ModelConfig run = start.config;
+  run.head = Head::sequence_classification;
+  EXPECT_EQ(message_of([&] { check_start(run, start, false); }),
+            in_model("/config.json: problem_type: multi_label_classification is not supported; one "
+                     "label an example is; nystrom embed, and a run with model.fresh_head: true, "
+                     "read the encoder alone"));
+  run.head = Head::token_classification;
+  EXPECT_EQ(message_of([&] { check_start(run, start, false); }), "");
+}
+
+TEST_F(WarmStart, TensorsOfOtherHeadsAreNamedAndLeft) {
+  take("bert_questions");
+  change_tensors([](auto& tensors) {
+    for (const char* name : {"classifier.weight", "optimizer.exp_avg", "embeddings.position_ids",
+                             "bert.embeddings.position_ids"})
+      tensors[name] = Tensor::zeros({1, 6}, DType::f32);
+  });
+  EXPECT_EQ(loading_error(), "");
+  EXPECT_EQ(unread_tensors({model_, read_hf_config(model_)}),
+            (Strings{"classifier.weight", "optimizer.exp_avg"}));
+  EXPECT_EQ(start(Head::question_answering).unused,
+            (Strings{"classifier.weight", "optimizer.exp_avg"}));
+}
+
+TEST_F(WarmStart, AnAdapterBesideTheWeightsIsRefused) {
+  take("bert_questions");
+  write_bytes(model_ / "adapter_config.json", "{}");
+  EXPECT_EQ(message_of([&] {
+              read_model_config(model_, {});
+            }).find(in_model(": adapter_config.json belongs to an adapter")),
+            0U);
+}
+
 TEST_F(WarmStart, OtherShapesAreNamedAsTheFileNamesThem) {
   take("electra_tokens");
   set_option("embedding_size", 11);

@@ -78,6 +78,9 @@ TEST(Architecture, NullStandsForTheDefault) {
   EXPECT_EQ(config.labels, (std::vector<std::string>{"LABEL_0", "LABEL_1"}));
 }
 
+#define ENCODER_REMAINS \
+  "; nystrom embed, and a run with model.fresh_head: true, read the encoder alone"
+
 const BadCase bad_cases[] = {
     {"NoModelType", R"({"architectures": ["XLMRobertaModel"]})",
      "model_type: is missing; a XLMRobertaModel has \"xlm-roberta\""},
@@ -116,19 +119,20 @@ const BadCase bad_cases[] = {
     {"LanguageModelOfADecoder", R"({"model_type": "bert", "architectures": ["BertLMHeadModel"]})",
      "architectures: expected an array with one of BertForMaskedLM, BertForSequenceClassification, "
      "BertForTokenClassification, BertForQuestionAnswering, BertForMultipleChoice, BertModel, "
-     "BertForPreTraining; got \"BertLMHeadModel\""},
+     "BertForPreTraining; got \"BertLMHeadModel\"" ENCODER_REMAINS},
     {"ClassOfAnotherArchitecture",
      R"({"model_type": "xlm-roberta", "architectures": ["RobertaForMaskedLM"]})",
      "architectures: expected an array with one of XLMRobertaForMaskedLM, "
      "XLMRobertaForSequenceClassification, XLMRobertaForTokenClassification, "
      "XLMRobertaForQuestionAnswering, XLMRobertaForMultipleChoice, XLMRobertaModel; got "
-     "\"RobertaForMaskedLM\""},
+     "\"RobertaForMaskedLM\"" ENCODER_REMAINS},
     {"PaddingOutsideTheVocabulary",
      R"({"model_type": "roberta", "vocab_size": 10, "pad_token_id": 10})",
      "pad_token_id 10 is outside the vocabulary; expected an id below vocab_size 10"},
     {"SeveralLabelsAnExample",
-     R"({"model_type": "bert", "problem_type": "multi_label_classification"})",
-     "problem_type: multi_label_classification is not supported; one label an example is"},
+     R"({"architectures": ["BertForSequenceClassification"], "model_type": "bert", "problem_type": "multi_label_classification"})",
+     "problem_type: multi_label_classification is not supported; one label an example "
+     "is" ENCODER_REMAINS},
 };
 
 class BadArchitecture : public ::testing::TestWithParam<BadCase> {};

@@ -52,14 +52,23 @@ TEST(HfConfig, ArchitecturesDecideTheHead) {
 }
 
 TEST(HfConfig, LabelsComeFromId2Label) {
-  EXPECT_EQ(read(R"({"id2label": {"0": 1, "1": -2}})").labels,
-            (std::vector<std::string>{"1", "-2"}));
-  EXPECT_EQ(read(R"({"id2label": {"1": "ja", "0": "no", "2": "?"}, "num_labels": 7})").labels,
-            (std::vector<std::string>{"no", "ja", "?"}));
+  EXPECT_EQ(
+      read(
+          R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {"0": 1, "1": -2}})")
+          .labels,
+      (std::vector<std::string>{"1", "-2"}));
+  EXPECT_EQ(
+      read(
+          R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {"1": "ja", "0": "no", "2": "?"}, "num_labels": 7})")
+          .labels,
+      (std::vector<std::string>{"no", "ja", "?"}));
 }
 
 TEST(HfConfig, LabelsComeFromNumLabelsWithoutId2Label) {
-  EXPECT_EQ(read(R"({"num_labels": 1})").labels, (std::vector<std::string>{"LABEL_0"}));
+  EXPECT_EQ(
+      read(R"({"architectures": ["NystromformerForSequenceClassification"], "num_labels": 1})")
+          .labels,
+      (std::vector<std::string>{"LABEL_0"}));
 }
 
 TEST(HfConfig, ANullKernelIsNoConvolution) {
@@ -113,11 +122,20 @@ struct BadCase {
   const char* message;  // after "config.json: "
 };
 
+#define ENCODER_REMAINS \
+  "; nystrom embed, and a run with model.fresh_head: true, read the encoder alone"
+
 const BadCase bad_cases[] = {
     {"NotAnObject", "[]", "expected an object, got an empty array"},
     {"OtherModel", R"({"model_type": "gpt2"})",
      "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
-     "roberta, xlm-roberta, got \"gpt2\""},
+     "roberta, xlm-roberta, got \"gpt2\": a decoder reads earlier tokens only, and an encoder "
+     "reads "
+     "all; take a model of a listed type"},
+    {"ATypeWithItsOwnCode", R"({"model_type": "mine", "auto_map": {"AutoModel": "mine.Mine"}})",
+     "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
+     "roberta, xlm-roberta, got \"mine\": its own Python code computes it, which is never run; "
+     "take a model of a listed type"},
     {"ModelTypeIsANumber", R"({"model_type": 1})",
      "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
      "roberta, xlm-roberta, got 1"},
@@ -176,53 +194,67 @@ const BadCase bad_cases[] = {
      "false"},
     {"InverseCoefficientNull", R"({"inv_coeff_init_option": null})",
      "inv_coeff_init_option: expected true or false, got null"},
-    {"MultiLabel", R"({"problem_type": "multi_label_classification"})",
-     "problem_type: multi_label_classification is not supported; one label an example is"},
-    {"ProblemTypeIsANumber", R"({"problem_type": 1})",
+    {"MultiLabel",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "problem_type": "multi_label_classification"})",
+     "problem_type: multi_label_classification is not supported; one label an example "
+     "is" ENCODER_REMAINS},
+    {"ProblemTypeIsANumber",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "problem_type": 1})",
      "problem_type: expected a string or null, got 1"},
-    {"UnknownProblem", R"({"problem_type": "ranking"})",
+    {"UnknownProblem",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "problem_type": "ranking"})",
      "problem_type: expected \"single_label_classification\", \"regression\" or null, got "
      "\"ranking\""},
     {"RegressionOfSeveralNumbers",
      R"({"problem_type": "regression", "num_labels": 3,
          "architectures": ["NystromformerForSequenceClassification"]})",
      "problem_type: regression with 3 labels; here a head of one label is a regression, any other "
-     "a classification"},
+     "a classification" ENCODER_REMAINS},
     {"ClassificationOfOneClass",
      R"({"problem_type": "single_label_classification", "num_labels": 1,
          "architectures": ["NystromformerForSequenceClassification"]})",
      "problem_type: single_label_classification with 1 labels; here a head of one label is a "
-     "regression, any other a classification"},
+     "regression, any other a classification" ENCODER_REMAINS},
     {"UnknownArchitecture", R"({"architectures": ["GPT2Model"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
-     "NystromformerModel; got \"GPT2Model\""},
+     "NystromformerModel; got \"GPT2Model\"" ENCODER_REMAINS},
     {"TwoArchitectures", R"({"architectures": ["NystromformerModel", "NystromformerForMaskedLM"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
-     "NystromformerModel; got an array of 2"},
+     "NystromformerModel; got an array of 2" ENCODER_REMAINS},
     {"ArchitectureIsAString", R"({"architectures": "NystromformerModel"})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
-     "NystromformerModel; got \"NystromformerModel\""},
-    {"LabelsAreAnArray", R"({"id2label": ["a"]})",
+     "NystromformerModel; got \"NystromformerModel\"" ENCODER_REMAINS},
+    {"LabelsAreAnArray",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": ["a"]})",
      "id2label: expected an object of labels, got an array"},
-    {"LabelsAreEmpty", R"({"id2label": {}})",
+    {"LabelsAreEmpty",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {}})",
      "id2label: expected an object of labels, got an empty object"},
-    {"LabelsHaveAHole", R"({"id2label": {"0": "a", "2": "b"}})",
-     "id2label: expected the keys \"0\" to \"1\", \"1\" is missing"},
-    {"LabelKeyPadded", R"({"id2label": {"00": "a"}})",
-     "id2label: expected the keys \"0\" to \"0\", \"0\" is missing"},
-    {"LabelIsNull", R"({"id2label": {"0": null}})", "id2label.0: expected a string, got null"},
-    {"NoLabels", R"({"num_labels": 0})",
+    {"LabelsHaveAHole",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {"0": "a", "2": "b"}})",
+     "id2label: expected the keys \"0\" to \"1\", \"1\" is missing; number the labels from "
+     "0" ENCODER_REMAINS},
+    {"LabelKeyPadded",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {"00": "a"}})",
+     "id2label: expected the keys \"0\" to \"0\", \"0\" is missing; number the labels from "
+     "0" ENCODER_REMAINS},
+    {"LabelIsNull",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {"0": null}})",
+     "id2label.0: expected a string, got null"},
+    {"NoLabels",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "num_labels": 0})",
      "num_labels: expected a whole number between 1 and 1000000, got 0"},
-    {"TooManyLabels", R"({"num_labels": 1000000000000})",
+    {"TooManyLabels",
+     R"({"architectures": ["NystromformerForSequenceClassification"], "num_labels": 1000000000000})",
      "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})",
