@@ -221,7 +221,7 @@ std::string unread_notice(const ModelFolder& folder) {
   constexpr std::size_t most = 8;
   const std::size_t more = names.size() - std::min(names.size(), most);
   names.resize(names.size() - more);
-  return fmt::format("note: {} tensors of {} are not read: {}{}", names.size() + more,
+  return fmt::format("note: tensors of {} that this model does not read: {}{}",
                      printable_path(folder.path), fmt::join(names, ", "),
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
