@@ -121,6 +121,19 @@ def main():
         for number, (layout, parts) in enumerate(LAYOUTS.items()):
             make_folder(folder / f"source-{number}", *parts)
             right &= check(program, layout, folder / f"source-{number}", folder / f"{number}")
+        for kind, its_class in (
+            ("wordpiece", "BertTokenizer"),
+            ("byte_level", "RobertaTokenizer"),
+            ("wordpiece", "SplinterTokenizer"),
+        ):
+            source = folder / f"undeclared-{its_class}"
+            make_folder(source, kind, {"tokenizer_class": its_class}, "bert")
+            file = source / "tokenizer.json"
+            described = json.loads(file.read_text())
+            for token in described["added_tokens"]:
+                described["model"]["vocab"][token["content"]] = token["id"]
+            file.write_text(json.dumps(described | {"added_tokens": []}))
+            right &= check(program, f"undeclared, {its_class}", source, folder / f"{its_class}-out")
         for kind, case in (("unigram", "lower"), ("bpe", "cased"), ("unigram", "stripped")):
             source = folder / f"{kind}-{case}"
             source.mkdir()

@@ -21,7 +21,6 @@ constexpr Names none{}, bert_names{"", "", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "
     xglm_names{"<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", ""},
     t5_names{"", "</s>", "<unk>", "", "<pad>", "", ""},
     reformer_names{"", "</s>", "<unk>", "", "", "", ""},
-    pegasus_names{"", "</s>", "<unk>", "", "<pad>", "", "<mask_2>"},
     gpt2_names{"<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "", "", "", ""},
     qwen2_names{"", "<|endoftext|>", "<|endoftext|>", "", "<|endoftext|>", "", ""},
     clip_names{"<|startoftext|>", "<|endoftext|>", "<|endoftext|>", "", "<|endoftext|>", "", ""},
@@ -29,6 +28,10 @@ constexpr Names none{}, bert_names{"", "", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "
     bloom_names{"<s>", "</s>", "<unk>", "", "<pad>", "", ""},
     gemma_names{"<bos>", "<eos>", "<unk>", "", "<pad>", "", ""},
     cohere_names{"<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "", "", "", ""};
+
+constexpr unsigned bos = 1u << Role::bos, eos = 1u << Role::eos, unk = 1u << Role::unk,
+                   sep = 1u << Role::sep, pad = 1u << Role::pad, cls = 1u << Role::cls,
+                   all_but_mask = bos | eos | unk | sep | pad | cls;
 
 constexpr TokenizerClass classes[] = {
     {"PreTrainedTokenizer", Family::plain, true, none, bare,
@@ -41,7 +44,8 @@ constexpr TokenizerClass classes[] = {
     {"BertTokenizer", Family::bert, true, bert_names, bare,
      "align bark bert blip bros chinese_clip ernie git grounding-dino megatron-bert "
      "mm-grounding-dino nezha qdqbert tvp vilt visual_bert"},
-    {"BigBirdTokenizer", Family::plain, false, big_bird_names, with_space, "big_bird"},
+    {"BigBirdTokenizer", Family::plain, false, big_bird_names, with_space, "big_bird", "",
+     all_but_mask},
     {"BlenderbotSmallTokenizer", Family::plain, true, gpt2_names, bare, "blenderbot-small"},
     {"BlenderbotTokenizer", Family::roberta, false, roberta_names, with_space, "blenderbot"},
     {"BloomTokenizer", Family::plain, false, bloom_names, bare, "bloom"},
@@ -59,7 +63,7 @@ constexpr TokenizerClass classes[] = {
     {"DebertaV2Tokenizer", Family::plain, true, deberta_names, bare, "deberta-v2"},
     {"DistilBertTokenizer", Family::bert, false, bert_names, bare, "distilbert"},
     {"ElectraTokenizer", Family::bert, true, bert_names, bare, "electra"},
-    {"FNetTokenizer", Family::plain, true, fnet_names, with_space, "fnet"},
+    {"FNetTokenizer", Family::plain, true, fnet_names, with_space, "fnet", "", sep | cls},
     {"FunnelTokenizer", Family::bert, true, xlnet_names, bare, "funnel"},
     {"GPT2Tokenizer", Family::gpt2, false, gpt2_names, bare,
      "blip-2 dbrx emu3 exaone4 flex_olmo gpt2 gpt_bigcode gpt_neo gptj granite granitemoe "
@@ -80,38 +84,41 @@ constexpr TokenizerClass classes[] = {
      "paligemma persimmon phi3 phimoe video_llava vipllava voxtral zamba zamba2"},
     {"LongformerTokenizer", Family::roberta, false, roberta_names, with_space, "longformer"},
     {"LxmertTokenizer", Family::bert, true, bert_names, bare, "lxmert"},
-    {"MPNetTokenizer", Family::mpnet, false, mpnet_names, with_space, "mpnet"},
+    {"MPNetTokenizer", Family::mpnet, false, mpnet_names, with_space, "mpnet", "", all_but_mask},
     {"MT5Tokenizer", Family::plain, false, t5_names, bare, "mt5"},
     {"MobileBertTokenizer", Family::bert, true, bert_names, bare, "mobilebert"},
-    {"MvpTokenizer", Family::roberta, false, roberta_names, with_space, "mvp"},
+    {"MvpTokenizer", Family::roberta, false, roberta_names, with_space, "mvp", "", all_but_mask},
     {"NougatTokenizer", Family::plain, false, bloom_names, bare, ""},
     {"OpenAIGPTTokenizer", Family::plain, false, {"", "", "<unk>"}, bare, "openai-gpt"},
-    {"PegasusTokenizer", Family::plain, false, pegasus_names, bare,
-     "bigbird_pegasus pegasus pegasus_x"},
     {"Qwen2Tokenizer", Family::plain, false, qwen2_names, bare,
      "colqwen2 internvl qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 "
-     "qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe"},
+     "qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe",
+     "", bos | eos | unk | pad},
     {"RealmTokenizer", Family::bert, true, bert_names, bare, "realm"},
     {"ReformerTokenizer", Family::plain, false, reformer_names, bare, "reformer"},
     {"RemBertTokenizer", Family::plain, true, albert_names, with_space, "rembert"},
     {"RetriBertTokenizer", Family::bert, false, bert_names, bare, "retribert"},
     {"RobertaTokenizer", Family::roberta, false, roberta_names, with_space,
      "bridgetower clap data2vec-text ibert mega mra roberta roberta-prelayernorm"},
-    {"SplinterTokenizer", Family::bert, true, bert_names, bare, "splinter"},
+    {"SplinterTokenizer", Family::mpnet, true, bert_names, bare, "splinter", "[QUESTION]"},
     {"SqueezeBertTokenizer", Family::bert, true, bert_names, bare, "squeezebert"},
     {"T5Tokenizer", Family::plain, false, t5_names, bare,
      "longt5 musicgen musicgen_melody pix2struct switch_transformers t5 umt5"},
-    {"WhisperTokenizer", Family::plain, false, gpt2_names, bare, "whisper"},
-    {"XGLMTokenizer", Family::plain, false, xglm_names, bare, "xglm"},
+    {"WhisperTokenizer", Family::plain, false, gpt2_names, bare, "whisper", "", bos | eos | unk},
+    {"XGLMTokenizer", Family::plain, false, xglm_names, bare, "xglm",
+     "<madeupword0> <madeupword1> <madeupword2> <madeupword3> <madeupword4> <madeupword5> "
+     "<madeupword6>"},
     {"XLMRobertaTokenizer", Family::plain, false, roberta_names, with_space,
      "kosmos-2 metaclip_2 xlm-roberta xlm-roberta-xl xmod"},
     {"XLNetTokenizer", Family::plain, true, xlnet_names, with_space, "xlnet", "<eop> <eod>"}};
 
 constexpr std::string_view python_model_types =
-    "bartpho bert-generation bert-japanese bertweet biogpt byt5 canine clvp code_llama cpm cpmant "
+    "bartpho bert-generation bert-japanese bertweet bigbird_pegasus biogpt byt5 canine clvp "
+    "code_llama cpm cpmant "
     "ctrl dia ernie_m esm flaubert fsmt gpt-sw3 gpt_neox_japanese gptsan-japanese layoutlmv2 "
     "layoutlmv3 layoutxlm lilt luke m2m_100 marian markuplm mbart mbart50 mluke myt5 nllb nllb-moe "
-    "perceiver phobert plbart prophetnet rag roc_bert roformer seamless_m4t seamless_m4t_v2 siglip "
+    "pegasus pegasus_x perceiver phobert plbart prophetnet rag roc_bert roformer seamless_m4t "
+    "seamless_m4t_v2 siglip "
     "speech_to_text speech_to_text_2 speecht5 tapas tapex transfo-xl udop vits xlm xlm-prophetnet";
 
 /// Whether `list`, separated by spaces, has the word.

@@ -30,6 +30,9 @@ struct TokenizerClass {
   /// The model_type of its models, separated by spaces.
   std::string_view model_types;
   std::string_view more_names = {};  ///< further special tokens by default, separated by spaces
+  /// The roles whose tokens lose the flags that tokenizer.json gives them, unless the settings name
+  /// or change them: bits by Role.
+  unsigned flagless = 0;
 };
 
 /// The class of a name, with or without "Fast"; null for classes that transformers lacks, or that

@@ -118,11 +118,11 @@ void read_added_file(const std::filesystem::path& file, TokenizerSettings& setti
 void set_class(const JsonPart& name, TokenizerSettings& settings) {
   settings.its_class = find_tokenizer_class(name.text());
   if (settings.its_class == nullptr)
-    name.fail(
-        fmt::format("{} needs Python, or transformers 4.57 does not have it; nystrom reads "
-                    "classes that work from their files alone, such as BertTokenizer or "
-                    "PreTrainedTokenizerFast: choose a model with such a tokenizer",
-                    printable(name.text())));
+    name.fail(fmt::format(
+        "{} needs Python or rules of its own, or transformers 4.57 does not have it; "
+        "nystrom reads classes that work from their files alone, such as BertTokenizer or "
+        "PreTrainedTokenizerFast: choose a model with such a tokenizer",
+        printable(name.text())));
 }
 
 /// Sets the class that config.json names, or that of its model_type.
@@ -136,10 +136,10 @@ void read_class_of_model(const std::filesystem::path& file, TokenizerSettings& s
   } else if (const auto type = config.find("model_type"); type && type->value().is_string()) {
     settings.its_class = tokenizer_class_of_model(type->text());
     if (needs_python_tokenizer(type->text()))
-      type->fail(
-          fmt::format("the tokenizer of {} needs Python; choose a model whose tokenizer "
-                      "works from its files alone",
-                      printable(type->text())));
+      type->fail(fmt::format(
+          "the tokenizer of {} needs Python or rules of its own; choose a model whose tokenizer "
+          "works from its files alone",
+          printable(type->text())));
   }
   settings.class_is_the_models = settings.its_class != nullptr;
 }
@@ -161,7 +161,9 @@ std::vector<std::pair<std::string, std::size_t>> default_names(const TokenizerSe
   for (std::size_t role = 0; role < roles; ++role)
     if (!settings.names[role] && !settings.its_class->names[role].empty())
       names.emplace_back(settings.its_class->names[role], role);
-  for (std::string_view rest = settings.its_class->more_names; !rest.empty();) {
+  std::string_view rest = settings.its_class->more_names;
+  if (!settings.additional.empty()) rest = "";  // they replace those of the class
+  while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(' '), rest.size());
     names.emplace_back(rest.substr(0, end), roles);
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -175,6 +177,12 @@ std::vector<std::pair<std::string, std::size_t>> default_names(const TokenizerSe
 bool is_type(const Json& tokenizer, const char* key, const char* type) {
   return tokenizer.contains(key) && tokenizer[key].is_object() && tokenizer[key].contains("type") &&
          tokenizer[key]["type"] == type;
+}
+
+/// Whether the class sets add_prefix_space where no file does.
+bool has_space_default(const TokenizerClass* its_class) {
+  return its_class == nullptr ||
+         (its_class->name != "LlamaTokenizer" && !its_class->name.ends_with("T5Tokenizer"));
 }
 
 /// Sets templates with bos before and eos after a text, depending on the flags. In a pair both
@@ -245,9 +253,8 @@ void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings
   const bool has_settings = !settings.config_place.empty() || settings.its_class != nullptr;
   if (!has_settings || !tokenizer.is_object()) return;
   const Family family = settings.family();
-  /// Llama's class has no default.
   const bool adds_space = settings.add_prefix_space.value_or(false);
-  const bool says_space = settings.add_prefix_space || family != Family::llama;
+  const bool says_space = settings.add_prefix_space || has_space_default(settings.its_class);
   if (says_space && is_type(tokenizer, "pre_tokenizer", "ByteLevel"))
     tokenizer["pre_tokenizer"]["add_prefix_space"] = adds_space;
   if ((family == Family::bert || family == Family::mpnet) &&
@@ -289,6 +296,7 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
     for (const AddedToken& each : parts.added.all()) described.insert(each.content);
   std::int32_t next = parts.model->vocabulary().count();
   for (const AddedToken& each : parts.added.all()) next = std::max(next, each.id + 1);
+  const std::vector<AddedToken> stored = parts.added.all();
   for (AddedToken token : settings.added) {
     if (described.count(token.content) > 0) continue;
     place_added_token(token, settings.added_place, next, parts.vocabulary);
@@ -302,7 +310,9 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
     token.content = content;
     token.special = true;
     token.id = parts.vocabulary.find(content).value();
-    parts.added.add(std::move(token));
+    // Hugging Face's library passes over a token that the file already holds with these flags, also
+    // where added_tokens_decoder changes them.
+    if (std::ranges::find(stored, token) == stored.end()) parts.added.add(std::move(token));
   };
   const std::optional<AddedToken> class_mask = mask_of_class(settings.its_class);
   // When made from vocab.json, these classes treat their special tokens as ordinary added tokens,
@@ -310,6 +320,15 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
   const Family family = settings.family();
   const bool resets = !has_tokenizer_json && (family == Family::roberta || family == Family::gpt2);
   const AddedToken plain{.content = "", .normalized = resets};
+  const auto loses_flags = [&](std::size_t role) {
+    return settings.its_class != nullptr && (settings.its_class->flagless >> role & 1u) != 0;
+  };
+  const auto role_of = [&](const Name& name) {
+    return static_cast<std::size_t>(
+        std::ranges::find_if(settings.names,
+                             [&](const auto& each) { return each && &*each == &name; }) -
+        settings.names.begin());
+  };
   for (const Name* name : names) {
     require_input(parts.vocabulary.find(name->token).has_value(),
                   "{}: '{}' is no piece of the vocabulary", name->place, printable(name->token));
@@ -319,14 +338,14 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
       add(name->token, *name->flags);
     else if (is_mask && class_mask)
       add(name->token, *class_mask);
-    else if (!parts.added.has(name->token) || (resets && !is_mask))
+    else if (!parts.added.has(name->token) || (resets && !is_mask) || loses_flags(role_of(*name)))
       add(name->token, plain);
   }
   for (const auto& [name, role] : usual) {
     if (!parts.vocabulary.find(name)) continue;
     if (role == Role::mask && class_mask)
       add(name, *class_mask);
-    else if (named.count(name) == 0 && (!parts.added.has(name) || resets))
+    else if (named.count(name) == 0 && (!parts.added.has(name) || resets || loses_flags(role)))
       add(name, plain);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
@@ -381,6 +382,114 @@ TEST(OpenTokenizer, SettingsOfByteLevel) {
       R"({"tokenizer_class": "GPTNeoXTokenizerFast", "bos_token": "<s>", "eos_token": "</s>",
           "add_eos_token": true})");
   EXPECT_EQ(open_tokenizer(folder.path())->wrap(Ids{9}, Ids{8}).ids, (Ids{9, 2, 8, 2}));
+}
+
+/// The flags that the files give a special token: "l", "r", both or none; null: not in the file.
+/// `begin` and `end` are its place in "a  TOKEN  b" by transformers 4.57.1.
+struct FlagCase {
+  const char *its_class, *token, *tokenizer_json, *decoder;
+  std::uint32_t begin, end;
+  const char *config = "{}", *special_tokens_map = "{}";
+};
+
+TEST(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
+  constexpr const char* object = R"({"content": "<mask>", "lstrip": false, "rstrip": true,
+                                     "single_word": false, "normalized": false})";
+  const std::string map = R"({"mask_token": )" + std::string(object) + "}";
+  constexpr const char* names = R"({"mask_token": "<mask>"})";
+  const FlagCase cases[] = {
+      {"BigBirdTokenizer", "<s>", "l", nullptr, 3, 6},
+      {"BigBirdTokenizer", "<s>", "l", "lr", 3, 6},
+      {"BigBirdTokenizer", "<s>", "", "l", 1, 6},
+      {"XLMRobertaTokenizer", "<s>", "l", nullptr, 1, 6},
+      {"RobertaTokenizer", "<s>", "r", nullptr, 3, 8},
+      {"RobertaTokenizer", "<s>", "r", "l", 1, 6},
+      {"RobertaTokenizer", "<mask>", "", nullptr, 1, 9},
+      {"RobertaTokenizer", "<mask>", "r", "r", 1, 9},
+      {"RobertaTokenizer", "<mask>", "", "r", 1, 9},
+      {"RobertaTokenizer", "<mask>", "l", "r", 3, 11},
+      {"RobertaTokenizer", "<mask>", "r", "", 3, 9, names},
+      {"RobertaTokenizer", "<mask>", "r", nullptr, 3, 11, names},
+      {"RobertaTokenizer", "<mask>", nullptr, nullptr, 3, 11, "{}", map.c_str()},
+      {"FNetTokenizer", "[SEP]", "l", nullptr, 3, 8},
+      {"Qwen2Tokenizer", "<|endoftext|>", "lr", nullptr, 3, 16},
+      {"MvpTokenizer", "</s>", "l", "r", 3, 7},
+  };
+  const nlohmann::json vocabulary = {{"<unk>", 0}, {"<s>", 1},    {"</s>", 2},
+                                     {"<pad>", 3}, {"<mask>", 4}, {"a", 5},
+                                     {"b", 6},     {"[SEP]", 7},  {"<|endoftext|>", 8}};
+  for (const FlagCase& each : cases) {
+    SCOPED_TRACE(fmt::format("{} {} {} {}", each.its_class, each.token,
+                             each.tokenizer_json ? each.tokenizer_json : "-",
+                             each.decoder ? each.decoder : "-"));
+    const auto described = [&](std::string_view flags) {
+      return nlohmann::json{{"content", each.token},
+                            {"single_word", false},
+                            {"lstrip", flags.find('l') != flags.npos},
+                            {"rstrip", flags.find('r') != flags.npos},
+                            {"normalized", false},
+                            {"special", true}};
+    };
+    const auto id = vocabulary[each.token].get<std::int32_t>();
+    nlohmann::json json = {
+        {"version", "1.0"},
+        {"added_tokens", nlohmann::json::array()},
+        {"pre_tokenizer", {{"type", "Whitespace"}}},
+        {"model", {{"type", "WordPiece"}, {"continuing_subword_prefix", "##"}, {"max_input_chars_per_word", 100}, {"vocab", vocabulary}, {"unk_token", "<unk>"}}}};
+    if (each.tokenizer_json != nullptr) {
+      json["added_tokens"].push_back(described(each.tokenizer_json));
+      json["added_tokens"][0]["id"] = id;
+    }
+    auto config = nlohmann::json::parse(each.config);
+    config["tokenizer_class"] = each.its_class;
+    if (each.decoder != nullptr)
+      config["added_tokens_decoder"][std::to_string(id)] = described(each.decoder);
+    const TemporaryFolder folder;
+    write_bytes(folder / "tokenizer.json", json.dump());
+    write_bytes(folder / "tokenizer_config.json", config.dump());
+    write_bytes(folder / "special_tokens_map.json", each.special_tokens_map);
+    const auto tokens =
+        open_tokenizer(folder.path())
+            ->encode_with_offsets(fmt::format("a  {}  b", each.token), SpecialNames::tokens);
+    const auto found = std::ranges::find(tokens, id, &Token::id);
+    ASSERT_NE(found, tokens.end());
+    EXPECT_EQ(found->begin, each.begin);
+    EXPECT_EQ(found->end, each.end);
+  }
+}
+
+TEST(OpenTokenizer, SomeClassesLeaveAddPrefixSpaceAsItIs) {
+  const TemporaryFolder folder;
+  nlohmann::json json = read_json_file(fixtures / "small/byte_level/tokenizer.json");
+  json["pre_tokenizer"]["add_prefix_space"] = true;
+  write_bytes(folder / "tokenizer.json", json.dump());
+  const auto adds_space = [&](const char* its_class) {
+    write_bytes(
+        folder / "tokenizer_config.json",
+        fmt::format(R"({{"tokenizer_class": "{}", "bos_token": "<s>", "eos_token": "</s>"}})",
+                    its_class));
+    const auto tokenizer = open_tokenizer(folder.path());
+    return tokenizer->encode("the") == tokenizer->encode(" the");
+  };
+  for (const char* each : {"T5Tokenizer", "MT5Tokenizer", "LlamaTokenizer"})
+    EXPECT_TRUE(adds_space(each)) << each;
+  for (const char* each : {"GemmaTokenizer", "CohereTokenizer", "Qwen2Tokenizer"})
+    EXPECT_FALSE(adds_space(each)) << each;
+}
+
+/// Splinter's class sets the case and accents of the normalizer, and leaves Chinese as it is.
+TEST(OpenTokenizer, SplinterKeepsChineseTogether) {
+  const TemporaryFolder folder;
+  nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
+  json["normalizer"]["handle_chinese_chars"] = false;
+  write_bytes(folder / "tokenizer.json", json.dump());
+  const auto count = [&](const char* its_class) {
+    write_bytes(folder / "tokenizer_config.json",
+                fmt::format(R"({{"tokenizer_class": "{}"}})", its_class));
+    return open_tokenizer(folder.path())->encode("東京").size();
+  };
+  EXPECT_EQ(count("SplinterTokenizer"), 1U);
+  EXPECT_EQ(count("BertTokenizer"), 2U);
 }
 
 TEST(OpenTokenizer, WordsBegin) {

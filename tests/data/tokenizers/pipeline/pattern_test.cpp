@@ -9,6 +9,9 @@
 
 #include "core/base/json.h"
 #include "core/base/printable.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/normalizers.h"
+#include "data/tokenizers/pipeline/pre_tokenizers.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
@@ -224,6 +227,42 @@ TEST(Pattern, IsSharedByThreads) {
   }
   for (std::thread& each : threads) each.join();
   EXPECT_EQ(found, std::vector<std::size_t>(4, expected));
+}
+
+// ---- Ends of lines: the answers of Hugging Face's tokenizers 0.22 -------------------------------
+
+std::string replaced(const char* pattern, const std::string& text) {
+  const auto json = parse_json(
+      R"({"type": "Replace", "content": "!", "pattern": )" + std::string(pattern) + "}", "t.json");
+  AlignedText aligned(text);
+  read_normalizer(JsonPart(json, "t.json"))->apply(aligned);
+  return std::string(aligned.text());
+}
+
+Strings split(const char* pattern, const char* behavior, const std::string& text) {
+  const auto json = parse_json(R"({"type": "Split", "invert": false, "behavior": ")" +
+                                   std::string(behavior) + R"(", "pattern": )" + pattern + "}",
+                               "t.json");
+  Words words;
+  words.text = AlignedText(text);
+  words.ranges.push_back({0, words.text.size()});
+  read_pre_tokenizer(JsonPart(json, "t.json"))->apply(words);
+  Strings parts;
+  for (std::size_t i = 0; i < words.ranges.size(); ++i) parts.emplace_back(words[i]);
+  return parts;
+}
+
+TEST(Pattern, ADollarIsTheEndOfEachLine) {
+  constexpr const char *end = R"({"Regex": "$"})", *b_at_end = R"({"Regex": "b$"})",
+                       *dollar = R"({"String": "$"})";
+  EXPECT_EQ(replaced(end, "ab\ncb\n"), "ab!\ncb!\n!");
+  EXPECT_EQ(replaced(end, "a$b$"), "a$b$!");
+  EXPECT_EQ(replaced(b_at_end, "ab\ncb\n"), "a!\nc!\n");
+  EXPECT_EQ(replaced(dollar, "a$b$"), "a!b!");
+  for (const char* behavior : {"Isolated", "Removed"})
+    EXPECT_EQ(split(end, behavior, "ab\ncb\n"), (Strings{"ab", "\ncb", "\n"}));
+  EXPECT_EQ(split(b_at_end, "Isolated", "ab\ncb\n"), (Strings{"a", "b", "\nc", "b", "\n"}));
+  EXPECT_EQ(split(dollar, "MergedWithPrevious", "a$b$"), (Strings{"a$", "b$"}));
 }
 
 }  // namespace
