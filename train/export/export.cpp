@@ -5,12 +5,14 @@
 #include <optional>
 
 #include "core/base/file_io.h"
+#include "core/base/json.h"
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/export/model_card.h"
 #include "train/export/model_classes.h"
 #include "train/export/onnx_model.h"
+#include "train/finetune/task_settings.h"
 #include "train/formats/hf_config.h"
 #include "train/formats/sentence_modules.h"
 
@@ -136,12 +138,12 @@ std::vector<std::string> notes_of(const ModelFolder& source, const ModelConfig& 
   return notes;
 }
 
-void write_model(const fs::path& folder, const Model& model, const ModelConfig& exported,
-                 ExportFormat format, bool classes) {
+void write_model(const fs::path& folder, const ModelFolder& source, const Model& model,
+                 const ModelConfig& exported, ExportFormat format, bool classes) {
   const NamedClasses named = classes                           ? NamedClasses::in_folder
                              : format == ExportFormat::nystrom ? NamedClasses::by_computation
                                                                : NamedClasses::of_transformers;
-  write_text_file(folder / "config.json", hf_config_text(exported, named));
+  write_text_file(folder / "config.json", config_text_of(source, exported, named));
   write_safetensors(folder / "model.safetensors", f32_weights(model, exported, classes));
   if (classes) write_model_classes(folder);
 }
@@ -180,6 +182,17 @@ void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onn
 
 }  // namespace
 
+std::string config_text_of(const ModelFolder& source, const ModelConfig& config,
+                           NamedClasses classes) {
+  const std::string text = hf_config_text(config, classes);
+  if (config.head != Head::token_classification) return text;
+  const auto cut = settings_of(source, std::nullopt, {}).task.word_cut;
+  if (!cut) return text;
+  nlohmann::json root = parse_json(text, "config.json");
+  root[word_cut_key] = enum_name(*cut);
+  return root.dump(2, ' ', true) + "\n";
+}
+
 ExportResult export_model(const ModelFolder& given, const fs::path& folder,
                           const ExportOptions& options, Log& log) {
   const ModelFolder source = resolved(given, options);
@@ -208,7 +221,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
                 printable_path(source.path));
   NewFolder written(place);
   const bool classes = needs_model_classes(config, options.format);
-  write_model(written.path(), model, config, options.format, classes);
+  write_model(written.path(), source, model, config, options.format, classes);
   write_onnx_files(written.path() / "onnx", model, options.onnx);
   ModelCard card;
   card.title = place.filename().string();

@@ -10,6 +10,7 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/export/export_check.h"
 #include "train/export/sentence_transformers.h"
+#include "train/formats/hf_config.h"
 #include "train/formats/transformers_class.h"
 #include "train/logging/log.h"
 
@@ -52,6 +53,11 @@ struct ExportResult {
   /// Of transformers' own classes; empty without verify, and for a folder with model_classes.
   std::vector<ExportDifference> differences;
 };
+
+/// hf_config_text with what a folder made of `source` keeps of its task: how text is cut into
+/// words.
+std::string config_text_of(const ModelFolder& source, const ModelConfig& config,
+                           NamedClasses classes = NamedClasses::by_computation);
 
 /// Exports `source` into `folder`, which must not exist or be empty; its parents are created. All
 /// files are written into a folder beside it, which is renamed at the end and removed after an

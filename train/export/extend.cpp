@@ -107,7 +107,7 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
   /// Folders of older versions have the defaults of transformers' class.
   if (tokenizer) set_text_ends(config, tokenizer->special());
   NewFolder written(place);
-  write_text_file(written.path() / "config.json", hf_config_text(config));
+  write_text_file(written.path() / "config.json", config_text_of(source, config));
   write_safetensors(written.path() / "model.safetensors", weight_tensors(model));
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), longest);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/config/config_io.h"
@@ -19,6 +22,21 @@ LabelSet labels_of(const ModelConfig& config, const TaskConfig& task) {
 /// The file with the settings of a folder's training; it may not exist.
 std::filesystem::path described_in(const ModelFolder& folder) {
   return folder.path / "config.yaml";
+}
+
+/// How raw text is cut, as config.json of an export says.
+std::optional<WordCut> word_cut_in(const ModelFolder& folder) {
+  const std::filesystem::path file = folder.path / "config.json";
+  const nlohmann::json config = read_json_file(file);
+  const auto given = config.find(word_cut_key);
+  if (given == config.end()) return std::nullopt;
+  std::vector<std::string> known;
+  for (const auto& [cut, name] : enum_names(WordCut{})) {
+    if (*given == name) return cut;
+    known.emplace_back(name);
+  }
+  throw InputError(fmt::format("{}: {}: expected one of {}, got {}", printable_path(file),
+                               word_cut_key, fmt::join(known, ", "), printable(given->dump())));
 }
 
 }  // namespace
@@ -59,6 +77,7 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     config = read_resolved_config(given ? *given : described_in(folder).string(), overrides);
   } else {
     config.task.kind = task_of(folder.config);
+    if (config.task.kind == TaskKind::tokens) config.task.word_cut = word_cut_in(folder);
     config.model = folder.config;
     // With semantics transformers the model has a fixed length, which data.sequence_length need not
     // equal. The folder's model replaces this one below.
@@ -69,6 +88,12 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     config = override_config(config, "default settings", overrides);
   }
   config.model = folder.config;
+  const auto sets = [&](std::string_view option) {
+    return std::ranges::any_of(overrides,
+                               [&](std::string_view each) { return each.starts_with(option); });
+  };
+  if (sets("data.text_column=") && !sets("task.columns.text="))
+    config.task.columns.text = config.data.text_column;
   return config;
 }
 

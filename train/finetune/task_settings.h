@@ -22,10 +22,14 @@ struct SplitOverrides {
 
 /// The settings with which the model of a folder was trained. They come from the run's file
 /// `given`, else from config.yaml in the folder. Without either they are the defaults, with the
-/// trained sequence length and the task of the model's head. `overrides` are applied last. `model`
+/// trained sequence length, the task of the model's head, and the word_cut of config.json.
+/// `overrides` are applied last; data.text_column names the column of a task's texts too. `model`
 /// in the result is that of the folder. Throws an InputError.
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides);
+
+/// The key of config.json by which exports of token classifiers keep task.word_cut.
+inline constexpr const char* word_cut_key = "word_cut";
 
 /// Whether a file describes the task of a folder's model: `given`, or config.yaml in the folder.
 /// Otherwise the head tells its kind, and not whether its texts have pairs.

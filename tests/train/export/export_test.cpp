@@ -5,7 +5,9 @@
 #include "tests/support/errors.h"
 #include "tests/support/run_program.h"
 #include "tests/train/export/export_fixture.h"
+#include "train/config/config_io.h"
 #include "train/export/forward.h"
+#include "train/finetune/task_settings.h"
 
 namespace nystrom::testing {
 namespace {
@@ -39,6 +41,33 @@ TEST_F(ExportTest, KeepsTheConfiguration) {
   run(write_model(config));
   EXPECT_EQ(read_bytes(target() / "config.json"), hf_config_text(config, NamedClasses::in_folder));
   EXPECT_EQ(config_json()["segment_means_seq_len"], 9);
+}
+
+TEST_F(ExportTest, KeepsHowTextIsCutIntoWords) {
+  ModelConfig config = masked_lm_config();
+  config.head = Head::token_classification;
+  const ModelFolder model = write_model(config);
+  RunConfig run_config;
+  run_config.model = config;
+  run_config.data.sequence_length = 9;
+  run_config.task.kind = TaskKind::tokens;
+  run_config.task.word_cut = WordCut::characters;
+  write_bytes(source() / "config.yaml", to_yaml(run_config));
+  run(model);
+  EXPECT_EQ(config_json()["word_cut"], "characters");
+  const ModelFolder exported{target(), read_hf_config(target())};
+  EXPECT_EQ(settings_of(exported, std::nullopt, {}).task.word_cut, WordCut::characters);
+  EXPECT_EQ(settings_of(exported, std::nullopt, {"task.word_cut=words"}).task.word_cut,
+            WordCut::words);
+  export_model(exported, folder_ / "again", {}, log_);
+  EXPECT_EQ(read_json_file(folder_ / "again/config.json")["word_cut"], "characters");
+  nlohmann::json wrong = config_json();
+  wrong["word_cut"] = "letters";
+  write_bytes(target() / "config.json", wrong.dump());
+  EXPECT_EQ(input_error([&] { settings_of(exported, std::nullopt, {}); }),
+            (target() / "config.json").string() +
+                ": word_cut: expected one of spaces, words, ideographs, characters, got "
+                "\"letters\"");
 }
 
 TEST_F(ExportTest, KeepsTheWeightsBitByBit) {
