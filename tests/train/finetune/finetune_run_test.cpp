@@ -585,6 +585,12 @@ TEST_F(PredictFileTest, OtherLabelsThanTheModelsAreRefused) {
   EXPECT_EQ(error("people,water"), "");
 }
 
+TEST_F(PredictFileTest, TheTextColumnIsThatOfOtherCommands) {
+  write_bytes(folder_ / "table.csv", "title,body\nnews,the old sea\n");
+  EXPECT_EQ(predicted("table.csv --set data.text_column=body"), predicted("'the old sea'"));
+  EXPECT_EQ(predicted("table.csv --set data.text_column=title"), predicted("news --as-text"));
+}
+
 TEST_F(PredictFileTest, AnExportPredictsTheSame) {
   ASSERT_NO_FATAL_FAILURE(run("export run exported --quiet"));
   const json ours = predicted("'the old sea'");
