@@ -434,6 +434,64 @@ def check_architectures(check, program, scratch):
     check(worst <= F64, f"{count} exports of BERT's family: outputs {worst:.1e}")
 
 
+FAMILIES = {
+    "Bert": {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2},
+    "Roberta": {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2},
+    "DistilBert": {"dim": WIDTH, "n_layers": 2, "n_heads": 2, "hidden_dim": 20},
+    "Electra": {
+        "hidden_size": WIDTH,
+        "embedding_size": 10,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    },
+    "Nystromformer": {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_landmarks": LENGTH,
+        "segment_means_seq_len": LENGTH,
+    },
+}
+
+
+def check_untied(check, program, scratch):
+    """A decoder unlike the word embeddings: the program, and its export in transformers, compute
+    what transformers computes of the folder."""
+    for family, options in FAMILIES.items():
+        torch.manual_seed(len(family))
+        if family != "DistilBert":
+            options = options | {"intermediate_size": 20}
+        config = getattr(transformers, f"{family}Config")(
+            vocab_size=VOCAB, max_position_embeddings=40, tie_word_embeddings=False, **options
+        )
+        model = getattr(transformers, f"{family}ForMaskedLM")(config)
+        randomise(model)
+        folder, exported = scratch / f"untied-{family}", scratch / f"untied-{family}-export"
+        model.save_pretrained(folder)
+        # Token 1 pads in a RoBERTa. A Nyströmformer sees padding.
+        mask = torch.ones(4, LENGTH, dtype=torch.int64)
+        mask[1, LENGTH // 2 :] = 0
+        mask = mask if family != "Nystromformer" else torch.ones_like(mask)
+        ids = torch.where(mask == 1, torch.randint(2, VOCAB, mask.shape), 1)
+        batch = {"input_ids": ids, "attention_mask": mask}
+        with torch.no_grad():
+            expected = {"logits": model.double().eval()(**batch).logits}
+        got = run_program(program, folder, batch, "--dtype", "f64")
+        direct = deviations(expected, got, mask)[0]
+        command = [program, "export", folder, exported, "--quiet"]
+        subprocess.run(command, check=True, capture_output=True)
+        again = transformers.AutoModelForMaskedLM.from_pretrained(exported, trust_remote_code=True)
+        words = again.get_input_embeddings().weight
+        apart = not torch.equal(words, again.get_output_embeddings().weight)
+        with torch.no_grad():
+            got = {"logits": again.double().eval()(**batch).logits}
+        through = deviations(expected, got, mask)[0]
+        check(
+            apart and max(direct, through) <= F64,
+            f"untied {family}: logits {direct:.1e}, of the export {through:.1e}",
+        )
+
+
 def check_uses(check, scratch):
     """What people do with a model beside running it."""
     folder = make_folder(scratch / "uses", "defaults", "MaskedLM")
@@ -512,7 +570,7 @@ def main():
     )
     parser.add_argument("--program", default=ROOT / "build/release/nystrom")
     parser.add_argument("--short", action="store_true")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(OPTIONS))
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join([*OPTIONS, "untied"]))
     arguments = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -520,10 +578,12 @@ def main():
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     torch.set_num_threads(1)  # models are small
     check = Checks()
+    names = [name for name in arguments.cases or OPTIONS if name != "untied"]
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
-        names = arguments.cases or OPTIONS
         check_options(check, arguments.program, scratch, names, arguments.short)
+        if not arguments.cases or "untied" in arguments.cases:
+            check_untied(check, arguments.program, scratch)
         if not arguments.cases:
             check_fixtures(check, scratch)
             check_architectures(check, arguments.program, scratch)
