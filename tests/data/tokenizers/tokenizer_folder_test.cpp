@@ -431,11 +431,15 @@ TEST(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
                             {"special", true}};
     };
     const auto id = vocabulary[each.token].get<std::int32_t>();
-    nlohmann::json json = {
-        {"version", "1.0"},
-        {"added_tokens", nlohmann::json::array()},
-        {"pre_tokenizer", {{"type", "Whitespace"}}},
-        {"model", {{"type", "WordPiece"}, {"continuing_subword_prefix", "##"}, {"max_input_chars_per_word", 100}, {"vocab", vocabulary}, {"unk_token", "<unk>"}}}};
+    nlohmann::json json = {{"version", "1.0"},
+                           {"added_tokens", nlohmann::json::array()},
+                           {"pre_tokenizer", {{"type", "Whitespace"}}},
+                           {"model",
+                            {{"type", "WordPiece"},
+                             {"continuing_subword_prefix", "##"},
+                             {"max_input_chars_per_word", 100},
+                             {"vocab", vocabulary},
+                             {"unk_token", "<unk>"}}}};
     if (each.tokenizer_json != nullptr) {
       json["added_tokens"].push_back(described(each.tokenizer_json));
       json["added_tokens"][0]["id"] = id;
