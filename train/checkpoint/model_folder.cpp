@@ -234,8 +234,10 @@ ModelFolder open_model_folder(const std::filesystem::path& model,
   folder.path = find_model(model, log);
   folder.config = read_model_config(folder.path, overrides, use);
   const std::string notice = semantics_notice(folder.config);
+  // A command that discards the head knows that it is not read.
+  const std::string unread = use == HeadUse::kept ? unread_notice(folder) : "";
   for (const std::string& line : {notice, architecture_notice(folder), modules_notice(folder),
-                                  decoder_notice(folder), unread_notice(folder)})
+                                  decoder_notice(folder), unread})
     if (!line.empty()) log.say(line);
   return folder;
 }
