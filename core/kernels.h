@@ -27,6 +27,13 @@ enum class PinvScale : unsigned char { per_matrix, whole_batch };
 /// softmax.
 enum class EmptyRows : unsigned char { zero, uniform };
 
+/// Consecutive rows of a ragged tensor, span by span: the rows of each sequence of a batch. Without
+/// bounds the tensor is dense, and each of its parts (the first axis) is a span.
+struct Spans {
+  CView bounds;              ///< [p, 2] i64: the first row of each span, and the row after its last
+  std::int64_t longest = 0;  ///< the most rows of a span
+};
+
 /// With at most this many keys, attention's gradient does not need its result.
 inline constexpr std::int64_t few_keys = 64;
 
@@ -115,38 +122,45 @@ KERNEL(gather_rows, CView x, CView index, View y);
 /// y[index[r]] += x[r]. Rows with an index below 0 or equal to `skip` are left out. y may have the
 /// accumulate type. Deterministic.
 KERNEL(scatter_add_rows, CView x, CView index, std::int64_t skip, View y);
-/// y = x where mask[row] ≠ 0, else 0, even where x is not finite: x [rows, c], mask [rows] u8.
-KERNEL(mask_rows, CView x, CView mask, View y);
+/// y[i, j] = the mean of the rows in segment j of span i: x [r, c] (or [p, n, c] without bounds), y
+/// [p, m, c] in the accumulate type. Of l rows in order, segment j holds floor(j·l/m) …
+/// floor((j+1)·l/m) − 1. An empty segment gives 0.
+KERNEL(segment_means, CView x, Spans spans, View y);
+/// dx (+=) += dy[span, segment of the row] / length of the segment.
+KERNEL(segment_means_grad, CView dy, Spans spans, View dx);
 
-/// y[b, i] = the mean of the tokens in segment i of sample b: x [b, n, c], y [b, m, c] in the
-/// accumulate type. mask is [b, n] u8, or absent if all tokens are valid. Of l valid tokens in
-/// order, segment i holds floor(i·l/m) … floor((i+1)·l/m) − 1. An empty segment gives 0.
-KERNEL(segment_means, CView x, CView mask, View y);
-/// dx (+=) += dy[b, segment of the token] / length of the segment.
-KERNEL(segment_means_grad, CView dy, CView mask, View dx);
+// In the following kernels, tensors of heads are ragged [r, h, width] or dense [p, h, n, width],
+// both (strided, unit): queries, their results and gradients are ragged if `queries` has bounds, and
+// keys and values if `keys` has. Span i of the queries sees span i of the keys. Ragged rows outside
+// the spans are not written. log_sum_exp has the queries' rows, contiguous and in the accumulate
+// type: [h, r] or [p, h, n].
 
 /// out = softmax(scale · q kᵀ over keys with mask ≠ 0) v, computed blockwise without a stored score
-/// matrix (Rabe & Staats, arXiv 2112.05682). q [b, h, nq, d], k [b, h, nk, d], v [b, h, nk, dv],
-/// out [b, h, nq, dv] are (strided, unit); types may differ within one accumulate type. key_mask is
-/// [b, nk] u8 or absent. log_sum_exp is [b, h, nq] in the accumulate type.
-KERNEL(attention, CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-       View out, View log_sum_exp);
-/// The gradients dq, dk, dv of attention, all (strided, unit). `out` may be absent with at most
-/// few_keys keys.
-KERNEL(attention_grad, CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-       CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv);
+/// matrix (Rabe & Staats, arXiv 2112.05682). Types may differ within one accumulate type. key_mask
+/// is [p, n] u8 for dense keys, or absent.
+KERNEL(attention, CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+       EmptyRows empty, double scale, View out, View log_sum_exp);
+/// The gradients dq, dk, dv of attention. `out` may be absent with at most few_keys keys.
+KERNEL(attention_grad, CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+       EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout, View dq, View dk,
+       View dv);
 
-/// out = attention of all keys + sequence_conv(x), rounded once where one kernel computes both. x
-/// and out [b, h, nq, d] are (strided, unit), w [h, k] has x's type, mask is [b, nq] u8 or absent.
-KERNEL(attention_with_conv, CView q, CView k, CView v, double scale, CView x, CView w, CView mask,
-       View out, View log_sum_exp);
-/// The gradients of attention and of sequence_conv(v), in one pass where that is possible: as
-/// attention_grad, where dv also has the convolution's gradient, and dw (+=). dy [b, h, nk, d]
-/// (strided, unit) is the gradient of the convolution's result; w [h, k] and dy have v's type,
-/// conv_mask is [b, nk] u8 or absent.
-KERNEL(attention_grad_with_conv, CView q, CView k, CView v, CView key_mask, EmptyRows empty,
-       double scale, CView out, CView log_sum_exp, CView dout, CView w, CView conv_mask, CView dy,
-       View dq, View dk, View dv, View dw);
+/// out = attention of all keys + the sequence_conv of x, rounded once where one kernel computes
+/// both. x has the rows and the layout of q and out; w [h, k] has x's type.
+KERNEL(attention_with_conv, CView q, CView k, CView v, Spans queries, Spans keys, double scale,
+       CView x, CView w, View out, View log_sum_exp);
+/// The gradients of attention and of the sequence_conv of v, in one pass where that is possible: as
+/// attention_grad, where dv also has the convolution's gradient, and dw (+=). dy has the rows and
+/// the layout of v; it is the gradient of the convolution's result. w [h, k] and dy have v's type.
+KERNEL(attention_grad_with_conv, CView q, CView k, CView v, Spans queries, Spans keys,
+       CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
+       CView w, CView dy, View dq, View dk, View dv, View dw);
+
+/// y[t, h, :] = Σ_j w[h, j] · x[t + j − k/2, h, :] within each span, where x is 0 outside of it: w
+/// [h, k]. `addend` of y's shape and type, which may be y, is added to y, or is absent.
+KERNEL(sequence_conv, CView x, CView w, Spans spans, CView addend, View y);
+/// The gradients of sequence_conv: dx, to which `addend` is added, and dw (+=).
+KERNEL(sequence_conv_grad, CView x, CView w, Spans spans, CView dy, CView addend, View dx, View dw);
 
 /// The landmarks of each head and the softmax of their scores: x [b, m, p, h, d] in the accumulate
 /// type, bias [p · h · d], landmarks [b, p, h, m, d] = x + bias in their own type, a [b, h, m, m] =
@@ -168,13 +182,6 @@ KERNEL(pseudo_inverse_iterative_grad, CView a, PinvScale scale, CView z, CView d
 /// z = the Moore–Penrose inverse of a [batch, m, m] by SVD, in f32 or f64. Singular values below
 /// m·eps·σmax count as 0.
 LIBRARY_KERNEL(pseudo_inverse_svd, CView a, View z);
-
-/// y[b, t, h, :] = Σ_j w[h, j] · x[b, t + j − k/2, h, :], where x is 0 outside the sequence and at
-/// mask 0: x, y [b, n, h, d] (strided, unit), w [h, k], mask [b, n] u8 or absent. `addend`
-/// (strided, unit) of y's shape and type, which may be y, is added to y, or is absent.
-KERNEL(sequence_conv, CView x, CView w, CView mask, CView addend, View y);
-/// The gradients of sequence_conv: dx, which is 0 at mask 0 before `addend` is added, and dw (+=).
-KERNEL(sequence_conv_grad, CView x, CView w, CView mask, CView dy, CView addend, View dx, View dw);
 
 /// loss[r] = log Σ exp(logits[r]) − logits[r, label[r]], or 0 for a label below 0. loss and
 /// log_sum_exp [rows] have the accumulate type. argmax [rows] i64 = the first index of the largest
