@@ -31,7 +31,7 @@ NYSTROM_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a <
 template <class A>
 NYSTROM_INLINE void store_rows(const View& view, Head head, std::int64_t first, std::int64_t rows,
                                const A* source) {
-  const std::int64_t width = view.shape[3];
+  const std::int64_t width = view.dim(-1);
   for (std::int64_t r = 0; r < rows; ++r)
     store_row(view, head.offset + (first + r) * head.row, source + r * width, width);
 }
@@ -75,16 +75,16 @@ NYSTROM_INLINE A online_softmax_row(A* scores, std::int64_t keys, A& largest, A&
   return shrink;
 }
 
-/// The unmasked keys of one sample, and the factor of its scores.
+/// The unmasked keys of one span, and the factor of their scores.
 template <class A>
 struct Keys {
   const std::uint8_t* valid;  // null: all keys
   std::int64_t count;         // keys to the last unmasked one
   A scale;
 
-  NYSTROM_INLINE Keys(const CView& mask, std::int64_t sample, std::int64_t all, EmptyRows empty,
+  NYSTROM_INLINE Keys(const CView& mask, std::int64_t part, std::int64_t all, EmptyRows empty,
                       double factor)
-      : valid(mask ? mask.as<std::uint8_t>() + sample * mask.shape[1] : nullptr),
+      : valid(mask ? mask.as<std::uint8_t>() + part * mask.shape[1] : nullptr),
         count(all),
         scale(static_cast<A>(factor)) {
     if (empty == EmptyRows::uniform && !any_valid(valid, 0, all)) {
@@ -95,12 +95,42 @@ struct Keys {
   }
 };
 
-/// How many queries of a head share the loading of its keys: at most 8 blocks, and few enough that
-/// every thread has two groups. Results do not depend on it.
-NYSTROM_INLINE std::int64_t group_of(std::int64_t heads, std::int64_t queries) {
-  const std::int64_t blocks = heads * ((queries + block - 1) / block) / (2 * num_threads());
-  return block * (blocks < 1 ? 1 : smaller(blocks, 8));
-}
+/// The queries of all spans and heads in groups, which share the loading of their keys.
+class Groups {
+ public:
+  Groups(const CView& q, const Spans& queries) : parts_(parts_of(q, queries)), ends_(parts_) {
+    const std::int64_t heads = q.shape[1], dense = queries.bounds ? 0 : q.shape[2];
+    // At most 8 blocks a group, and few enough that every thread has two groups. Results do not
+    // depend on it.
+    const std::int64_t share = heads * count(queries, dense, block) / (2 * num_threads());
+    size_ = block * (share < 1 ? 1 : smaller(share, 8));
+    total_ = heads * count(queries, dense, size_);
+  }
+  std::int64_t size() const { return size_; }
+  std::int64_t total() const { return total_; }
+
+  struct Place {
+    std::int64_t head, part, first;  // the first query within the span
+  };
+  NYSTROM_INLINE Place operator[](std::int64_t index) const {
+    const std::int64_t a_head = ends_[parts_ - 1], group = index % a_head;
+    std::int64_t part = 0;
+    while (ends_[part] <= group) ++part;
+    return {index / a_head, part, (group - (part > 0 ? ends_[part - 1] : 0)) * size_};
+  }
+
+ private:
+  /// The groups of `size` queries of one head; ends_[i] are those of the spans up to i.
+  std::int64_t count(const Spans& queries, std::int64_t dense, std::int64_t size) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < parts_; ++i)
+      ends_[i] = sum += (span_of(queries, i, dense).rows + size - 1) / size;
+    return sum;
+  }
+
+  std::int64_t parts_, size_, total_;
+  Scratch<std::int64_t> ends_;
+};
 
 template <class T>
 struct ForwardScratch {
@@ -137,25 +167,35 @@ NYSTROM_INLINE void add_values(const ForwardScratch<T>& s, std::int64_t first, s
                dv, true);
 }
 
+/// The operands of one head and span.
+struct Operands {
+  Head q, k, v;
+  Operands(const CView& q_view, const CView& k_view, const CView& v_view, const Spans& queries,
+           const Spans& keys, std::int64_t part, std::int64_t head)
+      : q(head_of(q_view, queries, part, head)),
+        k(head_of(k_view, keys, part, head)),
+        v(head_of(v_view, keys, part, head)) {}
+};
+
 /// The attention of queries first … first + rows of one head to all keys. A block of keys is loaded
 /// once for all these queries.
 template <class T>
-void forward_group(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>> valid_keys,
-                   std::int64_t index, std::int64_t first, std::int64_t rows,
-                   const ForwardScratch<T>& s, const View& out, const View& log_sum_exp) {
+void forward_group(const CView& q, const CView& k, const CView& v, const Operands& of,
+                   Keys<SumOf<T>> valid_keys, std::int64_t first, std::int64_t rows,
+                   const ForwardScratch<T>& s, const View& out, Head of_out, SumOf<T>* lse) {
   using A = SumOf<T>;
-  const std::int64_t dv = v.shape[3], d = operands<T>(q.shape[3]);
+  const std::int64_t dv = v.dim(-1), d = operands<T>(q.dim(-1));
   const auto [valid, keys, scale] = valid_keys;
-  load_rows<T>(q, head_of(q, index), nullptr, first, rows, s.q.get());
+  load_rows<T>(q, of.q, nullptr, first, rows, s.q.get());
   std::fill_n(s.largest.get(), rows, -std::numeric_limits<A>::infinity());
   std::fill_n(s.sum.get(), rows, A(0));
   std::fill_n(s.sum_v.get(), rows * dv, A(0));
   for (std::int64_t j = 0; j < keys; j += block) {
     const std::int64_t count = smaller(block, keys - j);
     if (!any_valid(valid, j, count)) continue;
-    load_rows<T>(k, head_of(k, index), valid, j, count, s.rows.get());
+    load_rows<T>(k, of.k, valid, j, count, s.rows.get());
     transpose_block(s.rows.get(), count, d, d, s.kt.get(), block);
-    load_rows<T>(v, head_of(v, index), valid, j, count, s.rows.get());
+    load_rows<T>(v, of.v, valid, j, count, s.rows.get());
     const T* values = interleave<T>(s.rows.get(), count, dv, s.v.get());
     for (std::int64_t r = 0; r < rows; r += block) {
       const std::int64_t queries = smaller(block, rows - r);
@@ -165,14 +205,13 @@ void forward_group(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>
       add_values<T>(s, r, queries, count, values, dv);
     }
   }
-  A* lse = log_sum_exp.as<A>() + index * q.shape[2] + first;
   for (std::int64_t r = 0; r < rows; ++r) {
     const A norm = s.sum[r] > 0 ? 1 / s.sum[r] : A(0);
     for (std::int64_t i = 0; i < dv; ++i) s.sum_v[r * dv + i] *= norm;
-    lse[r] = s.sum[r] > 0 ? s.largest[r] + static_cast<A>(std::log(s.sum[r]))
-                          : -std::numeric_limits<A>::infinity();
+    lse[first + r] = s.sum[r] > 0 ? s.largest[r] + static_cast<A>(std::log(s.sum[r]))
+                                  : -std::numeric_limits<A>::infinity();
   }
-  store_rows(out, head_of(out, index), first, rows, s.sum_v.get());
+  store_rows(out, of_out, first, rows, s.sum_v.get());
 }
 
 /// Rows as operands of both kinds: of products over their width, and of sums over rows.
@@ -183,10 +222,10 @@ struct Rows {
       : in_order(count * operands<T>(width)),
         interleaved(numbers_in<T> > 1 ? operands<T>(count) * width : 0) {}
   /// Loads rows of a head. Returns the operands of sums over rows.
-  NYSTROM_INLINE const T* load(const CView& view, std::int64_t index, const std::uint8_t* valid,
+  NYSTROM_INLINE const T* load(const CView& view, Head head, const std::uint8_t* valid,
                                std::int64_t first, std::int64_t count) const {
-    load_rows<T>(view, head_of(view, index), valid, first, count, in_order.get());
-    return interleave<T>(in_order.get(), count, view.shape[3], interleaved.get());
+    load_rows<T>(view, head, valid, first, count, in_order.get());
+    return interleave<T>(in_order.get(), count, view.dim(-1), interleaved.get());
   }
 };
 
@@ -240,12 +279,11 @@ NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, st
 
 /// inner[r] = ⟨out[r], dout[r]⟩.
 template <class A>
-NYSTROM_INLINE void inner_products(const CView& out, const CView& dout, std::int64_t index,
+NYSTROM_INLINE void inner_products(const CView& out, Head of_out, const CView& dout, Head of_dout,
                                    A* inner) {
-  const std::int64_t width = out.shape[3];
-  const Head of_out = head_of(out, index), of_dout = head_of(dout, index);
+  const std::int64_t width = out.dim(-1);
   const Scratch<A> a(width), b(width);
-  for (std::int64_t r = 0; r < out.shape[2]; ++r) {
+  for (std::int64_t r = 0; r < of_out.rows; ++r) {
     load_row(out, of_out.offset + r * of_out.row, a.get(), width);
     load_row(dout, of_dout.offset + r * of_dout.row, b.get(), width);
     const A* x = a.get();
@@ -260,25 +298,25 @@ NYSTROM_INLINE void inner_products(const CView& out, const CView& dout, std::int
 /// The gradients of one head. With P = softmax(scale · q kᵀ): dv = Pᵀ dout; dP = dout vᵀ; dS =
 /// scale · P ∘ (dP − rowsum(dout ∘ out)); dq = dS k; dk = dSᵀ q.
 template <class T>
-void backward_head(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>> valid_keys,
-                   SumOf<T> scale, const CView& out, const SumOf<T>* lse, const CView& dout,
-                   std::int64_t index, const BackwardScratch<T>& s, const View& dq, const View& dk,
-                   const View& dv) {
+void backward_head(const CView& q, const CView& k, const CView& v, const Operands& of,
+                   Keys<SumOf<T>> valid_keys, SumOf<T> scale, const CView& out, Head of_out,
+                   const SumOf<T>* lse, const CView& dout, Head of_dout, const BackwardScratch<T>& s,
+                   const View& dq, const View& dk, const View& dv, const Operands& of_grads) {
   using A = SumOf<T>;
-  const std::int64_t queries = q.shape[2], keys = k.shape[2], d = q.shape[3], width = v.shape[3];
+  const std::int64_t queries = of.q.rows, keys = of.k.rows, d = q.dim(-1), width = v.dim(-1);
   const std::int64_t d_operands = operands<T>(d), width_operands = operands<T>(width);
   const std::uint8_t* valid = valid_keys.valid;
-  const T* q_rows = s.q.load(q, index, nullptr, 0, queries);
-  const T* dout_rows = s.dout.load(dout, index, nullptr, 0, queries);
-  if (out) inner_products(out, dout, index, s.inner.get());
+  const T* q_rows = s.q.load(q, of.q, nullptr, 0, queries);
+  const T* dout_rows = s.dout.load(dout, of_dout, nullptr, 0, queries);
+  if (out) inner_products(out, of_out, dout, of_dout, s.inner.get());
   std::fill_n(s.dq.get(), queries * d, A(0));
   for (std::int64_t j = 0; j < keys; j += block) {
     const std::int64_t all = smaller(block, keys - j), count = smaller(all, valid_keys.count - j);
     std::fill_n(s.dk.get(), all * d, A(0));
     std::fill_n(s.dv.get(), all * width, A(0));
     if (count > 0 && any_valid(valid, j, count)) {
-      const T* k_rows = s.k.load(k, index, valid, j, count);
-      load_rows<T>(v, head_of(v, index), valid, j, count, s.v.get());
+      const T* k_rows = s.k.load(k, of.k, valid, j, count);
+      load_rows<T>(v, of.v, valid, j, count, s.v.get());
       transpose_block(s.k.in_order.get(), count, d_operands, d_operands, s.kt.get(), block);
       transpose_block(s.v.get(), count, width_operands, width_operands, s.vt.get(), block);
       const std::int64_t columns = whole_vectors<A>(count), row = operands<T>(block);
@@ -305,69 +343,76 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>
                      d, s.dk.get(), d, true);
       }
     }
-    store_rows(dk, head_of(dk, index), j, all, s.dk.get());
-    store_rows(dv, head_of(dv, index), j, all, s.dv.get());
+    store_rows(dk, of_grads.k, j, all, s.dk.get());
+    store_rows(dv, of_grads.v, j, all, s.dv.get());
   }
-  store_rows(dq, head_of(dq, index), 0, queries, s.dq.get());
+  store_rows(dq, of_grads.q, 0, queries, s.dq.get());
 }
 
 /// Whether pairs of bf16 numbers are the operands: an argument is bf16 already.
 bool uses_pairs(const CView& q, const CView& k, const CView& v) {
   const bool rounded = q.dtype == DType::bf16 || k.dtype == DType::bf16 || v.dtype == DType::bf16;
-  return rounded && pairs_fit(q.shape[3]) && pairs_fit(v.shape[3]);
+  return rounded && pairs_fit(q.dim(-1)) && pairs_fit(v.dim(-1));
 }
 
 }  // namespace
 
-void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out,
-               View log_sum_exp) {
-  const std::int64_t heads = q.shape[1], queries = q.shape[2];
-  const std::int64_t group = group_of(q.shape[0] * heads, queries);
-  const std::int64_t groups = (queries + group - 1) / group;
-  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    parallel_ranges(q.shape[0] * heads * groups, 1, [&](std::int64_t begin, std::int64_t end) {
-      const ForwardScratch<T> scratch(group, q.shape[3], v.shape[3]);
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t index = i / groups, first = i % groups * group;
-        const Keys<SumOf<T>> keys(key_mask, index / heads, k.shape[2], empty, scale);
-        forward_group<T>(q, k, v, keys, index, first, smaller(group, queries - first), scratch, out,
-                         log_sum_exp);
-      }
-    });
-  });
-}
-
-void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                    CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
-  const std::int64_t heads = q.shape[1], queries = q.shape[2];
+void attention(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+               EmptyRows empty, double scale, View out, View log_sum_exp) {
+  const Groups groups(q, queries);
   visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = SumOf<T>;
-    parallel_ranges(q.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      const BackwardScratch<T> scratch(queries, q.shape[3], v.shape[3]);
-      for (std::int64_t index = begin; index < end; ++index) {
-        const Keys<A> keys(key_mask, index / heads, k.shape[2], empty, scale);
-        backward_head<T>(q, k, v, keys, static_cast<A>(scale), out,
-                         log_sum_exp.as<A>() + index * queries, dout, index, scratch, dq, dk, dv);
+    parallel_ranges(groups.total(), 1, [&](std::int64_t begin, std::int64_t end) {
+      const ForwardScratch<T> scratch(groups.size(), q.dim(-1), v.dim(-1));
+      for (std::int64_t i = begin; i < end; ++i) {
+        const auto [head, part, first] = groups[i];
+        const Operands of(q, k, v, queries, keys, part, head);
+        const Keys<A> valid_keys(key_mask, part, of.k.rows, empty, scale);
+        forward_group<T>(q, k, v, of, valid_keys, first,
+                         smaller(groups.size(), of.q.rows - first), scratch, out,
+                         head_of(out, queries, part, head),
+                         log_sum_exp_of<A>(log_sum_exp, queries, part, head));
       }
     });
   });
 }
 
-void attention_with_conv(CView q, CView k, CView v, double scale, CView x, CView w, CView mask,
-                         View out, View log_sum_exp) {
-  attention(q, k, v, {}, EmptyRows::zero, scale, out, log_sum_exp);
-  const View rows = exchanged(out, 1, 2);
-  sequence_conv(exchanged(x, 1, 2), w, mask, rows, rows);
+void attention_grad(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+                    EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
+                    View dq, View dk, View dv) {
+  const std::int64_t parts = parts_of(q, queries);
+  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = SumOf<T>;
+    parallel_ranges(parts * q.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
+      const BackwardScratch<T> scratch(queries.bounds ? queries.longest : q.shape[2], q.dim(-1),
+                                       v.dim(-1));
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t head = i / parts, part = i % parts;
+        const Operands of(q, k, v, queries, keys, part, head),
+            of_grads(dq, dk, dv, queries, keys, part, head);
+        backward_head<T>(q, k, v, of, Keys<A>(key_mask, part, of.k.rows, empty, scale),
+                         static_cast<A>(scale), out,
+                         out ? head_of(out, queries, part, head) : Head{},
+                         log_sum_exp_of<A>(log_sum_exp, queries, part, head), dout,
+                         head_of(dout, queries, part, head), scratch, dq, dk, dv, of_grads);
+      }
+    });
+  });
 }
 
-void attention_grad_with_conv(CView q, CView k, CView v, CView key_mask, EmptyRows empty,
-                              double scale, CView out, CView log_sum_exp, CView dout, CView w,
-                              CView conv_mask, CView dy, View dq, View dk, View dv, View dw) {
-  attention_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
-  const View rows = exchanged(dv, 1, 2);
-  sequence_conv_grad(exchanged(v, 1, 2), w, conv_mask, exchanged(dy, 1, 2), rows, rows, dw);
+void attention_with_conv(CView q, CView k, CView v, Spans queries, Spans keys, double scale,
+                         CView x, CView w, View out, View log_sum_exp) {
+  attention(q, k, v, queries, keys, {}, EmptyRows::zero, scale, out, log_sum_exp);
+  sequence_conv(x, w, queries, out, out);
+}
+
+void attention_grad_with_conv(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+                              EmptyRows empty, double scale, CView out, CView log_sum_exp,
+                              CView dout, CView w, CView dy, View dq, View dk, View dv, View dw) {
+  attention_grad(q, k, v, queries, keys, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
+  sequence_conv_grad(v, w, keys, dy, dv, dv, dw);
 }
 
 }  // namespace nystrom::kernels::NYSTROM_LEVEL

@@ -208,21 +208,4 @@ void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
   if (dx_sums) sum_over_rows(dx, dx_sums);
 }
 
-void mask_rows(CView x, CView mask, View y) {
-  const std::int64_t width = x.dim(-1);
-  const auto* keep = mask.as<std::uint8_t>();
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    parallel_ranges(mask.numel(), elementwise_grain / (width + 1) + 1,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t r = begin; r < end; ++r) {
-                        const T* source = x.as<T>() + r * width;
-                        T* target = y.as<T>() + r * width;
-                        for (std::int64_t i = 0; i < width; ++i)
-                          target[i] = keep[r] ? source[i] : convert<T>(0.0f);
-                      }
-                    });
-  });
-}
-
 }  // namespace nystrom::kernels::NYSTROM_LEVEL

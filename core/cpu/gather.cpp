@@ -3,6 +3,7 @@
 
 #include "core/cpu/convert.h"
 #include "core/cpu/parallel.h"
+#include "core/cpu/spans.h"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::NYSTROM_LEVEL {
@@ -53,46 +54,34 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
 
 namespace {
 
-/// The positions of each sample's valid tokens in order, and their number.
-class ValidTokens {
- public:
-  ValidTokens(const CView& mask, std::int64_t batch, std::int64_t length)
-      : length_(length), position_(batch * length), count_(batch) {
-    const auto* valid = mask.as<std::uint8_t>();
-    for (std::int64_t b = 0; b < batch; ++b) {
-      std::int64_t count = 0;
-      for (std::int64_t t = 0; t < length; ++t)
-        if (!valid || valid[b * length + t]) position_[b * length + count++] = t;
-      count_[b] = count;
-    }
-  }
-  NYSTROM_INLINE std::int64_t count(std::int64_t b) const { return count_[b]; }
-  NYSTROM_INLINE std::int64_t position(std::int64_t b, std::int64_t i) const {
-    return position_[b * length_ + i];
-  }
-
- private:
-  std::int64_t length_;
-  Scratch<std::int64_t> position_, count_;
+/// Segment j of a span of rows.
+struct Segment {
+  std::int64_t first, last;
 };
+NYSTROM_INLINE Segment segment_of(const Span& span, std::int64_t j, std::int64_t segments) {
+  return {span.first + j * span.rows / segments, span.first + (j + 1) * span.rows / segments};
+}
+
+/// The span `part` of x [r, c], or of [p, n, c] as rows.
+NYSTROM_INLINE Span rows_of_part(const ViewBase& x, const Spans& spans, std::int64_t part) {
+  return spans.bounds ? span_of(spans, part, 0) : Span{part * x.shape[1], x.shape[1]};
+}
 
 }  // namespace
 
-void segment_means(CView x, CView mask, View y) {
-  const std::int64_t batch = x.shape[0], length = x.shape[1], width = x.shape[2],
-                     segments = y.shape[1];
-  const ValidTokens tokens(mask, batch, length);
+void segment_means(CView x, Spans spans, View y) {
+  const std::int64_t width = x.dim(-1), segments = y.shape[1];
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    parallel_ranges(batch * segments, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(y.shape[0] * segments, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t s = begin; s < end; ++s) {
-        const std::int64_t b = s / segments, i = s % segments, count = tokens.count(b);
-        const std::int64_t first = i * count / segments, last = (i + 1) * count / segments;
+        const auto [first, last] =
+            segment_of(rows_of_part(x, spans, s / segments), s % segments, segments);
         A* __restrict mean = y.as<A>() + s * width;
         for (std::int64_t c = 0; c < width; ++c) mean[c] = 0;
-        for (std::int64_t k = first; k < last; ++k) {
-          const T* __restrict row = x.as<T>() + (b * length + tokens.position(b, k)) * width;
+        for (std::int64_t r = first; r < last; ++r) {
+          const T* __restrict row = x.as<T>() + r * width;
           for (std::int64_t c = 0; c < width; ++c) mean[c] += load(row[c]);
         }
         const A scale = last > first ? A(1) / static_cast<A>(last - first) : A(0);
@@ -102,20 +91,18 @@ void segment_means(CView x, CView mask, View y) {
   });
 }
 
-void segment_means_grad(CView dy, CView mask, View dx) {
-  const std::int64_t batch = dx.shape[0], length = dx.shape[1], width = dx.shape[2],
-                     segments = dy.shape[1];
-  const ValidTokens tokens(mask, batch, length);
+void segment_means_grad(CView dy, Spans spans, View dx) {
+  const std::int64_t width = dx.dim(-1), segments = dy.shape[1];
   visit_float(dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    parallel_ranges(batch * segments, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(dy.shape[0] * segments, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t s = begin; s < end; ++s) {
-        const std::int64_t b = s / segments, i = s % segments, count = tokens.count(b);
-        const std::int64_t first = i * count / segments, last = (i + 1) * count / segments;
+        const auto [first, last] =
+            segment_of(rows_of_part(dx, spans, s / segments), s % segments, segments);
         const A* __restrict grad = dy.as<A>() + s * width;
-        for (std::int64_t k = first; k < last; ++k) {
-          T* __restrict row = dx.as<T>() + (b * length + tokens.position(b, k)) * width;
+        for (std::int64_t r = first; r < last; ++r) {
+          T* __restrict row = dx.as<T>() + r * width;
           const A scale = A(1) / static_cast<A>(last - first);
           for (std::int64_t c = 0; c < width; ++c)
             row[c] = convert<T>(load(row[c]) + scale * grad[c]);

@@ -15,13 +15,14 @@ namespace {
 // The output rows of one product: k of its block + k − 1 multiplications are useful.
 constexpr std::int64_t block = 8;
 
-/// The rows of one head and sample, with `halo` rows of zeros before them, which the caller wrote.
-/// Masked rows are zero.
+/// The rows of one head of a span, with `halo` rows of zeros before and behind them.
 template <class T>
-NYSTROM_INLINE void load_after_halo(const CView& x, const std::uint8_t* valid, std::int64_t b,
-                                    std::int64_t h, std::int64_t halo, T* rows) {
-  const Head head{b * x.stride[0] + h * x.stride[2], x.stride[1]};
-  load_rows<T>(x, head, valid, 0, x.shape[1], rows + halo * operands<T>(x.shape[3]));
+NYSTROM_INLINE void load_with_halo(const CView& x, Head head, std::int64_t halo, std::int64_t length,
+                                   T* rows) {
+  const std::int64_t width = operands<T>(x.dim(-1));
+  std::fill_n(rows, halo * width, T{});
+  load_rows<T>(x, head, nullptr, 0, head.rows, rows + halo * width);
+  std::fill_n(rows + (halo + head.rows) * width, (length - halo - head.rows) * width, T{});
 }
 
 /// The Toeplitz matrix [block, block + k − 1] of the taps, or of the reversed taps.
@@ -54,31 +55,23 @@ struct Toeplitz {
 /// target[t, :] = Σ_j taps[j] · rows[t + j, :] + addend for one head, from rows as operands of
 /// sums. scratch: [block + 1, d].
 template <class T>
-void convolve(const T* toeplitz, std::int64_t k, const T* rows, std::int64_t b, std::int64_t h,
-              const std::uint8_t* valid, const CView& addend, SumOf<T>* scratch, const View& y) {
+void convolve(const T* toeplitz, std::int64_t k, const T* rows, const CView& addend,
+              Head of_addend, SumOf<T>* scratch, const View& y, Head of_y) {
   using A = SumOf<T>;
-  const std::int64_t n = y.shape[1], d = y.shape[3], columns = operands<T>(block + k - 1);
+  const std::int64_t n = of_y.rows, d = y.dim(-1), columns = operands<T>(block + k - 1);
   A* const before = scratch + block * d;
   for (std::int64_t t = 0; t < n; t += block) {
     const std::int64_t count = n - t < block ? n - t : block;
     tile_gemm<T>(count, d, operands<T>(count + k - 1), A(1), {toeplitz, columns, 1},
                  rows + operands<T>(t) * d, d, scratch, d, false);
     for (std::int64_t i = 0; i < count; ++i) {
-      if (valid && !valid[t + i])
-        for (std::int64_t c = 0; c < d; ++c) scratch[i * d + c] = 0;
-      const std::int64_t at = b * y.stride[0] + (t + i) * y.stride[1] + h * y.stride[2];
       if (addend) {
-        load_row(addend, b * addend.stride[0] + (t + i) * addend.stride[1] + h * addend.stride[2],
-                 before, d);
+        load_row(addend, of_addend.offset + (t + i) * of_addend.row, before, d);
         for (std::int64_t c = 0; c < d; ++c) scratch[i * d + c] += before[c];
       }
-      store_row(y, at, scratch + i * d, d);
+      store_row(y, of_y.offset + (t + i) * of_y.row, scratch + i * d, d);
     }
   }
-}
-
-NYSTROM_INLINE const std::uint8_t* valid_rows(const CView& mask, std::int64_t b) {
-  return mask ? mask.as<std::uint8_t>() + b * mask.shape[1] : nullptr;
 }
 
 /// The columns of the Gram matrix of a block: the block + k − 1 useful ones, rounded up to whole
@@ -110,58 +103,64 @@ void tap_gradient(const T* dy_rows, const T* x_columns, std::int64_t length, std
 }
 
 bool uses_pairs(const CView& x, const CView& w) {
-  return x.dtype == DType::bf16 && w.dtype == DType::bf16 && pairs_fit(x.shape[3]);
+  return x.dtype == DType::bf16 && w.dtype == DType::bf16 && pairs_fit(x.dim(-1));
 }
 
 }  // namespace
 
-void sequence_conv(CView x, CView w, CView mask, CView addend, View y) {
-  const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1];
+void sequence_conv(CView x, CView w, Spans spans, CView addend, View y) {
+  const std::int64_t parts = parts_of(x, spans), d = x.dim(-1), k = w.shape[1];
+  const std::int64_t longest = spans.bounds ? spans.longest : x.shape[2];
   visit_operands(uses_pairs(x, w), accumulate_dtype(x.dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const std::int64_t length = n + k;  // one row more than the halos, for an odd last pair
-    parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<T> rows(length * operands<T>(d)), interleaved(operands<T>(length) * d);
+    const std::int64_t most = longest + k;  // one row more than the halos, for an odd last pair
+    parallel_ranges(parts * x.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
+      const Scratch<T> rows(most * operands<T>(d)), interleaved(operands<T>(most) * d);
       const Scratch<SumOf<T>> out((block + 1) * d);
       const Toeplitz<T> toeplitz(k);
-      std::fill_n(rows.get(), length * operands<T>(d), T{});
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t b = i / heads, h = i % heads;
-        load_after_halo<T>(x, valid_rows(mask, b), b, h, k / 2, rows.get());
+        const std::int64_t h = i / parts, part = i % parts;
+        const Head of_x = head_of(x, spans, part, h);
+        const std::int64_t length = of_x.rows + k;
+        load_with_halo<T>(x, of_x, k / 2, length, rows.get());
         convolve<T>(toeplitz.fill(w, h, false), k,
-                    interleave<T>(rows.get(), length, d, interleaved.get()), b, h, nullptr, addend,
-                    out.get(), y);
+                    interleave<T>(rows.get(), length, d, interleaved.get()), addend,
+                    addend ? head_of(addend, spans, part, h) : Head{}, out.get(), y,
+                    head_of(y, spans, part, h));
       }
     });
   });
 }
 
-void sequence_conv_grad(CView x, CView w, CView mask, CView dy, CView addend, View dx, View dw) {
-  const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1];
+void sequence_conv_grad(CView x, CView w, Spans spans, CView dy, CView addend, View dx, View dw) {
+  const std::int64_t parts = parts_of(x, spans), heads = x.shape[1], d = x.dim(-1), k = w.shape[1];
+  const std::int64_t longest = spans.bounds ? spans.longest : x.shape[2];
   visit_operands(
       uses_pairs(x, w) && dy.dtype == DType::bf16, accumulate_dtype(x.dtype), [&](auto tag) {
         using T = typename decltype(tag)::type;
         using A = SumOf<T>;
-        const Scratch<A> taps(x.shape[0] * heads * k);
-        const std::int64_t gram = gram_columns<A>(k), length = n + gram, width = operands<T>(d);
-        parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-          const Scratch<T> rows(length * width), other(operands<T>(length) * d);
+        const Scratch<A> taps(parts * heads * k);
+        const std::int64_t gram = gram_columns<A>(k), most = longest + gram, width = operands<T>(d);
+        parallel_ranges(parts * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+          const Scratch<T> rows(most * width), other(operands<T>(most) * d);
           const Scratch<A> products(block * gram), out((block + 1) * d);
           const Toeplitz<T> toeplitz(k);
-          std::fill_n(rows.get(), length * width, T{});
           for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t b = i / heads, h = i % heads;
-            load_after_halo<T>(x, valid_rows(mask, b), b, h, k / 2, rows.get());
+            const std::int64_t h = i / parts, part = i % parts;
+            const Head of_x = head_of(x, spans, part, h);
+            const std::int64_t n = of_x.rows, length = n + gram;
+            load_with_halo<T>(x, of_x, k / 2, length, rows.get());
             transpose_block(rows.get(), length, width, width, other.get(), length);
-            load_after_halo<T>(dy, nullptr, b, h, k / 2, rows.get());
+            load_with_halo<T>(dy, head_of(dy, spans, part, h), k / 2, length, rows.get());
             tap_gradient<T>(rows.get() + k / 2 * width, other.get(), length, n, d, k,
-                            products.get(), taps.get() + i * k);
+                            products.get(), taps.get() + (part * heads + h) * k);
             convolve<T>(toeplitz.fill(w, h, true), k,
-                        interleave<T>(rows.get(), length, d, other.get()), b, h,
-                        valid_rows(mask, b), addend, out.get(), dx);
+                        interleave<T>(rows.get(), length, d, other.get()), addend,
+                        addend ? head_of(addend, spans, part, h) : Head{}, out.get(), dx,
+                        head_of(dx, spans, part, h));
           }
         });
-        for (std::int64_t i = 0; i < x.shape[0] * heads * k; ++i)
+        for (std::int64_t i = 0; i < parts * heads * k; ++i)
           dw.as<A>()[i % (heads * k)] += taps[i];
       });
 }

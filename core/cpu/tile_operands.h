@@ -9,21 +9,12 @@
 #include <cstring>
 
 #include "core/cpu/convert.h"
+#include "core/cpu/spans.h"
 #include "core/cpu/tile_gemm.h"
 #include "core/dispatch.h"
 
 namespace nystrom {
 namespace {
-
-/// One head of one sample of a [b, h, rows, width] view.
-struct Head {
-  std::int64_t offset, row;
-};
-
-NYSTROM_INLINE Head head_of(const ViewBase& view, std::int64_t index) {
-  const std::int64_t heads = view.shape[1];
-  return {index / heads * view.stride[0] + index % heads * view.stride[1], view.stride[2]};
-}
 
 /// The numbers in one operand, and their type in memory.
 template <class T>
@@ -65,7 +56,7 @@ template <class T>
 NYSTROM_INLINE void load_rows(const CView& view, Head head, const std::uint8_t* valid,
                               std::int64_t first, std::int64_t rows, T* target) {
   using Number = typename NumberOf<T>::type;
-  const std::int64_t width = view.shape[3];
+  const std::int64_t width = view.dim(-1);
   auto* numbers = reinterpret_cast<Number*>(target);
   for (std::int64_t r = 0; r < rows; ++r) {
     if (!valid || valid[first + r]) {
