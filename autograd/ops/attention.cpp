@@ -1,59 +1,76 @@
 #include "autograd/ops.h"
+#include "autograd/ops/ragged.h"
 #include "core/check.h"
 
 namespace nystrom {
 namespace {
 
-/// [b, h, n, width] with the memory layout [b, n, h, width].
-Tensor empty_heads(std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t width, DType dtype,
-                   Device device) {
-  return Tensor::empty({b, n, h, width}, dtype, device).transpose(1, 2);
+/// [b, h, n, width] with the memory layout [b, n, h, width], or ragged [r, h, width].
+Tensor empty_heads(const Tensor& like, std::int64_t width, const RowSpans& spans, DType dtype) {
+  if (spans.ragged()) return empty_rows({like.dim(0), like.dim(1), width}, spans, dtype, like.device());
+  return Tensor::empty({like.dim(0), like.dim(2), like.dim(1), width}, dtype, like.device())
+      .transpose(1, 2);
 }
 
-Tensor empty_heads_like(const Tensor& x) {
-  return empty_heads(x.dim(0), x.dim(1), x.dim(2), x.dim(3), x.dtype(), x.device());
+Tensor empty_heads_like(const Tensor& x, const RowSpans& spans) {
+  return empty_heads(x, x.dim(-1), spans, x.dtype());
 }
 
 Tensor with_unit_columns(const Tensor& x) {
-  return x.dim(3) <= 1 || x.stride(3) == 1 ? x : x.contiguous();
+  return x.dim(-1) <= 1 || x.stride(x.rank() - 1) == 1 ? x : x.contiguous();
+}
+
+/// Whether x has heads `h`, and the rows of the spans or of a dense tensor.
+void check_heads(const Var& x, const RowSpans& spans, const char* what) {
+  require(x.rank() == (spans.ragged() ? 3 : 4), "attention: {} are {}, expected {}", what, x.shape(),
+          spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
+  require_spans("attention", spans, x.dim(0));
 }
 
 void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& options) {
-  require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4,
-          "attention: expected [b, h, n, d] three times; got {}, {}, {}", q.shape(), k.shape(),
-          v.shape());
-  require(q.dim(0) == k.dim(0) && q.dim(1) == k.dim(1) && q.dim(3) == k.dim(3),
+  check_heads(q, options.queries, "queries");
+  check_heads(k, options.keys, "keys");
+  check_heads(v, options.keys, "values");
+  const auto parts = [](const Var& x, const RowSpans& spans) {
+    return spans.ragged() ? spans.count() : x.dim(0);
+  };
+  require(parts(q, options.queries) == parts(k, options.keys) && q.dim(1) == k.dim(1) &&
+              q.dim(-1) == k.dim(-1),
           "attention: queries {} and keys {} do not match", q.shape(), k.shape());
-  require(k.dim(0) == v.dim(0) && k.dim(1) == v.dim(1) && k.dim(2) == v.dim(2),
+  require(k.shape().without(-1) == v.shape().without(-1),
           "attention: keys {} and values {} do not match", k.shape(), v.shape());
   const DType sums = accumulate_dtype(q.dtype());
   require(accumulate_dtype(k.dtype()) == sums && accumulate_dtype(v.dtype()) == sums &&
               accumulate_dtype(options.out) == sums,
           "attention: types {}, {}, {} → {} do not share an accumulate type", q.dtype(), k.dtype(),
           v.dtype(), options.out);
-  if (options.key_mask.defined()) {
-    require(options.key_mask.shape() == Shape{k.dim(0), k.dim(2)} &&
-                options.key_mask.dtype() == DType::u8,
-            "attention: the key mask is {} {}, expected u8 [{}, {}]", options.key_mask.dtype(),
-            options.key_mask.shape(), k.dim(0), k.dim(2));
-  }
+  if (!options.key_mask.defined()) return;
+  require(!options.keys.ragged(), "attention: a key mask is of dense keys, got {}", k.shape());
+  require(options.key_mask.shape() == Shape{k.dim(0), k.dim(2)} &&
+              options.key_mask.dtype() == DType::u8,
+          "attention: the key mask is {} {}, expected u8 [{}, {}]", options.key_mask.dtype(),
+          options.key_mask.shape(), k.dim(0), k.dim(2));
 }
 
 }  // namespace
 
 Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& options) {
   check(q, k, v, options);
-  const Tensor mask = options.key_mask.to(q.value().device());
+  const Device device = q.value().device();
+  const RowSpans queries = options.queries.on(device), keys = options.keys.on(device);
+  const Tensor mask = options.key_mask.to(device);
   const Tensor qv = with_unit_columns(q.value()), kv = with_unit_columns(k.value()),
                vv = with_unit_columns(v.value());
-  Tensor out = empty_heads(qv.dim(0), qv.dim(1), qv.dim(2), vv.dim(3), options.out, qv.device());
-  Tensor log_sum_exp =
-      Tensor::empty(qv.shape().without(-1), accumulate_dtype(qv.dtype()), qv.device());
-  kernels::attention(qv, kv, vv, mask, options.empty_rows, options.scale, out, log_sum_exp);
-  const auto backward = [qv, kv, vv, mask, options, out, log_sum_exp](const Tensor& dy,
-                                                                      Grads grads) {
-    Tensor dq = empty_heads_like(qv), dk = empty_heads_like(kv), dv = empty_heads_like(vv);
-    kernels::attention_grad(qv, kv, vv, mask, options.empty_rows, options.scale, out, log_sum_exp,
+  Tensor out = empty_heads(qv, vv.dim(-1), queries, options.out);
+  Tensor log_sum_exp = Tensor::empty(log_sum_exp_shape(qv.shape(), queries),
+                                     accumulate_dtype(qv.dtype()), device);
+  kernels::attention(qv, kv, vv, queries, keys, mask, options.empty_rows, options.scale, out,
+                     log_sum_exp);
+  const auto backward = [=, empty = options.empty_rows, scale = options.scale](const Tensor& dy,
+                                                                               Grads grads) {
+    Tensor dq = empty_heads_like(qv, queries), dk = empty_heads_like(kv, keys),
+           dv = empty_heads_like(vv, keys);
+    kernels::attention_grad(qv, kv, vv, queries, keys, mask, empty, scale, out, log_sum_exp,
                             with_unit_columns(dy), dq, dk, dv);
     grads.add(0, std::move(dq));
     grads.add(1, std::move(dk));

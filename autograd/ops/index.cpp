@@ -80,18 +80,4 @@ Var scatter_rows(const Var& x, const Tensor& targets, std::int64_t rows) {
       });
 }
 
-Var mask_rows(const Var& x, const Tensor& valid) {
-  require(x.rank() == 3 && valid.shape() == x.shape().without(-1) && valid.dtype() == DType::u8,
-          "mask_rows: x is {}, the mask {} {}; expected [b, n, c] and u8 [b, n]", x.shape(),
-          valid.dtype(), valid.shape());
-  const Tensor value = x.value().contiguous(), mask = valid.to(value.device());
-  Tensor y = empty_like(value);
-  kernels::mask_rows(value, mask, y);
-  return record("mask_rows", y, {x}, [mask](const Tensor& dy, Grads grads) {
-    Tensor dx = empty_like(dy);
-    kernels::mask_rows(dy, mask, dx);
-    grads.add(0, std::move(dx));
-  });
-}
-
 }  // namespace nystrom

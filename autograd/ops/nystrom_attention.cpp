@@ -1,13 +1,14 @@
 #include "autograd/ops.h"
 #include "autograd/ops/joined.h"
+#include "autograd/ops/ragged.h"
 #include "core/check.h"
 
 namespace nystrom {
 namespace {
 
-/// The sizes of an op.
+/// The sizes of an op: `batch` spans, `parts` projections of landmarks.
 struct Sizes {
-  std::int64_t batch, length, channels, heads, width, landmarks, parts;
+  std::int64_t batch, channels, heads, width, landmarks, parts;
 };
 
 /// What the backward pass needs. With B = softmax(s Qs Kᵀ): values = B V, y = A⁺ B V.
@@ -17,20 +18,22 @@ struct Saved {
   Tensor means, weight;  ///< [b · m, c]; [p · h · d, c] in the accumulate type
   std::vector<Tensor> weights;
   Tensor landmarks, a, z;  ///< [b, p, h, m, d]; [b · h, m, m]; [iterations + 1, b · h, m, m]
-  Tensor qkv;              ///< [b, n, 3 h, d]
+  Tensor qkv;              ///< [r, 3 h, d] or [b, n, 3 h, d]
   Tensor values, values_sum, y, out_sum;
-  Tensor out;   ///< softmax(s Q Ksᵀ) y, [b, n, h, d], if its gradient needs it
+  Tensor out;   ///< softmax(s Q Ksᵀ) y, [r, h, d] or [b, n, h, d], if its gradient needs it
   Tensor taps;  ///< [h, k]
   Shape taps_shape;
 };
 
-/// Queries, keys or values, for i = 0, 1, 2, of [b, n, 3 h, d], as [b, n, h, d].
-Tensor rows_of_part(const Tensor& qkv, std::int64_t i) {
-  const std::int64_t heads = qkv.dim(2) / 3;
-  return qkv.slice(2, i * heads, (i + 1) * heads);
+/// Rows [r, h, d] or [b, n, h, d] in the kernels' form: [r, h, d] or [b, h, n, d].
+Tensor by_heads(const Tensor& x) { return x.rank() == 4 ? x.transpose(1, 2) : x; }
+
+/// Queries, keys or values, for i = 0, 1, 2, of qkv, in the kernels' form.
+Tensor part(const Tensor& qkv, std::int64_t i) {
+  const int axis = qkv.rank() - 2;
+  const std::int64_t heads = qkv.dim(axis) / 3;
+  return by_heads(qkv.slice(axis, i * heads, (i + 1) * heads));
 }
-/// The same as [b, h, n, d].
-Tensor part(const Tensor& qkv, std::int64_t i) { return rows_of_part(qkv, i).transpose(1, 2); }
 
 /// The landmarks of queries (0) or keys (1), [b, h, m, d].
 Tensor landmarks_of(const Saved& s, std::int64_t which) {
@@ -56,22 +59,29 @@ bool has_taps(const Shape& shape, std::int64_t heads) {
 
 Sizes sizes_of(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
                const Var& taps, const NystromOptions& options) {
-  require(hidden.rank() == 3 && qkv.rank() == 3 && qkv.dim(0) == hidden.dim(0) &&
-              qkv.dim(1) == hidden.dim(1) && qkv.dim(2) % (3 * options.heads) == 0,
-          "nystrom_attention: hidden is {} and qkv {}, expected [b, n, c] and [b, n, 3·h·d] for {} "
-          "heads",
-          hidden.shape(), qkv.shape(), options.heads);
+  const bool ragged = options.queries.ragged();
+  require(hidden.rank() == (ragged ? 2 : 3) && qkv.rank() == hidden.rank() &&
+              qkv.shape().without(-1) == hidden.shape().without(-1) &&
+              qkv.dim(-1) % (3 * options.heads) == 0,
+          "nystrom_attention: hidden is {} and qkv {}, expected {} for {} heads", hidden.shape(),
+          qkv.shape(), ragged ? "[r, c] and [r, 3·h·d]" : "[b, n, c] and [b, n, 3·h·d]",
+          options.heads);
+  require(options.keys.ragged() == ragged && (!ragged || options.keys.count() == options.queries.count()),
+          "nystrom_attention: queries and keys need the same number of spans");
+  require(!ragged || !options.key_mask.defined(), "nystrom_attention: a key mask is of dense inputs");
+  require_spans("nystrom_attention", options.queries, hidden.dim(0));
+  require_spans("nystrom_attention", options.keys, hidden.dim(0));
   const std::size_t parts = options.shared_landmarks ? 1 : 2;
   require(projections.weights.size() == parts && projections.biases.size() == parts,
           "nystrom_attention: expected {} projections of landmarks, got {} weights and {} biases",
           parts, projections.weights.size(), projections.biases.size());
-  const std::int64_t out = qkv.dim(2) / 3;
+  const std::int64_t out = qkv.dim(-1) / 3;
   for (std::size_t i = 0; i < parts; ++i)
-    require(projections.weights[i].shape() == Shape{out, hidden.dim(2)} &&
+    require(projections.weights[i].shape() == Shape{out, hidden.dim(-1)} &&
                 projections.biases[i].shape() == Shape{out},
             "nystrom_attention: a projection has the weight {} and the bias {}, expected [{}, {}] "
             "and [{}]",
-            projections.weights[i].shape(), projections.biases[i].shape(), out, hidden.dim(2), out);
+            projections.weights[i].shape(), projections.biases[i].shape(), out, hidden.dim(-1), out);
   require(hidden.dtype() == qkv.dtype(), "nystrom_attention: hidden is {}, but qkv {}",
           hidden.dtype(), qkv.dtype());
   require(!taps.defined() || has_taps(taps.shape(), options.heads),
@@ -81,9 +91,8 @@ Sizes sizes_of(const Var& hidden, const Var& qkv, const LandmarkProjections& pro
           "nystrom_attention: needs at least one landmark, and no negative number of iterations; "
           "got {} and {}",
           options.landmarks, options.iterations);
-  return {hidden.dim(0),
-          hidden.dim(1),
-          hidden.dim(2),
+  return {ragged ? options.queries.count() : hidden.dim(0),
+          hidden.dim(-1),
           options.heads,
           out / options.heads,
           options.landmarks,
@@ -97,11 +106,11 @@ Precision precision_of(const Tensor& hidden_like) {
 
 /// Computes the landmarks, A and its inverse.
 void invert(Saved& s, const Tensor& hidden, const LandmarkProjections& projections) {
-  const auto& [batch, length, channels, heads, width, m, parts] = s.size;
+  const auto& [batch, channels, heads, width, m, parts] = s.size;
   const DType sums = accumulate_dtype(hidden.dtype());
   const Device device = hidden.device();
   s.means = Tensor::empty({batch * m, channels}, sums, device);
-  kernels::segment_means(hidden, s.options.mean_mask, s.means.reshape({batch, m, channels}));
+  kernels::segment_means(hidden, s.options.keys, s.means.reshape({batch, m, channels}));
   std::vector<Tensor> biases;
   for (std::size_t i = 0; i < projections.weights.size(); ++i) {
     s.weights.push_back(projections.weights[i].value());
@@ -123,32 +132,44 @@ Tensor inverse_of(const Saved& s) {
   return s.z.slice(0, s.options.iterations, s.options.iterations + 1).reshape(s.a.shape());
 }
 
-/// Computes both attentions and the convolution: [b, n, h · d].
+/// The shape of the inputs' rows, without what each row holds: [r] or [b, n].
+Shape rows_of(const Saved& s) { return s.qkv.shape().without(-1).without(-1); }
+
+/// An uninitialised tensor of the result's rows, 0 outside the queries' spans.
+Tensor empty_result(const Saved& s) {
+  const Shape shape = rows_of(s).append(s.size.heads).append(s.size.width);
+  return s.options.queries.ragged()
+             ? empty_rows(shape, s.options.queries, s.qkv.dtype(), s.qkv.device())
+             : Tensor::empty(shape, s.qkv.dtype(), s.qkv.device());
+}
+
+/// Computes both attentions and the convolution: the rows of qkv, [r, h, d] or [b, n, h, d].
 Tensor attend(Saved& s) {
-  const auto& [batch, length, channels, heads, width, m, parts] = s.size;
+  const auto& [batch, channels, heads, width, m, parts] = s.size;
   const Device device = s.qkv.device();
   const DType sums = accumulate_dtype(s.qkv.dtype());
   const NystromOptions& o = s.options;
+  const Spans landmarks;  // a dense tensor
   s.values = Tensor::empty({batch, heads, m, width}, sums, device);
   s.values_sum = Tensor::empty({batch, heads, m}, sums, device);
-  kernels::attention(landmarks_of(s, 0), part(s.qkv, 1), part(s.qkv, 2), o.key_mask, o.empty_rows,
-                     o.scale, s.values, s.values_sum);
+  kernels::attention(landmarks_of(s, 0), part(s.qkv, 1), part(s.qkv, 2), landmarks, o.keys,
+                     o.key_mask, o.empty_rows, o.scale, s.values, s.values_sum);
   s.y = product(inverse_of(s), as_batch(s.values)).reshape(s.values.shape());
-  s.out_sum = Tensor::empty({batch, heads, length}, sums, device);
-  Tensor result = Tensor::empty({batch, length, heads, width}, s.qkv.dtype(), device);
-  const Shape shape{batch, length, heads * width};
+  const Tensor queries = part(s.qkv, 0);
+  s.out_sum = Tensor::empty(log_sum_exp_shape(queries.shape(), o.queries), sums, device);
+  Tensor result = empty_result(s);
   if (s.taps.defined() && m <= few_keys) {
-    kernels::attention_with_conv(part(s.qkv, 0), landmarks_of(s, 1), s.y, o.scale, part(s.qkv, 2),
-                                 s.taps, o.mean_mask, result.transpose(1, 2), s.out_sum);
-    return result.reshape(shape);
+    kernels::attention_with_conv(queries, landmarks_of(s, 1), s.y, o.queries, landmarks, o.scale,
+                                 part(s.qkv, 2), s.taps, by_heads(result), s.out_sum);
+    return result;
   }
-  kernels::attention(part(s.qkv, 0), landmarks_of(s, 1), s.y, CView{}, EmptyRows::zero, o.scale,
-                     result.transpose(1, 2), s.out_sum);
+  kernels::attention(queries, landmarks_of(s, 1), s.y, o.queries, landmarks, CView{},
+                     EmptyRows::zero, o.scale, by_heads(result), s.out_sum);
   if (m > few_keys) s.out = result;
-  if (!s.taps.defined()) return result.reshape(shape);
-  Tensor sum = empty_like(result);
-  kernels::sequence_conv(rows_of_part(s.qkv, 2), s.taps, o.mean_mask, result, sum);
-  return sum.reshape(shape);
+  if (!s.taps.defined()) return result;
+  Tensor sum = empty_result(s);
+  kernels::sequence_conv(part(s.qkv, 2), s.taps, o.queries, by_heads(result), by_heads(sum));
+  return sum;
 }
 
 /// The gradients of the inputs. Letters as in Saved.
@@ -157,18 +178,24 @@ class Gradient {
   Gradient(const Saved& s, const Tensor& dy, Grads& grads)
       : s_(s),
         grads_(grads),
-        dout_(dy.reshape({s.size.batch, s.size.length, s.size.heads, s.size.width})),
-        dqkv_(empty_like(s.qkv)),
+        dout_(dy.reshape(rows_of(s).append(s.size.heads).append(s.size.width))),
+        dqkv_(covers_all_rows() ? empty_like(s.qkv) : zeros_like(s.qkv)),
         sums_(s.a.dtype()),
         device_(s.a.device()) {}
 
   void run() {
     attentions();
-    grads_.add(1, dqkv_.reshape({s_.size.batch, s_.size.length, dqkv_.dim(2) * dqkv_.dim(3)}));
+    grads_.add(1, dqkv_.reshape(rows_of(s_).append(dqkv_.dim(-2) * dqkv_.dim(-1))));
     landmarks();
   }
 
  private:
+  bool covers_all_rows() const {
+    const NystromOptions& o = s_.options;
+    return !o.queries.ragged() ||
+           (o.queries.rows() == s_.qkv.dim(0) && o.keys.rows() == s_.qkv.dim(0));
+  }
+
   /// dqkv, and the gradients of landmarks, of A and of the taps.
   void attentions() {
     const NystromOptions& o = s_.options;
@@ -176,10 +203,11 @@ class Gradient {
     dkeys_ = Tensor::empty(heads, sums_, device_);
     dqueries_ = Tensor::empty(heads, sums_, device_);
     Tensor dy = Tensor::empty(heads, sums_, device_);
-    const Tensor dout = dout_.transpose(1, 2),
-                 out = s_.out.defined() ? s_.out.transpose(1, 2) : Tensor();
-    kernels::attention_grad(part(s_.qkv, 0), landmarks_of(s_, 1), s_.y, CView{}, EmptyRows::zero,
-                            o.scale, out, s_.out_sum, dout, part(dqkv_, 0), dkeys_, dy);
+    const Tensor dout = by_heads(dout_), out = s_.out.defined() ? by_heads(s_.out) : Tensor();
+    const Spans rows;  // of landmarks, a dense tensor
+    kernels::attention_grad(part(s_.qkv, 0), landmarks_of(s_, 1), s_.y, o.queries, rows, CView{},
+                            EmptyRows::zero, o.scale, out, s_.out_sum, dout, part(dqkv_, 0), dkeys_,
+                            dy);
     // y = Z values
     const Tensor dvalues = product(inverse_of(s_).transpose(1, 2), as_batch(dy)).reshape(heads);
     const Tensor dz = product(as_batch(dy), as_batch(s_.values).transpose(1, 2));
@@ -187,21 +215,21 @@ class Gradient {
     kernels::pseudo_inverse_iterative_grad(s_.a, o.pinv_scale, s_.z, dz, da_);
     Tensor dk = part(dqkv_, 1), dv = part(dqkv_, 2);
     if (!s_.taps.defined())
-      return kernels::attention_grad(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2),
-                                     o.key_mask, o.empty_rows, o.scale, s_.values, s_.values_sum,
-                                     dvalues, dqueries_, dk, dv);
+      return kernels::attention_grad(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), rows,
+                                     o.keys, o.key_mask, o.empty_rows, o.scale, s_.values,
+                                     s_.values_sum, dvalues, dqueries_, dk, dv);
     const std::size_t taps = 2 + 2 * s_.weights.size();
     grads_.add_sums(taps, {s_.taps_shape}, sums_, device_, [&](std::vector<Tensor>& dw) {
-      kernels::attention_grad_with_conv(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2),
-                                        o.key_mask, o.empty_rows, o.scale, s_.values, s_.values_sum,
-                                        dvalues, s_.taps, o.mean_mask, dout, dqueries_, dk, dv,
+      kernels::attention_grad_with_conv(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), rows,
+                                        o.keys, o.key_mask, o.empty_rows, o.scale, s_.values,
+                                        s_.values_sum, dvalues, s_.taps, dout, dqueries_, dk, dv,
                                         dw[0].reshape(s_.taps.shape()));
     });
   }
 
   /// The gradients of hidden and of the projections, through the landmarks.
   void landmarks() {
-    const auto& [batch, length, channels, heads, width, m, parts] = s_.size;
+    const auto& [batch, channels, heads, width, m, parts] = s_.size;
     Tensor rows = Tensor::empty({batch * m, parts * heads * width}, sums_, device_);
     kernels::landmark_matrix_grad(s_.landmarks, s_.a.reshape({batch, heads, m, m}), da_,
                                   s_.options.scale, dqueries_, dkeys_,
@@ -211,15 +239,15 @@ class Gradient {
     if (!grads_.wants(0)) return;
     Tensor dmeans = empty_like(s_.means);
     kernels::matmul(rows, s_.weight, CView{}, dmeans, false, precision);
-    auto dhidden = grads_.into(0, {batch, length, channels}, device_);
+    auto dhidden = grads_.into(0, rows_of(s_).append(channels), device_);
     if (!dhidden.accumulate) kernels::fill(dhidden.tensor, 0);
-    kernels::segment_means_grad(dmeans.reshape({batch, m, channels}), s_.options.mean_mask,
+    kernels::segment_means_grad(dmeans.reshape({batch, m, channels}), s_.options.keys,
                                 dhidden.tensor);
   }
 
   const Saved& s_;
   Grads& grads_;
-  Tensor dout_, dqkv_;  ///< [b, n, h, d]; as qkv
+  Tensor dout_, dqkv_;  ///< of the result and of qkv
   DType sums_;
   Device device_;
   Tensor dkeys_, dqueries_;  ///< of landmarks: [b, h, m, d]
@@ -234,16 +262,18 @@ Var nystrom_attention(const Var& hidden, const Var& qkv, const LandmarkProjectio
   s.size = sizes_of(hidden, qkv, projections, taps, options);
   s.options = options;
   const Device device = hidden.value().device();
-  s.options.mean_mask = options.mean_mask.to(device);
+  s.options.queries = options.queries.on(device);
+  s.options.keys = options.keys.on(device);
   s.options.key_mask = options.key_mask.to(device);
   s.qkv = qkv.value().contiguous().reshape(
-      {s.size.batch, s.size.length, 3 * s.size.heads, s.size.width});
+      qkv.shape().without(-1).append(3 * s.size.heads).append(s.size.width));
   if (taps.defined()) {
     s.taps_shape = taps.shape();
     s.taps = taps.value().reshape({options.heads, taps.value().numel() / options.heads});
   }
   invert(s, hidden.value().contiguous(), projections);
-  const Tensor result = attend(s);
+  const Tensor rows = attend(s);
+  const Tensor result = rows.reshape(qkv.shape().without(-1).append(qkv.dim(-1) / 3));
   std::vector<Var> inputs{hidden, qkv};
   inputs.insert(inputs.end(), projections.weights.begin(), projections.weights.end());
   inputs.insert(inputs.end(), projections.biases.begin(), projections.biases.end());

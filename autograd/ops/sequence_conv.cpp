@@ -1,30 +1,42 @@
 #include "autograd/ops.h"
+#include "autograd/ops/ragged.h"
 #include "core/check.h"
 
 namespace nystrom {
+namespace {
 
-Var sequence_conv(const Var& x, const Var& weight, const Tensor& valid) {
-  require(x.rank() == 4, "sequence_conv: expected [b, n, h, d], got {}", x.shape());
-  require(weight.rank() == 2 && weight.dim(0) == x.dim(2) && weight.dim(1) % 2 == 1,
-          "sequence_conv: the weight is {}, expected [{}, k] with k odd", weight.shape(), x.dim(2));
-  require(!valid.defined() ||
-              (valid.shape() == Shape{x.dim(0), x.dim(1)} && valid.dtype() == DType::u8),
-          "sequence_conv: the mask is {} {}, expected u8 [{}, {}]", valid.dtype(), valid.shape(),
-          x.dim(0), x.dim(1));
+/// The kernel's form of rows: [r, h, d], or dense [b, h, n, d] of [b, n, h, d].
+Tensor by_heads(const Tensor& x) { return x.rank() == 4 ? x.transpose(1, 2) : x; }
+
+}  // namespace
+
+Var sequence_conv(const Var& x, const Var& weight, const RowSpans& given) {
+  const bool ragged = given.ragged();
+  require(x.rank() == (ragged ? 3 : 4), "sequence_conv: expected {}, got {}",
+          ragged ? "ragged [r, h, d]" : "[b, n, h, d]", x.shape());
+  require(weight.rank() == 2 && weight.dim(0) == x.dim(-2) && weight.dim(1) % 2 == 1,
+          "sequence_conv: the weight is {}, expected [{}, k] with k odd", weight.shape(), x.dim(-2));
   require(x.dtype() == weight.dtype(), "sequence_conv: x is {}, but the weight {}", x.dtype(),
           weight.dtype());
+  require_spans("sequence_conv", given, x.dim(0));
   const Tensor value =
-      x.dim(3) <= 1 || x.value().stride(3) == 1 ? x.value() : x.value().contiguous();
-  const Tensor mask = valid.to(value.device());
-  Tensor y = Tensor::empty(x.shape(), x.dtype(), value.device());
-  kernels::sequence_conv(value, weight.value(), mask, CView{}, y);
+      x.dim(-1) <= 1 || x.value().stride(x.rank() - 1) == 1 ? x.value() : x.value().contiguous();
+  const RowSpans spans = given.on(value.device());
+  const auto empty = [=] {
+    return ragged ? empty_rows(value.shape(), spans, value.dtype(), value.device())
+                  : Tensor::empty(value.shape(), value.dtype(), value.device());
+  };
+  Tensor y = empty();
+  kernels::sequence_conv(by_heads(value), weight.value(), spans, CView{}, by_heads(y));
   return record("sequence_conv", y, {x, weight},
-                [value, w = weight.value(), mask](const Tensor& dy, Grads grads) {
-                  Tensor dx = Tensor::empty(value.shape(), value.dtype(), value.device());
-                  grads.add_sums(
-                      1, {w.shape()}, accumulate_dtype(w.dtype()), w.device(), [&](auto& dw) {
-                        kernels::sequence_conv_grad(value, w, mask, dy, CView{}, dx, dw[0]);
-                      });
+                [=, w = weight.value()](const Tensor& dy, Grads grads) {
+                  Tensor dx = empty();
+                  grads.add_sums(1, {w.shape()}, accumulate_dtype(w.dtype()), w.device(),
+                                 [&](auto& dw) {
+                                   kernels::sequence_conv_grad(by_heads(value), w, spans,
+                                                               by_heads(dy), CView{}, by_heads(dx),
+                                                               dw[0]);
+                                 });
                   grads.add(0, std::move(dx));
                 });
 }
