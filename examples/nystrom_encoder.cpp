@@ -59,7 +59,7 @@ int main() {
                    .step = static_cast<std::uint64_t>(step),
                    .sample_ids = batch.sample_ids};
     Tape tape;
-    const Var hidden = encoder(batch.input, {SequenceMask(rows, length)}, run);
+    const Var hidden = encoder(batch.input, {rows, length}, run);
     const Var loss = cross_entropy(classifier(mean(hidden, 1)), batch.labels);
     tape.backward(loss);
     optimizer.step(learning_rate(3e-3, schedule, steps, step),

@@ -10,11 +10,13 @@
 namespace nystrom {
 
 Var split_heads(const Var& x, std::int64_t heads) {
-  return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);
+  const Var split = reshape(x, x.shape().without(-1).append(heads).append(x.dim(-1) / heads));
+  return split.rank() == 4 ? transpose(split, 1, 2) : split;
 }
 
 Var merge_heads(const Var& x) {
-  return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
+  const Var rows = x.rank() == 4 ? transpose(x, 1, 2) : x;
+  return reshape(rows, rows.shape().without(-1).without(-1).append(rows.dim(-2) * rows.dim(-1)));
 }
 
 std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config) {
@@ -36,13 +38,42 @@ SoftmaxAttention::SoftmaxAttention(const ModelConfig& config)
                                                                         : EmptyRows::zero) {}
 
 Var SoftmaxAttention::operator()(const AttentionInputs& in) const {
+  return of(in.batch.all(), in);
+}
+
+Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& in) const {
   return attention(in.queries, in.keys, in.values,
-                   {scale_, in.mask.valid(), empty_rows_, in.queries.dtype()});
+                   {.scale = scale_,
+                    .out = in.queries.dtype(),
+                    .queries = sequences.queries,
+                    .keys = sequences.keys,
+                    .key_mask = in.batch.key_mask(),
+                    .empty_rows = empty_rows_});
+}
+
+Var DenseAttention::operator()(const AttentionInputs& in) const {
+  if (in.batch.dense()) return of_tokens(in.queries, in.keys, in.values, in.batch.places(0));
+  const std::int64_t heads = in.queries.dim(1), width = in.values.dim(2);
+  std::vector<Var> parts;
+  for (std::int64_t i = 0; i < in.batch.batch(); ++i) {
+    const RowRange rows = in.batch.rows(i), tokens = in.batch.tokens(i);
+    if (const std::int64_t others = tokens.begin - rows.begin; others > 0)
+      parts.push_back(
+          Tensor::zeros({others, heads, width}, in.values.dtype(), in.values.value().device()));
+    if (tokens.size() == 0) continue;
+    const auto sequence = [&](const Var& x) {
+      const Var own = slice(x, 0, tokens.begin, tokens.end);
+      return transpose(reshape(own, {1, own.dim(0), own.dim(1), own.dim(2)}), 1, 2);
+    };
+    const Var out = of_tokens(sequence(in.queries), sequence(in.keys), sequence(in.values),
+                              in.batch.places(i));
+    parts.push_back(reshape(transpose(out, 1, 2), {tokens.size(), heads, width}));
+  }
+  return concat(parts, 0);
 }
 
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
     : heads_(config.num_attention_heads),
-      conv_sees_padding_(config.attention.semantics == Semantics::transformers),
       projections_(adjacent_linears(scope,
                                     config.attention.kind == AttentionKind::reformer
                                         ? std::vector<std::string>{"query", "value"}
@@ -54,36 +85,40 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
         (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
 }
 
-bool SelfAttention::fuses(const Var& rows, const SequenceMask& mask, const RunContext& run) const {
+bool SelfAttention::fuses(const Var& x, const Ragged& batch, const RunContext& run) const {
   // On CPUs, where launches cost nothing, the same batch gives the same bits however it is divided
   // and observed.
-  return !rows.value().device().is_cpu() && projections_.size() == 3 && method_->fuses(mask) &&
-         !run.observe_attention && !query().weight().is_int8();
+  return !x.value().device().is_cpu() && projections_.size() == 3 && method_->fuses(batch) &&
+         (!conv_ || batch.without_gaps()) && !run.observe_attention &&
+         !query().weight().is_int8();
 }
 
-Var SelfAttention::operator()(const Var& rows, const SequenceMask& mask, const TokenRows& tokens,
-                              const RunContext& run) const {
-  const auto in_places = [&](const Var& y) { return tokens.in_places(y, mask); };
-  if (fuses(rows, mask, run)) {
-    const Var qkv = joint_linear(rows, {query().weight(), key().weight(), value().weight()},
+Var SelfAttention::convolve(const Var& v, const Ragged& batch) const {
+  const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});
+  const auto rows = [&](const Var& x) {
+    return reshape(x, x.shape().without(-1).append(heads_).append(x.dim(-1) / heads_));
+  };
+  if (batch.dense() || batch.without_gaps())
+    return sequence_conv(rows(v), taps, batch.all().queries);
+  // The convolution runs along positions. Those without a token count as 0.
+  return batch.rows_of(sequence_conv(rows(batch.tokens_in_places(v)), taps));
+}
+
+Var SelfAttention::operator()(const Var& x, const Ragged& batch, const RunContext& run) const {
+  if (fuses(x, batch, run)) {
+    const Var qkv = joint_linear(x, {query().weight(), key().weight(), value().weight()},
                                  {query().bias(), key().bias(), value().bias()});
-    return tokens.rows_of(method_->fused(
-        {in_places(rows), in_places(qkv), conv_ ? conv_->var() : Var(), mask, query(), key()}));
+    return method_->fused({x, qkv, conv_ ? conv_->var() : Var(), batch, query(), key()});
   }
-  const bool shared = projections_.size() == 2;
-  const Var x = in_places(rows), q = in_places(query()(rows)),
-            k = shared ? q : in_places(key()(rows)), v = in_places(value()(rows));
+  const Var q = query()(x), k = projections_.size() == 2 ? q : key()(x), v = value()(x);
   const AttentionInputs inputs{
-      x,    split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask, query(),
-      key()};
+      x,     split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_),
+      batch, query(),                key()};
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);
-  const Var heads = transpose(output, 1, 2);  // [b, n, h, d]
-  if (!conv_) return tokens.rows_of(reshape(heads, x.shape()));
-  const Tensor valid = conv_sees_padding_ ? Tensor{} : mask.valid();
-  const Var skip = sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}),
-                                 reshape(*conv_, {heads_, conv_->shape()[2]}), valid);
-  return tokens.rows_of(reshape(heads + skip, x.shape()));
+  if (!conv_) return merge_heads(output);
+  const Var rows = output.rank() == 4 ? transpose(output, 1, 2) : output;
+  return reshape(rows + convolve(v, batch), x.shape());
 }
 
 }  // namespace nystrom

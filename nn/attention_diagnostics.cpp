@@ -7,18 +7,14 @@
 namespace nystrom {
 namespace {
 
-/// Calls f(head, row) with every row of x [1, h, n, c] that belongs to a token.
+/// Calls f(head, row) with every row of x [1, h, n, c].
 template <class F>
-void each_token_row(const Tensor& x, const SequenceMask& mask, const F& f) {
-  require(x.rank() == 4 && x.dim(0) == 1 && mask.batch() == 1,
-          "diagnostics take a batch of one sequence, got {}", x.shape());
-  const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
-  for (std::int64_t head = 0; head < x.dim(1); ++head) {
-    for (std::int64_t t = 0; t < x.dim(2); ++t) {
-      if (!valid.defined() || valid.data<std::uint8_t>()[t] != 0)
-        f(static_cast<std::size_t>(head), (head * x.dim(2) + t) * x.dim(3));
-    }
-  }
+void each_row(const Tensor& x, const F& f) {
+  require(x.rank() == 4 && x.dim(0) == 1, "diagnostics take a batch of one sequence, got {}",
+          x.shape());
+  for (std::int64_t head = 0; head < x.dim(1); ++head)
+    for (std::int64_t t = 0; t < x.dim(2); ++t)
+      f(static_cast<std::size_t>(head), (head * x.dim(2) + t) * x.dim(3));
 }
 
 std::vector<double> on_host(const Tensor& x) { return x.to(cpu_device).contiguous().to_doubles(); }
@@ -32,15 +28,15 @@ Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& in
   for (std::int64_t i = 0; i < n; ++i) identity[static_cast<std::size_t>(i * (n + 1))] = 1;
   const Tensor one =
       Tensor::from(identity, {1, 1, n, n}).cast(in.values.dtype()).to(in.values.value().device());
-  return method({in.hidden, in.queries, in.keys, Var(one.expand({1, heads, n, n})), in.mask,
+  return method({in.hidden, in.queries, in.keys, Var(one.expand({1, heads, n, n})), in.batch,
                  in.query, in.key})
       .value();
 }
 
-std::vector<double> relative_errors(const Tensor& x, const Tensor& y, const SequenceMask& mask) {
+std::vector<double> relative_errors(const Tensor& x, const Tensor& y) {
   const std::vector<double> got = on_host(x), expected = on_host(y);
   std::vector<double> difference(static_cast<std::size_t>(y.dim(1)), 0.0), size = difference;
-  each_token_row(y, mask, [&](std::size_t head, std::int64_t row) {
+  each_row(y, [&](std::size_t head, std::int64_t row) {
     for (std::int64_t i = row; i < row + y.dim(3); ++i) {
       const double e = expected[static_cast<std::size_t>(i)],
                    d = got[static_cast<std::size_t>(i)] - e;
@@ -65,21 +61,21 @@ std::vector<std::vector<double>> inverse_residuals(const Tensor& matrices,
     const Var iterate = z.slice(0, step, step + 1).reshape({heads, m, m});
     const Tensor product = matmul(matmul(a, iterate), a).value();
     result.push_back(
-        relative_errors(product.reshape({1, heads, m, m}), a.reshape({1, heads, m, m}), {1, m}));
+        relative_errors(product.reshape({1, heads, m, m}), a.reshape({1, heads, m, m})));
   }
   return result;
 }
 
-std::vector<double> attention_entropies(const Tensor& matrix, const SequenceMask& mask) {
+std::vector<double> attention_entropies(const Tensor& matrix) {
   const std::vector<double> values = on_host(matrix);
   std::vector<double> total(static_cast<std::size_t>(matrix.dim(1)), 0.0);
-  each_token_row(matrix, mask, [&](std::size_t head, std::int64_t row) {
+  each_row(matrix, [&](std::size_t head, std::int64_t row) {
     for (std::int64_t i = row; i < row + matrix.dim(3); ++i) {
       const double p = values[static_cast<std::size_t>(i)];
       if (p > 0) total[head] -= p * std::log(p);
     }
   });
-  for (double& entropy : total) entropy /= static_cast<double>(mask.counts()[0]);
+  for (double& entropy : total) entropy /= static_cast<double>(matrix.dim(2));
   return total;
 }
 

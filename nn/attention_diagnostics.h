@@ -1,5 +1,5 @@
 // Measures of the quality of a layer's approximation. The inputs come from
-// RunContext::observe_attention, one sequence at a time.
+// RunContext::observe_attention, one sequence at a time and without padding.
 #pragma once
 
 #include "nn/nystrom.h"
@@ -10,18 +10,16 @@ namespace nystrom {
 /// values. O(n²) memory.
 Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& inputs);
 
-/// The relative error |x − y| / |y| (Frobenius) of each head, over the tokens of a batch of one: x,
-/// y [1, h, n, d] → h numbers.
-std::vector<double> relative_errors(const Tensor& x, const Tensor& y, const SequenceMask& mask);
+/// The relative error |x − y| / |y| (Frobenius) of each head: x, y [1, h, n, d] → h numbers.
+std::vector<double> relative_errors(const Tensor& x, const Tensor& y);
 
 /// The residual |A Z A − A| / |A| of each matrix, for Z after 0 … `iterations` steps of the
 /// iterative inverse: [1, h, m, m] → [iterations + 1][h]. It is 0 for an inverse. If A has almost
 /// rank one, as near initialisation, it is almost 0 even before the first step.
 std::vector<std::vector<double>> inverse_residuals(const Tensor& matrices, std::int64_t iterations);
 
-/// The entropy −Σ p log p of each query's attention, in nats, averaged over the tokens of a batch
-/// of one: [1, h, n, n] → h numbers. The maximum, the logarithm of the number of tokens, means
-/// uniform attention.
-std::vector<double> attention_entropies(const Tensor& matrix, const SequenceMask& mask);
+/// The entropy −Σ p log p of each query's attention, in nats, averaged over the queries: [1, h, n,
+/// n] → h numbers. The maximum, log n, means uniform attention.
+std::vector<double> attention_entropies(const Tensor& matrix);
 
 }  // namespace nystrom

@@ -14,37 +14,52 @@ namespace {
 
 constexpr std::int64_t max_positions = 64;
 
-/// One sequence of a batch, as constants, with its own mask.
+/// One sequence of a batch as a dense batch of its own, of constants.
 struct Sequence {
-  SequenceMask mask;
+  Ragged batch;
   AttentionInputs inputs;
-  Sequence(const AttentionInputs& in, std::int64_t row)
-      : mask(in.mask.rows({row})),
-        inputs{part(in.hidden, row),
-               part(in.queries, row),
-               part(in.keys, row),
-               part(in.values, row),
-               mask,
+  Sequence(const AttentionInputs& in, std::int64_t number)
+      : batch(alone(in.batch, number)),
+        inputs{in.batch.dense() ? part_of(in.hidden.value(), number)
+                                : tokens_of(in.hidden.value(), in.batch, number),
+               of_heads(in.queries, in.batch, number),
+               of_heads(in.keys, in.batch, number),
+               of_heads(in.values, in.batch, number),
+               batch,
                in.query,
                in.key} {}
-  Sequence(const Sequence&) = delete;  // inputs refer to mask
+  Sequence(const Sequence&) = delete;  // inputs refer to batch
   Sequence& operator=(const Sequence&) = delete;
 
-  static Var part(const Var& x, std::int64_t row) { return x.value().slice(0, row, row + 1); }
+  /// x [r, h, d] or [b, h, n, d] of the whole batch: [1, h, n, d].
+  static Tensor of_heads(const Var& x, const Ragged& whole, std::int64_t number) {
+    if (whole.dense()) return part_of(x.value(), number);
+    return tokens_of(x.value(), whole, number).transpose(1, 2);
+  }
+
+ private:
+  static Tensor part_of(const Tensor& x, std::int64_t number) {
+    return x.slice(0, number, number + 1);
+  }
+  static Tensor tokens_of(const Tensor& x, const Ragged& whole, std::int64_t number) {
+    const RowRange rows = whole.tokens(number);
+    const Tensor own = x.slice(0, rows.begin, rows.end).contiguous();
+    return own.reshape(own.shape().with(0, 1));
+  }
+  static Ragged alone(const Ragged& whole, std::int64_t number) {
+    const Tensor& mask = whole.key_mask();
+    if (mask.defined())
+      return Ragged(mask.slice(0, number, number + 1).to(cpu_device), mask.device(), Padding::kept);
+    return {1, whole.dense() ? whole.length() : whole.tokens(number).size()};
+  }
 };
 
-/// The positions of up to `max_positions` tokens of the only sequence of `mask`.
-std::vector<std::int64_t> sampled_positions(const SequenceMask& mask) {
-  std::vector<std::int64_t> tokens;
-  const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
-  for (std::int64_t i = 0; i < mask.length(); ++i) {
-    if (!valid.defined() || valid.data<std::uint8_t>()[i] != 0) tokens.push_back(i);
-  }
-  const auto count = static_cast<std::int64_t>(tokens.size()),
-             taken = std::min(count, max_positions);
+/// Up to `max_positions` of `places`.
+std::vector<std::int64_t> sampled(const std::vector<std::int64_t>& places) {
+  const std::int64_t count = std::ssize(places), taken = std::min(count, max_positions);
   std::vector<std::int64_t> positions;
   for (std::int64_t i = 0; i < taken; ++i)
-    positions.push_back(tokens[static_cast<std::size_t>(i * count / taken)]);
+    positions.push_back(places[static_cast<std::size_t>(i * count / taken)]);
   return positions;
 }
 
@@ -69,27 +84,24 @@ double relative_error(const Tensor& x, const Tensor& exact) {
   return size > 0 ? norm_of((Var(x.cast(y.dtype())) - y).value()) / size : 0;
 }
 
-/// The entropy −Σ p log p with p = softmax(scale · query keysᵀ) over the tokens of `mask`, averaged
+/// The entropy −Σ p log p with p = softmax(scale · query keysᵀ) over the keys at `places`, averaged
 /// over heads and queries [1, h, q, d].
-double mean_entropy(const Var& queries, const Var& keys, const SequenceMask& mask, double scale) {
+double mean_entropy(const Var& queries, const Var& keys, const std::vector<std::int64_t>& places,
+                    double scale) {
   const DType exact = accumulate_dtype(queries.dtype());
   const Tensor on_device =
       matmul(scale * cast(queries, exact), transpose(cast(keys, exact), -1, -2)).value();
   const std::vector<double> scores = on_device.to(cpu_device).contiguous().to_doubles();
-  const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
-  const auto counts = [&](std::size_t key) {
-    return !valid.defined() || valid.data<std::uint8_t>()[key] != 0;
-  };
-  const auto length = static_cast<std::size_t>(mask.length());
+  const auto length = static_cast<std::size_t>(keys.dim(2));
   double total = 0;
   for (std::size_t row = 0; row < scores.size(); row += length) {
+    const auto score_of = [&](std::int64_t key) {
+      return scores[row + static_cast<std::size_t>(key)];
+    };
     double largest = -INFINITY, sum = 0, weighted = 0;
-    for (std::size_t key = 0; key < length; ++key) {
-      if (counts(key)) largest = std::max(largest, scores[row + key]);
-    }
-    for (std::size_t key = 0; key < length; ++key) {
-      if (!counts(key)) continue;
-      const double score = scores[row + key] - largest;
+    for (const std::int64_t key : places) largest = std::max(largest, score_of(key));
+    for (const std::int64_t key : places) {
+      const double score = score_of(key) - largest;
       sum += std::exp(score);
       weighted += score * std::exp(score);
     }
@@ -129,7 +141,7 @@ AttentionWatch::AttentionWatch(const ModelConfig& config)
 void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
   const std::int64_t layer = layer_of(in);
   if (!Tape::is_active() || config_.kind_of(layer) != AttentionKind::nystrom) return;
-  const auto& counts = in.mask.counts();
+  const auto& counts = in.batch.counts();
   const std::int64_t row = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const std::int64_t tokens = counts[static_cast<std::size_t>(row)];
   if (tokens == 0) return;
@@ -139,14 +151,14 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
   const bool exact = approximation_.is_exact(tokens);
   {
     const NoGrad constant;
-    const std::vector<std::int64_t> positions = sampled_positions(sequence->mask);
+    const std::vector<std::int64_t> places = sequence->batch.places(0), positions = sampled(places);
     const AttentionInputs& own = sequence->inputs;
     const Var queries = at_positions(own.queries, positions);
     const AttentionInputs sampled{own.hidden, queries,   own.keys, own.values,
-                                  own.mask,   own.query, own.key};
-    figures.error = relative_error(at_positions(Sequence::part(output, row), positions).value(),
+                                  own.batch,  own.query, own.key};
+    figures.error = relative_error(at_positions(Sequence::of_heads(output, in.batch, row), positions).value(),
                                    exact_(sampled).value());
-    figures.entropy = mean_entropy(queries, own.keys, own.mask,
+    figures.entropy = mean_entropy(queries, own.keys, places,
                                    1 / std::sqrt(static_cast<double>(config_.head_dim())));
     if (!exact && config_.attention.inverse == Inverse::iterative) {
       const auto residuals = inverse_residuals(approximation_.landmark_matrix(own).value(),
@@ -157,9 +169,10 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
     }
   }
   if (exact || config_.attention.inverse == Inverse::identity) return;
-  output = with_gradient_seen(output, [this, sequence, row, &figures](const Tensor& dy) {
-    figures.inverse_gradient = norm_of(
-        approximation_.landmark_matrix_gradient(sequence->inputs, dy.slice(0, row, row + 1)));
+  output = with_gradient_seen(output, [this, sequence, row, &figures,
+                                       batch = in.batch](const Tensor& dy) {
+    figures.inverse_gradient = norm_of(approximation_.landmark_matrix_gradient(
+        sequence->inputs, Sequence::of_heads(dy, batch, row)));
   });
 }
 

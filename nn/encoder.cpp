@@ -29,53 +29,52 @@ Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
     projection_.emplace(scope / "projection", width, config.hidden_size);
 }
 
-Var Embeddings::operator()(const ModelInput& input, const SequenceMask& mask,
+Var Embeddings::operator()(const ModelInput& input, const Ragged& batch,
                            const RunContext& run) const {
   if (words_) {
-    const Var x = dropout_(embed_tokens(input), run);
+    const Var x = dropout_(embed_tokens(input, batch), run);
     return projection_ ? (*projection_)(x) : x;
   }
   require(input.features.defined(), "the model takes features [b, n, embed_dim], got token ids");
+  const Var features = input.features.cast(projection_->weight().var().dtype());
   // Padding may hold anything, even NaN, and must not affect a weight's gradient.
-  Var features = input.features.cast(projection_->weight().var().dtype());
-  if (mask.valid().defined()) features = mask_rows(features, mask.valid());
-  return dropout_((*projection_)(features), run);
+  return dropout_((*projection_)(batch.token_features(features)), run);
 }
 
-Var Embeddings::embed_tokens(const ModelInput& input) const {
+Var Embeddings::embed_tokens(const ModelInput& input, const Ragged& batch) const {
   require(input.input_ids.defined(), "the model takes token ids [b, n], got none");
   const Tensor& ids = input.input_ids;
   require(ids.rank() == 2, "input_ids must be [b, n], got {}", ids.shape());
-  Tensor types = input.token_type_ids;
+  const Tensor& types = input.token_type_ids;
   require(!types.defined() || types.shape() == ids.shape(),
           "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
-  Var x = embedding(*words_, ids, padding_id_);
-  if (types_) {
-    if (!types.defined())
-      types = Tensor::zeros(ids.shape(), DType::i64, types_->var().value().device());
-    x = x + embedding(*types_, types);
-  }
-  if (positions_) x = x + embed_positions(ids);
+  const Tensor rows = batch.rows_of(ids);
+  Var x = embedding(*words_, rows, padding_id_);
+  if (types_)
+    x = x + embedding(*types_, types.defined() ? batch.rows_of(types)
+                                               : Tensor::zeros(rows.shape(), DType::i64,
+                                                               types_->var().value().device()));
+  if (positions_) x = x + embed_positions(ids, batch);
   return (*norm_)(x);
 }
 
-Var Embeddings::embed_positions(const Tensor& ids) const {
-  const std::int64_t longest = positions_->shape()[0] - first_position_row_;
-  require_input(ids.dim(1) <= longest,
+Var Embeddings::embed_positions(const Tensor& ids, const Ragged& batch) const {
+  const std::int64_t length = ids.dim(1), longest = positions_->shape()[0] - first_position_row_;
+  require_input(length <= longest,
                 "the sequence has {} positions, but max_position_embeddings is {}; shorten it, "
                 "or extend the model",
-                ids.dim(1), longest);
-  if (!positions_skip_padding_)
-    return slice(*positions_, 0, first_position_row_, first_position_row_ + ids.dim(1));
+                length, longest);
+  if (!positions_skip_padding_ && batch.dense())
+    return slice(*positions_, 0, first_position_row_, first_position_row_ + length);
   // Padding reads the row before, which is not trained.
   const std::int64_t padding_row = first_position_row_ - 1;
   Tensor rows = ids.to(cpu_device).contiguous().clone();
   auto* row = rows.data<std::int64_t>();
   for (std::int64_t i = 0, next = 0; i < rows.numel(); ++i) {
-    if (i % ids.dim(1) == 0) next = first_position_row_;
-    row[i] = row[i] == padding_id_ ? padding_row : next++;
+    if (i % length == 0) next = first_position_row_;
+    row[i] = positions_skip_padding_ && row[i] == padding_id_ ? padding_row : next++;
   }
-  return embedding(*positions_, rows, padding_row);
+  return embedding(*positions_, batch.rows_of(rows), positions_skip_padding_ ? padding_row : -1);
 }
 
 EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number)
@@ -97,21 +96,19 @@ Var EncoderLayer::feed_forward(const Var& x) const {
   return output_.of_activated(activation_, intermediate_(x));
 }
 
-Var EncoderLayer::operator()(const Var& x, const EncoderRows& rows, bool last,
+Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const ReadPositions& read,
                              const RunContext& run) const {
-  const TokenRows read = last ? rows.read : TokenRows();
-  const Var attended =
-      attention_(norm_ == Norm::pre ? attention_norm_(x) : x, rows.mask, rows.tokens, run);
-  const Var rest = read.rows_of(x);
-  Var projected = attention_output_(read.rows_of(attended));
+  const auto chosen = [&](const Var& rows) { return read ? batch.chosen(rows, *read) : rows; };
+  const Var attended = attention_(norm_ == Norm::pre ? attention_norm_(x) : x, batch, run);
+  const Var rest = chosen(x);
+  Var projected = attention_output_(chosen(attended));
   if (run.observe_attention_output) run.observe_attention_output(number_, projected);
-  const RunContext after = read.of(rows.tokens.of(run));
   if (norm_ == Norm::pre) {
-    const Var y = rest + attention_dropout_(projected, after);
-    return y + output_dropout_(feed_forward(output_norm_(y)), after);
+    const Var y = rest + attention_dropout_(projected, run);
+    return y + output_dropout_(feed_forward(output_norm_(y)), run);
   }
-  const Var y = attention_norm_(projected, rest, attention_dropout_.options(after));
-  return output_norm_(feed_forward(y), y, output_dropout_.options(after));
+  const Var y = attention_norm_(projected, rest, attention_dropout_.options(run));
+  return output_norm_(feed_forward(y), y, output_dropout_.options(run));
 }
 
 Encoder::Encoder(const Scope& scope, const ModelConfig& config)
@@ -122,12 +119,14 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config)
   }
 }
 
-Var Encoder::operator()(const ModelInput& input, const EncoderRows& rows,
-                        const RunContext& run) const {
-  Var x = rows.tokens.rows_of(embeddings_(input, rows.mask, run));
+Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunContext& run,
+                        const ReadPositions& read) const {
+  const RunContext rows = batch.of(run);
+  Var x = embeddings_(input, batch, rows);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];
-    const bool last = i + 1 == layers_.size();
+    const ReadPositions own = i + 1 == layers_.size() ? read : std::nullopt;
+    const RunContext of_output = own ? batch.of(run, *own) : rows;
     // Later layers have later parameters. When the backward pass reaches this point, the gradients
     // of all later parameters are final.
     if (run.gradients_final)
@@ -135,15 +134,14 @@ Var Encoder::operator()(const ModelInput& input, const EncoderRows& rows,
     // A constant x stands for frozen parameters alone. The tape records nothing of further frozen
     // layers, and the first trained one keeps its activations: checkpoint() of a constant is one.
     if (run.activation_checkpointing && Tape::is_active() && x.requires_grad()) {
-      x = checkpoint([&layer, rows, last,
-                      run](const std::vector<Var>& in) { return layer(in[0], rows, last, run); },
+      x = checkpoint([&layer, batch, own, of_output](
+                         const std::vector<Var>& in) { return layer(in[0], batch, own, of_output); },
                      {x});
     } else {
-      x = layer(x, rows, last, run);
+      x = layer(x, batch, own, of_output);
     }
   }
-  if (layers_.empty()) x = rows.read.rows_of(x);
-  return rows.read.all() ? rows.tokens.in_places(x, rows.mask) : x;
+  return layers_.empty() && read ? batch.chosen(x, *read) : x;
 }
 
 }  // namespace nystrom

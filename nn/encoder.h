@@ -10,18 +10,18 @@
 namespace nystrom {
 
 /// word + position + token type → LayerNorm → dropout → projection, if embedding_size differs from
-/// hidden_size; for input features projection → dropout. The result is [b, n, hidden].
+/// hidden_size; for input features projection → dropout.
 class Embeddings {
  public:
   Embeddings(const Scope& scope, const ModelConfig& config);
-  /// The embeddings of `input`, [b, n, hidden].
-  Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
+  /// The embeddings of `input` at the rows of `batch`: [r, hidden] or, if it is dense, [b, n, hidden].
+  Var operator()(const ModelInput& input, const Ragged& batch, const RunContext& run) const;
   /// The word embedding [vocab_size, embedding_width], which the masked-LM decoder shares.
   const Parameter& words() const { return *words_; }
 
  private:
-  Var embed_tokens(const ModelInput& input) const;
-  Var embed_positions(const Tensor& ids) const;
+  Var embed_tokens(const ModelInput& input, const Ragged& batch) const;
+  Var embed_positions(const Tensor& ids, const Ragged& batch) const;
 
   std::int64_t padding_id_, first_position_row_;
   bool positions_skip_padding_;
@@ -31,21 +31,18 @@ class Embeddings {
   Dropout dropout_;
 };
 
-/// What of a batch [b, n] is computed.
-struct EncoderRows {
-  SequenceMask mask;
-  TokenRows tokens{};  ///< the rows of all layers
-  TokenRows read{};    ///< those of them that the head reads, for the last layer
-};
+/// Positions of the flattened [b · n], which have rows; nothing: all rows.
+using ReadPositions = std::optional<std::vector<std::int64_t>>;
 
 /// One encoder layer, post-LN as BERT's or pre-LN.
 class EncoderLayer {
  public:
   /// Layer `number` of a model of `config`.
   EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number);
-  /// The layer's output for x [b, n, hidden], or for rows.tokens, of the same shape. With `last`,
-  /// of rows.read only: [r, hidden].
-  Var operator()(const Var& x, const EncoderRows& rows, bool last, const RunContext& run) const;
+  /// The layer's output for x, rows of the batch: the same shape, or [p, hidden] at `read` alone.
+  /// The dropout of `run` is that of the output's rows.
+  Var operator()(const Var& x, const Ragged& batch, const ReadPositions& read,
+                 const RunContext& run) const;
 
  private:
   Var feed_forward(const Var& x) const;
@@ -62,13 +59,14 @@ class EncoderLayer {
   Dropout output_dropout_;
 };
 
-/// The whole encoder, `nystromformer`: embeddings and layers, ids [b, n] → [b, n, hidden].
+/// The whole encoder, `nystromformer`: embeddings and layers.
 class Encoder {
  public:
   Encoder(const Scope& scope, const ModelConfig& config);
-  /// The last hidden state of rows.read, in their layout; of all positions [b, n, hidden], zeros at
-  /// padding that rows.tokens leaves out.
-  Var operator()(const ModelInput& input, const EncoderRows& rows, const RunContext& run) const;
+  /// The last hidden state: of the batch's rows, [r, hidden] or, if it is dense, [b, n, hidden]; of
+  /// `read` [p, hidden]. The last layer computes no others.
+  Var operator()(const ModelInput& input, const Ragged& batch, const RunContext& run,
+                 const ReadPositions& read = {}) const;
   /// The embeddings of the encoder.
   const Embeddings& embeddings() const { return embeddings_; }
 

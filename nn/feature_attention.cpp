@@ -8,39 +8,20 @@ namespace {
 /// [b, h, n, c] as [b, n, h, c], its layout in memory before the heads were split.
 Var by_position(const Var& x) { return transpose(x, 1, 2); }
 
-/// x [b, n, h, c] with 0 at padded positions.
-Var mask_positions(const Var& x, const SequenceMask& mask) {
-  if (!mask.valid().defined()) return x;
-  return reshape(mask_rows(reshape(x, {x.dim(0), x.dim(1), x.dim(2) * x.dim(3)}), mask.valid()),
-                 x.shape());
-}
-
-/// [b, 1, 1, 1]: 1 for an empty row, to avoid a division by its sums, which are 0.
-Var one_for_empty_rows(const SequenceMask& mask, DType dtype, Device device) {
-  std::vector<double> values;
-  for (const std::int64_t count : mask.counts()) values.push_back(count == 0 ? 1 : 0);
-  return Tensor::from(values, {mask.batch(), 1, 1, 1}).cast(dtype).to(device);
-}
-
-/// φ(q) (φ(k)ᵀ v) / φ(q) (φ(k)ᵀ 1): features [b, n, h, r], 0 for padded keys, and values [b, h, n,
-/// d] → [b, h, n, d].
-Var normalised(const Var& query_features, const Var& key_features, const Var& values,
-               const SequenceMask& mask) {
+/// φ(q) (φ(k)ᵀ v) / φ(q) (φ(k)ᵀ 1): features [b, n, h, r] and values [b, h, n, d] → [b, h, n, d].
+Var normalised(const Var& query_features, const Var& key_features, const Var& values) {
   const Var fq = transpose(query_features, 1, 2);
   const Var fkt = transpose(transpose(key_features, 1, 2), -1, -2);
   const Device device = values.value().device();
-  const Var ones = Tensor::full({1, 1, mask.length(), 1}, 1, values.dtype(), device);
-  const Var total =
-      matmul(fq, matmul(fkt, ones)) + one_for_empty_rows(mask, values.dtype(), device);
-  return matmul(fq, matmul(fkt, values)) / total;
+  const Var ones = Tensor::full({1, 1, values.dim(2), 1}, 1, values.dtype(), device);
+  return matmul(fq, matmul(fkt, values)) / matmul(fq, matmul(fkt, ones));
 }
 
 Var elu_plus_one(const Var& x) { return relu(x) + exp(-relu(-x)); }
 
 /// log Σ exp(w k − |k|²/2) over the keys k [b, n, h, d], for each feature w: [b, 1, h, r]. It is a
 /// constant.
-Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor& half_squares,
-                        const SequenceMask& mask) {
+Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor& half_squares) {
   const NoGrad constant;
   const std::int64_t b = keys.dim(0), h = keys.dim(2), r = features.dim(0), d = features.dim(1);
   const Tensor ones = Tensor::full({r, 1}, -1, keys.dtype(), keys.device());
@@ -49,34 +30,30 @@ Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor
   const Tensor k = concat({keys, half_squares}, 3).value().transpose(1, 2);
   Tensor unused = Tensor::empty({b, h, r, 1}, keys.dtype(), keys.device());
   Tensor result = Tensor::empty({b, h, r}, keys.dtype(), keys.device());
-  kernels::attention(q, k, k.slice(3, 0, 1), mask.valid(), EmptyRows::zero, 1, unused, result);
-  for (std::int64_t i = 0; i < b; ++i) {
-    if (mask.counts()[static_cast<std::size_t>(i)] == 0)
-      kernels::fill(result.slice(0, i, i + 1), 0);  // in place of −∞
-  }
+  kernels::attention(q, k, k.slice(3, 0, 1), {}, {}, CView{}, EmptyRows::zero, 1, unused, result);
   return result.reshape({b, 1, h, r});
 }
 
 }  // namespace
 
-Var DoubleSoftmaxAttention::operator()(const AttentionInputs& in) const {
-  const DType exact = accumulate_dtype(in.queries.dtype());
-  const std::int64_t b = in.queries.dim(0), h = in.queries.dim(1), d = in.queries.dim(3);
+Var DoubleSoftmaxAttention::of_tokens(const Var& q, const Var& k, const Var& v,
+                                      const std::vector<std::int64_t>&) const {
+  const DType exact = accumulate_dtype(q.dtype());
+  const std::int64_t b = q.dim(0), h = q.dim(1), d = q.dim(3);
   std::vector<double> identity(static_cast<std::size_t>(d * d), 0.0);
   for (std::int64_t i = 0; i < d; ++i) identity[static_cast<std::size_t>(i * (d + 1))] = 1;
-  const Tensor one =
-      Tensor::from(identity, {1, 1, d, d}).cast(exact).to(in.queries.value().device());
+  const Tensor one = Tensor::from(identity, {1, 1, d, d}).cast(exact).to(q.value().device());
   // A softmax over positions for each feature is attention with unit vectors as queries.
-  const Var context = attention(one.expand({b, h, d, d}), in.keys, in.values,
-                                {1, in.mask.valid(), EmptyRows::zero, exact});
-  return cast(matmul(softmax(cast(in.queries, exact)), context), in.queries.dtype());
+  const Var context = attention(one.expand({b, h, d, d}), k, v, {.scale = 1, .out = exact});
+  return cast(matmul(softmax(cast(q, exact)), context), q.dtype());
 }
 
-Var LinearAttention::operator()(const AttentionInputs& in) const {
-  const DType exact = accumulate_dtype(in.queries.dtype());
-  const Var fq = elu_plus_one(by_position(cast(in.queries, exact)));
-  const Var fk = mask_positions(elu_plus_one(by_position(cast(in.keys, exact))), in.mask);
-  return cast(normalised(fq, fk, cast(in.values, exact), in.mask), in.queries.dtype());
+Var LinearAttention::of_tokens(const Var& q, const Var& k, const Var& v,
+                               const std::vector<std::int64_t>&) const {
+  const DType exact = accumulate_dtype(q.dtype());
+  const Var fq = elu_plus_one(by_position(cast(q, exact)));
+  const Var fk = elu_plus_one(by_position(cast(k, exact)));
+  return cast(normalised(fq, fk, cast(v, exact)), q.dtype());
 }
 
 Tensor orthogonal_features(std::uint64_t seed, const std::string& name, std::int64_t count,
@@ -113,19 +90,18 @@ PerformerAttention::PerformerAttention(const Scope& scope, const ModelConfig& co
                                     scope.path() + ".features", config.attention.num_features,
                                     config.head_dim())) {}
 
-Var PerformerAttention::operator()(const AttentionInputs& in) const {
-  const DType exact = accumulate_dtype(in.queries.dtype());
-  const Var w = features_.cast(exact).to(in.queries.value().device());
-  const double scale = std::pow(static_cast<double>(in.queries.dim(3)), -0.25);
-  const Var q = scale * by_position(cast(in.queries, exact)),
-            k = scale * by_position(cast(in.keys, exact));
+Var PerformerAttention::of_tokens(const Var& queries, const Var& keys, const Var& values,
+                                  const std::vector<std::int64_t>&) const {
+  const DType exact = accumulate_dtype(queries.dtype());
+  const Var w = features_.cast(exact).to(queries.value().device());
+  const double scale = std::pow(static_cast<double>(queries.dim(3)), -0.25);
+  const Var q = scale * by_position(cast(queries, exact)),
+            k = scale * by_position(cast(keys, exact));
   const Var half_squares = reshape(0.5 * sum(square(k), 3), {k.dim(0), k.dim(1), k.dim(2), 1});
-  const Var shift = log_sums_of_keys(w.value(), k.value(), half_squares.value(), in.mask);
+  const Var shift = log_sums_of_keys(w.value(), k.value(), half_squares.value());
   const Var fq = softmax(linear(q, w) + shift);
-  // The mask before exp prevents an overflow at padding; the mask after it gives 0.
-  const Var scores = mask_positions(linear(k, w) - half_squares - shift, in.mask);
-  const Var fk = mask_positions(exp(scores), in.mask);
-  return cast(normalised(fq, fk, cast(in.values, exact), in.mask), in.queries.dtype());
+  const Var fk = exp(linear(k, w) - half_squares - shift);
+  return cast(normalised(fq, fk, cast(values, exact)), queries.dtype());
 }
 
 }  // namespace nystrom

@@ -10,16 +10,16 @@ namespace nystrom {
 
 /// softmax(Q over features) · softmax(K over positions)ᵀ · V: "efficient attention" (Shen et al.,
 /// arXiv 1812.01243). Each row is a mean of values.
-class DoubleSoftmaxAttention : public AttentionMethod {
- public:
-  Var operator()(const AttentionInputs& inputs) const override;
+class DoubleSoftmaxAttention : public DenseAttention {
+  Var of_tokens(const Var& q, const Var& k, const Var& v,
+                const std::vector<std::int64_t>& places) const override;
 };
 
 /// Linear attention with φ(x) = elu(x) + 1, normalised by rows (Katharopoulos et al., ICML 2020,
 /// arXiv 2006.16236).
-class LinearAttention : public AttentionMethod {
- public:
-  Var operator()(const AttentionInputs& inputs) const override;
+class LinearAttention : public DenseAttention {
+  Var of_tokens(const Var& q, const Var& k, const Var& v,
+                const std::vector<std::int64_t>& places) const override;
 };
 
 /// FAVOR+ (Choromanski et al., ICLR 2021, arXiv 2009.14794, lemma 1). φ(x) = exp(w x − |x|²/2) with
@@ -29,12 +29,14 @@ class LinearAttention : public AttentionMethod {
 /// The features of a layer follow from random_seed and its name, and are never redrawn. The largest
 /// score of each feature and of each query is subtracted, which cancels in the quotient. Nothing
 /// overflows, and no constant is needed to avoid a division by 0.
-class PerformerAttention : public AttentionMethod {
+class PerformerAttention : public DenseAttention {
  public:
   PerformerAttention(const Scope& scope, const ModelConfig& config);
-  Var operator()(const AttentionInputs& inputs) const override;
 
  private:
+  Var of_tokens(const Var& q, const Var& k, const Var& v,
+                const std::vector<std::int64_t>& places) const override;
+
   Tensor features_;  // [r, d] f64
 };
 

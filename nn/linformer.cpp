@@ -23,24 +23,27 @@ LinformerAttention::LinformerAttention(const Scope& scope, const ModelConfig& co
       values_((scope / "value_projection").parameter("weight", projection_shape(config))) {}
 
 Var LinformerAttention::project(const Parameter& projection, const Var& x,
-                                const SequenceMask& mask) const {
-  const std::int64_t length = mask.length();
-  const Var tokens =
-      mask.valid().defined() ? split_heads(mask_rows(merge_heads(x), mask.valid()), x.dim(1)) : x;
-  const Var weights = slice(projection.var(), -1, 0, length);
+                                const std::vector<std::int64_t>& places) const {
+  std::vector<Var> runs;  // of neighbouring columns
+  for (std::size_t begin = 0, end = 0; begin < places.size(); begin = end) {
+    while (end < places.size() && places[end] - places[begin] == static_cast<std::int64_t>(end - begin))
+      ++end;
+    runs.push_back(slice(projection.var(), -1, places[begin], places[end - 1] + 1));
+  }
+  const Var weights = runs.size() == 1 ? runs[0] : concat(runs, -1);
   if (weights.rank() == 3)
-    return matmul(reshape(weights, {1, weights.dim(0), weights.dim(1), length}), tokens);
-  return transpose(linear(transpose(tokens, -1, -2), weights), -1, -2);
+    return matmul(reshape(weights, {1, weights.dim(0), weights.dim(1), weights.dim(2)}), x);
+  return transpose(linear(transpose(x, -1, -2), weights), -1, -2);
 }
 
-Var LinformerAttention::operator()(const AttentionInputs& in) const {
-  require_input(in.mask.length() <= longest_,
+Var LinformerAttention::of_tokens(const Var& q, const Var& k, const Var& v,
+                                  const std::vector<std::int64_t>& places) const {
+  require_input(places.back() < longest_,
                 "the sequence has {} positions, but linformer's projections were made for "
                 "max_position_embeddings {}; shorten it",
-                in.mask.length(), longest_);
-  return attention(in.queries, project(keys_, in.keys, in.mask),
-                   project(values_, in.values, in.mask),
-                   {scale_, {}, EmptyRows::zero, in.queries.dtype()});
+                places.back() + 1, longest_);
+  return attention(q, project(keys_, k, places), project(values_, v, places),
+                   {.scale = scale_, .out = q.dtype()});
 }
 
 }  // namespace nystrom

@@ -11,14 +11,16 @@ namespace nystrom {
 /// InputError. Padded keys and values count as 0, so results do not depend on padding on the right
 /// or on other samples of the batch. They do depend on the position of a token in its row, because
 /// each position has its own weights.
-class LinformerAttention : public AttentionMethod {
+class LinformerAttention : public DenseAttention {
  public:
   LinformerAttention(const Scope& scope, const ModelConfig& config);
-  Var operator()(const AttentionInputs& inputs) const override;
 
  private:
-  /// E x over the valid tokens: x [b, h, n, d] → [b, h, k, d].
-  Var project(const Parameter& projection, const Var& x, const SequenceMask& mask) const;
+  Var of_tokens(const Var& q, const Var& k, const Var& v,
+                const std::vector<std::int64_t>& places) const override;
+  /// E x, with the columns of E at `places`: x [b, h, n, d] → [b, h, k, d].
+  Var project(const Parameter& projection, const Var& x,
+              const std::vector<std::int64_t>& places) const;
 
   double scale_;
   std::int64_t longest_;

@@ -15,98 +15,117 @@ const ModelConfig& checked(const ModelConfig& config) {
   return config;
 }
 
-Var first_token(const Var& hidden) {
-  return reshape(slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)});
-}
-
-/// The indices of the first tokens of `ids` [b, n] in the flattened [b · n].
-std::vector<std::int64_t> first_positions(const Tensor& ids) {
+/// The first positions of b sequences of n in the flattened [b · n].
+std::vector<std::int64_t> first_positions(std::int64_t batch, std::int64_t length) {
   std::vector<std::int64_t> positions;
-  for (std::int64_t row = 0; row < ids.dim(0); ++row) positions.push_back(row * ids.dim(1));
+  for (std::int64_t row = 0; row < batch; ++row) positions.push_back(row * length);
   return positions;
 }
+std::vector<std::int64_t> first_positions(const Ragged& batch) {
+  return first_positions(batch.batch(), batch.length());
+}
 
-/// The positions in the flattened [b · n] that a pooling reads; nothing: all.
-std::optional<std::vector<std::int64_t>> read_by(SentencePooling pooling, const Tensor& ids,
-                                                 const SequenceMask& mask) {
-  const bool last = pooling == SentencePooling::lasttoken;
-  if (pooling != SentencePooling::cls && !last) return std::nullopt;
-  std::vector<std::int64_t> positions = first_positions(ids);
-  if (!last) return positions;
-  const std::vector<std::int64_t> last_tokens = mask.last_positions();
+/// The last tokens of all sequences; of those without tokens the first position.
+std::vector<std::int64_t> last_tokens(const Ragged& batch) {
+  std::vector<std::int64_t> positions = first_positions(batch);
+  const std::vector<std::int64_t> last = batch.last_positions();
   for (std::size_t row = 0; row < positions.size(); ++row)
-    positions[row] += std::max<std::int64_t>(last_tokens[row], 0);
+    positions[row] += std::max<std::int64_t>(last[row], 0);
   return positions;
 }
 
-/// One number for each row of a batch, [b, 1], in the accumulate type of `hidden`.
-Var row_factors(const SequenceMask& mask, const Var& hidden,
+/// The positions that a pooling reads; nothing: all rows.
+ReadPositions read_by(SentencePooling pooling, const Ragged& batch) {
+  if (pooling == SentencePooling::cls) return first_positions(batch);
+  if (pooling == SentencePooling::lasttoken) return last_tokens(batch);
+  return {};
+}
+
+/// One number for each sequence of a batch, [b, 1], in the accumulate type of `hidden`.
+Var row_factors(const Ragged& batch, const Var& hidden,
                 const std::function<double(std::int64_t count)>& factor) {
   std::vector<double> factors;
-  for (const std::int64_t count : mask.counts())
+  for (const std::int64_t count : batch.counts())
     factors.push_back(factor(std::max<std::int64_t>(count, 1)));
   return Tensor::from(factors, {std::ssize(factors), 1})
       .cast(accumulate_dtype(hidden.dtype()))
       .to(hidden.value().device());
 }
 
-/// Whether each position of the flattened [b · n] is a token.
-std::vector<bool> tokens_of(const SequenceMask& mask) {
-  std::vector<bool> tokens(static_cast<std::size_t>(mask.batch() * mask.length()), true);
-  if (!mask.valid().defined()) return tokens;
-  const Tensor host = mask.valid().to(cpu_device).contiguous();
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = host.data<std::uint8_t>()[i] != 0;
-  return tokens;
+/// The rows of a sequence that are tokens, in the flattened rows of the batch. Padding that is kept
+/// is no token.
+std::vector<std::int64_t> token_rows(const Ragged& batch, std::int64_t sequence) {
+  std::vector<std::int64_t> rows = batch.places(sequence);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i] = batch.dense() ? rows[i] + sequence * batch.length()
+                            : batch.tokens(sequence).begin + static_cast<std::int64_t>(i);
+  return rows;
 }
 
-/// Σ place · x / Σ place over the tokens of each row, whose places count from 1.
-Var place_weighted_mean(const Var& hidden, const SequenceMask& mask) {
-  const std::int64_t length = mask.length();
-  const std::vector<bool> tokens = tokens_of(mask);
-  std::vector<double> weights(tokens.size(), 0);
-  for (std::int64_t row = 0; row < mask.batch(); ++row) {
-    double place = 0, total = 0;
-    for (std::int64_t i = row * length; i < (row + 1) * length; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      if (place > 0 || tokens[at]) ++place;
-      if (tokens[at]) total += weights[at] = place;
-    }
-    for (std::int64_t i = row * length; total > 0 && i < (row + 1) * length; ++i)
-      weights[static_cast<std::size_t>(i)] /= total;
+/// The rows of `hidden` one behind another, [r, hidden].
+Var flat_rows(const Var& hidden) {
+  return reshape(hidden, {hidden.value().numel() / hidden.dim(-1), hidden.dim(-1)});
+}
+
+/// The means of the tokens in `segments` segments of each sequence, [b, segments, hidden], in the
+/// accumulate type.
+Var token_means(const Var& hidden, const Ragged& batch, std::int64_t segments) {
+  if (!batch.key_mask().defined()) return segment_means(hidden, batch.all().keys, segments);
+  std::vector<std::int64_t> rows;
+  std::vector<RowRange> ranges;
+  for (std::int64_t i = 0; i < batch.batch(); ++i) {
+    const std::vector<std::int64_t> own = token_rows(batch, i);
+    ranges.push_back({std::ssize(rows), std::ssize(rows) + std::ssize(own)});
+    rows.insert(rows.end(), own.begin(), own.end());
+  }
+  return segment_means(gather_rows(flat_rows(hidden), Tensor::from(rows, {std::ssize(rows)})),
+                       RowSpans(ranges, hidden.value().device()), segments);
+}
+
+/// Σ place · x / Σ place over the tokens of each sequence. Places count from 1 at its first token.
+Var place_weighted_mean(const Var& hidden, const Ragged& batch) {
+  const std::int64_t rows = hidden.value().numel() / hidden.dim(-1);
+  std::vector<double> weights(static_cast<std::size_t>(batch.batch() * rows), 0);
+  for (std::int64_t i = 0; i < batch.batch(); ++i) {
+    const std::vector<std::int64_t> places = batch.places(i), own = token_rows(batch, i);
+    double total = 0;
+    for (const std::int64_t place : places) total += static_cast<double>(place - places[0] + 1);
+    for (std::size_t t = 0; t < own.size(); ++t)
+      weights[static_cast<std::size_t>(i * rows + own[t])] =
+          static_cast<double>(places[t] - places[0] + 1) / total;
   }
   const DType dtype = accumulate_dtype(hidden.dtype());
-  const Var rows =
-      Tensor::from(weights, {mask.batch(), 1, length}).cast(dtype).to(hidden.value().device());
-  return reshape(matmul(rows, cast(hidden, dtype)), {mask.batch(), hidden.dim(2)});
+  const Var of_rows =
+      Tensor::from(weights, {batch.batch(), rows}).cast(dtype).to(hidden.value().device());
+  return matmul(of_rows, cast(flat_rows(hidden), dtype));
 }
 
-/// The largest number of each column over the tokens of each row. Zeros for a row without tokens.
-Var largest_of_tokens(const Var& hidden, const SequenceMask& mask) {
-  const std::int64_t length = mask.length(), width = hidden.dim(2);
-  const std::vector<bool> tokens = tokens_of(mask);
+/// The largest number of each column over the tokens of each sequence. Zeros for one without tokens.
+Var largest_of_tokens(const Var& hidden, const Ragged& batch) {
+  const std::int64_t width = hidden.dim(-1);
   const std::vector<double> values = hidden.value().to(cpu_device).contiguous().to_doubles();
   std::vector<std::int64_t> chosen;
-  for (std::int64_t row = 0; row < mask.batch(); ++row) {
+  for (std::int64_t i = 0; i < batch.batch(); ++i) {
+    const std::vector<std::int64_t> rows = token_rows(batch, i);
     for (std::int64_t column = 0; column < width; ++column) {
       std::int64_t best = -1;
-      for (std::int64_t i = row * length; i < (row + 1) * length; ++i) {
-        const std::int64_t at = i * width + column;
-        const bool larger = best < 0 || values[static_cast<std::size_t>(at)] >
-                                            values[static_cast<std::size_t>(best)];
-        if (tokens[static_cast<std::size_t>(i)] && larger) best = at;
+      for (const std::int64_t row : rows) {
+        const std::int64_t at = row * width + column;
+        if (best < 0 ||
+            values[static_cast<std::size_t>(at)] > values[static_cast<std::size_t>(best)])
+          best = at;
       }
       chosen.push_back(best);
     }
   }
-  const std::int64_t count = std::ssize(chosen);
-  const Var numbers = gather_rows(reshape(hidden, {mask.batch() * length * width, 1}),
-                                  Tensor::from(chosen, {count}));
-  return cast(reshape(numbers, {mask.batch(), width}), accumulate_dtype(hidden.dtype()));
+  const Var numbers = gather_rows(reshape(hidden, {hidden.value().numel(), 1}),
+                                  Tensor::from(chosen, {std::ssize(chosen)}));
+  return cast(reshape(numbers, {batch.batch(), width}), accumulate_dtype(hidden.dtype()));
 }
 
-Var mean_token(const Var& hidden, const SequenceMask& mask) {
-  return reshape(cast(segment_means(hidden, mask.valid(), 1), hidden.dtype()),
-                 {hidden.dim(0), hidden.dim(2)});
+Var mean_token(const Var& hidden, const Ragged& batch) {
+  return reshape(cast(token_means(hidden, batch, 1), hidden.dtype()),
+                 {batch.batch(), hidden.dim(-1)});
 }
 
 }  // namespace
@@ -145,23 +164,16 @@ Model::Model(const ModelConfig& config)
 struct Model::Pass {
   ModelInput input;
   RunContext run;
-  EncoderRows rows;
-  /// The head reads the hidden states at `positions` of the flattened [b · n], or all.
-  Pass(const Model& model, const ModelInput& given, const RunContext& context,
-       const std::optional<std::vector<std::int64_t>>& positions = {})
-      : input(given), run(context), rows{model.mask_of(given)} {
+  Ragged batch;
+  Pass(const Model& model, const ModelInput& given, const RunContext& context)
+      : input(given), run(context), batch(model.batch_of(given)) {
     const Device device = model.store_.values().device();
-    const Tensor samples = run.training ? run.sample_ids.to(cpu_device) : Tensor();
-    // In semantics transformers padding takes part in attention.
-    if (model.config_.attention.semantics == Semantics::nystrom && (run.logits_only || positions))
-      rows.tokens = TokenRows::of_tokens(rows.mask, samples, device);
-    if (positions) rows.read = rows.tokens.chosen(*positions, rows.mask, samples, device);
     // Ids stay on the CPU, where the embedding checks them.
     for (Tensor* tensor : {&input.features, &run.sample_ids}) *tensor = tensor->to(device);
   }
 };
 
-SequenceMask Model::mask_of(const ModelInput& input) const {
+Ragged Model::batch_of(const ModelInput& input) const {
   const Tensor& positions = config_.embed_dim ? input.features : input.input_ids;
   require(positions.defined(), "the model got no {}", config_.embed_dim ? "features" : "input_ids");
   if (!input.attention_mask.defined()) return {positions.dim(0), positions.dim(1)};
@@ -169,16 +181,19 @@ SequenceMask Model::mask_of(const ModelInput& input) const {
               input.attention_mask.dim(1) == positions.dim(1),
           "attention_mask is {}, expected [{}, {}]", input.attention_mask.shape(), positions.dim(0),
           positions.dim(1));
-  return SequenceMask(input.attention_mask, store_.values().device());
+  return Ragged(input.attention_mask, store_.values().device(),
+                config_.attention.semantics == Semantics::transformers ? Padding::kept
+                                                                       : Padding::left_out);
 }
 
-Var Model::last_valid_step(const Var& hidden, const SequenceMask& mask) const {
-  std::vector<std::int64_t> rows = mask.last_positions();
-  for (std::size_t b = 0; b < rows.size(); ++b) {
-    if (rows[b] >= 0) rows[b] += static_cast<std::int64_t>(b) * mask.length();
-  }
-  return gather_rows(reshape(hidden, {mask.batch() * mask.length(), hidden.dim(2)}),
-                     Tensor::from(rows, {mask.batch()}));
+Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
+  const std::vector<std::int64_t> counts = batch.counts();
+  const Var last = batch.chosen(hidden, last_tokens(batch));
+  if (std::ranges::none_of(counts, [](std::int64_t count) { return count == 0; })) return last;
+  std::vector<std::int64_t> rows;  // zeros without a token
+  for (std::int64_t i = 0; i < batch.batch(); ++i)
+    rows.push_back(counts[static_cast<std::size_t>(i)] == 0 ? -1 : i);
+  return gather_rows(last, Tensor::from(rows, {batch.batch()}));
 }
 
 bool Model::reads_first_token() const {
@@ -197,39 +212,40 @@ Var Model::classify(const Var& pooled, const Pass& pass) const {
 }
 
 ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
+  const Pass pass(*this, input, run);
   const bool first_only = run.logits_only && reads_first_token();
-  const Pass pass(*this, input, run,
-                  first_only ? std::optional(first_positions(input.input_ids)) : std::nullopt);
-  const Var hidden = encoder_(pass.input, pass.rows, pass.run);
+  const Var hidden =
+      encoder_(pass.input, pass.batch, pass.run,
+               first_only ? ReadPositions(first_positions(pass.batch)) : std::nullopt);
   ModelOutput out;
   if (first_only) {
     out.logits = sequence_ ? classify(hidden, pass) : (*choice_)(hidden);
     return out;
   }
-  out.last_hidden_state = hidden;
-  if (masked_lm_) out.logits = (*masked_lm_)(hidden);
-  if (config_.embed_dim) out.output = last_valid_step(hidden, pass.rows.mask);
+  const Ragged& batch = pass.batch;
+  const auto first_token = [&] { return batch.chosen(hidden, first_positions(batch)); };
+  out.last_hidden_state = batch.in_places(hidden);
+  if (masked_lm_) out.logits = batch.in_places((*masked_lm_)(hidden));
+  if (config_.embed_dim) out.output = last_valid_step(hidden, batch);
   if (sequence_) {
     const bool means = config_.pooling == Pooling::mean;
-    out.logits = classify(means               ? mean_token(hidden, pass.rows.mask)
+    out.logits = classify(means               ? mean_token(hidden, batch)
                           : config_.embed_dim ? out.output
-                                              : first_token(hidden),
+                                              : first_token(),
                           pass);
   }
-  if (tokens_) out.logits = (*tokens_)(hidden, pass.run);
-  if (choice_) out.logits = (*choice_)(first_token(hidden));
+  if (tokens_) out.logits = batch.in_places((*tokens_)(hidden, batch.of(pass.run)));
+  if (choice_) out.logits = (*choice_)(first_token());
   if (questions_) {
-    const Var both = questions_->unrounded(hidden);
-    out.start_logits = reshape(slice(both, 2, 0, 1), {hidden.dim(0), hidden.dim(1)});
-    out.end_logits = reshape(slice(both, 2, 1, 2), {hidden.dim(0), hidden.dim(1)});
+    const Var both = batch.in_places(questions_->unrounded(hidden));
+    out.start_logits = reshape(slice(both, 2, 0, 1), {batch.batch(), batch.length()});
+    out.end_logits = reshape(slice(both, 2, 1, 2), {batch.batch(), batch.length()});
   }
   return out;
 }
 
-Var Model::pool(const Var& hidden, const SequenceMask& mask, SentencePooling pooling) const {
-  const auto means = [&](std::int64_t segments) {
-    return segment_means(hidden, mask.valid(), segments);
-  };
+Var Model::pool(const Var& hidden, const Ragged& batch, SentencePooling pooling) const {
+  const auto means = [&](std::int64_t segments) { return token_means(hidden, batch, segments); };
   switch (pooling) {
     case SentencePooling::cls:
     case SentencePooling::lasttoken: return cast(hidden, accumulate_dtype(hidden.dtype()));
@@ -237,16 +253,16 @@ Var Model::pool(const Var& hidden, const SequenceMask& mask, SentencePooling poo
     case SentencePooling::landmarks: {
       // Segments without tokens are zeros and do not count.
       const std::int64_t landmarks = config_.attention.num_landmarks;
-      return sum(means(landmarks), 1) * row_factors(mask, hidden, [&](std::int64_t count) {
+      return sum(means(landmarks), 1) * row_factors(batch, hidden, [&](std::int64_t count) {
                return 1.0 / static_cast<double>(std::min(count, landmarks));
              });
     }
-    case SentencePooling::max: return largest_of_tokens(hidden, mask);
+    case SentencePooling::max: return largest_of_tokens(hidden, batch);
     case SentencePooling::mean_sqrt_len_tokens:
-      return mean(means(1), 1) * row_factors(mask, hidden, [](std::int64_t count) {
+      return mean(means(1), 1) * row_factors(batch, hidden, [](std::int64_t count) {
                return std::sqrt(static_cast<double>(count));
              });
-    case SentencePooling::weightedmean: return place_weighted_mean(hidden, mask);
+    case SentencePooling::weightedmean: return place_weighted_mean(hidden, batch);
   }
   return {};
 }
@@ -256,9 +272,9 @@ Var Model::sentence_vectors(const ModelInput& input, SentencePooling pooling,
   require(!config_.embed_dim, "sentence_vectors needs a model of token ids, got one of features");
   RunContext tokens_only = run;
   tokens_only.logits_only = true;
-  const Pass pass(*this, input, tokens_only, read_by(pooling, input.input_ids, mask_of(input)));
-  const Var hidden = encoder_(pass.input, pass.rows, pass.run);
-  Var vectors = pool(hidden, pass.rows.mask, pooling);
+  const Pass pass(*this, input, tokens_only);
+  const Var hidden = encoder_(pass.input, pass.batch, pass.run, read_by(pooling, pass.batch));
+  Var vectors = pool(hidden, pass.batch, pooling);
   for (const auto& [layer, activation] : vector_layers_)
     vectors = activate(activation, layer.unrounded(cast(vectors, hidden.dtype())));
   return vectors;
@@ -268,8 +284,8 @@ Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,
                                 const std::vector<std::int64_t>& positions) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",
           enum_name(config_.head));
-  const Pass pass(*this, input, run, positions);
-  return encoder_(pass.input, pass.rows, pass.run);
+  const Pass pass(*this, input, run);
+  return encoder_(pass.input, pass.batch, pass.run, positions);
 }
 
 Var Model::masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& positions,
@@ -282,7 +298,7 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
   const Tensor host = labels.to(cpu_device).contiguous();
   const auto* label = host.data<std::int64_t>();
   std::vector<std::int64_t> rows, chosen;
-  if (sentence_order_) rows = first_positions(host);
+  if (sentence_order_) rows = first_positions(host.dim(0), host.dim(1));
   const auto firsts = static_cast<std::int64_t>(rows.size());
   for (std::int64_t i = 0; i < host.numel(); ++i) {
     if (label[i] == ignore_index) continue;

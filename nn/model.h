@@ -66,12 +66,12 @@ class Model {
   /// The inputs of a forward pass, on the parameters' device.
   struct Pass;
 
-  SequenceMask mask_of(const ModelInput& input) const;
+  Ragged batch_of(const ModelInput& input) const;
   Var encode_for_masked_lm(const ModelInput& input, const RunContext& run,
                            const std::vector<std::int64_t>& positions) const;
-  Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
+  Var last_valid_step(const Var& hidden, const Ragged& batch) const;
   bool reads_first_token() const;
-  Var pool(const Var& hidden, const SequenceMask& mask, SentencePooling pooling) const;
+  Var pool(const Var& hidden, const Ragged& batch, SentencePooling pooling) const;
   Var classify(const Var& pooled, const Pass& pass) const;
 
   ModelConfig config_;

@@ -7,31 +7,6 @@
 #include "core/check.h"
 
 namespace nystrom {
-namespace {
-
-Tensor index_tensor(const std::vector<std::int64_t>& rows, Device device) {
-  return Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}).to(device);
-}
-
-/// The samples of `in` at `rows`.
-struct Subset {
-  Tensor index;
-  SequenceMask mask;
-  AttentionInputs inputs;
-  Subset(const AttentionInputs& in, const std::vector<std::int64_t>& rows)
-      : index(index_tensor(rows, in.hidden.value().device())),
-        mask(in.mask.rows(rows)),
-        inputs{gather_rows(in.hidden, index),
-               gather_rows(in.queries, index),
-               gather_rows(in.keys, index),
-               gather_rows(in.values, index),
-               mask,
-               in.query,
-               in.key} {}
-};
-
-}  // namespace
-
 NystromAttention::NystromAttention(const ModelConfig& config)
     : config_(config.attention),
       segment_means_seq_len_(config.segment_means_seq_len),
@@ -40,31 +15,27 @@ NystromAttention::NystromAttention(const ModelConfig& config)
       exact_(config) {}
 
 Var NystromAttention::operator()(const AttentionInputs& in) const {
-  if (config_.semantics == Semantics::transformers) {
-    if (is_exact(in.mask.length())) return exact_(in);
-    require_input(in.mask.length() == segment_means_seq_len_,
+  const Ragged& batch = in.batch;
+  if (config_.semantics == Semantics::transformers && !is_exact(batch.length()))
+    require_input(batch.length() == segment_means_seq_len_,
                   "semantics transformers needs sequences padded to segment_means_seq_len {}, got "
                   "length {}; pad them, or set "
                   "model.attention.semantics=nystrom",
-                  segment_means_seq_len_, in.mask.length());
-    return approximate(in);
-  }
-  std::vector<std::int64_t> few, many;
-  for (std::int64_t b = 0; b < in.mask.batch(); ++b) {
-    (is_exact(in.mask.counts()[static_cast<std::size_t>(b)]) ? few : many).push_back(b);
-  }
-  if (few.empty()) return approximate(in);
-  if (many.empty()) return exact_(in);
-  const Subset short_ones(in, few), long_ones(in, many);
-  return scatter_rows(exact_(short_ones.inputs), short_ones.index, in.mask.batch()) +
-         scatter_rows(approximate(long_ones.inputs), long_ones.index, in.mask.batch());
+                  segment_means_seq_len_, batch.length());
+  if (batch.dense())
+    return is_exact(batch.length()) ? exact_(in) : approximate(batch.all(), in);
+  const auto& [few, many] = batch.split(config_.num_landmarks);
+  if (!many) return exact_(in);
+  const Var approximated = approximate(*many, in);
+  return few ? exact_.of(*few, in) + approximated : approximated;
 }
 
-bool NystromAttention::fuses(const SequenceMask& mask) const {
+bool NystromAttention::fuses(const Ragged& batch) const {
   if (config_.inverse != Inverse::iterative) return false;
   if (config_.semantics == Semantics::transformers)
-    return !is_exact(mask.length()) && mask.length() == segment_means_seq_len_;
-  return std::ranges::none_of(mask.counts(), [&](std::int64_t tokens) { return is_exact(tokens); });
+    return !is_exact(batch.length()) && batch.length() == segment_means_seq_len_;
+  return std::ranges::none_of(batch.counts(),
+                              [&](std::int64_t tokens) { return is_exact(tokens); });
 }
 
 Var NystromAttention::fused(const FusedInputs& in) const {
@@ -76,8 +47,9 @@ Var NystromAttention::fused(const FusedInputs& in) const {
   options.pinv_scale = transformers ? PinvScale::whole_batch : PinvScale::per_matrix;
   options.scale = scale_;
   options.shared_landmarks = config_.landmark_source == LandmarkSource::keys;
-  options.mean_mask = transformers ? Tensor{} : in.mask.valid();
-  options.key_mask = in.mask.valid();
+  options.queries = in.batch.all().queries;
+  options.keys = in.batch.all().keys;
+  options.key_mask = in.batch.key_mask();
   options.empty_rows = transformers ? EmptyRows::uniform : EmptyRows::zero;
   LandmarkProjections projections{{in.key.weight()}, {in.key.bias()}};
   if (!options.shared_landmarks) {
@@ -87,9 +59,9 @@ Var NystromAttention::fused(const FusedInputs& in) const {
   return nystrom_attention(in.hidden, in.qkv, projections, in.taps, options);
 }
 
-NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& in) const {
-  const Tensor counted = config_.semantics == Semantics::transformers ? Tensor{} : in.mask.valid();
-  const Var means = segment_means(in.hidden, counted, config_.num_landmarks);
+NystromAttention::Landmarks NystromAttention::landmarks(const SequenceSpans& sequences,
+                                                        const AttentionInputs& in) const {
+  const Var means = segment_means(in.hidden, sequences.keys, config_.num_landmarks);
   const bool rounded = is_half(in.hidden.dtype());
   const auto project = [&](const Linear& projection) {
     const DType exact = means.dtype();
@@ -122,7 +94,7 @@ Var NystromAttention::landmark_matrix(const Landmarks& l) const {
 }
 
 Var NystromAttention::landmark_matrix(const AttentionInputs& in) const {
-  return landmark_matrix(landmarks(in));
+  return landmark_matrix(landmarks(in.batch.all(), in));
 }
 
 bool NystromAttention::is_exact(std::int64_t tokens) const {
@@ -131,35 +103,42 @@ bool NystromAttention::is_exact(std::int64_t tokens) const {
   return tokens <= config_.num_landmarks;
 }
 
-Var NystromAttention::read_values(const Landmarks& l, const AttentionInputs& in) const {
-  const EmptyRows empty =
-      config_.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero;
-  return attention(l.queries, in.keys, in.values, {scale_, in.mask.valid(), empty, l.keys.dtype()});
+Var NystromAttention::read_values(const Landmarks& l, const SequenceSpans& sequences,
+                                  const AttentionInputs& in) const {
+  return attention(l.queries, in.keys, in.values,
+                   {.scale = scale_,
+                    .out = l.keys.dtype(),
+                    .keys = sequences.keys,
+                    .key_mask = in.batch.key_mask(),
+                    .empty_rows = config_.semantics == Semantics::transformers ? EmptyRows::uniform
+                                                                               : EmptyRows::zero});
 }
 
-Var NystromAttention::read_landmarks(const Landmarks& l, const AttentionInputs& in,
-                                     const Var& y) const {
-  return attention(in.queries, l.keys, y, {scale_, {}, EmptyRows::zero, in.queries.dtype()});
+Var NystromAttention::read_landmarks(const Landmarks& l, const SequenceSpans& sequences,
+                                     const AttentionInputs& in, const Var& y) const {
+  return attention(in.queries, l.keys, y,
+                   {.scale = scale_, .out = in.queries.dtype(), .queries = sequences.queries});
 }
 
-Var NystromAttention::approximate(const AttentionInputs& in) const {
-  const Landmarks l = landmarks(in);
-  Var y = read_values(l, in);
+Var NystromAttention::approximate(const SequenceSpans& sequences, const AttentionInputs& in) const {
+  const Landmarks l = landmarks(sequences, in);
+  Var y = read_values(l, sequences, in);
   if (config_.inverse != Inverse::identity) y = apply_inverse(landmark_matrix(l), y);
-  return read_landmarks(l, in, y);
+  return read_landmarks(l, sequences, in, y);
 }
 
 Tensor NystromAttention::landmark_matrix_gradient(const AttentionInputs& in,
                                                   const Tensor& dy) const {
+  const SequenceSpans& all = in.batch.all();
   const auto constants = [&] {
     const NoGrad constant;
-    const Landmarks l = landmarks(in);
-    return std::tuple(l, read_values(l, in).detach(), landmark_matrix(l).detach());
+    const Landmarks l = landmarks(all, in);
+    return std::tuple(l, read_values(l, all, in).detach(), landmark_matrix(l).detach());
   };
   const auto [l, values, matrix] = constants();
   const Var a = Var::leaf(matrix.value());
   Tape tape;
-  tape.backward(read_landmarks(l, in, apply_inverse(a, values)), dy);
+  tape.backward(read_landmarks(l, all, in, apply_inverse(a, values)), dy);
   return a.grad();
 }
 

@@ -25,13 +25,13 @@ class NystromAttention : public AttentionMethod {
  public:
   explicit NystromAttention(const ModelConfig& config);
   Var operator()(const AttentionInputs& inputs) const override;
-  /// For the iterative inverse, if no sample gets exact attention.
-  bool fuses(const SequenceMask& mask) const override;
+  /// For the iterative inverse, if no sequence gets exact attention.
+  bool fuses(const Ragged& batch) const override;
   Var fused(const FusedInputs& inputs) const override;
   /// The matrix A = softmax(s Qs Ksᵀ) [b, h, m, m] that is inverted, in the accumulate type.
   Var landmark_matrix(const AttentionInputs& inputs) const;
-  /// The gradient of that matrix through the inverse, [b, h, m, m], for the output's gradient `dy`
-  /// [b, h, n, d]. Only for samples without exact attention.
+  /// The gradient of that matrix through the inverse, [b, h, m, m], for the output's gradient `dy`.
+  /// Only for sequences without exact attention.
   Tensor landmark_matrix_gradient(const AttentionInputs& inputs, const Tensor& dy) const;
   /// Whether a sequence of `tokens` tokens gets exact attention.
   bool is_exact(std::int64_t tokens) const;
@@ -41,12 +41,15 @@ class NystromAttention : public AttentionMethod {
     Var queries, keys;  // [b, h, m, d]
   };
   Var landmark_matrix(const Landmarks& landmarks) const;
-  Var approximate(const AttentionInputs& inputs) const;
+  /// The attention of some sequences; other rows are 0.
+  Var approximate(const SequenceSpans& sequences, const AttentionInputs& inputs) const;
   /// softmax(s Qs Kᵀ) V: [b, h, m, d] in the accumulate type.
-  Var read_values(const Landmarks& landmarks, const AttentionInputs& inputs) const;
-  /// softmax(s Q Ksᵀ) y: [b, h, m, d] → [b, h, n, d].
-  Var read_landmarks(const Landmarks& landmarks, const AttentionInputs& inputs, const Var& y) const;
-  Landmarks landmarks(const AttentionInputs& inputs) const;
+  Var read_values(const Landmarks& landmarks, const SequenceSpans& sequences,
+                  const AttentionInputs& inputs) const;
+  /// softmax(s Q Ksᵀ) y: [b, h, m, d] → the queries' shape.
+  Var read_landmarks(const Landmarks& landmarks, const SequenceSpans& sequences,
+                     const AttentionInputs& inputs, const Var& y) const;
+  Landmarks landmarks(const SequenceSpans& sequences, const AttentionInputs& inputs) const;
   /// A⁺ x, with the inverse that the configuration selects.
   Var apply_inverse(const Var& a, const Var& x) const;
 

@@ -52,19 +52,18 @@ class Hash {
 };
 
 /// The assignment of keys to queries. A slot is a position in the sorted and chunked order of one
-/// round of one head of one row. Each has as many slots as the row with the most tokens needs.
-/// Tokens and slots are numbered through all of [b, h, n] and [b, h, rounds, chunks · chunk].
+/// round of one head of one sequence. Tokens and slots are numbered through all of [b, h, n] and [b, h, rounds, chunks · chunk].
 struct Plan {
   std::int64_t chunks = 0;                  // chunks of a round
   std::vector<std::int64_t> token_of_slot;  // index into [b, h, n], −1: none
   // The tokens of each chunk and the one before it: [b, h, rounds, chunks, 2 · chunk].
   std::vector<std::int64_t> window;
-  std::vector<std::int64_t> slot_of_token;  // [b, h, n, rounds], −1: padding
+  std::vector<std::int64_t> slot_of_token;  // [b, h, n, rounds]
   std::vector<std::int64_t> place_of_slot;  // the inverse: index into [b, h, n, rounds], −1: none
   std::vector<double> score;  // added to scores: [b, h, rounds, chunks, chunk, 2 · chunk]
 };
 
-/// Fills the plan for one head of one row.
+/// Fills the plan for one head of one sequence.
 class HeadPlanner {
  public:
   HeadPlanner(Plan& plan, std::int64_t head, std::int64_t length, std::int64_t rounds,
@@ -90,10 +89,8 @@ class HeadPlanner {
 
   void sort(std::int64_t round) {
     std::vector<std::pair<std::int64_t, std::int64_t>> order;  // bucket, position
-    for (std::int64_t t = 0; t < length_; ++t) {
-      const std::int64_t bucket = buckets_[t * rounds_ + round];
-      if (bucket >= 0) order.emplace_back(bucket, t);
-    }
+    for (std::int64_t t = 0; t < length_; ++t)
+      order.emplace_back(buckets_[t * rounds_ + round], t);
     std::sort(order.begin(), order.end());
     std::int64_t slot = first_slot(round);
     for (const auto& [bucket, t] : order) {
@@ -140,23 +137,19 @@ class HeadPlanner {
   const std::int64_t* buckets_;
 };
 
-Plan make_plan(const SequenceMask& mask, std::int64_t heads, std::int64_t rounds,
-               std::int64_t chunk, const std::vector<std::int64_t>& buckets) {
+/// The plan of `heads` heads of all sequences of `length` tokens.
+Plan make_plan(std::int64_t heads, std::int64_t length, std::int64_t rounds, std::int64_t chunk,
+               const std::vector<std::int64_t>& buckets) {
   Plan plan;
-  const std::int64_t longest = *std::max_element(mask.counts().begin(), mask.counts().end());
-  plan.chunks = std::max<std::int64_t>(1, ceil_divide(longest, chunk));
-  const std::int64_t tokens = mask.batch() * heads * mask.length(),
-                     slots = mask.batch() * heads * rounds * plan.chunks * chunk;
+  plan.chunks = std::max<std::int64_t>(1, ceil_divide(length, chunk));
+  const std::int64_t tokens = heads * length, slots = heads * rounds * plan.chunks * chunk;
   plan.token_of_slot.assign(static_cast<std::size_t>(slots), -1);
   plan.place_of_slot.assign(static_cast<std::size_t>(slots), -1);
   plan.slot_of_token.assign(static_cast<std::size_t>(tokens * rounds), -1);
   plan.window.assign(static_cast<std::size_t>(2 * slots), -1);
   plan.score.assign(static_cast<std::size_t>(2 * slots * chunk), no_score);
-  for (std::int64_t head = 0; head < mask.batch() * heads; ++head) {
-    HeadPlanner(plan, head, mask.length(), rounds, chunk,
-                buckets.data() + head * mask.length() * rounds)
-        .run();
-  }
+  for (std::int64_t head = 0; head < heads; ++head)
+    HeadPlanner(plan, head, length, rounds, chunk, buckets.data() + head * length * rounds).run();
   return plan;
 }
 
@@ -178,12 +171,10 @@ ReformerAttention::ReformerAttention(const Scope& scope, const ModelConfig& conf
       seed_(static_cast<std::uint64_t>(config.attention.random_seed)),
       stream_(scope.path() + ".rotations") {}
 
-std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries,
-                                                     const SequenceMask& mask) const {
+std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries) const {
   const std::int64_t b = queries.dim(0), h = queries.dim(1), n = queries.dim(2), d = queries.dim(3);
-  std::int64_t directions = 1;
-  for (const std::int64_t count : mask.counts())
-    directions = std::max(directions, Hash(count, chunk_).directions());
+  const Hash hash(n, chunk_);
+  const std::int64_t directions = hash.directions();
   // Stored as [directions, h, rounds, d], so that fewer directions are a prefix of more.
   const std::vector<double> values = normal_values(seed_, stream_, directions * h * rounds_ * d);
   const Tensor rotations = Tensor::from(values, {1, directions, h, rounds_ * d})
@@ -195,24 +186,20 @@ std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries,
   kernels::matmul(queries, rotations.cast(queries.dtype()).to(queries.device()).transpose(2, 3),
                   CView{}, projected, false, Precision::full);
   const std::vector<double> x = projected.to(cpu_device).to_doubles();
-  const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
-  std::vector<std::int64_t> result(static_cast<std::size_t>(b * h * n * rounds_), -1);
-  for (std::int64_t row = 0; row < b * h * n; ++row) {
-    const std::int64_t sample = row / (h * n);
-    if (valid.defined() && valid.data<std::uint8_t>()[sample * n + row % n] == 0) continue;
-    const Hash hash(at(mask.counts(), sample), chunk_);
+  std::vector<std::int64_t> result(static_cast<std::size_t>(b * h * n * rounds_));
+  for (std::int64_t row = 0; row < b * h * n; ++row)
     for (std::int64_t r = 0; r < rounds_; ++r)
       at(result, row * rounds_ + r) = hash.bucket(&at(x, row * directions * rounds_ + r), rounds_);
-  }
   return result;
 }
 
-Var ReformerAttention::operator()(const AttentionInputs& in) const {
-  const DType exact = accumulate_dtype(in.queries.dtype());
-  const Device device = in.queries.value().device();
-  const Var q = cast(in.queries, exact), v = cast(in.values, exact);
+Var ReformerAttention::of_tokens(const Var& queries_in, const Var&, const Var& values_in,
+                                 const std::vector<std::int64_t>&) const {
+  const DType exact = accumulate_dtype(queries_in.dtype());
+  const Device device = queries_in.value().device();
+  const Var q = cast(queries_in, exact), v = cast(values_in, exact);
   const std::int64_t b = q.dim(0), h = q.dim(1), n = q.dim(2), d = q.dim(3), width = v.dim(3);
-  const Plan plan = make_plan(in.mask, h, rounds_, chunk_, buckets(q.value(), in.mask));
+  const Plan plan = make_plan(b * h, n, rounds_, chunk_, buckets(q.value()));
   const std::int64_t groups = b * h * rounds_ * plan.chunks, tokens = b * h * n;
   const auto index = [&](const std::vector<std::int64_t>& rows) {
     return Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}).to(device);
@@ -238,7 +225,7 @@ Var ReformerAttention::operator()(const AttentionInputs& in) const {
   const Var parts =
       gather_rows(reshape(matmul(by_slot, values), {groups * chunk_, width}), slot_of_token);
   return cast(reshape(sum(reshape(parts, {tokens, rounds_, width}), 1), {b, h, n, width}),
-              in.queries.dtype());
+              queries_in.dtype());
 }
 
 }  // namespace nystrom

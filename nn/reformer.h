@@ -19,14 +19,15 @@ namespace nystrom {
 /// padding or on the other samples of the batch. The rotations of a layer follow from random_seed
 /// and its name, and are never redrawn (the paper draws them at each step). Hashes are constants
 /// without gradients. The CPU sorts. Scores are kept: O(n · num_hashes · bucket_size) memory.
-class ReformerAttention : public AttentionMethod {
+class ReformerAttention : public DenseAttention {
  public:
   ReformerAttention(const Scope& scope, const ModelConfig& config);
-  Var operator()(const AttentionInputs& inputs) const override;
 
  private:
-  /// The bucket of each token in each round: [b, h, n, rounds], −1 at padding.
-  std::vector<std::int64_t> buckets(const Tensor& queries, const SequenceMask& mask) const;
+  Var of_tokens(const Var& q, const Var& k, const Var& v,
+                const std::vector<std::int64_t>& places) const override;
+  /// The bucket of each token in each round: [b, h, n, rounds].
+  std::vector<std::int64_t> buckets(const Tensor& queries) const;
 
   std::int64_t rounds_, chunk_;
   std::uint64_t seed_;

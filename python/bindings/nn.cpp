@@ -108,11 +108,11 @@ class ConfiguredEncoder {
                  const RunContext& run) const {
     const Tensor ids = tensor_of(input_ids).contiguous();
     require_input(ids.rank() == 2, "input_ids are {}; expected [b, n]", ids.shape());
-    const SequenceMask mask = attention_mask ? SequenceMask(tensor_of(*attention_mask).contiguous())
-                                             : SequenceMask(ids.dim(0), ids.dim(1));
+    const Ragged batch = attention_mask ? Ragged(tensor_of(*attention_mask).contiguous())
+                                        : Ragged(ids.dim(0), ids.dim(1));
     ModelInput input;
     input.input_ids = ids;
-    return encoder_(input, EncoderRows{mask}, run);
+    return batch.in_places(encoder_(input, batch, run));
   }
 
  private:

@@ -87,12 +87,30 @@ void bind_products(nb::module_& ops) {
   ops.def("matmul", &matmul, nb::arg("a"), nb::arg("b"), doc::matmul, ReleaseLock());
 }
 
+/// Spans from an array [p, 2] of the first row of each and the row after its last; none: dense.
+RowSpans spans_of(const std::optional<Array>& bounds) {
+  if (!bounds) return {};
+  const Tensor rows = tensor_of(*bounds).contiguous();
+  require_input(rows.rank() == 2 && rows.dim(1) == 2 && rows.dtype() == DType::i64,
+                "spans are {} {}; expected i64 [p, 2]", rows.dtype(), rows.shape());
+  std::vector<RowRange> ranges;
+  for (std::int64_t i = 0; i < rows.dim(0); ++i) {
+    const auto* bound = rows.data<std::int64_t>() + 2 * i;
+    const std::int64_t before = ranges.empty() ? 0 : ranges.back().end;
+    require_input(bound[0] >= before && bound[1] >= bound[0],
+                  "span {} is {} to {}; expected rows from {} on, in order", i, bound[0], bound[1],
+                  before);
+    ranges.push_back({bound[0], bound[1]});
+  }
+  return RowSpans(ranges, cpu_device);
+}
+
 /// One projection of landmarks stands for shared ones.
 Var bound_nystrom_attention(const Var& hidden, const Var& qkv, const std::vector<Var>& weights,
                             const std::vector<Var>& biases, const std::optional<Var>& taps,
                             std::int64_t heads, std::int64_t landmarks, std::int64_t iterations,
                             double scale, const std::string& pinv_scale,
-                            const std::optional<Array>& mean_mask,
+                            const std::optional<Array>& spans,
                             const std::optional<Array>& key_mask, const std::string& empty_rows) {
   NystromOptions options;
   options.heads = heads;
@@ -101,7 +119,7 @@ Var bound_nystrom_attention(const Var& hidden, const Var& qkv, const std::vector
   options.scale = scale;
   options.shared_landmarks = weights.size() == 1;
   options.pinv_scale = value_called<PinvScale>("pinv_scale", pinv_scale, scale_names);
-  options.mean_mask = tensor_of(mean_mask);
+  options.queries = options.keys = spans_of(spans);
   options.key_mask = tensor_of(key_mask);
   options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
   return nystrom_attention(hidden, qkv, {weights, biases}, taps.value_or(Var()), options);
@@ -112,30 +130,35 @@ void bind_attention(nb::module_& ops) {
           nb::arg("weights"), nb::arg("biases"), nb::arg("taps").none() = nb::none(),
           nb::arg("heads") = 1, nb::arg("landmarks") = 1, nb::arg("iterations") = 6,
           nb::arg("scale") = 1.0, nb::arg("pinv_scale") = "per_matrix",
-          nb::arg("mean_mask").none() = nb::none(), nb::arg("key_mask").none() = nb::none(),
+          nb::arg("spans").none() = nb::none(), nb::arg("key_mask").none() = nb::none(),
           nb::arg("empty_rows") = "zero", doc::nystrom_attention, ReleaseLock());
   ops.def("softmax", &softmax, nb::arg("x"), doc::softmax, ReleaseLock());
   ops.def(
       "attention",
       [](const Var& q, const Var& k, const Var& v, double scale,
+         const std::optional<Array>& queries, const std::optional<Array>& keys,
          const std::optional<Array>& key_mask, const std::string& empty_rows,
          const std::optional<std::string>& out) {
         AttentionOptions options;
         options.scale = scale;
+        options.queries = spans_of(queries);
+        options.keys = spans_of(keys);
         options.key_mask = tensor_of(key_mask);
         options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
         options.out = out ? dtype_called(*out) : q.dtype();
         return attention(q, k, v, options);
       },
       nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("scale") = 1.0,
+      nb::arg("queries").none() = nb::none(), nb::arg("keys").none() = nb::none(),
       nb::arg("key_mask").none() = nb::none(), nb::arg("empty_rows") = "zero",
       nb::arg("out").none() = nb::none(), doc::attention, ReleaseLock());
   ops.def(
       "segment_means",
-      [](const Var& x, const std::optional<Array>& mask, std::int64_t segments) {
-        return segment_means(x, tensor_of(mask), segments);
+      [](const Var& x, std::int64_t segments, const std::optional<Array>& spans) {
+        return segment_means(x, spans_of(spans), segments);
       },
-      nb::arg("x"), nb::arg("mask").none(), nb::arg("segments"), doc::segment_means, ReleaseLock());
+      nb::arg("x"), nb::arg("segments"), nb::arg("spans").none() = nb::none(), doc::segment_means,
+      ReleaseLock());
   ops.def(
       "pseudo_inverse_iterative",
       [](const Var& a, std::int64_t iterations, const std::string& scale) {
@@ -148,10 +171,10 @@ void bind_attention(nb::module_& ops) {
           ReleaseLock());
   ops.def(
       "sequence_conv",
-      [](const Var& x, const Var& weight, const std::optional<Array>& mask) {
-        return sequence_conv(x, weight, tensor_of(mask));
+      [](const Var& x, const Var& weight, const std::optional<Array>& spans) {
+        return sequence_conv(x, weight, spans_of(spans));
       },
-      nb::arg("x"), nb::arg("weight"), nb::arg("mask").none() = nb::none(), doc::sequence_conv,
+      nb::arg("x"), nb::arg("weight"), nb::arg("spans").none() = nb::none(), doc::sequence_conv,
       ReleaseLock());
   ops.def("layer_norm", &layer_norm, nb::arg("x"), nb::arg("gamma"), nb::arg("beta"),
           nb::arg("epsilon"), doc::layer_norm, ReleaseLock());
@@ -185,10 +208,6 @@ void bind_rows(nb::module_& ops) {
         return scatter_rows(x, python::tensor_of(index), rows);
       },
       nb::arg("x"), nb::arg("index"), nb::arg("rows"), doc::scatter_rows, ReleaseLock());
-  ops.def(
-      "mask_rows",
-      [](const Var& x, const Array& mask) { return mask_rows(x, python::tensor_of(mask)); },
-      nb::arg("x"), nb::arg("mask"), doc::mask_rows, ReleaseLock());
 }
 
 void bind_shapes(nb::module_& ops) {

@@ -67,7 +67,11 @@ Result run(Attention f, const AttentionCase& test, DType dtype) {
             v = leaf(test.keys, test.value_width, 3);
   const Tensor mask =
       test.mask.empty() ? Tensor() : mask_tensor(test.mask, {test.samples, test.keys});
-  const Var out = f(q, k, v, {test.scale, mask, test.empty_rows, dtype});
+  const Var out = f(q, k, v,
+                    {.scale = test.scale,
+                     .out = dtype,
+                     .key_mask = mask,
+                     .empty_rows = test.empty_rows});
   tape.backward(out, rounded(out.shape(), 4).cast(dtype));
   return {{out.value(), q.grad(), k.grad(), v.grad()}};
 }
@@ -119,7 +123,7 @@ TEST(AttentionPadding, MayHoldInfinitiesAndNans) {
   const Var q = Var::leaf(random_normal({1, 1, 3, 4}, 1).cast(DType::f32)), keys = Var::leaf(k),
             values = Var::leaf(v);
   const Var out =
-      attention(q, keys, values, {0.5, mask_tensor(mask, {1, 5}), EmptyRows::zero, DType::f32});
+      attention(q, keys, values, {.scale = 0.5, .out = DType::f32, .key_mask = mask_tensor(mask, {1, 5})});
   tape.backward(out, Tensor::full(out.shape(), 1, DType::f32));
 
   for (const Tensor& x : {out.value(), q.grad(), keys.grad(), values.grad()}) {
@@ -135,10 +139,83 @@ TEST(AttentionPadding, WhatItHoldsChangesNothing) {
   const Tensor mask = mask_tensor({1, 1, 0, 1}, {1, 4});
   const Tensor q = random_normal({1, 2, 3, 4}, 1), v = random_normal({1, 2, 4, 4}, 3);
   Tensor k = random_normal({1, 2, 4, 4}, 2);
-  const auto before = elements(attention(q, k, v, {1, mask, EmptyRows::zero, DType::f64}).value());
+  const AttentionOptions options{.out = DType::f64, .key_mask = mask};
+  const auto before = elements(attention(q, k, v, options).value());
   kernels::fill(k.slice(2, 2, 3), 1e300);
-  EXPECT_EQ(elements(attention(q, k, v, {1, mask, EmptyRows::zero, DType::f64}).value()), before);
+  EXPECT_EQ(elements(attention(q, k, v, options).value()), before);
 }
+
+struct RaggedCase {
+  const char* name;
+  std::vector<RowRange> queries, keys;
+};
+void PrintTo(const RaggedCase& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
+
+const RaggedCase ragged_cases[] = {
+    {"one_span", {{0, 90}}, {{0, 90}}},
+    {"blocks_and_beside", {{0, 1}, {1, 64}, {64, 129}, {129, 193}}, {{0, 65}, {65, 66}, {66, 130}, {130, 193}}},
+    {"empty_spans_and_gaps", {{2, 2}, {3, 70}, {75, 80}}, {{0, 5}, {5, 5}, {9, 160}}},
+    {"many_queries", {{0, 700}, {700, 703}}, {{0, 3}, {3, 40}}},
+};
+
+class RaggedAttention : public ::testing::TestWithParam<RaggedCase> {};
+
+/// Each span gives what it gives alone, and rows outside the spans give 0.
+TEST_P(RaggedAttention, GivesWhatEachSpanGivesAlone) {
+  const RaggedCase& test = GetParam();
+  const std::int64_t queries = test.queries.back().end + 2, keys = test.keys.back().end + 2;
+  for (const auto& [dtype, tolerance] :
+       {std::pair(DType::f64, 1e-14), std::pair(DType::f32, 1e-6), std::pair(DType::bf16, 1e-2)}) {
+    const auto leaf = [&, type = dtype](std::int64_t rows, std::int64_t width, std::uint64_t seed) {
+      return Var::leaf(rounded({rows, 2, width}, seed).cast(type));
+    };
+    const Var q = leaf(queries, 16, 1), k = leaf(keys, 16, 2), v = leaf(keys, 32, 3);
+    const Tensor dy = rounded({queries, 2, 32}, 4).cast(dtype);
+    Tape tape;
+    const Var out = attention(q, k, v,
+                              {.scale = 0.3,
+                               .out = dtype,
+                               .queries = RowSpans(test.queries, cpu_device),
+                               .keys = RowSpans(test.keys, cpu_device)});
+    tape.backward(out, dy);
+
+    const std::vector<Tensor> got{out.value(), q.grad(), k.grad(), v.grad()};
+    std::vector<Tensor> expected;
+    for (const Tensor& x : got) expected.push_back(zeros_like(x));
+    for (std::size_t i = 0; i < test.queries.size(); ++i) {
+      const auto part = [](const Tensor& x, const RowRange& rows) {
+        return x.slice(0, rows.begin, rows.end).contiguous().transpose(0, 1).contiguous();
+      };
+      const auto alone = [&](const Var& x, const RowRange& rows) {
+        const Tensor own = part(x.value(), rows);
+        return Var::leaf(own.reshape(own.shape().with(0, 1)));
+      };
+      const RowRange &own_queries = test.queries[i], &own_keys = test.keys[i];
+      const Var one_q = alone(q, own_queries), one_k = alone(k, own_keys), one_v = alone(v, own_keys);
+      Tape single;
+      const Var one = attention(one_q, one_k, one_v, {.scale = 0.3, .out = dtype});
+      const Tensor one_dy = part(dy, own_queries);
+      single.backward(one, one_dy.reshape(one_dy.shape().with(0, 1)));
+      const auto store = [](const Tensor& x, const Tensor& into, const RowRange& rows) {
+        if (rows.size() > 0)
+          kernels::copy(x.contiguous().reshape(x.shape().without(0)).transpose(0, 1),
+                        into.slice(0, rows.begin, rows.end));
+      };
+      store(one.value(), expected[0], own_queries);
+      store(one_q.grad(), expected[1], own_queries);
+      store(one_k.grad(), expected[2], own_keys);
+      store(one_v.grad(), expected[3], own_keys);
+    }
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_LE(max_difference(got[i], expected[i]), tolerance * largest(expected[i]))
+          << "result " << i << " in " << name_of(dtype);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Spans, RaggedAttention, ::testing::ValuesIn(ragged_cases),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -84,7 +84,7 @@ TEST(OpErrors, Products) {
 
 TEST(OpErrors, Attention) {
   const auto call = [](const Var& q, const Var& k, const Var& v, const Tensor& mask = {}) {
-    return [=] { attention(q, k, v, {1, mask, EmptyRows::zero, DType::f32}); };
+    return [=] { attention(q, k, v, {.out = DType::f32, .key_mask = mask}); };
   };
   const Var q = x({1, 2, 3, 4}), k = x({1, 2, 5, 4});
   expect({
@@ -93,7 +93,7 @@ TEST(OpErrors, Attention) {
        },
        "softmax: needs a last axis of at least one element, got shape [2, 0]"},
       {call(x({2, 3}), k, k),
-       "attention: expected [b, h, n, d] three times; got [2, 3], [1, 2, 5, 4], [1, 2, 5, 4]"},
+       "attention: queries are [2, 3], expected [b, h, n, d]"},
       {call(q, x({1, 2, 5, 6}), k),
        "attention: queries [1, 2, 3, 4] and keys [1, 2, 5, 6] do not match"},
       {call(q, k, x({1, 2, 6, 4})),
@@ -113,10 +113,10 @@ TEST(OpErrors, PartsOfNystromAttention) {
        },
        "segment_means: expected [b, n, c], got [2, 3]"},
       {[=] { segment_means(tokens, {}, 0); }, "segment_means: needs at least one segment, got 0"},
-      {[=] {
-         segment_means(tokens, u8({2, 4}), 2);
+      {[] {
+         segment_means(x({6, 3}), RowSpans({{0, 4}, {4, 7}}, cpu_device), 2);
        },
-       "segment_means: the mask is u8 [2, 4], expected u8 [2, 5]"},
+       "segment_means: the spans end at row 7, but there are 6 rows"},
       {[] {
          pseudo_inverse_iterative(x({2, 3}), 1);
        },
@@ -141,10 +141,6 @@ TEST(OpErrors, PartsOfNystromAttention) {
          sequence_conv(heads, x({2, 3}), {});
        },
        "sequence_conv: the weight is [2, 3], expected [3, k] with k odd"},
-      {[=] {
-         sequence_conv(heads, x({3, 3}), u8({2, 4}));
-       },
-       "sequence_conv: the mask is u8 [2, 4], expected u8 [2, 5]"},
       {[=] {
          sequence_conv(heads, x({3, 3}, half), {});
        },
@@ -198,10 +194,6 @@ TEST(OpErrors, Rows) {
          scatter_rows(x({2, 3}), i64({0}), 5);
        },
        "scatter_rows: expected one index a row of [2, 3], got [1]"},
-      {[] {
-         mask_rows(x({2, 3, 4}), u8({2, 4}));
-       },
-       "mask_rows: x is [2, 3, 4], the mask u8 [2, 4]; expected [b, n, c] and u8 [b, n]"},
   });
 }
 

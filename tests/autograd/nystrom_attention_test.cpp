@@ -31,9 +31,9 @@ const Case cases[] = {
     {"small", 2, 9, 5, 3, 4, 5, {.heads = 3, .landmarks = 4, .scale = 0.5}},
     {"without_taps", 2, 9, 5, 3, 4, 0, {.heads = 3, .landmarks = 4, .scale = 0.5}},
     {"one_of_everything", 1, 3, 1, 1, 1, 1, {.landmarks = 1, .iterations = 1}},
-    {"holes",
-     2,
-     19,
+    {"ragged",
+     0,
+     30,
      6,
      2,
      8,
@@ -42,8 +42,20 @@ const Case cases[] = {
       .landmarks = 5,
       .iterations = 3,
       .scale = 0.4,
-      .mean_mask = mask_of(2, 19),
-      .key_mask = mask_of(2, 19)}},
+      .queries = RowSpans({{0, 9}, {9, 15}, {16, 28}}, cpu_device),
+      .keys = RowSpans({{0, 9}, {9, 15}, {16, 28}}, cpu_device)}},
+    {"ragged_queries_beside_the_keys",
+     0,
+     30,
+     6,
+     2,
+     8,
+     0,
+     {.heads = 2,
+      .landmarks = 5,
+      .scale = 0.4,
+      .queries = RowSpans({{0, 9}, {9, 20}}, cpu_device),
+      .keys = RowSpans({{1, 9}, {9, 20}}, cpu_device)}},
     {"as_transformers",
      2,
      12,
@@ -77,9 +89,14 @@ const Case cases[] = {
     {"bf16", 2, 70, 6, 2, 16, 33, {.heads = 2, .landmarks = 8, .scale = 0.25}, DType::bf16, 4e-2},
 };
 
+/// The rows of a case: ragged ones if there are no samples.
+Shape rows_of(const Case& c, std::int64_t width) {
+  return c.samples == 0 ? Shape{c.length, width} : Shape{c.samples, c.length, width};
+}
+
 std::vector<Var> inputs_of(const Case& c) {
   const std::int64_t out = c.heads * c.width, parts = c.options.shared_landmarks ? 1 : 2;
-  std::vector<Shape> shapes{{c.samples, c.length, c.channels}, {c.samples, c.length, 3 * out}};
+  std::vector<Shape> shapes{rows_of(c, c.channels), rows_of(c, 3 * out)};
   for (std::int64_t i = 0; i < parts; ++i) shapes.push_back({out, c.channels});
   for (std::int64_t i = 0; i < parts; ++i) shapes.push_back({out});
   if (c.taps > 0) shapes.push_back({c.heads, 1, c.taps, 1});
@@ -91,7 +108,8 @@ std::vector<Var> inputs_of(const Case& c) {
 }
 
 Var as_heads(const Var& x, std::int64_t heads) {
-  return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);
+  const Var rows = reshape(x, x.shape().without(-1).append(heads).append(x.dim(-1) / heads));
+  return rows.rank() == 4 ? transpose(rows, 1, 2) : rows;
 }
 
 /// The composition, with landmarks rounded to the inputs' type.
@@ -99,27 +117,32 @@ Var composed(const Case& c, const std::vector<Var>& v) {
   const NystromOptions& o = c.options;
   const std::int64_t out = c.heads * c.width;
   const std::size_t parts = o.shared_landmarks ? 1 : 2;
-  const Var means = segment_means(v[0], o.mean_mask, o.landmarks);
+  const Var means = segment_means(v[0], o.keys, o.landmarks);
   const DType sums = means.dtype();
   const auto landmarks = [&](std::size_t i) {
     const Var rows = linear(means, cast(v[2 + i], sums), cast(v[2 + parts + i], sums));
     return round_to(as_heads(rows, c.heads), c.dtype);
   };
   const Var queries = landmarks(0), keys = parts == 2 ? landmarks(1) : queries;
-  const auto part = [&](std::int64_t i) { return slice(v[1], 2, i * out, (i + 1) * out); };
+  const auto part = [&](std::int64_t i) { return slice(v[1], -1, i * out, (i + 1) * out); };
   const auto heads = [&](std::int64_t i) {
     return as_heads(reshape(part(i), part(i).shape()), c.heads);
   };
   const Var a = softmax(matmul(o.scale * queries, transpose(keys, -1, -2)));
-  const Var values =
-      attention(queries, heads(1), heads(2), {o.scale, o.key_mask, o.empty_rows, sums});
+  const Var values = attention(queries, heads(1), heads(2),
+                               {.scale = o.scale,
+                                .out = sums,
+                                .keys = o.keys,
+                                .key_mask = o.key_mask,
+                                .empty_rows = o.empty_rows});
   const Var y = matmul(pseudo_inverse_iterative(a, o.iterations, o.pinv_scale), values);
-  const Var result =
-      transpose(attention(heads(0), keys, y, {o.scale, {}, EmptyRows::zero, c.dtype}), 1, 2);
-  const Shape rows{c.samples, c.length, c.heads, c.width}, flat{c.samples, c.length, out};
-  if (c.taps == 0) return reshape(result, flat);
+  Var result =
+      attention(heads(0), keys, y, {.scale = o.scale, .out = c.dtype, .queries = o.queries});
+  if (result.rank() == 4) result = transpose(result, 1, 2);
+  if (c.taps == 0) return reshape(result, rows_of(c, out));
   const Var taps = reshape(v.back(), {c.heads, c.taps});
-  return reshape(result + sequence_conv(reshape(part(2), rows), taps, o.mean_mask), flat);
+  const Var values_by_row = reshape(part(2), result.shape());
+  return reshape(result + sequence_conv(values_by_row, taps, o.queries), rows_of(c, out));
 }
 
 Var fused(const Case& c, const std::vector<Var>& v) {

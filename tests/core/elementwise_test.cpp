@@ -146,16 +146,5 @@ TEST(Affine, MayWriteWhatItReads) {
   EXPECT_EQ(elements(x), (Values{1, 3, 5}));
 }
 
-TEST(MaskRows, RemovesWhatIsNotFinite) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  for (const DType dtype : float_types) {
-    const Tensor x =
-        Tensor::from(Values{1, 2, NAN, infinity, -infinity, NAN, 3, 4}, {4, 2}).cast(dtype);
-    Tensor y = empty_like(x);
-    kernels::mask_rows(x, mask_tensor({1, 0, 0, 255}, {4}), y);
-    EXPECT_EQ(elements(y), (Values{1, 2, 0, 0, 0, 0, 3, 4})) << name_of(dtype);
-  }
-}
-
 }  // namespace
 }  // namespace nystrom::testing

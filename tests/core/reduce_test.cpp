@@ -131,10 +131,10 @@ Tensor layer_norm_gradients() {
 }
 
 Tensor convolution_gradient() {
-  const Tensor x = normal({3, 200, 4, 16}, 1), w = normal({4, 33}, 2),
-               dy = normal({3, 200, 4, 16}, 3);
+  const Tensor x = normal({3, 4, 200, 16}, 1), w = normal({4, 33}, 2),
+               dy = normal({3, 4, 200, 16}, 3);
   Tensor dx = empty_like(x), dw = zeros_like(w);
-  kernels::sequence_conv_grad(x, w, CView{}, dy, CView{}, dx, dw);
+  kernels::sequence_conv_grad(x, w, {}, dy, CView{}, dx, dw);
   return dw;
 }
 
@@ -151,8 +151,9 @@ Tensor attention_gradient() {
                v = normal({2, 2, 150, 16}, 3), dout = normal({2, 2, 130, 16}, 4);
   Tensor out = empty_like(q), lse = Tensor::empty({2, 2, 130}, DType::f32), dq = empty_like(q),
          dk = empty_like(k), dv = empty_like(v);
-  kernels::attention(q, k, v, CView{}, EmptyRows::zero, 0.25, out, lse);
-  kernels::attention_grad(q, k, v, CView{}, EmptyRows::zero, 0.25, out, lse, dout, dq, dk, dv);
+  kernels::attention(q, k, v, {}, {}, CView{}, EmptyRows::zero, 0.25, out, lse);
+  kernels::attention_grad(q, k, v, {}, {}, CView{}, EmptyRows::zero, 0.25, out, lse, dout, dq, dk,
+                          dv);
   kernels::accumulate(dv, 1, dk);
   return dk;
 }

@@ -57,23 +57,24 @@ TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
   gradients([&](const AttentionInputs& in, Var& output) {
     watch.observe(in, output);
     const NoGrad constant;
-    const auto row = [](const Var& x) { return Var(x.value().slice(0, 1, 2)); };
-    const SequenceMask mask = in.mask.rows({1});
-    const AttentionInputs one{row(in.hidden), row(in.queries), row(in.keys), row(in.values),
-                              mask,           in.query,        in.key};
-    const SoftmaxAttention exact(config);
-    const auto of_tokens = [&](const Var& x) {
-      return mask_rows(reshape(transpose(x, 1, 2), {1, x.dim(2), x.dim(1) * x.dim(3)}),
-                       mask.valid())
-          .value()
-          .to_doubles();
+    const RowRange rows = in.batch.tokens(1);
+    const auto tokens = [&](const Var& x) {  // [1, l, …]
+      const Tensor own = x.value().slice(0, rows.begin, rows.end).contiguous();
+      return own.reshape(own.shape().with(0, 1));
     };
-    const std::vector<double> out = of_tokens(row(output)), out_exact = of_tokens(exact(one));
+    const auto heads = [&](const Var& x) { return Var(tokens(x).transpose(1, 2)); };
+    const Ragged alone(1, rows.size());
+    const AttentionInputs one{tokens(in.hidden), heads(in.queries), heads(in.keys),
+                              heads(in.values),  alone,             in.query,
+                              in.key};
+    const SoftmaxAttention exact(config);
+    const std::vector<double> out = heads(output).value().contiguous().to_doubles(),
+                              out_exact = exact(one).value().contiguous().to_doubles();
     std::vector<double> difference;
     for (std::size_t i = 0; i < out.size(); ++i) difference.push_back(out[i] - out_exact[i]);
     AttentionFigures figures;
     figures.error = norm(difference) / norm(out_exact);
-    figures.entropy = mean(attention_entropies(attention_matrix(exact, one), mask));
+    figures.entropy = mean(attention_entropies(attention_matrix(exact, one)));
     figures.residual =
         mean(inverse_residuals(NystromAttention(config).landmark_matrix(one).value(), 6).back());
     expected.push_back(figures);

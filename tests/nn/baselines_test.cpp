@@ -15,10 +15,10 @@ struct Block {
   ModelConfig config = tiny_config();
   ParameterStore store;
   std::optional<Linear> query, key;
-  SequenceMask mask;
+  Ragged batch;
   Var hidden;
 
-  explicit Block(std::int64_t length, double sharpness = 2) : mask(1, length) {
+  explicit Block(std::int64_t length, double sharpness = 2) : batch(1, length) {
     config.hidden_size = 16;
     config.max_position_embeddings = length;
     query.emplace(Scope(store) / "self" / "query", 16, 16);
@@ -35,7 +35,7 @@ struct Block {
             heads((*query)(hidden)),
             heads((*key)(hidden)),
             heads(random_normal(hidden.shape(), 2)),
-            mask,
+            batch,
             *query,
             *key};
   }
@@ -129,7 +129,7 @@ TEST(Performer, ComesNearerToSoftmaxWithMoreFeatures) {
       block.config.attention.num_features = features;
       block.config.attention.random_seed = seed;
       sum += relative_errors((*block.method(AttentionKind::performer))(block.inputs()).value(),
-                             exact, block.mask)[0] /
+                             exact)[0] /
              8;
     }
     return sum;
@@ -160,7 +160,7 @@ TEST(Performer, StaysFiniteForLargeScores) {
     const Var q = random_normal({1, 2, 12, 8}, 1, 40).cast(dtype),
               k = random_normal({1, 2, 12, 8}, 2, 40).cast(dtype);
     Block block(12);
-    const AttentionInputs in{block.hidden, q, k, q, block.mask, *block.query, *block.key};
+    const AttentionInputs in{block.hidden, q, k, q, block.batch, *block.query, *block.key};
     for (const double value :
          (*block.method(AttentionKind::performer))(in).value().contiguous().to_doubles())
       ASSERT_TRUE(std::isfinite(value));
@@ -271,12 +271,12 @@ TEST(Diagnostics, EntropyIsBetweenOneKeyAndAll) {
   Block block(16, 0);  // scores are products of biases: almost uniform
   const auto exact = block.method(AttentionKind::softmax);
   Var zero = Tensor::zeros({1, 2, 16, 8}, DType::f64);
-  const AttentionInputs in{block.hidden, zero, zero, zero, block.mask, *block.query, *block.key};
-  EXPECT_NEAR(attention_entropies(attention_matrix(*exact, in), block.mask)[1], std::log(16),
+  const AttentionInputs in{block.hidden, zero, zero, zero, block.batch, *block.query, *block.key};
+  EXPECT_NEAR(attention_entropies(attention_matrix(*exact, in))[1], std::log(16),
               1e-12);
   std::vector<double> identity(2 * 16 * 16, 0.0);
   for (std::size_t i = 0; i < 32; ++i) identity[i * 16 + i % 16] = 1;
-  EXPECT_EQ(attention_entropies(Tensor::from(identity, {1, 2, 16, 16}), block.mask)[0], 0);
+  EXPECT_EQ(attention_entropies(Tensor::from(identity, {1, 2, 16, 16}))[0], 0);
 }
 
 }  // namespace

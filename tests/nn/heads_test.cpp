@@ -62,14 +62,15 @@ TEST(LogitsOnly, EqualThoseOfAllPositions) {
       config.norm = norm;
       const auto model = make_model(config, DType::f64);
       const ModelInput input = input_of(config, unequal);
-      const Tensor valid = mask_of(unequal);
       RunContext run;
       const ModelOutput all = (*model)(input, run);
       run.logits_only = true;
       const ModelOutput some = (*model)(input, run);
       const auto logits = [&](const ModelOutput& out) {
-        if (head == Head::question_answering) return mask_rows(column(out.start_logits), valid);
-        return head == Head::token_classification ? mask_rows(out.logits, valid) : out.logits;
+        const bool places = head == Head::token_classification;
+        if (places || head == Head::question_answering)
+          return at_places(places ? out.logits : column(out.start_logits), token_places(unequal));
+        return out.logits;
       };
       expect_near(logits(some).value().to_doubles(), logits(all).value().to_doubles());
     }

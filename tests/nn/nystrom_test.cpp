@@ -14,7 +14,7 @@ struct Block {
   ModelConfig config = tiny_config();
   ParameterStore store;
   std::optional<Linear> query, key;
-  std::optional<SequenceMask> mask;
+  std::optional<Ragged> batch;
   Var hidden, values;
 
   Block(
@@ -30,7 +30,7 @@ struct Block {
     for (const Parameter& parameter : store.parameters())
       store.set(parameter.name(), weights_of(parameter, 2));
     const Layout layout{rows};
-    mask.emplace(mask_of(layout));
+    batch.emplace(mask_of(layout));
     const Shape shape{layout.batch(), layout.length(), config.hidden_size};
     hidden = random_normal(shape, 1).cast(dtype);
     values = random_normal(shape, 2).cast(dtype);
@@ -41,10 +41,17 @@ struct Block {
   Var attend(AttentionKind kind) const {
     ModelConfig chosen = config;
     chosen.attention.kind = kind;
-    const AttentionInputs inputs{
-        hidden, heads((*query)(hidden)), heads((*key)(hidden)), heads(values), *mask, *query, *key};
+    const auto rows = [&](const Var& x) { return batch->rows_of(x); };
+    const AttentionInputs inputs{rows(hidden),
+                                 heads(rows((*query)(hidden))),
+                                 heads(rows((*key)(hidden))),
+                                 heads(rows(values)),
+                                 *batch,
+                                 *query,
+                                 *key};
     ParameterStore no_more;
-    return (*make_attention(Scope(no_more), chosen))(inputs);
+    const Var out = (*make_attention(Scope(no_more), chosen))(inputs);
+    return heads(batch->in_places(merge_heads(out)));
   }
 };
 
@@ -54,29 +61,33 @@ Tensor tokens_of(const Var& x, const std::vector<std::string>& rows) {
   return at_places(merged, token_places({rows})).value();
 }
 
+const std::vector<std::string> long_rows = {"1111101111011", "1111111111111", "1010101010100"};
+
 /// The definition with explicit score matrices. Landmarks are means of queries and keys.
 Var unfused_nystrom(const Block& block) {
   const AttentionConfig& attention = block.config.attention;
   const Var q = (*block.query)(block.hidden), k = (*block.key)(block.hidden);
-  const Tensor& valid = block.mask->valid();
-  const Var key_landmarks = block.heads(segment_means(k, valid, attention.num_landmarks));
+  const auto landmarks = [&](const Var& x) {
+    const Ragged& batch = *block.batch;
+    return block.heads(
+        segment_means(batch.rows_of(x), batch.all().keys, attention.num_landmarks));
+  };
+  const Var key_landmarks = landmarks(k);
   const bool keys_alone = attention.landmark_source == LandmarkSource::keys;
   const Var query_landmarks =
-      keys_alone ? key_landmarks : block.heads(segment_means(q, valid, attention.num_landmarks));
+      keys_alone ? key_landmarks : landmarks(q);
   const DType dtype = q.dtype();
   const auto score = [&](const Var& a, const Var& b) {
     return block.scale() * matmul(a, transpose(b, -1, -2));
   };
   const Var a = softmax(score(query_landmarks, key_landmarks));
   Var y = unfused_attention(query_landmarks, block.heads(k), block.heads(block.values),
-                            {block.scale(), valid, EmptyRows::zero, dtype});
+                            {.scale = block.scale(), .out = dtype, .key_mask = mask_of({long_rows})});
   if (attention.inverse == Inverse::iterative)
     y = matmul(pseudo_inverse_iterative(a, attention.inverse_iterations), y);
   if (attention.inverse == Inverse::exact) y = matmul(pseudo_inverse_exact(a), y);
   return matmul(softmax(score(block.heads(q), key_landmarks)), y);
 }
-
-const std::vector<std::string> long_rows = {"1111101111011", "1111111111111", "1010101010100"};
 
 struct OracleCase {
   const char* name;

@@ -18,12 +18,16 @@ const Tensor long_mask = [] {
   return mask_tensor(values, {2, 150});
 }();
 
+/// Three spans of 14 rows, with rows between them.
+const RowSpans queries({{0, 5}, {5, 6}, {8, 14}}, cpu_device),
+    keys({{1, 5}, {7, 7}, {7, 12}}, cpu_device);
+
 /// A row-stochastic matrix far from rank one, like the landmark matrices of a trained model.
 Var stochastic(const Var& x) { return softmax(3 * x); }
 
 AttentionOptions attention_options(const Vars& v, double scale, Tensor mask = {},
                                    EmptyRows empty = EmptyRows::zero) {
-  return {scale, std::move(mask), empty, v[0].dtype()};
+  return {.scale = scale, .out = v[0].dtype(), .key_mask = std::move(mask), .empty_rows = empty};
 }
 
 std::vector<OpCase> elementwise_cases() {
@@ -179,16 +183,34 @@ std::vector<OpCase> attention_cases() {
              attention(heads(v[0]), heads(v[1]), heads(v[2]), attention_options(v, 0.4));
          return reshape(transpose(out, 1, 2), {2, 7, 15});
        }},
+      {"attention_ragged",
+       {{14, 3, 5}, {14, 3, 5}, {14, 3, 4}},
+       [](const Vars& v) {
+         AttentionOptions options = attention_options(v, 0.7);
+         options.queries = queries, options.keys = keys;
+         return attention(v[0], v[1], v[2], options);
+       }},
+      {"attention_ragged_to_landmarks",
+       {{14, 2, 5}, {3, 2, 4, 5}, {3, 2, 4, 3}},
+       [](const Vars& v) {
+         AttentionOptions options = attention_options(v, 0.7);
+         options.queries = queries;
+         return attention(v[0], v[1], v[2], options);
+       }},
+      {"attention_landmarks_to_ragged",
+       {{3, 2, 4, 5}, {14, 2, 5}, {14, 2, 3}},
+       [](const Vars& v) {
+         AttentionOptions options = attention_options(v, 0.7);
+         options.keys = keys;
+         return attention(v[0], v[1], v[2], options);
+       }},
       {"attention_one_key",
        {{1, 1, 4, 3}, {1, 1, 1, 3}, {1, 1, 1, 3}},
        [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 1)); }},
       {"segment_means", {{2, 9, 5}}, [](const Vars& v) { return segment_means(v[0], {}, 4); }},
-      {"segment_means_holes",
-       {{2, 9, 5}},
-       [](const Vars& v) { return segment_means(v[0], holes, 4); }},
-      {"segment_means_empty_row",
-       {{2, 9, 5}},
-       [](const Vars& v) { return segment_means(v[0], one_empty, 3); }},
+      {"segment_means_ragged",
+       {{14, 5}},
+       [](const Vars& v) { return segment_means(v[0], keys, 4); }},
       {"segment_means_more_segments_than_tokens",
        {{1, 3, 2}},
        [](const Vars& v) { return segment_means(v[0], {}, 5); }},
@@ -201,17 +223,17 @@ std::vector<OpCase> attention_cases() {
        1e-6,
        1,
        false},
-      {"nystrom_attention_holes_shared_landmarks",
-       {{2, 9, 5}, {2, 9, 24}, {8, 5}, {8}},
+      {"nystrom_attention_ragged_shared_landmarks",
+       {{14, 5}, {14, 24}, {8, 5}, {8}, {2, 3}},
        [](const Vars& v) {
-         return nystrom_attention(v[0], v[1], {{v[2]}, {v[3]}}, {},
+         return nystrom_attention(v[0], v[1], {{v[2]}, {v[3]}}, v[4],
                                   {.heads = 2,
                                    .landmarks = 3,
                                    .iterations = 2,
                                    .scale = 0.7,
                                    .shared_landmarks = true,
-                                   .mean_mask = holes,
-                                   .key_mask = holes});
+                                   .queries = queries,
+                                   .keys = queries});
        },
        1e-6,
        1,
@@ -256,28 +278,28 @@ std::vector<OpCase> attention_cases() {
        false},
       {"sequence_conv",
        {{2, 9, 3, 5}, {3, 5}},
-       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
-      {"sequence_conv_holes",
-       {{2, 9, 3, 5}, {3, 3}},
-       [](const Vars& v) { return sequence_conv(v[0], v[1], holes); }},
+       [](const Vars& v) { return sequence_conv(v[0], v[1]); }},
+      {"sequence_conv_ragged",
+       {{14, 3, 5}, {3, 3}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], queries); }},
       {"sequence_conv_longer_than_sequence",
        {{2, 4, 2, 3}, {2, 33}},
-       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+       [](const Vars& v) { return sequence_conv(v[0], v[1]); }},
       {"sequence_conv_long",
        {{1, 70, 2, 9}, {2, 65}},
-       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+       [](const Vars& v) { return sequence_conv(v[0], v[1]); }},
       {"sequence_conv_whole_vectors",
        {{1, 35, 1, 16}, {1, 33}},
-       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
-      {"sequence_conv_whole_vectors_holes",
-       {{2, 9, 2, 16}, {2, 5}},
-       [](const Vars& v) { return sequence_conv(v[0], v[1], holes); }},
+       [](const Vars& v) { return sequence_conv(v[0], v[1]); }},
+      {"sequence_conv_whole_vectors_ragged",
+       {{14, 2, 16}, {2, 5}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], queries); }},
       {"sequence_conv_one_tap",
        {{2, 4, 2, 3}, {2, 1}},
-       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+       [](const Vars& v) { return sequence_conv(v[0], v[1]); }},
       {"sequence_conv_strided",
        {{2, 2, 9, 3}, {2, 5}},
-       [](const Vars& v) { return sequence_conv(transpose(v[0], 1, 2), v[1], {}); }},
+       [](const Vars& v) { return sequence_conv(transpose(v[0], 1, 2), v[1]); }},
   };
 }
 
@@ -325,7 +347,6 @@ std::vector<OpCase> other_cases() {
        [](const Vars& v) {
          return scatter_rows(v[0], int_tensor({5, 1, 0, 1}, {4}), 7);
        }},
-      {"mask_rows", {{2, 9, 3}}, [](const Vars& v) { return mask_rows(v[0], holes); }},
       {"reshape",
        {{3, 4, 5}},
        [](const Vars& v) {

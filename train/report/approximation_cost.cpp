@@ -56,7 +56,7 @@ class Subject {
  public:
   Subject(const CostStudyOptions& o, AttentionKind kind, std::int64_t length,
           const std::vector<Tensor>& inputs)
-      : options_(o), mask_(batch_of(o, length), length) {
+      : options_(o), batch_(batch_of(o, length), length) {
     ModelConfig config;
     config.hidden_size = o.heads * o.head_dim;
     config.num_attention_heads = o.heads;
@@ -106,7 +106,7 @@ class Subject {
     std::optional<Tape> tape;
     if (options_.train) tape.emplace();
     const auto heads = [&](std::size_t i) { return split_heads(inputs_[i], options_.heads); };
-    const Var out = (*method_)({inputs_[0], heads(1), heads(2), heads(3), mask_, *query_, *key_});
+    const Var out = (*method_)({inputs_[0], heads(1), heads(2), heads(3), batch_, *query_, *key_});
     if (tape) tape->backward(out, Tensor::full(out.shape(), 1, out.dtype(), options_.device));
   }
 
@@ -114,7 +114,7 @@ class Subject {
   ParameterStore store_;
   std::optional<Linear> query_, key_;
   std::unique_ptr<AttentionMethod> method_;
-  SequenceMask mask_;
+  Ragged batch_;
   std::vector<Var> inputs_;
 };
 

@@ -104,7 +104,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
   const SoftmaxAttention exact(with_kind(findings.config, AttentionKind::softmax));
   const Tensor out = exact(in).value(), matrix = attention_matrix(exact, in).contiguous();
   const std::int64_t n = matrix.dim(3);
-  const std::vector<double> entropies = attention_entropies(matrix, in.mask);
+  const std::vector<double> entropies = attention_entropies(matrix);
   const NystromAttention approximation(base_of(findings.config, n));
   const auto residuals = inverse_residuals(approximation.landmark_matrix(in).value(), max_steps);
   for (std::size_t h = 0; h < heads.size(); ++h) {
@@ -126,9 +126,9 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
     ParameterStore none;
     const auto method =
         make_attention(Scope(none) / "study", findings.variants[v].config.of_layer(layer));
-    const std::vector<double> of_out = relative_errors((*method)(in).value(), out, in.mask);
+    const std::vector<double> of_out = relative_errors((*method)(in).value(), out);
     const std::vector<double> of_matrix =
-        relative_errors(attention_matrix(*method, in), matrix, in.mask);
+        relative_errors(attention_matrix(*method, in), matrix);
     for (std::size_t h = 0; h < heads.size(); ++h) {
       heads[h].errors[v].out += share * of_out[h];
       heads[h].errors[v].matrix += share * of_matrix[h];

@@ -1,0 +1,99 @@
+// A batch of sequences as rows: their tokens one behind another, without padding.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/row_spans.h"
+#include "nn/layers.h"
+
+namespace nystrom {
+
+/// Some sequences of a batch: the rows that attend, and the tokens that they see. Of a dense batch
+/// both are dense.
+struct SequenceSpans {
+  RowSpans queries, keys;
+};
+
+/// What becomes of padding: it has no rows, or it has rows as tokens have, and a mask of keys.
+/// Hugging Face's Nyströmformer computes with the latter (semantics transformers).
+enum class Padding { left_out, kept };
+
+/// The sequences of a batch, out of positions [b, n].
+///
+/// Where every position has a row the batch is dense, and tensors of its rows are [b, n, …].
+/// Otherwise they are [r, …]: the rows of a sequence are its tokens in order. The first position of
+/// a sequence has a row even where it is padding, because heads read it; it attends, and nothing
+/// attends to it.
+class Ragged {
+ public:
+  /// Every position is a token.
+  Ragged(std::int64_t batch, std::int64_t length);
+  /// `mask` [b, n] u8 on the CPU is 0 at padding, which may be anywhere in the row.
+  explicit Ragged(const Tensor& mask, Device device = cpu_device,
+                  Padding padding = Padding::left_out);
+
+  /// The number of sequences.
+  std::int64_t batch() const { return std::ssize(counts_); }
+  /// The number of positions of a sequence.
+  std::int64_t length() const { return length_; }
+  /// Whether every position has a row.
+  bool dense() const { return positions_.empty(); }
+  /// The number of tokens of each sequence.
+  const std::vector<std::int64_t>& counts() const { return counts_; }
+  /// With padding kept: [b, n] u8 on the device, 0 at padding. Undefined otherwise.
+  const Tensor& key_mask() const { return key_mask_; }
+  /// The position in its sequence of each row of sequence i that is a token.
+  std::vector<std::int64_t> places(std::int64_t i) const;
+  /// The rows of sequence i that are tokens; of a ragged batch.
+  const RowRange& tokens(std::int64_t i) const { return tokens_[static_cast<std::size_t>(i)]; }
+  /// All rows of sequence i; of a ragged batch.
+  RowRange rows(std::int64_t i) const;
+  /// Whether neighbouring rows of a sequence are neighbouring positions.
+  bool without_gaps() const { return without_gaps_; }
+  /// The position of each sequence's last token, −1 for one without tokens.
+  std::vector<std::int64_t> last_positions() const;
+
+  /// All sequences.
+  const SequenceSpans& all() const { return all_; }
+  /// The sequences of at most `tokens` tokens, and the longer ones; of a ragged batch.
+  struct Split {
+    std::optional<SequenceSpans> few, many;  ///< nothing: there are none
+  };
+  const Split& split(std::int64_t tokens) const;
+
+  /// The rows of numbers [b, n] of all positions, on the CPU: [r], or [b, n] itself.
+  Tensor rows_of(const Tensor& numbers) const;
+  /// The rows of x [b, n, c].
+  Var rows_of(const Var& x) const;
+  /// The same with zeros in rows of padding, whatever x holds there.
+  Var token_features(const Var& x) const;
+  /// The inverse: x [r, …] → [b, n, …], with zeros at positions without a row.
+  Var in_places(const Var& x) const;
+  /// The same with zeros at all positions that are no tokens.
+  Var tokens_in_places(const Var& x) const;
+  /// The rows of `positions` of the flattened [b · n], which must have rows: [p, c] of x.
+  Var chosen(const Var& x, const std::vector<std::int64_t>& positions) const;
+
+  /// The context for modules that see these rows, or those of `positions`: their dropout is that of
+  /// all positions. `run` is of whole sequences.
+  RunContext of(const RunContext& run) const;
+  RunContext of(const RunContext& run, const std::vector<std::int64_t>& positions) const;
+
+ private:
+  Device device_;
+  std::int64_t length_;
+  std::vector<std::int64_t> counts_;
+  std::vector<std::uint8_t> mask_;       // of positions; empty: all are tokens
+  std::vector<std::int64_t> positions_;  // of the flattened [b · n], of each row; empty: all
+  std::vector<std::int64_t> row_of_;     // of each position; −1: none
+  std::vector<RowRange> tokens_;
+  bool without_gaps_ = true;
+  Tensor key_mask_, index_, places_;  // index_: positions_, places_: row_of_, on the device
+  SequenceSpans all_;
+  std::shared_ptr<std::map<std::int64_t, Split>> splits_;  // made when they are asked for
+};
+
+}  // namespace nystrom
