@@ -86,17 +86,17 @@ struct AttentionOptions {
   EmptyRows empty_rows = EmptyRows::zero;
 };
 
-/// softmax(scale · q kᵀ) v without a stored score matrix. Dense: q [b, h, nq, d], k [b, h, nk, d], v
-/// [b, h, nk, dv] → [b, h, nq, dv]. Queries, or keys and values, may be ragged instead: [r, h, d]
+/// softmax(scale · q kᵀ) v without a stored score matrix. Dense: q [b, h, nq, d], k [b, h, nk, d],
+/// v [b, h, nk, dv] → [b, h, nq, dv]. Queries, or keys and values, may be ragged instead: [r, h, d]
 /// with spans. Span i of the queries sees span i of the keys, and ragged results outside the spans
 /// are 0. Types may differ within one accumulate type (bf16 queries, f32 landmarks). All axes but
-/// the last may have any strides. A dense result is laid out as [b, nq, h, dv], so merging the heads
-/// copies nothing.
+/// the last may have any strides. A dense result is laid out as [b, nq, h, dv], so merging the
+/// heads copies nothing.
 Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& options);
 
-/// Means over m segments of each span of x: x [r, c] with p spans, or dense [p, n, c] → [p, m, c] in
-/// the accumulate type. Of l rows in order, segment i covers floor(i·l/m) … floor((i+1)·l/m) − 1.
-/// An empty segment gives 0.
+/// Means over m segments of each span of x: x [r, c] with p spans, or dense [p, n, c] → [p, m, c]
+/// in the accumulate type. Of l rows in order, segment i covers floor(i·l/m) … floor((i+1)·l/m)
+/// − 1. An empty segment gives 0.
 Var segment_means(const Var& x, const RowSpans& spans, std::int64_t segments);
 
 /// The options of nystrom_attention().
@@ -105,8 +105,8 @@ struct NystromOptions {
   PinvScale pinv_scale = PinvScale::per_matrix;
   double scale = 1;               ///< of scores
   bool shared_landmarks = false;  ///< the key landmarks serve as those of queries too
-  /// Of ragged inputs: the rows that attend, and those of means, keys and values. With taps they are
-  /// the same.
+  /// Of ragged inputs: the rows that attend, and those of means, keys and values. With taps they
+  /// are the same.
   RowSpans queries = {}, keys = {};
   Tensor key_mask = {};  ///< [b, n] u8 or undefined; of dense inputs
   EmptyRows empty_rows = EmptyRows::zero;
@@ -120,11 +120,11 @@ struct LandmarkProjections {
 
 /// Nyström attention with a convolution of its values, as one op with a hand-written gradient:
 /// softmax(s Q Ksᵀ) · A⁺ · (softmax(s Qs Kᵀ) V) + sequence_conv(V), with A = softmax(s Qs Ksᵀ) and
-/// its iterative inverse. hidden [r, c] and qkv [r, 3·h·d] with spans, or dense [b, n, …]; qkv holds
-/// queries, keys and values; the landmarks Qs, Ks are projections of hidden's segment means, rounded
-/// to hidden's type; taps [h, k] or, as files have them, [h, 1, k, 1], or undefined → [r, h·d] or
-/// [b, n, h·d]; rows outside the spans are 0. Equal to the composition of segment_means, linear,
-/// softmax, pseudo_inverse_iterative, attention and sequence_conv.
+/// its iterative inverse. hidden [r, c] and qkv [r, 3·h·d] with spans, or dense [b, n, …]; qkv
+/// holds queries, keys and values; the landmarks Qs, Ks are projections of hidden's segment means,
+/// rounded to hidden's type; taps [h, k] or, as files have them, [h, 1, k, 1], or undefined → [r,
+/// h·d] or [b, n, h·d]; rows outside the spans are 0. Equal to the composition of segment_means,
+/// linear, softmax, pseudo_inverse_iterative, attention and sequence_conv.
 Var nystrom_attention(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
                       const Var& taps, const NystromOptions& options);
 
@@ -138,9 +138,9 @@ Var pseudo_inverse_iterative(const Var& a, std::int64_t iterations,
 /// where the rank is constant.
 Var pseudo_inverse_exact(const Var& a);
 
-/// Depthwise convolution along each span, with zero padding k/2 and no bias: x [r, h, d] with spans,
-/// or dense [b, n, h, d] (strided), weight [h, k] with odd k → x's shape. All channels of a head
-/// share one filter. Ragged rows outside the spans give 0.
+/// Depthwise convolution along each span, with zero padding k/2 and no bias: x [r, h, d] with
+/// spans, or dense [b, n, h, d] (strided), weight [h, k] with odd k → x's shape. All channels of a
+/// head share one filter. Ragged rows outside the spans give 0.
 Var sequence_conv(const Var& x, const Var& weight, const RowSpans& spans = {});
 
 /// Layer normalisation over the last axis c: gamma, beta [c]. Ba et al., arXiv 1607.06450.
@@ -166,9 +166,6 @@ Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions&
 Var embedding(const Var& table, const Tensor& ids, std::int64_t padding_row = -1);
 /// x[index] along the first axis: x [n, …], index [r] i64 → [r, …]. An index of −1 gives zeros.
 Var gather_rows(const Var& x, const Tensor& index);
-/// The adjoint of gather_rows: y[index[r]] += x[r] for x [r, …] → y [rows, …]. Rows that no index
-/// names are 0.
-Var scatter_rows(const Var& x, const Tensor& index, std::int64_t rows);
 
 // ---- Shape --------------------------------------------------------------------------------------
 

@@ -29,8 +29,8 @@ const char* name_of(CpuLevel level);
 /// levels are compared. Must not be called while other threads run kernels.
 void limit_cpu_level(CpuLevel level);
 
-/// One call of a kernel, for observers. Views are those of the call in order; views without data are
-/// absent ones.
+/// One call of a kernel, for observers. Views are those of the call in order; views without data
+/// are absent ones.
 struct KernelCall {
   const char* name;
   std::vector<CView> views;

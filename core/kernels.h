@@ -130,10 +130,10 @@ KERNEL(segment_means, CView x, Spans spans, View y);
 KERNEL(segment_means_grad, CView dy, Spans spans, View dx);
 
 // In the following kernels, tensors of heads are ragged [r, h, width] or dense [p, h, n, width],
-// both (strided, unit): queries, their results and gradients are ragged if `queries` has bounds, and
-// keys and values if `keys` has. Span i of the queries sees span i of the keys. Ragged rows outside
-// the spans are not written. log_sum_exp has the queries' rows, contiguous and in the accumulate
-// type: [h, r] or [p, h, n].
+// both (strided, unit): queries, their results and gradients are ragged if `queries` has bounds,
+// and keys and values if `keys` has. Span i of the queries sees span i of the keys. Ragged rows
+// outside the spans are not written. log_sum_exp has the queries' rows, contiguous and in the
+// accumulate type: [h, r] or [p, h, n].
 
 /// out = softmax(scale · q kᵀ over keys with mask ≠ 0) v, computed blockwise without a stored score
 /// matrix (Rabe & Staats, arXiv 2112.05682). Types may differ within one accumulate type. key_mask

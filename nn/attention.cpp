@@ -37,9 +37,7 @@ SoftmaxAttention::SoftmaxAttention(const ModelConfig& config)
       empty_rows_(config.attention.semantics == Semantics::transformers ? EmptyRows::uniform
                                                                         : EmptyRows::zero) {}
 
-Var SoftmaxAttention::operator()(const AttentionInputs& in) const {
-  return of(in.batch.all(), in);
-}
+Var SoftmaxAttention::operator()(const AttentionInputs& in) const { return of(in.batch.all(), in); }
 
 Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& in) const {
   return attention(in.queries, in.keys, in.values,
@@ -65,8 +63,8 @@ Var DenseAttention::operator()(const AttentionInputs& in) const {
       const Var own = slice(x, 0, tokens.begin, tokens.end);
       return transpose(reshape(own, {1, own.dim(0), own.dim(1), own.dim(2)}), 1, 2);
     };
-    const Var out = of_tokens(sequence(in.queries), sequence(in.keys), sequence(in.values),
-                              in.batch.places(i));
+    const Var out =
+        of_tokens(sequence(in.queries), sequence(in.keys), sequence(in.values), in.batch.places(i));
     parts.push_back(reshape(transpose(out, 1, 2), {tokens.size(), heads, width}));
   }
   return concat(parts, 0);
@@ -89,8 +87,7 @@ bool SelfAttention::fuses(const Var& x, const Ragged& batch, const RunContext& r
   // On CPUs, where launches cost nothing, the same batch gives the same bits however it is divided
   // and observed.
   return !x.value().device().is_cpu() && projections_.size() == 3 && method_->fuses(batch) &&
-         (!conv_ || batch.without_gaps()) && !run.observe_attention &&
-         !query().weight().is_int8();
+         (!conv_ || batch.without_gaps()) && !run.observe_attention && !query().weight().is_int8();
 }
 
 Var SelfAttention::convolve(const Var& v, const Ragged& batch) const {
@@ -112,8 +109,8 @@ Var SelfAttention::operator()(const Var& x, const Ragged& batch, const RunContex
   }
   const Var q = query()(x), k = projections_.size() == 2 ? q : key()(x), v = value()(x);
   const AttentionInputs inputs{
-      x,     split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_),
-      batch, query(),                key()};
+      x,    split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), batch, query(),
+      key()};
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);
   if (!conv_) return merge_heads(output);

@@ -156,8 +156,9 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
     const Var queries = at_positions(own.queries, positions);
     const AttentionInputs sampled{own.hidden, queries,   own.keys, own.values,
                                   own.batch,  own.query, own.key};
-    figures.error = relative_error(at_positions(Sequence::of_heads(output, in.batch, row), positions).value(),
-                                   exact_(sampled).value());
+    figures.error =
+        relative_error(at_positions(Sequence::of_heads(output, in.batch, row), positions).value(),
+                       exact_(sampled).value());
     figures.entropy = mean_entropy(queries, own.keys, places,
                                    1 / std::sqrt(static_cast<double>(config_.head_dim())));
     if (!exact && config_.attention.inverse == Inverse::iterative) {
@@ -169,11 +170,11 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
     }
   }
   if (exact || config_.attention.inverse == Inverse::identity) return;
-  output = with_gradient_seen(output, [this, sequence, row, &figures,
-                                       batch = in.batch](const Tensor& dy) {
-    figures.inverse_gradient = norm_of(approximation_.landmark_matrix_gradient(
-        sequence->inputs, Sequence::of_heads(dy, batch, row)));
-  });
+  output = with_gradient_seen(
+      output, [this, sequence, row, &figures, batch = in.batch](const Tensor& dy) {
+        figures.inverse_gradient = norm_of(approximation_.landmark_matrix_gradient(
+            sequence->inputs, Sequence::of_heads(dy, batch, row)));
+      });
 }
 
 }  // namespace nystrom

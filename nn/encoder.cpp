@@ -134,9 +134,11 @@ Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunC
     // A constant x stands for frozen parameters alone. The tape records nothing of further frozen
     // layers, and the first trained one keeps its activations: checkpoint() of a constant is one.
     if (run.activation_checkpointing && Tape::is_active() && x.requires_grad()) {
-      x = checkpoint([&layer, batch, own, of_output](
-                         const std::vector<Var>& in) { return layer(in[0], batch, own, of_output); },
-                     {x});
+      x = checkpoint(
+          [&layer, batch, own, of_output](const std::vector<Var>& in) {
+            return layer(in[0], batch, own, of_output);
+          },
+          {x});
     } else {
       x = layer(x, batch, own, of_output);
     }

@@ -14,7 +14,8 @@ namespace nystrom {
 class Embeddings {
  public:
   Embeddings(const Scope& scope, const ModelConfig& config);
-  /// The embeddings of `input` at the rows of `batch`: [r, hidden] or, if it is dense, [b, n, hidden].
+  /// The embeddings of `input` at the rows of `batch`: [r, hidden] or, if it is dense, [b, n,
+  /// hidden].
   Var operator()(const ModelInput& input, const Ragged& batch, const RunContext& run) const;
   /// The word embedding [vocab_size, embedding_width], which the masked-LM decoder shares.
   const Parameter& words() const { return *words_; }

@@ -26,7 +26,8 @@ Var LinformerAttention::project(const Parameter& projection, const Var& x,
                                 const std::vector<std::int64_t>& places) const {
   std::vector<Var> runs;  // of neighbouring columns
   for (std::size_t begin = 0, end = 0; begin < places.size(); begin = end) {
-    while (end < places.size() && places[end] - places[begin] == static_cast<std::int64_t>(end - begin))
+    while (end < places.size() &&
+           places[end] - places[begin] == static_cast<std::int64_t>(end - begin))
       ++end;
     runs.push_back(slice(projection.var(), -1, places[begin], places[end - 1] + 1));
   }

@@ -100,7 +100,8 @@ Var place_weighted_mean(const Var& hidden, const Ragged& batch) {
   return matmul(of_rows, cast(flat_rows(hidden), dtype));
 }
 
-/// The largest number of each column over the tokens of each sequence. Zeros for one without tokens.
+/// The largest number of each column over the tokens of each sequence. Zeros for one without
+/// tokens.
 Var largest_of_tokens(const Var& hidden, const Ragged& batch) {
   const std::int64_t width = hidden.dim(-1);
   const std::vector<double> values = hidden.value().to(cpu_device).contiguous().to_doubles();
@@ -181,9 +182,9 @@ Ragged Model::batch_of(const ModelInput& input) const {
               input.attention_mask.dim(1) == positions.dim(1),
           "attention_mask is {}, expected [{}, {}]", input.attention_mask.shape(), positions.dim(0),
           positions.dim(1));
-  return Ragged(input.attention_mask, store_.values().device(),
-                config_.attention.semantics == Semantics::transformers ? Padding::kept
-                                                                       : Padding::left_out);
+  return Ragged(
+      input.attention_mask, store_.values().device(),
+      config_.attention.semantics == Semantics::transformers ? Padding::kept : Padding::left_out);
 }
 
 Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {

@@ -22,8 +22,7 @@ Var NystromAttention::operator()(const AttentionInputs& in) const {
                   "length {}; pad them, or set "
                   "model.attention.semantics=nystrom",
                   segment_means_seq_len_, batch.length());
-  if (batch.dense())
-    return is_exact(batch.length()) ? exact_(in) : approximate(batch.all(), in);
+  if (batch.dense()) return is_exact(batch.length()) ? exact_(in) : approximate(batch.all(), in);
   const auto& [few, many] = batch.split(config_.num_landmarks);
   if (!many) return exact_(in);
   const Var approximated = approximate(*many, in);

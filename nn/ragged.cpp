@@ -111,9 +111,7 @@ Tensor Ragged::rows_of(const Tensor& numbers) const {
   return index_tensor(rows);
 }
 
-Var Ragged::rows_of(const Var& x) const {
-  return dense() ? x : gather_rows(flattened(x), index_);
-}
+Var Ragged::rows_of(const Var& x) const { return dense() ? x : gather_rows(flattened(x), index_); }
 
 Var Ragged::token_features(const Var& x) const {
   if (mask_.empty()) return x;

@@ -52,7 +52,8 @@ class Hash {
 };
 
 /// The assignment of keys to queries. A slot is a position in the sorted and chunked order of one
-/// round of one head of one sequence. Tokens and slots are numbered through all of [b, h, n] and [b, h, rounds, chunks · chunk].
+/// round of one head of one sequence. Tokens and slots are numbered through all of [b, h, n] and
+/// [b, h, rounds, chunks · chunk].
 struct Plan {
   std::int64_t chunks = 0;                  // chunks of a round
   std::vector<std::int64_t> token_of_slot;  // index into [b, h, n], −1: none
@@ -89,8 +90,7 @@ class HeadPlanner {
 
   void sort(std::int64_t round) {
     std::vector<std::pair<std::int64_t, std::int64_t>> order;  // bucket, position
-    for (std::int64_t t = 0; t < length_; ++t)
-      order.emplace_back(buckets_[t * rounds_ + round], t);
+    for (std::int64_t t = 0; t < length_; ++t) order.emplace_back(buckets_[t * rounds_ + round], t);
     std::sort(order.begin(), order.end());
     std::int64_t slot = first_slot(round);
     for (const auto& [bucket, t] : order) {

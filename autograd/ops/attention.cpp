@@ -7,7 +7,8 @@ namespace {
 
 /// [b, h, n, width] with the memory layout [b, n, h, width], or ragged [r, h, width].
 Tensor empty_heads(const Tensor& like, std::int64_t width, const RowSpans& spans, DType dtype) {
-  if (spans.ragged()) return empty_rows({like.dim(0), like.dim(1), width}, spans, dtype, like.device());
+  if (spans.ragged())
+    return empty_rows({like.dim(0), like.dim(1), width}, spans, dtype, like.device());
   return Tensor::empty({like.dim(0), like.dim(2), like.dim(1), width}, dtype, like.device())
       .transpose(1, 2);
 }
@@ -22,8 +23,8 @@ Tensor with_unit_columns(const Tensor& x) {
 
 /// Whether x has heads `h`, and the rows of the spans or of a dense tensor.
 void check_heads(const Var& x, const RowSpans& spans, const char* what) {
-  require(x.rank() == (spans.ragged() ? 3 : 4), "attention: {} are {}, expected {}", what, x.shape(),
-          spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
+  require(x.rank() == (spans.ragged() ? 3 : 4), "attention: {} are {}, expected {}", what,
+          x.shape(), spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
   require_spans("attention", spans, x.dim(0));
 }
 
@@ -62,8 +63,8 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
   const Tensor qv = with_unit_columns(q.value()), kv = with_unit_columns(k.value()),
                vv = with_unit_columns(v.value());
   Tensor out = empty_heads(qv, vv.dim(-1), queries, options.out);
-  Tensor log_sum_exp = Tensor::empty(log_sum_exp_shape(qv.shape(), queries),
-                                     accumulate_dtype(qv.dtype()), device);
+  Tensor log_sum_exp =
+      Tensor::empty(log_sum_exp_shape(qv.shape(), queries), accumulate_dtype(qv.dtype()), device);
   kernels::attention(qv, kv, vv, queries, keys, mask, options.empty_rows, options.scale, out,
                      log_sum_exp);
   const auto backward = [=, empty = options.empty_rows, scale = options.scale](const Tensor& dy,

@@ -62,22 +62,4 @@ Var gather_rows(const Var& x, const Tensor& rows) {
   });
 }
 
-Var scatter_rows(const Var& x, const Tensor& targets, std::int64_t rows) {
-  require(x.rank() >= 1 && targets.shape() == Shape{x.dim(0)},
-          "scatter_rows: expected one index a row of {}, got {}", x.shape(), targets.shape());
-  check_range("scatter_rows", targets, 0, rows);
-  const Tensor index = targets.to(x.value().device());
-  const std::int64_t width = row_width(x.shape());
-  Tensor y = Tensor::zeros(x.shape().without(0).with(0, rows), x.dtype(), x.value().device());
-  kernels::scatter_add_rows(x.value().contiguous().reshape({x.dim(0), width}), index, -1,
-                            y.reshape({rows, width}));
-  return record(
-      "scatter_rows", y, {x},
-      [shape = x.shape(), index, rows, width](const Tensor& dy, Grads grads) {
-        Tensor dx = Tensor::empty(shape, dy.dtype(), dy.device());
-        kernels::gather_rows(dy.reshape({rows, width}), index, dx.reshape({shape[0], width}));
-        grads.add(0, std::move(dx));
-      });
-}
-
 }  // namespace nystrom

@@ -66,9 +66,11 @@ Sizes sizes_of(const Var& hidden, const Var& qkv, const LandmarkProjections& pro
           "nystrom_attention: hidden is {} and qkv {}, expected {} for {} heads", hidden.shape(),
           qkv.shape(), ragged ? "[r, c] and [r, 3·h·d]" : "[b, n, c] and [b, n, 3·h·d]",
           options.heads);
-  require(options.keys.ragged() == ragged && (!ragged || options.keys.count() == options.queries.count()),
+  require(options.keys.ragged() == ragged &&
+              (!ragged || options.keys.count() == options.queries.count()),
           "nystrom_attention: queries and keys need the same number of spans");
-  require(!ragged || !options.key_mask.defined(), "nystrom_attention: a key mask is of dense inputs");
+  require(!ragged || !options.key_mask.defined(),
+          "nystrom_attention: a key mask is of dense inputs");
   require_spans("nystrom_attention", options.queries, hidden.dim(0));
   require_spans("nystrom_attention", options.keys, hidden.dim(0));
   const std::size_t parts = options.shared_landmarks ? 1 : 2;
@@ -81,7 +83,8 @@ Sizes sizes_of(const Var& hidden, const Var& qkv, const LandmarkProjections& pro
                 projections.biases[i].shape() == Shape{out},
             "nystrom_attention: a projection has the weight {} and the bias {}, expected [{}, {}] "
             "and [{}]",
-            projections.weights[i].shape(), projections.biases[i].shape(), out, hidden.dim(-1), out);
+            projections.weights[i].shape(), projections.biases[i].shape(), out, hidden.dim(-1),
+            out);
   require(hidden.dtype() == qkv.dtype(), "nystrom_attention: hidden is {}, but qkv {}",
           hidden.dtype(), qkv.dtype());
   require(!taps.defined() || has_taps(taps.shape(), options.heads),

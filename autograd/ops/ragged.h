@@ -19,8 +19,8 @@ inline Shape log_sum_exp_shape(const Shape& queries, const RowSpans& spans) {
 
 /// Throws an Error if a span reaches beyond the rows.
 inline void require_spans(const char* op, const RowSpans& spans, std::int64_t rows) {
-  require(spans.end() <= rows, "{}: the spans end at row {}, but there are {} rows", op, spans.end(),
-          rows);
+  require(spans.end() <= rows, "{}: the spans end at row {}, but there are {} rows", op,
+          spans.end(), rows);
 }
 
 }  // namespace nystrom

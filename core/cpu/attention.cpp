@@ -300,8 +300,9 @@ NYSTROM_INLINE void inner_products(const CView& out, Head of_out, const CView& d
 template <class T>
 void backward_head(const CView& q, const CView& k, const CView& v, const Operands& of,
                    Keys<SumOf<T>> valid_keys, SumOf<T> scale, const CView& out, Head of_out,
-                   const SumOf<T>* lse, const CView& dout, Head of_dout, const BackwardScratch<T>& s,
-                   const View& dq, const View& dk, const View& dv, const Operands& of_grads) {
+                   const SumOf<T>* lse, const CView& dout, Head of_dout,
+                   const BackwardScratch<T>& s, const View& dq, const View& dk, const View& dv,
+                   const Operands& of_grads) {
   using A = SumOf<T>;
   const std::int64_t queries = of.q.rows, keys = of.k.rows, d = q.dim(-1), width = v.dim(-1);
   const std::int64_t d_operands = operands<T>(d), width_operands = operands<T>(width);
@@ -369,9 +370,8 @@ void attention(CView q, CView k, CView v, Spans queries, Spans keys, CView key_m
         const auto [head, part, first] = groups[i];
         const Operands of(q, k, v, queries, keys, part, head);
         const Keys<A> valid_keys(key_mask, part, of.k.rows, empty, scale);
-        forward_group<T>(q, k, v, of, valid_keys, first,
-                         smaller(groups.size(), of.q.rows - first), scratch, out,
-                         head_of(out, queries, part, head),
+        forward_group<T>(q, k, v, of, valid_keys, first, smaller(groups.size(), of.q.rows - first),
+                         scratch, out, head_of(out, queries, part, head),
                          log_sum_exp_of<A>(log_sum_exp, queries, part, head));
       }
     });
@@ -411,7 +411,8 @@ void attention_with_conv(CView q, CView k, CView v, Spans queries, Spans keys, d
 void attention_grad_with_conv(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
                               EmptyRows empty, double scale, CView out, CView log_sum_exp,
                               CView dout, CView w, CView dy, View dq, View dk, View dv, View dw) {
-  attention_grad(q, k, v, queries, keys, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
+  attention_grad(q, k, v, queries, keys, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk,
+                 dv);
   sequence_conv_grad(v, w, keys, dy, dv, dv, dw);
 }
 

@@ -17,8 +17,8 @@ constexpr std::int64_t block = 8;
 
 /// The rows of one head of a span, with `halo` rows of zeros before and behind them.
 template <class T>
-NYSTROM_INLINE void load_with_halo(const CView& x, Head head, std::int64_t halo, std::int64_t length,
-                                   T* rows) {
+NYSTROM_INLINE void load_with_halo(const CView& x, Head head, std::int64_t halo,
+                                   std::int64_t length, T* rows) {
   const std::int64_t width = operands<T>(x.dim(-1));
   std::fill_n(rows, halo * width, T{});
   load_rows<T>(x, head, nullptr, 0, head.rows, rows + halo * width);
@@ -55,8 +55,8 @@ struct Toeplitz {
 /// target[t, :] = Σ_j taps[j] · rows[t + j, :] + addend for one head, from rows as operands of
 /// sums. scratch: [block + 1, d].
 template <class T>
-void convolve(const T* toeplitz, std::int64_t k, const T* rows, const CView& addend,
-              Head of_addend, SumOf<T>* scratch, const View& y, Head of_y) {
+void convolve(const T* toeplitz, std::int64_t k, const T* rows, const CView& addend, Head of_addend,
+              SumOf<T>* scratch, const View& y, Head of_y) {
   using A = SumOf<T>;
   const std::int64_t n = of_y.rows, d = y.dim(-1), columns = operands<T>(block + k - 1);
   A* const before = scratch + block * d;
@@ -160,8 +160,7 @@ void sequence_conv_grad(CView x, CView w, Spans spans, CView dy, CView addend, V
                         head_of(dx, spans, part, h));
           }
         });
-        for (std::int64_t i = 0; i < parts * heads * k; ++i)
-          dw.as<A>()[i % (heads * k)] += taps[i];
+        for (std::int64_t i = 0; i < parts * heads * k; ++i) dw.as<A>()[i % (heads * k)] += taps[i];
       });
 }
 

@@ -110,8 +110,8 @@ Var bound_nystrom_attention(const Var& hidden, const Var& qkv, const std::vector
                             const std::vector<Var>& biases, const std::optional<Var>& taps,
                             std::int64_t heads, std::int64_t landmarks, std::int64_t iterations,
                             double scale, const std::string& pinv_scale,
-                            const std::optional<Array>& spans,
-                            const std::optional<Array>& key_mask, const std::string& empty_rows) {
+                            const std::optional<Array>& spans, const std::optional<Array>& key_mask,
+                            const std::string& empty_rows) {
   NystromOptions options;
   options.heads = heads;
   options.landmarks = landmarks;
@@ -202,12 +202,6 @@ void bind_rows(nb::module_& ops) {
       "gather_rows",
       [](const Var& x, const Array& index) { return gather_rows(x, python::tensor_of(index)); },
       nb::arg("x"), nb::arg("index"), doc::gather_rows, ReleaseLock());
-  ops.def(
-      "scatter_rows",
-      [](const Var& x, const Array& index, std::int64_t rows) {
-        return scatter_rows(x, python::tensor_of(index), rows);
-      },
-      nb::arg("x"), nb::arg("index"), nb::arg("rows"), doc::scatter_rows, ReleaseLock());
 }
 
 void bind_shapes(nb::module_& ops) {

@@ -67,11 +67,9 @@ Result run(Attention f, const AttentionCase& test, DType dtype) {
             v = leaf(test.keys, test.value_width, 3);
   const Tensor mask =
       test.mask.empty() ? Tensor() : mask_tensor(test.mask, {test.samples, test.keys});
-  const Var out = f(q, k, v,
-                    {.scale = test.scale,
-                     .out = dtype,
-                     .key_mask = mask,
-                     .empty_rows = test.empty_rows});
+  const Var out =
+      f(q, k, v,
+        {.scale = test.scale, .out = dtype, .key_mask = mask, .empty_rows = test.empty_rows});
   tape.backward(out, rounded(out.shape(), 4).cast(dtype));
   return {{out.value(), q.grad(), k.grad(), v.grad()}};
 }
@@ -122,8 +120,8 @@ TEST(AttentionPadding, MayHoldInfinitiesAndNans) {
   Tape tape;
   const Var q = Var::leaf(random_normal({1, 1, 3, 4}, 1).cast(DType::f32)), keys = Var::leaf(k),
             values = Var::leaf(v);
-  const Var out =
-      attention(q, keys, values, {.scale = 0.5, .out = DType::f32, .key_mask = mask_tensor(mask, {1, 5})});
+  const Var out = attention(
+      q, keys, values, {.scale = 0.5, .out = DType::f32, .key_mask = mask_tensor(mask, {1, 5})});
   tape.backward(out, Tensor::full(out.shape(), 1, DType::f32));
 
   for (const Tensor& x : {out.value(), q.grad(), keys.grad(), values.grad()}) {
@@ -155,7 +153,9 @@ void PrintTo(const RaggedCase& test, std::ostream* out) {
 
 const RaggedCase ragged_cases[] = {
     {"one_span", {{0, 90}}, {{0, 90}}},
-    {"blocks_and_beside", {{0, 1}, {1, 64}, {64, 129}, {129, 193}}, {{0, 65}, {65, 66}, {66, 130}, {130, 193}}},
+    {"blocks_and_beside",
+     {{0, 1}, {1, 64}, {64, 129}, {129, 193}},
+     {{0, 65}, {65, 66}, {66, 130}, {130, 193}}},
     {"empty_spans_and_gaps", {{2, 2}, {3, 70}, {75, 80}}, {{0, 5}, {5, 5}, {9, 160}}},
     {"many_queries", {{0, 700}, {700, 703}}, {{0, 3}, {3, 40}}},
 };
@@ -193,7 +193,8 @@ TEST_P(RaggedAttention, GivesWhatEachSpanGivesAlone) {
         return Var::leaf(own.reshape(own.shape().with(0, 1)));
       };
       const RowRange &own_queries = test.queries[i], &own_keys = test.keys[i];
-      const Var one_q = alone(q, own_queries), one_k = alone(k, own_keys), one_v = alone(v, own_keys);
+      const Var one_q = alone(q, own_queries), one_k = alone(k, own_keys),
+                one_v = alone(v, own_keys);
       Tape single;
       const Var one = attention(one_q, one_k, one_v, {.scale = 0.3, .out = dtype});
       const Tensor one_dy = part(dy, own_queries);

@@ -64,8 +64,7 @@ TEST(Dispatch, TheObserverSeesBothEndsOfACall) {
   });
   kernels::fill(x, 1);
   set_kernel_observer(before);
-  EXPECT_EQ(seen,
-            (std::vector<std::string>{"fill of 3 values begins", "fill of 3 values ends"}));
+  EXPECT_EQ(seen, (std::vector<std::string>{"fill of 3 values begins", "fill of 3 values ends"}));
 }
 
 TEST(Dispatch, APlannedGpuHasShapesAndNoMemory) {

@@ -64,8 +64,12 @@ TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
     };
     const auto heads = [&](const Var& x) { return Var(tokens(x).transpose(1, 2)); };
     const Ragged alone(1, rows.size());
-    const AttentionInputs one{tokens(in.hidden), heads(in.queries), heads(in.keys),
-                              heads(in.values),  alone,             in.query,
+    const AttentionInputs one{tokens(in.hidden),
+                              heads(in.queries),
+                              heads(in.keys),
+                              heads(in.values),
+                              alone,
+                              in.query,
                               in.key};
     const SoftmaxAttention exact(config);
     const std::vector<double> out = heads(output).value().contiguous().to_doubles(),

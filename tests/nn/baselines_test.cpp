@@ -272,8 +272,7 @@ TEST(Diagnostics, EntropyIsBetweenOneKeyAndAll) {
   const auto exact = block.method(AttentionKind::softmax);
   Var zero = Tensor::zeros({1, 2, 16, 8}, DType::f64);
   const AttentionInputs in{block.hidden, zero, zero, zero, block.batch, *block.query, *block.key};
-  EXPECT_NEAR(attention_entropies(attention_matrix(*exact, in))[1], std::log(16),
-              1e-12);
+  EXPECT_NEAR(attention_entropies(attention_matrix(*exact, in))[1], std::log(16), 1e-12);
   std::vector<double> identity(2 * 16 * 16, 0.0);
   for (std::size_t i = 0; i < 32; ++i) identity[i * 16 + i % 16] = 1;
   EXPECT_EQ(attention_entropies(Tensor::from(identity, {1, 2, 16, 16}))[0], 0);

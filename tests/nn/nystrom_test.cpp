@@ -69,20 +69,19 @@ Var unfused_nystrom(const Block& block) {
   const Var q = (*block.query)(block.hidden), k = (*block.key)(block.hidden);
   const auto landmarks = [&](const Var& x) {
     const Ragged& batch = *block.batch;
-    return block.heads(
-        segment_means(batch.rows_of(x), batch.all().keys, attention.num_landmarks));
+    return block.heads(segment_means(batch.rows_of(x), batch.all().keys, attention.num_landmarks));
   };
   const Var key_landmarks = landmarks(k);
   const bool keys_alone = attention.landmark_source == LandmarkSource::keys;
-  const Var query_landmarks =
-      keys_alone ? key_landmarks : landmarks(q);
+  const Var query_landmarks = keys_alone ? key_landmarks : landmarks(q);
   const DType dtype = q.dtype();
   const auto score = [&](const Var& a, const Var& b) {
     return block.scale() * matmul(a, transpose(b, -1, -2));
   };
   const Var a = softmax(score(query_landmarks, key_landmarks));
-  Var y = unfused_attention(query_landmarks, block.heads(k), block.heads(block.values),
-                            {.scale = block.scale(), .out = dtype, .key_mask = mask_of({long_rows})});
+  Var y =
+      unfused_attention(query_landmarks, block.heads(k), block.heads(block.values),
+                        {.scale = block.scale(), .out = dtype, .key_mask = mask_of({long_rows})});
   if (attention.inverse == Inverse::iterative)
     y = matmul(pseudo_inverse_iterative(a, attention.inverse_iterations), y);
   if (attention.inverse == Inverse::exact) y = matmul(pseudo_inverse_exact(a), y);

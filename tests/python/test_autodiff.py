@@ -206,7 +206,6 @@ def nystrom_attention(hidden, qkv, query, key, query_bias, key_bias, taps):
         (lambda x, r, g, b: ops.residual_layer_norm(x, r, g, b, 1e-5), [(2, 6), (2, 6), (6,), (6,)]),
         (lambda t: ops.embedding(t, IDS), [(3, 2)]),
         (lambda t: ops.gather_rows(t, IDS), [(3, 2)]),
-        (lambda x: ops.scatter_rows(x, IDS, 4), [(4, 2)]),
         (lambda x: ops.transpose(ops.reshape(x, [3, 4]), 0, 1), [(2, 6)]),
         (lambda x: ops.slice(x, 1, 1, 3), [(2, 4)]),
         (lambda a, b: ops.concat([a, b], 0), [(2, 3), (1, 3)]),

@@ -342,11 +342,6 @@ std::vector<OpCase> other_cases() {
        [](const Vars& v) {
          return gather_rows(v[0], int_tensor({5, 1, -1, 1}, {4}));
        }},
-      {"scatter_rows",
-       {{4, 2, 3}},
-       [](const Vars& v) {
-         return scatter_rows(v[0], int_tensor({5, 1, 0, 1}, {4}), 7);
-       }},
       {"reshape",
        {{3, 4, 5}},
        [](const Vars& v) {

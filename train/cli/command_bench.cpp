@@ -99,7 +99,8 @@ void run(Options options) {
   for (const std::int64_t length : options.lengths) {
     bench.length = length;
     if (options.tokens > 0) bench.batch = options.tokens / length;
-    if (options.lengths.size() > 1 && !options.json) fmt::print("length       {} x {}\n", bench.batch, length);
+    if (options.lengths.size() > 1 && !options.json)
+      fmt::print("length       {} x {}\n", bench.batch, length);
     show(options, run_bench(bench));
     std::fflush(stdout);  // what is measured stays, whatever the next length does
   }

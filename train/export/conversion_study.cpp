@@ -18,8 +18,7 @@ void add_errors(const ModelConfig& parent, const AttentionInputs& in, const Tens
   config.attention.semantics = Semantics::nystrom;
   for (std::size_t i = 0; i < compared_landmarks.size(); ++i) {
     config.attention.num_landmarks = compared_landmarks[i];
-    const std::vector<double> heads =
-        relative_errors(NystromAttention(config)(in).value(), exact, in.mask);
+    const std::vector<double> heads = relative_errors(NystromAttention(config)(in).value(), exact);
     layer.errors[i] += share * std::accumulate(heads.begin(), heads.end(), 0.0) /
                        static_cast<double>(heads.size());
   }

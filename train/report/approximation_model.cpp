@@ -127,8 +127,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
     const auto method =
         make_attention(Scope(none) / "study", findings.variants[v].config.of_layer(layer));
     const std::vector<double> of_out = relative_errors((*method)(in).value(), out);
-    const std::vector<double> of_matrix =
-        relative_errors(attention_matrix(*method, in), matrix);
+    const std::vector<double> of_matrix = relative_errors(attention_matrix(*method, in), matrix);
     for (std::size_t h = 0; h < heads.size(); ++h) {
       heads[h].errors[v].out += share * of_out[h];
       heads[h].errors[v].matrix += share * of_matrix[h];
