@@ -19,12 +19,13 @@ __global__ void any_key_kernel(const std::uint8_t* mask, std::int64_t keys, std:
 /// Whether cuDNN is tried: for bf16 operands of one shape without a mask, as in exact attention.
 /// Lengths must be whole tiles. For other lengths its backward pass may give NaNs where a row's
 /// scores are far below 0, and each new shape costs a plan.
-bool suits_cudnn(std::initializer_list<CView> operands, const CView& key_mask) {
+bool suits_cudnn(const AttentionOperands& o, std::initializer_list<CView> operands) {
   constexpr std::int64_t max_width = 128, tile = 128;
   // With less work, making a plan takes longer than it saves.
   constexpr std::int64_t fewest_tokens = 4096;
-  const CView& q = *operands.begin();
-  if (key_mask || q.shape[3] % 8 != 0 || q.shape[3] > max_width || q.shape[2] % tile != 0)
+  const CView& q = o.q;
+  if (o.queries.bounds || o.keys.bounds) return false;
+  if (o.key_mask || q.shape[3] % 8 != 0 || q.shape[3] > max_width || q.shape[2] % tile != 0)
     return false;
   if (q.shape[0] * q.shape[2] < fewest_tokens) return false;
   for (const CView& x : operands) {
@@ -38,65 +39,70 @@ bool suits_cudnn(std::initializer_list<CView> operands, const CView& key_mask) {
 
 }  // namespace
 
-AnyKey::AnyKey(const ViewBase& like, const CView& mask, EmptyRows empty)
-    : needed_(mask && empty == EmptyRows::uniform), any_(like, needed_ ? mask.shape[0] : 0) {
+AnyKey::AnyKey(const AttentionOperands& o)
+    : needed_(o.key_mask && o.empty == EmptyRows::uniform),
+      any_(o.q, needed_ ? o.key_mask.shape[0] : 0) {
   if (!needed_) return;
-  launch(any_key_kernel, dim3(static_cast<unsigned>(mask.shape[0])), dim3(warp_size), 0,
-         mask.as<std::uint8_t>(), mask.shape[1], any_.get());
+  launch(any_key_kernel, dim3(static_cast<unsigned>(o.key_mask.shape[0])), dim3(warp_size), 0,
+         o.key_mask.as<std::uint8_t>(), o.key_mask.shape[1], any_.get());
 }
 
 }  // namespace nystrom::cuda
 
 namespace nystrom::kernels::cuda {
+namespace {
 
 using namespace nystrom::cuda;
 
-void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out,
-               View log_sum_exp) {
-  if (out.numel() == 0) return;
-  if (suits_cudnn({q, k, v, out}, key_mask) && attention_cudnn(q, k, v, scale, out, log_sum_exp))
+void attend(const AttentionOperands& o, View out, View log_sum_exp) {
+  if (suits_cudnn(o, {o.q, o.k, o.v, out}) &&
+      attention_cudnn(o.q, o.k, o.v, o.scale, out, log_sum_exp))
     return;
-  if (fused_attention_fits({q, k, v, out}))
-    return attention_fused(q, k, v, key_mask, empty, scale, {}, {}, {}, out, log_sum_exp);
-  attention_plain(q, k, v, key_mask, empty, scale, out, log_sum_exp);
+  if (fused_attention_fits({o.q, o.k, o.v, out}))
+    return attention_fused(o, {}, {}, out, log_sum_exp);
+  attention_plain(o, out, log_sum_exp);
 }
 
-void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                    CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
-  if (q.numel() == 0 || k.numel() == 0) {
-    for (const View& gradient : {dq, dk, dv})
-      if (gradient.numel() > 0) kernels::fill(gradient, 0);
+void attend_grad(const AttentionOperands& o, CView out, CView log_sum_exp, CView dout, View dq,
+                 View dk, View dv) {
+  if (suits_cudnn(o, {o.q, o.k, o.v, out, dout, dq, dk, dv}) &&
+      attention_cudnn_grad(o.q, o.k, o.v, o.scale, out, log_sum_exp, dout, dq, dk, dv))
     return;
-  }
-  if (suits_cudnn({q, k, v, out, dout, dq, dk, dv}, key_mask) &&
-      attention_cudnn_grad(q, k, v, scale, out, log_sum_exp, dout, dq, dk, dv))
-    return;
-  if (fused_attention_grad_fits({q, k, v, out ? out : dout, dout, dq, dk, dv}))
-    return attention_fused_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, {}, {}, {},
-                                dq, dk, dv, {});
-  attention_plain_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
+  if (fused_attention_grad_fits({o.q, o.k, o.v, out ? out : dout, dout, dq, dk, dv}))
+    return attention_fused_grad(o, out, log_sum_exp, dout, {}, {}, dq, dk, dv, {});
+  attention_plain_grad(o, out, log_sum_exp, dout, dq, dk, dv);
 }
 
-void attention_with_conv(CView q, CView k, CView v, double scale, CView x, CView w, CView mask,
-                         View out, View log_sum_exp) {
-  if (out.numel() == 0) return;
-  if (fused_attention_with_conv_fits(q, k, v, x, w, out))
-    return attention_fused(q, k, v, {}, EmptyRows::zero, scale, x, w, mask, out, log_sum_exp);
-  attention(q, k, v, {}, EmptyRows::zero, scale, out, log_sum_exp);
-  const View rows = exchanged(out, 1, 2);
-  sequence_conv(exchanged(x, 1, 2), w, mask, rows, rows);
+}  // namespace
+
+void attention(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+               EmptyRows empty, double scale, View out, View log_sum_exp) {
+  attend({q, k, v, queries, keys, key_mask, empty, scale}, out, log_sum_exp);
 }
 
-void attention_grad_with_conv(CView q, CView k, CView v, CView key_mask, EmptyRows empty,
-                              double scale, CView out, CView log_sum_exp, CView dout, CView w,
-                              CView conv_mask, CView dy, View dq, View dk, View dv, View dw) {
-  if (q.numel() > 0 && k.numel() > 0 &&
-      fused_attention_grad_with_conv_fits({q, k, v, out, dout, dq, dk, dv}, w, dy))
-    return attention_fused_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, w,
-                                conv_mask, dy, dq, dk, dv, dw);
-  attention_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
-  const View rows = exchanged(dv, 1, 2);
-  sequence_conv_grad(exchanged(v, 1, 2), w, conv_mask, exchanged(dy, 1, 2), rows, rows, dw);
+void attention_grad(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+                    EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
+                    View dq, View dk, View dv) {
+  attend_grad({q, k, v, queries, keys, key_mask, empty, scale}, out, log_sum_exp, dout, dq, dk, dv);
+}
+
+void attention_with_conv(CView q, CView k, CView v, Spans queries, Spans keys, double scale,
+                         CView x, CView w, View out, View log_sum_exp) {
+  const AttentionOperands o{q, k, v, queries, keys, {}, EmptyRows::zero, scale};
+  if (fused_attention_with_conv_fits(o, x, w, out))
+    return attention_fused(o, x, w, out, log_sum_exp);
+  attend(o, out, log_sum_exp);
+  sequence_conv(x, w, queries, out, out);
+}
+
+void attention_grad_with_conv(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+                              EmptyRows empty, double scale, CView out, CView log_sum_exp,
+                              CView dout, CView w, CView dy, View dq, View dk, View dv, View dw) {
+  const AttentionOperands o{q, k, v, queries, keys, key_mask, empty, scale};
+  if (fused_attention_grad_with_conv_fits(o, out, dout, w, dy, dq, dk, dv))
+    return attention_fused_grad(o, out, log_sum_exp, dout, w, dy, dq, dk, dv, dw);
+  attend_grad(o, out, log_sum_exp, dout, dq, dk, dv);
+  sequence_conv_grad(v, w, keys, dy, dv, dv, dw);
 }
 
 }  // namespace nystrom::kernels::cuda

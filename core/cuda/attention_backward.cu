@@ -19,37 +19,29 @@ namespace {
 static_assert(few_keys <= tile_rows);
 
 /// ⟨dout, out⟩ of each query, one warp a row, where several blocks need it.
-__global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, std::int64_t batch,
-                             std::int64_t heads, float* inner) {
-  const std::int64_t row =
+__global__ void inner_kernel(Gradients g, DeviceSpans queries, std::int64_t heads) {
+  const std::int64_t index =
       static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_size) + warp_index();
-  if (row >= batch * heads * out.rows) return;
-  const std::int64_t b = row / out.rows / heads, h = row / out.rows % heads, r = row % out.rows;
+  const std::int64_t b = index / queries.longest / heads, h = index / queries.longest % heads;
+  const int r = static_cast<int>(index % queries.longest);
+  if (b >= queries.count) return;
+  const Span span = queries[b];
+  if (r >= span.rows) return;
+  const auto out = g.out.of(span, h), dout = g.dout.of(span, h);
   float sum = 0;
   for (std::int64_t c = lane_index(); c < out.width; c += warp_size)
-    sum += out.numbers.get(out.at(b, h, r) + c) * dout.numbers.get(dout.at(b, h, r) + c);
+    sum += out.numbers.get(out.at(r) + c) * dout.numbers.get(dout.at(r) + c);
   sum = warp_sum(sum);
-  if (lane_index() == 0) inner[row] = sum;
+  if (lane_index() == 0) g.inner.of(span, h)[r] = sum;
 }
 
 /// The gradients of the convolution for a tile of keys: that of the values, and of the taps.
 template <int Width, class T>
 NYSTROM_DEVICE void convolve_back(const Tiles<T, Width>& s, const Tile<T>& keys,
-                                  const Convolution& conv, std::int64_t b, std::int64_t first,
-                                  Accumulator<Width>& dv) {
-  const bool seen[2] = {conv.sees(b, first + row_of(0)), conv.sees(b, first + row_of(2))};
-  multiply_by_band(dv, s.band(), spans_of(conv.taps), keys.dy);
+                                  const Convolution& conv, Accumulator<Width>& dv) {
+  multiply_by_band(dv, s.band(), groups_of(conv.taps), keys.dy);
   LeftOperand<Width> values;
   load_left<Width>(values, keys.second);
-  NYSTROM_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    NYSTROM_UNROLL
-    for (int n = 0; n < Width / 8; ++n)
-      if (!seen[i / 2]) dv.part[n][i] = 0;
-    NYSTROM_UNROLL
-    for (int k = 0; k < Width / 16; ++k)
-      if (!seen[i % 2]) values.part[k][i] = 0;
-  }
   s.tap_sums().add(values, keys.dy);
 }
 
@@ -58,7 +50,7 @@ template <Side Own, int Width, class T>
 NYSTROM_DEVICE void store_other_side(const Tiles<T, Width>& s, const Tile<T>& mine,
                                      const Tile<T>& other, const Accumulator<tile_rows>& weights,
                                      const Accumulator<tile_rows>& ds, const Gradients& g,
-                                     std::int64_t b, std::int64_t h, std::int64_t first) {
+                                     const Place& at, int first) {
   store_tile(ds, s.ds);
   if constexpr (Own == Side::queries) store_tile(weights, s.p);
   __syncthreads();
@@ -67,13 +59,14 @@ NYSTROM_DEVICE void store_other_side(const Tiles<T, Width>& s, const Tile<T>& mi
   sum.clear();
   load_left_transposed<tile_rows>(left, s.ds);
   multiply_by_columns<Width>(sum, left, mine.first);
-  store_rows<T>(sum, Own == Side::keys ? g.dq : g.dk, b, h, first);
+  store_rows<T>(sum, Own == Side::keys ? g.dq.of(at.queries, at.head) : g.dk.of(at.keys, at.head),
+                first);
   if constexpr (Own == Side::queries) {
     sum.clear();
-    if (g.conv.taps > 0) convolve_back(s, other, g.conv, b, first, sum);
+    if (g.conv.taps > 0) convolve_back(s, other, g.conv, sum);
     load_left_transposed<tile_rows>(left, s.p);
     multiply_by_columns<Width>(sum, left, mine.second);
-    store_rows<T>(sum, g.dv, b, h, first);
+    store_rows<T>(sum, g.dv.of(at.keys, at.head), first);
   }
 }
 
@@ -86,20 +79,22 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
                                                                int stages) {
   constexpr bool owns_keys = Own == Side::keys, convolves = !owns_keys && OneTile;
   const Tiles<T, Width> s(stages, convolves ? g.conv.taps : 0);
-  const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads,
-                     h = head % p.heads;
-  const std::int64_t split = blockIdx.x / heads % splits,
-                     first_own = blockIdx.x / heads / splits * tile_rows;
-  const std::int64_t loop_tiles = ((owns_keys ? p.q.rows : p.k.rows) + tile_rows - 1) / tile_rows;
-  const Keys<float> keys(p, b);
+  const std::int64_t heads = p.all_heads(), head = blockIdx.x % heads;
+  const Place at = p.place(head);
+  const std::int64_t split = blockIdx.x / heads % splits;
+  const int first_own = static_cast<int>(blockIdx.x / heads / splits) * tile_rows;
+  const Span own = owns_keys ? at.keys : at.queries, loop = owns_keys ? at.queries : at.keys;
+  if (!OneTile && first_own >= own.rows) return;
+  const int loop_tiles = (loop.rows + tile_rows - 1) / tile_rows;
+  const Keys<float> keys(p, at);
   const Tile<T> mine = s[0];
   if constexpr (owns_keys) {
-    load_keys<Width, convolves>(p, g, keys, b, h, first_own, mine);
+    load_keys<Width, convolves>(p, g, keys, at, first_own, mine);
   } else {
-    load_queries<Width, Own, OneTile>(p, g, b, h, first_own, mine);
+    load_queries<Width, Own, OneTile>(p, g, at, first_own, mine);
   }
   if (convolves && g.conv.taps > 0) {
-    fill_band(static_cast<const T*>(g.conv.w) + h * g.conv.taps, g.conv.taps, true, s.band());
+    fill_band(static_cast<const T*>(g.conv.w) + at.head * g.conv.taps, g.conv.taps, true, s.band());
     s.tap_sums().clear();
   }
   Accumulator<Width> sum1, sum2;  // dk and dv of own keys, or dq of own queries
@@ -107,9 +102,9 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
   sum2.clear();
   const auto load = [&](int tile, int stage) {
     if constexpr (owns_keys) {
-      load_queries<Width, Own, OneTile>(p, g, b, h, std::int64_t{tile} * tile_rows, s[1 + stage]);
+      load_queries<Width, Own, OneTile>(p, g, at, tile * tile_rows, s[1 + stage]);
     } else {
-      load_keys<Width, convolves>(p, g, keys, b, h, std::int64_t{tile} * tile_rows, s[1 + stage]);
+      load_keys<Width, convolves>(p, g, keys, at, tile * tile_rows, s[1 + stage]);
     }
   };
   const auto use = [&](int tile, int stage) {
@@ -125,13 +120,13 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
       multiply_by_columns<Width>(sum2, left, other.second);
     }
     if constexpr (OneTile)
-      store_other_side<Own>(s, mine, other, weights, ds, g, b, h, std::int64_t{tile} * tile_rows);
+      store_other_side<Own>(s, mine, other, weights, ds, g, at, tile * tile_rows);
   };
   for_each_tile(static_cast<int>(split * loop_tiles / splits),
                 static_cast<int>((split + 1) * loop_tiles / splits), stages, load, use);
-  // Parts are written as consecutive samples.
-  store_rows<T>(sum1, owns_keys ? g.dk : g.dq, split * p.batch + b, h, first_own);
-  if constexpr (owns_keys) store_rows<T>(sum2, g.dv, split * p.batch + b, h, first_own);
+  const Span target = p.part(own, at, split, splits);
+  store_rows<T>(sum1, (owns_keys ? g.dk : g.dq).of(target, at.head), first_own);
+  if constexpr (owns_keys) store_rows<T>(sum2, g.dv.of(target, at.head), first_own);
   if constexpr (convolves) {
     float* const of_block = g.tap_parts + (split * heads + head) * g.conv.taps;
     for (int j = static_cast<int>(threadIdx.x); j < g.conv.taps; j += fused_block)
@@ -140,49 +135,43 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
 }
 
 /// target = Σ over parts, in order.
-__global__ void sum_parts_kernel(const float* parts, std::int64_t splits, std::int64_t batch,
+__global__ void sum_parts_kernel(const float* parts, std::int64_t splits, DeviceSpans spans,
                                  std::int64_t heads, Heads<float, false> target) {
-  const std::int64_t count = batch * heads * target.rows * target.width;
+  const std::int64_t count = spans.count * heads * spans.longest * target.width;
   for (std::int64_t i = grid_index(); i < count; i += grid_size()) {
+    const std::int64_t row = i / target.width, head = row / spans.longest;
+    const int r = static_cast<int>(row % spans.longest);
+    const Span span = spans[head / heads];
+    if (r >= span.rows) continue;
     float sum = 0;
     for (std::int64_t s = 0; s < splits; ++s) sum += parts[s * count + i];
-    const std::int64_t row = i / target.width;
-    target.numbers.set(
-        target.at(row / target.rows / heads, row / target.rows % heads, row % target.rows) +
-            i % target.width,
-        sum);
+    const auto rows = target.of(span, head % heads);
+    rows.numbers.set(rows.at(r) + i % target.width, sum);
   }
 }
 
 /// A gradient of the own side: the output itself, or parts that are summed after the kernel.
 class Destination {
  public:
-  Destination(const ViewBase& like, const AttentionProblem<float>& p, Heads<float, false>& target,
-              std::int64_t splits)
-      : problem_(p),
+  Destination(const ViewBase& like, const DeviceSpans& spans, std::int64_t heads,
+              Heads<float, false>& target, std::int64_t splits)
+      : spans_(spans),
+        heads_(heads),
         splits_(splits),
         final_(target),
         parts_(like, splits == 1 ? 0 : splits * count()) {
-    if (splits > 1)
-      target = {{parts_.get(), DType::f32},
-                p.heads * target.rows * target.width,
-                target.rows * target.width,
-                target.width,
-                target.rows,
-                target.width};
+    if (splits > 1) target = parts_in(parts_.get(), heads, spans.longest, target.width);
   }
   void finish() const {
     if (splits_ > 1)
       launch(sum_parts_kernel, dim3(blocks_for(count(), 256)), dim3(256), 0, parts_.get(), splits_,
-             problem_.batch, problem_.heads, final_);
+             spans_, heads_, final_);
   }
 
  private:
-  std::int64_t count() const {
-    return problem_.batch * problem_.heads * final_.rows * final_.width;
-  }
-  const AttentionProblem<float>& problem_;
-  std::int64_t splits_;
+  std::int64_t count() const { return spans_.count * heads_ * spans_.longest * final_.width; }
+  DeviceSpans spans_;
+  std::int64_t heads_, splits_;
   Heads<float, false> final_;
   Workspace<float> parts_;
 };
@@ -190,31 +179,35 @@ class Destination {
 template <class T, int Width, Side Own, bool OneTile>
 void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
                  const ViewBase& like) {
-  const std::int64_t heads = p.batch * p.heads;
-  const std::int64_t own = divide_up(Own == Side::keys ? p.k.rows : p.q.rows, tile_rows),
-                     other = divide_up(Own == Side::keys ? p.q.rows : p.k.rows, tile_rows);
-  const std::int64_t splits = splits_of(heads * own, other);
-  const Destination first(like, p, Own == Side::keys ? g.dk : g.dq, splits);
+  const DeviceSpans &own = Own == Side::keys ? p.keys : p.queries,
+                    &other = Own == Side::keys ? p.queries : p.keys;
+  const std::int64_t heads = own.count * p.heads, loop_tiles = divide_up(other.longest, tile_rows);
+  // Of no rows there is one tile too: its block leaves gradients of 0 on the other side.
+  const std::int64_t own_tiles = OneTile ? 1 : divide_up(own.longest, tile_rows);
+  const std::int64_t splits = splits_of(heads * own_tiles, loop_tiles);
+  const Destination first(like, own, p.heads, Own == Side::keys ? g.dk : g.dq, splits);
   std::optional<Destination> second;
-  if (Own == Side::keys) second.emplace(like, p, g.dv, splits);
+  if (Own == Side::keys) second.emplace(like, own, p.heads, g.dv, splits);
   const Workspace<float> tap_parts(like, splits * heads * g.conv.taps);
   g.tap_parts = tap_parts.get();
   const auto bytes = [&](int stages) { return bytes_of_backward(Width, stages, g.conv.taps); };
-  const int stages = stages_of(divide_up(other, splits), bytes);
-  launch(backward_kernel<T, Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)),
-         dim3(fused_block), bytes(stages), p, g, splits, stages);
+  const int stages = stages_of(divide_up(loop_tiles, splits), bytes);
+  launch(backward_kernel<T, Width, Own, OneTile>,
+         dim3(static_cast<unsigned>(own_tiles * splits * heads)), dim3(fused_block), bytes(stages),
+         p, g, splits, stages);
   first.finish();
   if (second) second->finish();
   if (g.conv.taps > 0)
-    sum_pieces(tap_parts.get(), 1, splits * p.batch, p.heads * g.conv.taps, true, dw.as<float>());
+    sum_pieces(tap_parts.get(), 1, splits * own.count, p.heads * g.conv.taps, true, dw.as<float>());
 }
 
 template <class T, int Width>
 void backward(const AttentionProblem<float>& p, const Gradients& g, const View& dw,
               const ViewBase& like) {
-  if (p.k.rows <= tile_rows && g.conv.taps == 0)
+  if (p.keys.longest <= tile_rows && g.conv.taps == 0)
     return backward_of<T, Width, Side::keys, true>(p, g, dw, like);
-  if (p.q.rows <= tile_rows) return backward_of<T, Width, Side::queries, true>(p, g, dw, like);
+  if (p.queries.longest <= tile_rows)
+    return backward_of<T, Width, Side::queries, true>(p, g, dw, like);
   backward_of<T, Width, Side::keys, false>(p, g, dw, like);
   backward_of<T, Width, Side::queries, false>(p, g, dw, like);
 }
@@ -223,47 +216,49 @@ void backward(const AttentionProblem<float>& p, const Gradients& g, const View& 
 
 bool fused_attention_grad_fits(std::initializer_list<CView> operands) {
   return fused_attention_fits(operands) &&
-         bytes_of_backward(operands.begin()->shape[3], 1, 0) <= shared_memory_of_a_block();
+         bytes_of_backward(operands.begin()->dim(-1), 1, 0) <= shared_memory_of_a_block();
 }
 
-bool fused_attention_grad_with_conv_fits(std::initializer_list<CView> operands, CView w, CView dy) {
-  const CView& q = *operands.begin();
-  return fused_attention_grad_fits(operands) && fused_attention_fits({q, dy}) &&
+bool fused_attention_grad_with_conv_fits(const AttentionOperands& o, CView out, CView dout, CView w,
+                                         CView dy, View dq, View dk, View dv) {
+  const std::initializer_list<CView> operands{o.q, o.k, o.v, out, dout, dq, dk, dv};
+  return out && fused_attention_grad_fits(operands) && fused_attention_fits({o.q, dy}) &&
          is_half(dy.dtype) && w.dtype == dy.dtype && half_of(operands) == dy.dtype &&
-         q.shape[2] <= tile_rows &&
-         bytes_of_backward(q.shape[3], 1, w.shape[1]) <= shared_memory_of_a_block();
+         device_spans(o.queries, o.q).longest <= tile_rows &&
+         bytes_of_backward(o.q.dim(-1), 1, w.shape[1]) <= shared_memory_of_a_block();
 }
 
-void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                          CView out, CView log_sum_exp, CView dout, CView w, CView conv_mask,
-                          CView dy, View dq, View dk, View dv, View dw) {
-  const AnyKey any(q, key_mask, empty);
-  const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
+void attention_fused_grad(const AttentionOperands& o, CView out, CView log_sum_exp, CView dout,
+                          CView w, CView dy, View dq, View dk, View dv, View dw) {
+  const AnyKey any(o);
+  const auto problem = problem_of<float>(o, any);
   // One tile on either side: each query is loaded once.
-  const bool once = q.shape[2] <= tile_rows || k.shape[2] <= tile_rows;
-  const std::int64_t rows = q.shape[0] * q.shape[1] * q.shape[2];
-  const Workspace<float> inner(dq, once ? 0 : rows);
-  if (!once)
-    launch(inner_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
-           heads_of<float>(out), heads_of<float>(dout), q.shape[0], q.shape[1], inner.get());
+  const bool once = problem.queries.longest <= tile_rows || problem.keys.longest <= tile_rows;
+  const Workspace<float> inner(dq, once ? 0 : log_sum_exp.numel());
+  const auto sums = per_query<const float>(log_sum_exp);
   const Gradients gradients{heads_of<float>(out),
                             heads_of<float>(dout),
-                            log_sum_exp.as<float>(),
-                            inner.get(),
+                            sums,
+                            {inner.get(), sums.first, sums.head},
                             heads_of<float>(dq),
                             heads_of<float>(dk),
                             heads_of<float>(dv),
-                            convolution_of(dy, w, conv_mask),
+                            convolution_of(dy, w),
                             nullptr};
+  if (!once) {
+    const std::int64_t rows = problem.queries.count * problem.heads * problem.queries.longest;
+    launch(inner_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
+           gradients, problem.queries, problem.heads);
+  }
   const auto run = [&]<class T>(TypeTag<T>) {
-    switch (q.shape[3]) {
+    switch (o.q.dim(-1)) {
       case 32: return backward<T, 32>(problem, gradients, dw, dq);
       case 64: return backward<T, 64>(problem, gradients, dw, dq);
       default: return backward<T, 128>(problem, gradients, dw, dq);
     }
   };
-  half_of({q, k, v, out, dout, dq, dk, dv}) == DType::f16 ? run(TypeTag<f16>{})
-                                                          : run(TypeTag<bf16>{});
+  half_of({o.q, o.k, o.v, out, dout, dq, dk, dv}) == DType::f16 ? run(TypeTag<f16>{})
+                                                                : run(TypeTag<bf16>{});
 }
 
 }  // namespace nystrom::cuda

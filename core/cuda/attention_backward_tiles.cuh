@@ -13,11 +13,11 @@ enum class Side { queries, keys };
 
 struct Gradients {
   Heads<float, true> out, dout;
-  const float* log_sum_exp;  ///< [b · h, queries]
-  const float* inner;        ///< ⟨dout, out⟩ of each query, where several blocks need it
+  PerQuery<const float> log_sum_exp;
+  PerQuery<float> inner;  ///< ⟨dout, out⟩, where several blocks need it
   Heads<float, false> dq, dk, dv;
   Convolution conv;  ///< of dy: its gradient is added to dv
-  float* tap_parts;  ///< [split, b, h, taps]
+  float* tap_parts;  ///< [split, span, h, taps]
 };
 
 /// Rows of the two operands of one side, and data of the queries or keys that they belong to.
@@ -92,16 +92,15 @@ NYSTROM_DEVICE float dot_eight(const Mixed<float, true>& x, std::int64_t at_x,
 
 /// ⟨dout, out⟩ of 64 queries, by two threads each.
 template <class T, int Width>
-NYSTROM_DEVICE void compute_inner(const AttentionProblem<float>& p, const Gradients& g,
-                                  std::int64_t b, std::int64_t h, std::int64_t first,
-                                  float* inner) {
+NYSTROM_DEVICE void compute_inner(const Gradients& g, const Place& at, int first, float* inner) {
   const int row = static_cast<int>(threadIdx.x) / 2, half = static_cast<int>(threadIdx.x) % 2;
   float sum = 0;
-  if (first + row < p.q.rows) {
-    const std::int64_t at_out = g.out.at(b, h, first + row), at_dout = g.dout.at(b, h, first + row);
+  if (first + row < at.queries.rows) {
+    const auto out = g.out.of(at.queries, at.head), dout = g.dout.of(at.queries, at.head);
     NYSTROM_UNROLL_1
     for (int c = half * 8; c < Width; c += 16)
-      sum += dot_eight<T>(g.out.numbers, at_out + c, g.dout.numbers, at_dout + c);
+      sum += dot_eight<T>(out.numbers, out.at(first + row) + c, dout.numbers,
+                          dout.at(first + row) + c);
   }
   sum += __shfl_xor_sync(whole_warp, sum, 1);
   if (half == 0) inner[row] = sum;
@@ -111,35 +110,36 @@ NYSTROM_DEVICE void compute_inner(const AttentionProblem<float>& p, const Gradie
 /// if it owns all keys.
 template <int Width, Side Own, bool OneTile, class T>
 NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradients& g,
-                                 std::int64_t b, std::int64_t h, std::int64_t first,
-                                 const Tile<T>& s) {
-  const auto inside = [&](std::int64_t r) { return r < p.q.rows; };
-  load_tile<Width>(p.q, b, h, first, inside, s.first);
-  load_tile<Width>(g.dout, b, h, first, inside, s.second);
-  if constexpr (OneTile && Own == Side::queries)
-    compute_inner<T, Width>(p, g, b, h, first, s.inner);
+                                 const Place& at, int first, const Tile<T>& s) {
+  const auto inside = [&](int r) { return r < at.queries.rows; };
+  load_tile<Width>(p.q.of(at.queries, at.head), first, inside, s.first);
+  load_tile<Width>(g.dout.of(at.queries, at.head), first, inside, s.second);
+  if constexpr (OneTile && Own == Side::queries) compute_inner<T, Width>(g, at, first, s.inner);
   if (threadIdx.x >= tile_rows) return;
-  const std::int64_t row = (b * p.heads + h) * p.q.rows + first + threadIdx.x;
-  const float lse = inside(first + threadIdx.x) ? g.log_sum_exp[row] : -infinity;
+  const int row = first + static_cast<int>(threadIdx.x);
+  const float lse = inside(row) ? g.log_sum_exp.of(at.queries, at.head)[row] : -infinity;
   // exp2(score − ∞) = 0: queries that do not exist, or have no key, have weight 0.
   s.shift[threadIdx.x] = lse == -infinity ? infinity : lse * log2_e;
-  if constexpr (!OneTile) s.inner[threadIdx.x] = inside(first + threadIdx.x) ? g.inner[row] : 0.0f;
+  if constexpr (!OneTile)
+    s.inner[threadIdx.x] = inside(row) ? g.inner.of(at.queries, at.head)[row] : 0.0f;
 }
 
-/// Loads a tile of keys; for the convolution also the values that it alone sees, and the rows of dy
-/// that their gradient reads.
+/// Loads a tile of keys; for the convolution also the values of masked keys, and the rows of dy
+/// that the values' gradient reads.
 template <int Width, bool Convolves, class T>
 NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Gradients& g,
-                              const Keys<float>& keys, std::int64_t b, std::int64_t h,
-                              std::int64_t first, const Tile<T>& s) {
-  const auto seen = [&](std::int64_t j) { return keys(j) || (Convolves && g.conv.sees(b, j)); };
-  load_tile<Width>(p.k, b, h, first, keys, s.first);
-  load_tile<Width>(p.v, b, h, first, seen, s.second);
-  if (threadIdx.x < tile_rows) s.valid[threadIdx.x] = keys(first + threadIdx.x);
-  if (!Convolves || g.conv.taps == 0) return;
-  load_rows<Width>(
-      g.conv.x, b, h, first - g.conv.taps / 2, conv_rows(tile_rows, g.conv.taps),
-      [&](std::int64_t t) { return g.conv.inside(t); }, s.dy);
+                              const Keys<float>& keys, const Place& at, int first,
+                              const Tile<T>& s) {
+  const bool convolves = Convolves && g.conv.taps > 0;
+  const auto inside = [&](int j) { return j >= 0 && j < keys.count; };
+  load_tile<Width>(p.k.of(at.keys, at.head), first, keys, s.first);
+  load_tile<Width>(
+      p.v.of(at.keys, at.head), first, [&](int j) { return convolves ? inside(j) : keys(j); },
+      s.second);
+  if (threadIdx.x < tile_rows) s.valid[threadIdx.x] = keys(first + static_cast<int>(threadIdx.x));
+  if (convolves)
+    load_rows<Width>(g.conv.x.of(at.keys, at.head), first - g.conv.taps / 2,
+                     conv_rows(tile_rows, g.conv.taps), inside, s.dy);
 }
 
 /// P and dP of the rows of the own tile and of the other side's.

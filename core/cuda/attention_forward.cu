@@ -10,9 +10,10 @@ namespace {
 
 constexpr float infinity = INFINITY;
 
-/// The results of one part of the keys: [split, b · h, queries, …], normalised within the part.
-struct Parts {
-  float *out, *log_sum_exp;
+/// The results: out, and the log-sum-exp of each query.
+struct Results {
+  Heads<float, false> out;
+  PerQuery<float> log_sum_exp;
 };
 
 /// The state of the online softmax, for the two rows that a lane holds.
@@ -63,8 +64,8 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
 
 /// Divides the sums by those of their rows, and stores the log-sum-exp of rows first + row ….
 template <int Width>
-NYSTROM_DEVICE void normalise(const Online& state, Accumulator<Width>& sum_v, std::int64_t first,
-                              std::int64_t rows, float* log_sum_exp) {
+NYSTROM_DEVICE void normalise(const Online& state, Accumulator<Width>& sum_v, int first, int rows,
+                              float* log_sum_exp) {
   NYSTROM_UNROLL
   for (int r = 0; r < 2; ++r) {
     const float sum = row_sum(state.sum[r]), norm = sum > 0 ? 1 / sum : 0.0f;
@@ -73,7 +74,7 @@ NYSTROM_DEVICE void normalise(const Online& state, Accumulator<Width>& sum_v, st
       sum_v.part[n][2 * r] *= norm;
       sum_v.part[n][2 * r + 1] *= norm;
     }
-    const std::int64_t row = first + row_of(2 * r);
+    const int row = first + row_of(2 * r);
     if (lane_index() % 4 == 0 && row < rows)
       log_sum_exp[row] = sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
   }
@@ -96,33 +97,34 @@ struct Tiles {
 
 /// Copies the rows that the convolution of rows first … first + 63 reads.
 template <class T, int Width>
-NYSTROM_DEVICE void load_convolution(const Convolution& conv, std::int64_t b, std::int64_t h,
-                                     std::int64_t first, const Tiles<T, Width>& s) {
+NYSTROM_DEVICE void load_convolution(const Convolution& conv, const Place& at, int first,
+                                     const Tiles<T, Width>& s) {
   if (conv.taps == 0) return;
   load_rows<Width>(
-      conv.x, b, h, first - conv.taps / 2, conv_rows(tile_rows, conv.taps),
-      [&](std::int64_t t) { return conv.sees(b, t); }, s.x());
-  fill_band(static_cast<const T*>(conv.w) + h * conv.taps, conv.taps, false, s.band());
+      conv.x.of(at.queries, at.head), first - conv.taps / 2, conv_rows(tile_rows, conv.taps),
+      [&](int t) { return t >= 0 && t < at.queries.rows; }, s.x());
+  fill_band(static_cast<const T*>(conv.w) + at.head * conv.taps, conv.taps, false, s.band());
 }
 
+/// A block for each head, part of the keys and tile of queries; the head varies fastest.
 template <class T, int Width>
 __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<float> p,
                                                               Convolution conv, std::int64_t splits,
-                                                              int stages, Heads<float, false> out,
-                                                              float* log_sum_exp) {
+                                                              int stages, Results results) {
   const Tiles<T, Width> s{stages, conv.taps};
-  const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads,
-                     h = head % p.heads;
-  const std::int64_t split = blockIdx.x / heads % splits,
-                     first_query = blockIdx.x / heads / splits * tile_rows;
-  const Keys<float> keys(p, b);
-  const std::int64_t tiles = (p.k.rows + tile_rows - 1) / tile_rows;
+  const std::int64_t heads = p.all_heads();
+  const Place at = p.place(blockIdx.x % heads);
+  const std::int64_t split = blockIdx.x / heads % splits;
+  const int first_query = static_cast<int>(blockIdx.x / heads / splits) * tile_rows;
+  if (first_query >= at.queries.rows) return;
+  const Keys<float> keys(p, at);
+  const int tiles = (at.keys.rows + tile_rows - 1) / tile_rows;
 
   LeftOperand<Width> q;
   load_tile<Width>(
-      p.q, b, h, first_query, [&](std::int64_t r) { return r < p.q.rows; }, s.k(0));
+      p.q.of(at.queries, at.head), first_query, [&](int r) { return r < at.queries.rows; }, s.k(0));
   commit_copies();
-  load_convolution(conv, b, h, first_query, s);
+  load_convolution(conv, at, first_query, s);
   commit_copies();
   wait_copies<1>();  // the queries have arrived
   __syncthreads();
@@ -133,10 +135,11 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
   Accumulator<Width> sum;
   sum.clear();
   const auto load = [&](int tile, int stage) {
-    const std::int64_t first_key = std::int64_t{tile} * tile_rows;
-    load_tile<Width>(p.k, b, h, first_key, keys, s.k(stage));
-    load_tile<Width>(p.v, b, h, first_key, keys, s.v(stage));
-    if (threadIdx.x < tile_rows) s.valid(stage)[threadIdx.x] = keys(first_key + threadIdx.x);
+    const int first_key = tile * tile_rows;
+    load_tile<Width>(p.k.of(at.keys, at.head), first_key, keys, s.k(stage));
+    load_tile<Width>(p.v.of(at.keys, at.head), first_key, keys, s.v(stage));
+    if (threadIdx.x < tile_rows)
+      s.valid(stage)[threadIdx.x] = keys(first_key + static_cast<int>(threadIdx.x));
   };
   const auto use = [&](int, int stage) {
     Accumulator<tile_rows> scores;
@@ -149,41 +152,48 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
   };
   for_each_tile(static_cast<int>(split * tiles / splits),
                 static_cast<int>((split + 1) * tiles / splits), stages, load, use);
-  normalise(state, sum, first_query, p.q.rows, log_sum_exp + (split * heads + head) * p.q.rows);
-  if (conv.taps > 0) multiply_by_band(sum, s.band(), spans_of(conv.taps), s.x());
-  // Parts are written as consecutive samples.
-  store_rows<T>(sum, out, split * p.batch + b, h, first_query);
+  const Span target = p.part(at.queries, at, split, splits);
+  normalise(state, sum, first_query, target.rows, results.log_sum_exp.of(target, at.head));
+  if (conv.taps > 0) multiply_by_band(sum, s.band(), groups_of(conv.taps), s.x());
+  store_rows<T>(sum, results.out.of(target, at.head), first_query);
 }
 
 /// out = Σ over parts of exp(part's log-sum-exp − total log-sum-exp) · part. One warp a row.
-__global__ void merge_kernel(Parts parts, std::int64_t splits, std::int64_t batch,
-                             std::int64_t heads, Heads<float, false> out, float* log_sum_exp) {
-  const std::int64_t rows = batch * heads * out.rows;
-  const std::int64_t row =
+__global__ void merge_kernel(Results parts, std::int64_t splits, DeviceSpans queries,
+                             std::int64_t heads, Results results) {
+  const std::int64_t index =
       static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_size) + warp_index();
-  if (row >= rows) return;
+  const std::int64_t b = index / queries.longest / heads, h = index / queries.longest % heads;
+  const int r = static_cast<int>(index % queries.longest);
+  if (b >= queries.count) return;
+  const Span span = queries[b];
+  if (r >= span.rows) return;
+  const auto of_part = [&](std::int64_t s) { return Span{s * queries.count + b, span.rows}; };
+  const auto log_sum_exp = [&](std::int64_t s) { return parts.log_sum_exp.of(of_part(s), h)[r]; };
   float largest = -infinity;
-  for (std::int64_t s = 0; s < splits; ++s)
-    largest = larger(largest, parts.log_sum_exp[s * rows + row]);
+  for (std::int64_t s = 0; s < splits; ++s) largest = larger(largest, log_sum_exp(s));
   float sum = 0;
   for (std::int64_t s = 0; s < splits && largest > -infinity; ++s)
-    sum += expf(parts.log_sum_exp[s * rows + row] - largest);
-  const std::int64_t at = out.at(row / out.rows / heads, row / out.rows % heads, row % out.rows);
+    sum += expf(log_sum_exp(s) - largest);
+  const auto out = results.out.of(span, h);
   for (std::int64_t c = lane_index(); c < out.width; c += warp_size) {
     float value = 0;
-    for (std::int64_t s = 0; s < splits && sum > 0; ++s)
-      value += expf(parts.log_sum_exp[s * rows + row] - largest) / sum *
-               parts.out[(s * rows + row) * out.width + c];
-    out.numbers.set(at + c, value);
+    for (std::int64_t s = 0; s < splits && sum > 0; ++s) {
+      const auto part = parts.out.of(of_part(s), h);
+      value += expf(log_sum_exp(s) - largest) / sum * part.numbers.get(part.at(r) + c);
+    }
+    out.numbers.set(out.at(r) + c, value);
   }
-  if (lane_index() == 0) log_sum_exp[row] = sum > 0 ? largest + logf(sum) : -infinity;
+  if (lane_index() == 0)
+    results.log_sum_exp.of(span, h)[r] = sum > 0 ? largest + logf(sum) : -infinity;
 }
 
 template <class T, int Width>
 void forward(const AttentionProblem<float>& p, const Convolution& conv, const ViewBase& like,
-             const Heads<float, false>& out, float* log_sum_exp) {
-  const std::int64_t heads = p.batch * p.heads, query_tiles = divide_up(p.q.rows, tile_rows),
-                     key_tiles = divide_up(p.k.rows, tile_rows);
+             const Results& results) {
+  const std::int64_t heads = p.queries.count * p.heads,
+                     query_tiles = divide_up(p.queries.longest, tile_rows),
+                     key_tiles = divide_up(p.keys.longest, tile_rows);
   const std::int64_t splits = splits_of(heads * query_tiles, key_tiles);
   const dim3 grid(static_cast<unsigned>(query_tiles * splits * heads));
   const auto bytes = [&](int stages) { return bytes_of_forward(Width, stages, conv.taps); };
@@ -191,20 +201,15 @@ void forward(const AttentionProblem<float>& p, const Convolution& conv, const Vi
   const std::size_t shared = bytes(stages);
   if (splits == 1)
     return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, conv, splits,
-                  stages, out, log_sum_exp);
-  const std::int64_t rows = heads * p.q.rows;
+                  stages, results);
+  const std::int64_t rows = heads * p.queries.longest;
   const Workspace<float> work(like, splits * rows * (Width + 1));
-  const Parts parts{work.get(), work.get() + splits * rows * Width};
-  const Heads<float, false> contiguous{{parts.out, DType::f32},
-                                       p.heads * p.q.rows * Width,
-                                       p.q.rows * Width,
-                                       Width,
-                                       p.q.rows,
-                                       Width};
-  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, conv, splits, stages,
-         contiguous, parts.log_sum_exp);
+  const Results parts{
+      parts_in(work.get(), p.heads, p.queries.longest, Width),
+      {work.get() + splits * rows * Width, p.heads * p.queries.longest, p.queries.longest}};
+  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, conv, splits, stages, parts);
   launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
-         parts, splits, p.batch, p.heads, out, log_sum_exp);
+         parts, splits, p.queries, p.heads, results);
 }
 
 }  // namespace
@@ -220,35 +225,35 @@ DType half_of(std::initializer_list<CView> operands) {
 }
 
 bool fused_attention_fits(std::initializer_list<CView> operands) {
-  const std::int64_t width = operands.begin()->shape[3];
+  const std::int64_t width = operands.begin()->dim(-1);
   const DType half = half_of(operands);
   for (const CView& x : operands)
-    if (x.dtype == DType::f64 || x.shape[3] != width || !has_aligned_rows(x)) return false;
+    if (x.dtype == DType::f64 || x.dim(-1) != width || !has_aligned_rows(x)) return false;
   return is_half(half) && tensor_cores_take(half, operands.begin()->device.index) &&
          (width == 32 || width == 64 || width == 128);
 }
 
-bool fused_attention_with_conv_fits(CView q, CView k, CView v, CView x, CView w, View out) {
-  const std::int64_t tiles = q.shape[0] * q.shape[1] * divide_up(q.shape[2], tile_rows);
-  return fused_attention_fits({q, k, v, x, out}) && is_half(x.dtype) && w.dtype == x.dtype &&
-         k.shape[2] > 0 && splits_of(tiles, divide_up(k.shape[2], tile_rows)) == 1 &&
-         bytes_of_forward(q.shape[3], 1, w.shape[1]) <= shared_memory_of_a_block();
+bool fused_attention_with_conv_fits(const AttentionOperands& o, CView x, CView w, View out) {
+  const DeviceSpans queries = device_spans(o.queries, o.q), keys = device_spans(o.keys, o.k);
+  const std::int64_t blocks = queries.count * o.q.shape[1] * divide_up(queries.longest, tile_rows);
+  return fused_attention_fits({o.q, o.k, o.v, x, out}) && is_half(x.dtype) && w.dtype == x.dtype &&
+         splits_of(blocks, divide_up(keys.longest, tile_rows)) == 1 &&
+         bytes_of_forward(o.q.dim(-1), 1, w.shape[1]) <= shared_memory_of_a_block();
 }
 
-void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                     CView x, CView w, CView conv_mask, View out, View log_sum_exp) {
-  const AnyKey any(q, key_mask, empty);
-  const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
-  const Convolution conv = convolution_of(x, w, conv_mask);
-  const auto result = heads_of<float>(out);
+void attention_fused(const AttentionOperands& o, CView x, CView w, View out, View log_sum_exp) {
+  const AnyKey any(o);
+  const auto problem = problem_of<float>(o, any);
+  const Convolution conv = convolution_of(x, w);
+  const Results results{heads_of<float>(out), per_query<float>(log_sum_exp)};
   const auto run = [&]<class T>(TypeTag<T>) {
-    switch (q.shape[3]) {
-      case 32: return forward<T, 32>(problem, conv, q, result, log_sum_exp.as<float>());
-      case 64: return forward<T, 64>(problem, conv, q, result, log_sum_exp.as<float>());
-      default: return forward<T, 128>(problem, conv, q, result, log_sum_exp.as<float>());
+    switch (o.q.dim(-1)) {
+      case 32: return forward<T, 32>(problem, conv, o.q, results);
+      case 64: return forward<T, 64>(problem, conv, o.q, results);
+      default: return forward<T, 128>(problem, conv, o.q, results);
     }
   };
-  half_of({q, k, v, x, out}) == DType::f16 ? run(TypeTag<f16>{}) : run(TypeTag<bf16>{});
+  half_of({o.q, o.k, o.v, x, out}) == DType::f16 ? run(TypeTag<f16>{}) : run(TypeTag<bf16>{});
 }
 
 }  // namespace nystrom::cuda

@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-#include "core/kernels.h"
+#include "core/cuda/attention_operands.h"
 
 namespace nystrom::cuda {
 
@@ -21,17 +21,16 @@ bool fused_attention_grad_fits(std::initializer_list<CView> operands);
 
 /// Whether they compute kernels::attention_with_conv and kernels::attention_grad_with_conv. The
 /// convolved rows (x, dy) and the taps have the 16-bit type, and a block has the shared memory.
-/// Forward, the loop over keys has one part; backward, the queries fill one tile.
-bool fused_attention_with_conv_fits(CView q, CView k, CView v, CView x, CView w, View out);
-bool fused_attention_grad_with_conv_fits(std::initializer_list<CView> operands, CView w, CView dy);
+/// Forward, the loop over keys has one part; backward, the queries of a span fill one tile.
+bool fused_attention_with_conv_fits(const AttentionOperands& o, CView x, CView w, View out);
+bool fused_attention_grad_with_conv_fits(const AttentionOperands& o, CView out, CView dout, CView w,
+                                         CView dy, View dq, View dk, View dv);
 
 /// kernels::attention, for supported operands; with taps w kernels::attention_with_conv.
-void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                     CView x, CView w, CView conv_mask, View out, View log_sum_exp);
+void attention_fused(const AttentionOperands& o, CView x, CView w, View out, View log_sum_exp);
 /// kernels::attention_grad, for supported operands; with taps w
 /// kernels::attention_grad_with_conv.
-void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
-                          CView out, CView log_sum_exp, CView dout, CView w, CView conv_mask,
-                          CView dy, View dq, View dk, View dv, View dw);
+void attention_fused_grad(const AttentionOperands& o, CView out, CView log_sum_exp, CView dout,
+                          CView w, CView dy, View dq, View dk, View dv, View dw);
 
 }  // namespace nystrom::cuda

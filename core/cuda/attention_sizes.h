@@ -13,6 +13,7 @@ inline constexpr int tile_rows = 64;
 /// depends on sizes only, so that all GPUs compute the same sums.
 inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
   constexpr std::int64_t enough = 132 * 4, min_tiles = 4;
+  if (blocks == 0) return 1;
   const std::int64_t wanted = (enough + blocks - 1) / blocks, most = tiles / min_tiles;
   return wanted < most ? wanted : most > 1 ? most : 1;
 }
@@ -20,13 +21,15 @@ inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
 /// The rows of a convolution's result that a warp computes.
 inline constexpr int strip = 16;
 /// The number of 16-row groups of x that a strip of the result reads.
-constexpr int spans_of(std::int64_t taps) {
+constexpr int groups_of(std::int64_t taps) {
   return static_cast<int>((taps + 2 * strip - 2) / strip);
 }
 /// The rows of x that `rows` rows of the result read.
-constexpr int conv_rows(int rows, std::int64_t taps) { return rows + (spans_of(taps) - 1) * strip; }
+constexpr int conv_rows(int rows, std::int64_t taps) {
+  return rows + (groups_of(taps) - 1) * strip;
+}
 /// The taps between zeros, or the diagonals of all products of a strip.
-constexpr int band_size(std::int64_t taps) { return (spans_of(taps) + 1) * strip; }
+constexpr int band_size(std::int64_t taps) { return (groups_of(taps) + 1) * strip; }
 
 /// The bytes of rows of 16-bit numbers. Rows have 8 extra numbers, which avoids bank conflicts of
 /// ldmatrix.

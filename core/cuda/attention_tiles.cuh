@@ -46,15 +46,15 @@ NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbe
            pack<T>(second.value[0], second.value[1]), pack<T>(second.value[2], second.value[3])}};
 }
 
-/// Copies `rows` rows of one head, from `first` on, by the whole block. Rows without `keep(row)`
-/// become zeros, because padding may hold anything. The copy of 16-bit rows is asynchronous.
+/// Copies `rows` rows, from `first` on, by the whole block. Rows without `keep(row)` become zeros,
+/// because padding may hold anything. The copy of 16-bit rows is asynchronous.
 template <int Width, class T, class Keep>
-NYSTROM_DEVICE void load_rows(const Heads<float, true>& x, std::int64_t b, std::int64_t h,
-                              std::int64_t first, int rows, const Keep& keep, T* tile) {
+NYSTROM_DEVICE void load_rows(const HeadRows<float, true>& x, int first, int rows, const Keep& keep,
+                              T* tile) {
   constexpr int packs = Width / 8;
   for (int i = static_cast<int>(threadIdx.x); i < rows * packs; i += fused_block) {
     const int row = i / packs, column = i % packs * 8;
-    const std::int64_t at = x.at(b, h, first + row) + column;
+    const std::int64_t at = x.at(first + row) + column;
     T* target = tile + row * tile_stride<Width> + column;
     if (x.numbers.dtype == DType::f32) {
       Pack<std::uint32_t, 4> eight{};
@@ -69,14 +69,15 @@ NYSTROM_DEVICE void load_rows(const Heads<float, true>& x, std::int64_t b, std::
 
 /// The same for the rows of a tile.
 template <int Width, class T, class Keep>
-NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h,
-                              std::int64_t first, const Keep& keep, T* tile) {
-  load_rows<Width>(x, b, h, first, tile_rows, keep, tile);
+NYSTROM_DEVICE void load_tile(const HeadRows<float, true>& x, int first, const Keep& keep,
+                              T* tile) {
+  load_rows<Width>(x, first, tile_rows, keep, tile);
 }
 
 /// Loads tiles first … last − 1 with load(tile, stage), and calls use(tile, stage) when the tile
 /// has arrived. Tiles are ints, which need fewer registers. With two stages the next tile is on its
-/// way meanwhile. Copies before the call arrive with the first tile.
+/// way meanwhile. What the block wrote and copied before the call arrives with the first tile, or
+/// at the end without tiles.
 template <class Load, class Use>
 NYSTROM_DEVICE void for_each_tile(int first, int last, int stages, const Load& load,
                                   const Use& use) {
@@ -101,6 +102,7 @@ NYSTROM_DEVICE void for_each_tile(int first, int last, int stages, const Load& l
     }
   }
   wait_copies<0>();
+  if (first == last) __syncthreads();
 }
 
 /// The stages of a loop over `tiles` tiles of a kernel that needs `bytes(stages)` of shared memory.
@@ -195,16 +197,15 @@ NYSTROM_DEVICE void store_tile(const Accumulator<tile_rows>& c, T* tile) {
   }
 }
 
-/// Stores the warp's 16 rows, first + row …, in a head of the output (in T or f32), up to the last
-/// row.
+/// Stores the warp's 16 rows, first + row …, in the output (T or f32), up to the last row.
 template <class T, int Width>
-NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, false>& out,
-                               std::int64_t b, std::int64_t h, std::int64_t first) {
+NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const HeadRows<float, false>& out,
+                               int first) {
   NYSTROM_UNROLL
   for (int i = 0; i < 4; i += 2) {
-    const std::int64_t row = first + row_of(i);
+    const int row = first + row_of(i);
     if (row >= out.rows) continue;
-    const std::int64_t at = out.at(b, h, row);
+    const std::int64_t at = out.at(row);
     NYSTROM_UNROLL
     for (int n = 0; n < Width / 8; ++n) {
       if (out.numbers.dtype != DType::f32) {

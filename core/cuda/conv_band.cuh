@@ -25,18 +25,18 @@ NYSTROM_DEVICE std::uint32_t pair(const T* numbers) {
 /// sum += the convolution, for the warp's 16 rows of the block's result. `rows` are those of x in
 /// shared memory, from the one that the first tap of the block's first row reads.
 template <int Width, class T>
-NYSTROM_DEVICE void multiply_by_band(Accumulator<Width>& sum, const T* band, int spans,
+NYSTROM_DEVICE void multiply_by_band(Accumulator<Width>& sum, const T* band, int groups,
                                      const T* rows) {
   const int lane = lane_index(), g = lane / 4, t = lane % 4;
   const T* own = rows + (warp_index() * strip + lane % 16) * tile_stride<Width> + lane / 16 * 8;
-  for (int span = 0; span < spans; ++span) {
-    const T* diagonal = band + strip + span * strip + 2 * t - g;
+  for (int group = 0; group < groups; ++group) {
+    const T* diagonal = band + strip + group * strip + 2 * t - g;
     const std::uint32_t middle = pair(diagonal),
                         left[4] = {middle, pair(diagonal - 8), pair(diagonal + 8), middle};
     NYSTROM_UNROLL
     for (int c = 0; c < Width / 16; ++c) {
       std::uint32_t right[4];
-      load_matrices_transposed(right, own + span * strip * tile_stride<Width> + c * 16);
+      load_matrices_transposed(right, own + group * strip * tile_stride<Width> + c * 16);
       mma<T>(sum.part[2 * c], left, right[0], right[1]);
       mma<T>(sum.part[2 * c + 1], left, right[2], right[3]);
     }
@@ -64,8 +64,9 @@ class TapSums {
     const int lane = lane_index(), g = lane / 4, t = lane % 4, first = warp_index() * strip;
     float* const product = products_ + warp_index() * patch;
     float* const sum = sums_ + warp_index() * band_size(taps_);
-    for (int span = 0; span < spans_of(taps_); ++span) {
-      const T* own = rows + (first + span * strip + lane % 8 + lane / 16 * 8) * tile_stride<Width> +
+    for (int group = 0; group < groups_of(taps_); ++group) {
+      const T* own = rows +
+                     (first + group * strip + lane % 8 + lane / 16 * 8) * tile_stride<Width> +
                      lane / 8 % 2 * 8;
       float part[2][4] = {};
       NYSTROM_UNROLL
@@ -82,13 +83,13 @@ class TapSums {
           product[(g + i / 2 * 8) * (strip + 1) + n * 8 + 2 * t + i % 2] = part[n][i];
       }
       __syncwarp();
-      // Lane l < 31 has the diagonal column − row = l − 15, which is tap span · 16 + l − 15. Its
+      // Lane l < 31 has the diagonal column − row = l − 15, which is tap group · 16 + l − 15. Its
       // sum is 16 places after that.
       const int shift = lane - (strip - 1);
       float along = 0;
       for (int i = 0; i < strip; ++i)
         if (i + shift >= 0 && i + shift < strip) along += product[i * (strip + 1) + i + shift];
-      if (shift < strip) sum[span * strip + shift + strip] += along;
+      if (shift < strip) sum[group * strip + shift + strip] += along;
       __syncwarp();
     }
   }

@@ -67,14 +67,6 @@ struct ScaleAndShift {
   }
 };
 
-/// Padding may not be finite, so it is replaced, not multiplied by 0.
-struct Keep {
-  template <class T>
-  NYSTROM_DEVICE T operator()(T, T x, std::uint8_t keep) const {
-    return keep ? x : convert<T>(0.0f);
-  }
-};
-
 template <class F>
 void visit_integer(DType dtype, F&& f) {
   switch (dtype) {
@@ -137,24 +129,6 @@ void affine(CView x, double scale, double shift, View y) {
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     map_strided<T, T>(ScaleAndShift{scale, shift}, Access::write, y, x);
-  });
-}
-
-void mask_rows(CView x, CView mask, View y) {
-  CView keep = mask;
-  keep.rank = 2;
-  keep.shape[0] = mask.numel();
-  keep.stride[0] = keep.shape[1] = keep.stride[1] = 1;
-  View rows = y;
-  rows.rank = 2;
-  rows.shape[0] = mask.numel();
-  rows.shape[1] = rows.stride[0] = y.dim(-1);
-  rows.stride[1] = 1;
-  CView source = rows;
-  source.data = x.data;
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    map_strided<T, T, std::uint8_t>(Keep{}, Access::write, rows, source, keep);
   });
 }
 

@@ -36,10 +36,10 @@ inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
   return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
-/// Whether every row of a view of rank 4 begins at a multiple of 16 bytes, as wide loads need.
+/// Whether every row of a view begins at a multiple of 16 bytes, as wide loads need.
 inline bool has_aligned_rows(const CView& x) {
   if (reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
-  for (int axis = 0; axis < 3; ++axis)
+  for (int axis = 0; axis + 1 < x.rank; ++axis)
     if (x.stride[axis] * size_of(x.dtype) % 16 != 0) return false;
   return true;
 }

@@ -24,33 +24,30 @@ constexpr int rows_a_thread = 8;
 using Problem = ConvProblem<tile, channels>;
 using Place = ConvPlace<tile, channels>;
 
-/// Copies rows first − before … of one head into shared memory, with zeros outside the sequence and
-/// at mask 0.
+/// Copies rows first − before … of one head into shared memory, with zeros outside the span.
 template <class T, class A>
-NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem& p,
-                              const Place& at, std::int64_t before, int rows, A* target) {
+NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const Place& at, int before, int rows,
+                              A* target) {
   for (int i = static_cast<int>(threadIdx.x); i < rows * channels; i += block) {
     const int c = i % channels;
-    const std::int64_t t = at.first - before + i / channels;
-    const bool inside =
-        t >= 0 && t < p.length && c < at.count && (!mask || mask[at.b * p.length + t]);
-    target[i] = inside ? static_cast<A>(load(x.at(at.b, t, at.h)[at.column + c])) : A(0);
+    const int t = at.first - before + i / channels;
+    const bool inside = t >= 0 && t < at.span.rows && c < at.count;
+    target[i] = inside ? static_cast<A>(load(x.at(at.span, at.h, t)[at.column + c])) : A(0);
   }
 }
 
-/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. With `mask_input` masked rows of x
-/// count as 0, otherwise masked rows of y become 0.
+/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed.
 template <class T>
-__global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem p,
-                                bool reversed, bool mask_input, Rows<const T> addend, Rows<T> y) {
+__global__ void convolve_kernel(Rows<const T> x, const T* w, Problem p, bool reversed,
+                                Rows<const T> addend, Rows<T> y) {
   using A = accumulate_t<T>;
   A* taps = dynamic_shared<A>();
   A* rows = taps + p.taps;
   const Place at(p);
+  if (at.first >= at.span.rows) return;
   for (std::int64_t j = threadIdx.x; j < p.taps; j += block)
     taps[j] = load(w[at.h * p.taps + (reversed ? p.taps - 1 - j : j)]);
-  load_rows<T, A>(x, mask_input ? mask : nullptr, p, at, p.taps / 2,
-                  static_cast<int>(tile + p.taps - 1), rows);
+  load_rows<T, A>(x, at, static_cast<int>(p.taps / 2), static_cast<int>(tile + p.taps - 1), rows);
   __syncthreads();
   for (int unit = static_cast<int>(threadIdx.x); unit < tile / rows_a_thread * channels;
        unit += block) {
@@ -66,12 +63,11 @@ __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t*
         window[rows_a_thread - 1] = rows[(first + rows_a_thread + j) * channels + c];
     }
     for (int i = 0; i < rows_a_thread; ++i) {
-      const std::int64_t t = at.first + first + i;
-      if (t >= p.length) continue;
-      const bool zero = !mask_input && mask && !mask[at.b * p.length + t];
+      const int t = at.first + first + i;
+      if (t >= at.span.rows) continue;
       const A before =
-          addend.data ? static_cast<A>(load(addend.at(at.b, t, at.h)[at.column + c])) : A(0);
-      y.at(at.b, t, at.h)[at.column + c] = convert<T>(before + (zero ? A(0) : sum[i]));
+          addend.data ? static_cast<A>(load(addend.at(at.span, at.h, t)[at.column + c])) : A(0);
+      y.at(at.span, at.h, t)[at.column + c] = convert<T>(before + sum[i]);
     }
   }
 }
@@ -79,26 +75,27 @@ __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t*
 /// partial[piece, h, j] = Σ over a tile of dy[t, c] · x[t + j − k/2, c]. Warps take the taps in
 /// turn.
 template <class T>
-__global__ void tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<const T> dy,
-                                Problem p, accumulate_t<T>* partial) {
+__global__ void tap_grad_kernel(Rows<const T> x, Rows<const T> dy, Problem p,
+                                accumulate_t<T>* partial) {
   using A = accumulate_t<T>;
   A* grads = dynamic_shared<A>();
   A* rows = grads + tile * channels;
   const Place at(p);
-  load_rows<T, A>(dy, nullptr, p, at, 0, tile, grads);
-  load_rows<T, A>(x, mask, p, at, p.taps / 2, static_cast<int>(tile + p.taps - 1), rows);
+  A* const of_piece = partial + (at.piece * p.heads + at.h) * p.taps;
+  if (at.first >= at.span.rows) {
+    for (std::int64_t j = threadIdx.x; j < p.taps; j += block) of_piece[j] = 0;
+    return;
+  }
+  load_rows<T, A>(dy, at, 0, tile, grads);
+  load_rows<T, A>(x, at, static_cast<int>(p.taps / 2), static_cast<int>(tile + p.taps - 1), rows);
   __syncthreads();
   for (std::int64_t j = warp_index(); j < p.taps; j += block / warp_size) {
     A sum = 0;
     for (int i = lane_index(); i < tile * channels; i += warp_size)
       sum += grads[i] * rows[j * channels + i];
     sum = warp_sum(sum);
-    if (lane_index() == 0) partial[(at.piece * p.heads + at.h) * p.taps + j] = sum;
+    if (lane_index() == 0) of_piece[j] = sum;
   }
-}
-
-Problem problem_of(const CView& x, const CView& w) {
-  return {x.shape[0], x.shape[1], x.shape[2], x.shape[3], w.shape[1]};
 }
 
 }  // namespace
@@ -119,36 +116,36 @@ void require_room_for_taps(std::size_t shared, std::int64_t taps) {
 
 namespace nystrom::kernels::cuda {
 
-void sequence_conv(CView x, CView w, CView mask, CView addend, View y) {
-  const Problem p = problem_of(x, w);
+void sequence_conv(CView x, CView w, Spans spans, CView addend, View y) {
+  const Problem p(spans, x, w);
   if (fused_conv_fits({x, y}) && fused_conv_fits({addend ? addend : x}))
-    return sequence_conv_fused(x, w, mask, addend, y);
+    return sequence_conv_fused(x, w, spans, addend, y);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::size_t shared =
         sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
     require_room_for_taps(shared, p.taps);
-    launch(convolve_kernel<T>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(),
-           mask.as<std::uint8_t>(), p, false, true, rows_of<const T>(addend), rows_of<T>(y));
+    launch(convolve_kernel<T>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(), p,
+           false, rows_of<const T>(addend), rows_of<T>(y));
   });
 }
 
-void sequence_conv_grad(CView x, CView w, CView mask, CView dy, CView addend, View dx, View dw) {
-  const Problem p = problem_of(x, w);
+void sequence_conv_grad(CView x, CView w, Spans spans, CView dy, CView addend, View dx, View dw) {
+  const Problem p(spans, x, w);
   if (x.numel() == 0) return;
   if (fused_conv_fits({x, dy, dx}) && fused_conv_fits({addend ? addend : dy}))
-    return sequence_conv_fused_grad(x, w, mask, dy, addend, dx, dw);
+    return sequence_conv_fused_grad(x, w, spans, dy, addend, dx, dw);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     const std::size_t halo = sizeof(A) * static_cast<std::size_t>((tile + p.taps - 1) * channels);
     require_room_for_taps(halo + sizeof(A) * tile * channels, p.taps);
     launch(convolve_kernel<T>, p.blocks(), dim3(block),
-           halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy), w.as<T>(),
-           mask.as<std::uint8_t>(), p, true, false, rows_of<const T>(addend), rows_of<T>(dx));
+           halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy), w.as<T>(), p,
+           true, rows_of<const T>(addend), rows_of<T>(dx));
     const Workspace<A> partial(dx, p.pieces() * p.heads * p.taps);
     launch(tap_grad_kernel<T>, p.blocks(), dim3(block), halo + sizeof(A) * tile * channels,
-           rows_of<const T>(x), mask.as<std::uint8_t>(), rows_of<const T>(dy), p, partial.get());
+           rows_of<const T>(x), rows_of<const T>(dy), p, partial.get());
     sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, true, dw.as<A>());
   });
 }

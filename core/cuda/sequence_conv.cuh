@@ -3,47 +3,53 @@
 #pragma once
 
 #include "core/cuda/launch.cuh"
-#include "core/view.h"
+#include "core/cuda/spans.cuh"
 
 namespace nystrom::cuda {
 
-/// A [b, n, h, d] view with unit columns.
+/// A [r, h, d] or [p, h, n, d] view with unit columns.
 template <class T>
 struct Rows {
   T* data;
-  std::int64_t sample, row, head;
-  NYSTROM_DEVICE T* at(std::int64_t b, std::int64_t t, std::int64_t h) const {
-    return data + b * sample + t * row + h * head;
+  std::int64_t first, head;  // strides
+  int row;
+  NYSTROM_DEVICE T* at(Span span, std::int64_t h, int t) const {
+    return data + span.first * first + h * head + std::int64_t{t} * row;
   }
 };
 
 template <class T, class V>
 Rows<T> rows_of(const V& view) {
   return {view.template as<std::remove_const_t<T>>(), view.stride[0], view.stride[1],
-          view.stride[2]};
+          static_cast<int>(view.stride[view.rank == 3 ? 0 : 2])};
 }
 
 /// A block computes `tile` rows of at most `channels` channels of one head.
 template <int tile, int channels>
 struct ConvProblem {
-  std::int64_t batch, length, heads, width, taps;
-  __host__ __device__ std::int64_t tiles() const { return (length + tile - 1) / tile; }
+  DeviceSpans spans;
+  std::int64_t heads, width, taps;
+  ConvProblem(const Spans& of_x, const CView& x, const CView& w)
+      : spans(device_spans(of_x, x)), heads(x.shape[1]), width(x.dim(-1)), taps(w.shape[1]) {}
+  __host__ __device__ std::int64_t tiles() const { return (spans.longest + tile - 1) / tile; }
   __host__ __device__ std::int64_t slices() const { return (width + channels - 1) / channels; }
-  std::int64_t pieces() const { return batch * tiles() * slices(); }  ///< pieces of a head
+  std::int64_t pieces() const { return spans.count * tiles() * slices(); }  ///< pieces of a head
   dim3 blocks() const { return dim3(static_cast<unsigned>(pieces() * heads)); }
 };
 
-/// The piece that this block computes.
+/// The piece that this block computes. It may lie behind its span's end.
 template <int tile, int channels>
 struct ConvPlace {
-  std::int64_t b, h, first, column, piece;
-  int count;  // channels
+  Span span;
+  std::int64_t h, piece;
+  int first, column, count;  // the first row, and the channels
   NYSTROM_DEVICE explicit ConvPlace(const ConvProblem<tile, channels>& p) {
     const std::int64_t slices = p.slices(), tiles = p.tiles(), index = blockIdx.x;
-    column = index % slices * channels;
-    first = index / slices % tiles * tile;
+    column = static_cast<int>(index % slices) * channels;
+    first = static_cast<int>(index / slices % tiles) * tile;
     h = index / slices / tiles % p.heads;
-    b = index / slices / tiles / p.heads;
+    const std::int64_t b = index / slices / tiles / p.heads;
+    span = p.spans[b];
     piece = (b * tiles + first / tile) * slices + index % slices;
     count = static_cast<int>(p.width - column < channels ? p.width - column : channels);
   }
@@ -57,9 +63,9 @@ void require_room_for_taps(std::size_t shared, std::int64_t taps);
 /// aligned to 16 bytes.
 bool fused_conv_fits(std::initializer_list<CView> operands);
 /// kernels::sequence_conv and kernels::sequence_conv_grad.
-void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const CView& addend,
+void sequence_conv_fused(const CView& x, const CView& w, const Spans& spans, const CView& addend,
                          const View& y);
-void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy,
+void sequence_conv_fused_grad(const CView& x, const CView& w, const Spans& spans, const CView& dy,
                               const CView& addend, const View& dx, const View& dw);
 
 }  // namespace nystrom::cuda

@@ -12,13 +12,10 @@
 namespace nystrom::testing {
 namespace {
 
-/// The masks of keys and of the convolution.
-enum class Masks { none, equal, keys, convolution, different };
-
 struct Case {
   const char* name;
   std::int64_t samples, length, heads, width, landmarks, taps;
-  Masks masks = Masks::none;
+  bool masked = false;  ///< some keys
   std::int64_t launches = 1, backward_launches = 2;
 };
 void PrintTo(const Case& test, std::ostream* out) {
@@ -28,56 +25,47 @@ void PrintTo(const Case& test, std::ostream* out) {
 const Case cases[] = {
     {"usual", 2, 130, 2, 64, 64, 33},
     {"below_a_tile", 2, 40, 2, 64, 32, 33},
-    {"one_row_more_than_a_tile", 1, 65, 2, 64, 32, 33, Masks::equal},
-    {"whole_tiles", 1, 128, 1, 64, 64, 65, Masks::equal},
-    {"narrow", 2, 130, 2, 32, 32, 33, Masks::different},
-    {"wide", 1, 130, 2, 128, 64, 33, Masks::equal},
-    {"one_tap", 1, 65, 2, 32, 20, 1, Masks::equal},
+    {"one_row_more_than_a_tile", 1, 65, 2, 64, 32, 33, true},
+    {"whole_tiles", 1, 128, 1, 64, 64, 65, true},
+    {"narrow", 2, 130, 2, 32, 32, 33, true},
+    {"wide", 1, 130, 2, 128, 64, 33, true},
+    {"one_tap", 1, 65, 2, 32, 20, 1, true},
     {"three_taps", 2, 70, 1, 128, 32, 3},
-    {"many_taps", 1, 130, 1, 32, 64, 65, Masks::different},
-    {"longer_than_the_sequence", 1, 9, 2, 32, 5, 33, Masks::equal},
-    {"padding_is_convolved", 2, 100, 1, 64, 32, 33, Masks::keys},
-    {"padding_is_attended", 2, 100, 1, 64, 32, 33, Masks::convolution},
-    {"loop_in_parts", 1, 64 * 9 + 5, 1, 32, 32, 33, Masks::equal, 1, 3},
-    {"more_landmarks_than_a_tile", 1, 130, 1, 32, 100, 33, Masks::equal, 1, 6},
-    {"landmarks_in_parts", 1, 30, 1, 32, 64 * 8, 3, Masks::equal, 3, 6},
-    {"no_tensor_cores", 1, 40, 2, 16, 10, 5, Masks::different, 2, 5},
-    {"no_room_for_the_backward_pass", 1, 20, 1, 128, 10, 513, Masks::none, 1, 4},
+    {"many_taps", 1, 130, 1, 32, 64, 65, true},
+    {"longer_than_the_sequence", 1, 9, 2, 32, 5, 33, true},
+    {"loop_in_parts", 1, 64 * 9 + 5, 1, 32, 32, 33, true, 1, 3},
+    {"more_landmarks_than_a_tile", 1, 130, 1, 32, 100, 33, true, 1, 6},
+    {"landmarks_in_parts", 1, 30, 1, 32, 64 * 8, 3, true, 3, 6},
+    {"no_tensor_cores", 1, 40, 2, 16, 10, 5, true, 2, 5},
+    {"no_room_for_the_backward_pass", 1, 20, 1, 128, 10, 513, false, 1, 4},
 };
 
 Tensor rounded(const Shape& shape, std::uint64_t seed) {
   return random_normal(shape, seed).cast(DType::bf16).cast(DType::f16).cast(DType::f64);
 }
 
-/// Whether a token is left out by the mask `which`.
-bool masked(std::int64_t token, int which) {
-  return (token + which) % 3 == 1 || (token > 60 && token < 80) || token == 17 * which;
-}
-Tensor mask(const Case& c, int which) {
-  std::vector<std::uint8_t> valid;
-  for (std::int64_t i = 0; i < c.samples * c.length; ++i)
-    valid.push_back(masked(i % c.length, which) ? 0 : 1);
-  return Tensor::from(valid, {c.samples, c.length});
+/// Whether a token is left out as a key.
+bool is_masked(std::int64_t token) {
+  return token % 3 == 2 || (token > 60 && token < 80) || token == 17;
 }
 Tensor key_mask(const Case& c) {
-  return c.masks == Masks::none || c.masks == Masks::convolution ? Tensor() : mask(c, 1);
-}
-Tensor conv_mask(const Case& c) {
-  return c.masks == Masks::none || c.masks == Masks::keys
-             ? Tensor()
-             : mask(c, c.masks == Masks::equal ? 1 : 2);
+  if (!c.masked) return {};
+  std::vector<std::uint8_t> valid;
+  for (std::int64_t i = 0; i < c.samples * c.length; ++i)
+    valid.push_back(is_masked(i % c.length) ? 0 : 1);
+  return Tensor::from(valid, {c.samples, c.length});
 }
 
-/// Queries, keys and values [b, n, 3 h, d], with NaNs where no mask lets anybody look.
+/// Queries, keys and values [b, n, 3 h, d], with NaNs as the keys that nobody sees. Their values
+/// are convolved.
 Tensor tokens(const Case& c) {
   const Tensor x = rounded({c.samples, c.length, 3 * c.heads, c.width}, 1);
-  if (c.masks != Masks::equal) return x;
+  if (!c.masked) return x;
   std::vector<double> values = x.to_doubles();
-  const auto row = static_cast<std::size_t>(3 * c.heads * c.width),
-             queries = static_cast<std::size_t>(c.heads * c.width);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (i % row >= queries && masked(static_cast<std::int64_t>(i / row) % c.length, 1))
-      values[i] = std::numeric_limits<double>::quiet_NaN();
+  const std::int64_t part = c.heads * c.width;
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    if (i / part % 3 == 1 && is_masked(i / part / 3 % c.length))
+      values[static_cast<std::size_t>(i)] = std::numeric_limits<double>::quiet_NaN();
   return Tensor::from(values, x.shape());
 }
 
@@ -88,7 +76,7 @@ struct Results {
 
 /// The operands: half precision is that of tokens, `sums` that of landmarks' values and results.
 struct Operands {
-  Tensor qkv, queries, keys, y, dvalues, taps, dy, key_mask, conv_mask;
+  Tensor qkv, queries, keys, y, dvalues, taps, dy, key_mask;
   Tensor part(std::int64_t i) const {
     const std::int64_t heads = qkv.dim(2) / 3;
     return qkv.slice(2, i * heads, (i + 1) * heads).transpose(1, 2);
@@ -105,8 +93,7 @@ Operands operands(const Case& c, DType half, Device device) {
           place(rounded(landmarks, 5), sums),
           place(rounded({c.heads, c.taps}, 6), half),
           place(rounded({c.samples, c.length, c.heads, c.width}, 7), half),
-          key_mask(c).to(device),
-          conv_mask(c).to(device)};
+          key_mask(c).to(device)};
 }
 
 const double scale = 0.2;
@@ -122,8 +109,8 @@ Prepared prepare(const Case& c, const Operands& o) {
   const Device device = o.qkv.device();
   p.values = empty_like(o.y);
   p.values_sum = Tensor::empty({c.samples, c.heads, c.landmarks}, sums, device);
-  kernels::attention(o.queries, o.part(1), o.part(2), o.key_mask, EmptyRows::zero, scale, p.values,
-                     p.values_sum);
+  kernels::attention(o.queries, o.part(1), o.part(2), Spans{}, Spans{}, o.key_mask, EmptyRows::zero,
+                     scale, p.values, p.values_sum);
   p.r.out = empty_like(o.dy);
   p.r.log_sum_exp = Tensor::empty({c.samples, c.heads, c.length}, sums, device);
   p.r.dq = empty_like(o.y);
@@ -137,12 +124,12 @@ Results together(const Case& c, DType half, Device device) {
   const Operands o = operands(c, half, device);
   auto [r, values, values_sum] = prepare(c, o);
   std::int64_t before = cuda::launches();
-  kernels::attention_with_conv(o.part(0), o.keys, o.y, scale, o.part(2), o.taps, o.conv_mask,
+  kernels::attention_with_conv(o.part(0), o.keys, o.y, Spans{}, Spans{}, scale, o.part(2), o.taps,
                                r.out.transpose(1, 2), r.log_sum_exp);
   r.launches = cuda::launches() - before;
   before = cuda::launches();
-  kernels::attention_grad_with_conv(o.queries, o.part(1), o.part(2), o.key_mask, EmptyRows::zero,
-                                    scale, values, values_sum, o.dvalues, o.taps, o.conv_mask,
+  kernels::attention_grad_with_conv(o.queries, o.part(1), o.part(2), Spans{}, Spans{}, o.key_mask,
+                                    EmptyRows::zero, scale, values, values_sum, o.dvalues, o.taps,
                                     o.dy.transpose(1, 2), r.dq, r.dk.transpose(1, 2),
                                     r.dv.transpose(1, 2), r.dw);
   r.backward_launches = cuda::launches() - before;
@@ -154,15 +141,16 @@ Results apart(const Case& c) {
   const Operands o = operands(c, DType::f64, cpu_device);
   auto [r, values, values_sum] = prepare(c, o);
   Tensor attended = empty_like(r.out), conv = empty_like(r.out);
-  kernels::attention(o.part(0), o.keys, o.y, CView{}, EmptyRows::zero, scale,
+  kernels::attention(o.part(0), o.keys, o.y, Spans{}, Spans{}, CView{}, EmptyRows::zero, scale,
                      attended.transpose(1, 2), r.log_sum_exp);
-  const Tensor v = o.part(2).transpose(1, 2);
-  kernels::sequence_conv(v, o.taps, o.conv_mask, CView{}, conv);
+  const Tensor v = o.part(2);
+  kernels::sequence_conv(v, o.taps, Spans{}, CView{}, conv.transpose(1, 2));
   kernels::binary(Binary::add, attended, conv, r.out);
-  kernels::attention_grad(o.queries, o.part(1), o.part(2), o.key_mask, EmptyRows::zero, scale,
-                          values, values_sum, o.dvalues, r.dq, r.dk.transpose(1, 2),
-                          attended.transpose(1, 2));
-  kernels::sequence_conv_grad(v, o.taps, o.conv_mask, o.dy, CView{}, conv, r.dw);
+  kernels::attention_grad(o.queries, o.part(1), o.part(2), Spans{}, Spans{}, o.key_mask,
+                          EmptyRows::zero, scale, values, values_sum, o.dvalues, r.dq,
+                          r.dk.transpose(1, 2), attended.transpose(1, 2));
+  kernels::sequence_conv_grad(v, o.taps, Spans{}, o.dy.transpose(1, 2), CView{},
+                              conv.transpose(1, 2), r.dw);
   kernels::binary(Binary::add, attended, conv, r.dv);
   return r;
 }
@@ -219,9 +207,9 @@ class FewKeysTest : public GpuTest<::testing::TestWithParam<std::tuple<DType, bo
     const Tensor mask = Tensor::from(valid, {2, 41}).to(device);
     Tensor out = empty_like(q), sum = Tensor::empty({2, 2, 70}, accumulate_dtype(dtype), device);
     std::vector<Tensor> d{empty_like(q), empty_like(k), empty_like(v)};
-    kernels::attention(q, k, v, mask, empty, 0.3, out, sum);
-    kernels::attention_grad(q, k, v, mask, empty, 0.3, with_out ? out : Tensor(), sum, dy, d[0],
-                            d[1], d[2]);
+    kernels::attention(q, k, v, Spans{}, Spans{}, mask, empty, 0.3, out, sum);
+    kernels::attention_grad(q, k, v, Spans{}, Spans{}, mask, empty, 0.3, with_out ? out : Tensor(),
+                            sum, dy, d[0], d[1], d[2]);
     return d;
   }
 };

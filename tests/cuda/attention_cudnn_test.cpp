@@ -55,11 +55,12 @@ struct Attention {
     log_sum_exp = Tensor::empty({c.samples, c.heads, c.length}, accumulate_dtype(dtype), device);
   }
   void forward() {
-    kernels::attention(q, k, v, Tensor{}, EmptyRows::zero, scale, out, log_sum_exp);
+    kernels::attention(q, k, v, Spans{}, Spans{}, Tensor{}, EmptyRows::zero, scale, out,
+                       log_sum_exp);
   }
   void backward() {
-    kernels::attention_grad(q, k, v, Tensor{}, EmptyRows::zero, scale, out, log_sum_exp, dout, dq,
-                            dk, dv);
+    kernels::attention_grad(q, k, v, Spans{}, Spans{}, Tensor{}, EmptyRows::zero, scale, out,
+                            log_sum_exp, dout, dq, dk, dv);
   }
   bool cudnn_forward() { return cuda::attention_cudnn(q, k, v, scale, out, log_sum_exp); }
   bool cudnn_backward() {
@@ -144,10 +145,11 @@ TEST_P(LongCudnnAttentionTest, EqualsTheOwnKernels) {
   Attention got(GetParam(), DType::bf16, gpu), own(GetParam(), DType::bf16, gpu);
   ASSERT_TRUE(got.cudnn_forward());
   ASSERT_TRUE(got.cudnn_backward());
-  cuda::attention_fused(own.q, own.k, own.v, {}, EmptyRows::zero, own.scale, {}, {}, {}, own.out,
-                        own.log_sum_exp);
-  cuda::attention_fused_grad(own.q, own.k, own.v, {}, EmptyRows::zero, own.scale, own.out,
-                             own.log_sum_exp, own.dout, {}, {}, {}, own.dq, own.dk, own.dv, {});
+  const cuda::AttentionOperands operands{own.q, own.k, own.v,           {},
+                                         {},    {},    EmptyRows::zero, own.scale};
+  cuda::attention_fused(operands, {}, {}, own.out, own.log_sum_exp);
+  cuda::attention_fused_grad(operands, own.out, own.log_sum_exp, own.dout, {}, {}, own.dq, own.dk,
+                             own.dv, {});
   expect_close(got, own);
 }
 

@@ -25,7 +25,7 @@ void PrintTo(const Case& test, std::ostream* out) {
 using Mask = Case::Mask;
 const Case cases[] = {
     {"one_tile", 1, 1, 64, 64, 64},
-    {"ragged", 2, 3, 37, 101, 64},
+    {"parts_of_tiles", 2, 3, 37, 101, 64},
     {"narrow", 2, 2, 70, 130, 32},
     {"wide", 1, 2, 65, 129, 128},
     {"one_key", 1, 2, 40, 1, 32},
@@ -88,9 +88,9 @@ Results run(const Case& c, Types types, Device device) {
             Tensor::empty({c.samples, c.heads, c.queries}, accumulate_dtype(types.q), device),
             like(q), like(k), like(v)};
   const double scale = 1 / std::sqrt(static_cast<double>(c.width));
-  kernels::attention(q, k, v, mask, c.empty, scale, r.out, r.log_sum_exp);
-  kernels::attention_grad(q, k, v, mask, c.empty, scale, r.out, r.log_sum_exp, dout, r.dq, r.dk,
-                          r.dv);
+  kernels::attention(q, k, v, Spans{}, Spans{}, mask, c.empty, scale, r.out, r.log_sum_exp);
+  kernels::attention_grad(q, k, v, Spans{}, Spans{}, mask, c.empty, scale, r.out, r.log_sum_exp,
+                          dout, r.dq, r.dk, r.dv);
   return r;
 }
 
