@@ -216,7 +216,7 @@ TEST_F(TuringTest, WideHeadsAttendWithoutTheSharedMemoryOfNewerOnes) {
       return Var::leaf(random_normal({1, 1, 70, 128}, seed).cast(DType::f16).to(gpu));
     };
     const Var q = leaf(1), k = leaf(2), v = leaf(3);
-    const Var out = attention(q, k, v, {0.1, {}, EmptyRows::zero, DType::f16});
+    const Var out = attention(q, k, v, {.scale = 0.1, .out = DType::f16});
     tape.backward(out, random_normal({1, 1, 70, 128}, 4).cast(DType::f16).to(gpu));
     return std::vector<Tensor>{out.value(), q.grad(), k.grad(), v.grad()};
   };
