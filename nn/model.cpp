@@ -166,15 +166,15 @@ struct Model::Pass {
   ModelInput input;
   RunContext run;
   Ragged batch;
-  Pass(const Model& model, const ModelInput& given, const RunContext& context)
-      : input(given), run(context), batch(model.batch_of(given)) {
+  Pass(const Model& model, const ModelInput& given, const RunContext& context, Padding padding)
+      : input(given), run(context), batch(model.batch_of(given, padding)) {
     const Device device = model.store_.values().device();
     // Ids stay on the CPU, where the embedding checks them.
     for (Tensor* tensor : {&input.features, &run.sample_ids}) *tensor = tensor->to(device);
   }
 };
 
-Ragged Model::batch_of(const ModelInput& input) const {
+Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
   const Tensor& positions = config_.embed_dim ? input.features : input.input_ids;
   require(positions.defined(), "the model got no {}", config_.embed_dim ? "features" : "input_ids");
   if (!input.attention_mask.defined()) return {positions.dim(0), positions.dim(1)};
@@ -182,9 +182,8 @@ Ragged Model::batch_of(const ModelInput& input) const {
               input.attention_mask.dim(1) == positions.dim(1),
           "attention_mask is {}, expected [{}, {}]", input.attention_mask.shape(), positions.dim(0),
           positions.dim(1));
-  return Ragged(
-      input.attention_mask, store_.values().device(),
-      config_.attention.semantics == Semantics::transformers ? Padding::kept : Padding::left_out);
+  return Ragged(input.attention_mask, store_.values().device(),
+                config_.attention.semantics == Semantics::transformers ? Padding::kept : padding);
 }
 
 Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
@@ -213,7 +212,7 @@ Var Model::classify(const Var& pooled, const Pass& pass) const {
 }
 
 ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
-  const Pass pass(*this, input, run);
+  const Pass pass(*this, input, run, run.logits_only ? Padding::left_out : Padding::attends);
   const bool first_only = run.logits_only && reads_first_token();
   const Var hidden =
       encoder_(pass.input, pass.batch, pass.run,
@@ -273,7 +272,7 @@ Var Model::sentence_vectors(const ModelInput& input, SentencePooling pooling,
   require(!config_.embed_dim, "sentence_vectors needs a model of token ids, got one of features");
   RunContext tokens_only = run;
   tokens_only.logits_only = true;
-  const Pass pass(*this, input, tokens_only);
+  const Pass pass(*this, input, tokens_only, Padding::left_out);
   const Var hidden = encoder_(pass.input, pass.batch, pass.run, read_by(pooling, pass.batch));
   Var vectors = pool(hidden, pass.batch, pooling);
   for (const auto& [layer, activation] : vector_layers_)
@@ -285,7 +284,7 @@ Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,
                                 const std::vector<std::int64_t>& positions) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",
           enum_name(config_.head));
-  const Pass pass(*this, input, run);
+  const Pass pass(*this, input, run, Padding::left_out);
   return encoder_(pass.input, pass.batch, pass.run, positions);
 }
 

@@ -66,7 +66,7 @@ class Model {
   /// The inputs of a forward pass, on the parameters' device.
   struct Pass;
 
-  Ragged batch_of(const ModelInput& input) const;
+  Ragged batch_of(const ModelInput& input, Padding padding) const;
   Var encode_for_masked_lm(const ModelInput& input, const RunContext& run,
                            const std::vector<std::int64_t>& positions) const;
   Var last_valid_step(const Var& hidden, const Ragged& batch) const;

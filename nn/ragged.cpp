@@ -1,6 +1,7 @@
 #include "nn/ragged.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/check.h"
 
@@ -42,15 +43,16 @@ Ragged::Ragged(const Tensor& mask, Device device, Padding padding)
   row_of_.assign(mask_.size(), -1);
   for (std::int64_t b = 0; b < batch(); ++b) {
     const std::int64_t first_row = std::ssize(positions_);
-    std::int64_t before = -1;
-    for (std::int64_t t = 0; t < length_; ++t) {
-      const std::int64_t position = b * length_ + t;
-      if (!token[position] && t > 0) continue;
-      without_gaps_ = without_gaps_ && token[position] && (before < 0 || before == t - 1);
-      before = t;
-      row_of_[static_cast<std::size_t>(position)] = std::ssize(positions_);
-      positions_.push_back(position);
-    }
+    const auto add_row = [&](std::int64_t t) {
+      row_of_[static_cast<std::size_t>(b * length_ + t)] = std::ssize(positions_);
+      positions_.push_back(b * length_ + t);
+    };
+    for (std::int64_t t = 0; t < length_; ++t)
+      if (!token[b * length_ + t] && (t == 0 || padding == Padding::attends)) add_row(t);
+    const std::vector<std::int64_t> tokens = places(b);
+    without_gaps_ = without_gaps_ && std::ssize(positions_) == first_row &&
+                    tokens.back() - tokens.front() + 1 == std::ssize(tokens);
+    for (const std::int64_t t : tokens) add_row(t);
     const std::int64_t end = std::ssize(positions_);
     queries.push_back({first_row, end});
     tokens_.push_back({end - counts_[static_cast<std::size_t>(b)], end});
@@ -115,10 +117,10 @@ Var Ragged::rows_of(const Var& x) const { return dense() ? x : gather_rows(flatt
 
 Var Ragged::token_features(const Var& x) const {
   if (mask_.empty()) return x;
-  std::vector<std::int64_t> rows;
-  for (std::int64_t i = 0; i < std::ssize(mask_); ++i)
-    if (dense() || row_of_[static_cast<std::size_t>(i)] >= 0)
-      rows.push_back(mask_[static_cast<std::size_t>(i)] != 0 ? i : -1);
+  std::vector<std::int64_t> rows = positions_;
+  if (dense()) rows.resize(mask_.size()), std::iota(rows.begin(), rows.end(), 0);
+  for (std::int64_t& position : rows)
+    if (mask_[static_cast<std::size_t>(position)] == 0) position = -1;
   const Var features = gather_rows(flattened(x), index_tensor(rows));
   return dense() ? reshape(features, x.shape()) : features;
 }

@@ -17,16 +17,17 @@ struct SequenceSpans {
   RowSpans queries, keys;
 };
 
-/// What becomes of padding: it has no rows, or it has rows as tokens have, and a mask of keys.
-/// Hugging Face's Nyströmformer computes with the latter (semantics transformers).
-enum class Padding { left_out, kept };
+/// What becomes of padding. left_out: it has no rows. attends: its rows attend to the tokens, and
+/// nothing attends to them. kept: it has rows as tokens have, and keys a mask, as in Hugging Face's
+/// Nyströmformer (semantics transformers).
+enum class Padding { left_out, attends, kept };
 
 /// The sequences of a batch, out of positions [b, n].
 ///
-/// Where every position has a row the batch is dense, and tensors of its rows are [b, n, …].
-/// Otherwise they are [r, …]: the rows of a sequence are its tokens in order. The first position of
-/// a sequence has a row even where it is padding, because heads read it; it attends, and nothing
-/// attends to it.
+/// Without padding, or with padding kept, the batch is dense: tensors of its rows are [b, n, …].
+/// Otherwise they are [r, …]: the rows of a sequence are its tokens in order, behind its rows of
+/// padding. Of padding that is left out the first position of a sequence has a row all the same,
+/// which attends, because heads read it.
 class Ragged {
  public:
   /// Every position is a token.
@@ -39,7 +40,7 @@ class Ragged {
   std::int64_t batch() const { return std::ssize(counts_); }
   /// The number of positions of a sequence.
   std::int64_t length() const { return length_; }
-  /// Whether every position has a row.
+  /// Whether the rows are all positions in their order.
   bool dense() const { return positions_.empty(); }
   /// The number of tokens of each sequence.
   const std::vector<std::int64_t>& counts() const { return counts_; }
@@ -47,7 +48,7 @@ class Ragged {
   const Tensor& key_mask() const { return key_mask_; }
   /// The position in its sequence of each row of sequence i that is a token.
   std::vector<std::int64_t> places(std::int64_t i) const;
-  /// The rows of sequence i that are tokens; of a ragged batch.
+  /// The rows of sequence i that are tokens, its last; of a ragged batch.
   const RowRange& tokens(std::int64_t i) const { return tokens_[static_cast<std::size_t>(i)]; }
   /// All rows of sequence i; of a ragged batch.
   RowRange rows(std::int64_t i) const;
