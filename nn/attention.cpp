@@ -52,20 +52,22 @@ Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& 
 Var DenseAttention::operator()(const AttentionInputs& in) const {
   if (in.batch.dense()) return of_tokens(in.queries, in.keys, in.values, in.batch.places(0));
   const std::int64_t heads = in.queries.dim(1), width = in.values.dim(2);
+  const auto sequence = [](const Var& x, const RowRange& rows) {  // [1, h, n, d]
+    const Var own = slice(x, 0, rows.begin, rows.end);
+    return transpose(reshape(own, own.shape().with(0, 1)), 1, 2);
+  };
   std::vector<Var> parts;
   for (std::int64_t i = 0; i < in.batch.batch(); ++i) {
     const RowRange rows = in.batch.rows(i), tokens = in.batch.tokens(i);
-    if (const std::int64_t others = tokens.begin - rows.begin; others > 0)
-      parts.push_back(
-          Tensor::zeros({others, heads, width}, in.values.dtype(), in.values.value().device()));
-    if (tokens.size() == 0) continue;
-    const auto sequence = [&](const Var& x) {
-      const Var own = slice(x, 0, tokens.begin, tokens.end);
-      return transpose(reshape(own, {1, own.dim(0), own.dim(1), own.dim(2)}), 1, 2);
-    };
-    const Var out =
-        of_tokens(sequence(in.queries), sequence(in.keys), sequence(in.values), in.batch.places(i));
-    parts.push_back(reshape(transpose(out, 1, 2), {tokens.size(), heads, width}));
+    Var out;
+    if (tokens.size() > 0)
+      out = of_tokens(sequence(in.queries, rows), sequence(in.keys, tokens),
+                      sequence(in.values, tokens), in.batch.places(i));
+    const std::int64_t computed = tokens.size() > 0 ? out.dim(2) : 0;
+    if (computed < rows.size())
+      parts.push_back(Tensor::zeros({rows.size() - computed, heads, width}, in.values.dtype(),
+                                    in.values.value().device()));
+    if (computed > 0) parts.push_back(reshape(transpose(out, 1, 2), {computed, heads, width}));
   }
   return concat(parts, 0);
 }

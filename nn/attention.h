@@ -65,8 +65,8 @@ class DenseAttention : public AttentionMethod {
   Var operator()(const AttentionInputs& inputs) const final;
 
  private:
-  /// The attention of b sequences of n tokens: q, k, v [b, h, n, d] → the same. `places` are the
-  /// positions of the n tokens.
+  /// The attention to b sequences of n tokens, whose positions are `places`: k, v [b, h, n, d], q
+  /// of these tokens behind rows of padding → q's shape, or that of the tokens alone.
   virtual Var of_tokens(const Var& q, const Var& k, const Var& v,
                         const std::vector<std::int64_t>& places) const = 0;
 };

@@ -193,7 +193,7 @@ std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries) cons
   return result;
 }
 
-Var ReformerAttention::of_tokens(const Var& queries_in, const Var&, const Var& values_in,
+Var ReformerAttention::of_tokens(const Var&, const Var& queries_in, const Var& values_in,
                                  const std::vector<std::int64_t>&) const {
   const DType exact = accumulate_dtype(queries_in.dtype());
   const Device device = queries_in.value().device();

@@ -24,6 +24,7 @@ class ReformerAttention : public DenseAttention {
   ReformerAttention(const Scope& scope, const ModelConfig& config);
 
  private:
+  /// Keys are queries, so these are the tokens alone.
   Var of_tokens(const Var& q, const Var& k, const Var& v,
                 const std::vector<std::int64_t>& places) const override;
   /// The bucket of each token in each round: [b, h, n, rounds].

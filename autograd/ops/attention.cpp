@@ -21,7 +21,7 @@ Tensor with_unit_columns(const Tensor& x) {
   return x.dim(-1) <= 1 || x.stride(x.rank() - 1) == 1 ? x : x.contiguous();
 }
 
-/// Whether x has heads `h`, and the rows of the spans or of a dense tensor.
+/// Throws unless x has the axes of a ragged tensor, with rows for the spans, or of a dense one.
 void check_heads(const Var& x, const RowSpans& spans, const char* what) {
   require(x.rank() == (spans.ragged() ? 3 : 4), "attention: {} are {}, expected {}", what,
           x.shape(), spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
