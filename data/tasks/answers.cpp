@@ -4,43 +4,45 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tasks/blanks.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {
 
+std::string_view text_at(std::string_view text, TextRange range) {
+  return text.substr(static_cast<std::size_t>(range.begin),
+                     static_cast<std::size_t>(range.end - range.begin));
+}
+
 /// The range without the white space at its ends.
 TextRange trimmed_range(std::string_view text, TextRange range) {
-  const std::string_view inner = trimmed(text.substr(
-      static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end - range.begin)));
+  const std::string_view inner = trimmed(text_at(text, range));
   return {inner.data() - text.data(),
           inner.data() - text.data() + static_cast<std::int64_t>(inner.size())};
 }
 
-/// The positions of the `count` largest finite scores in the context, best first, and equal ones by
-/// position.
-std::vector<std::int64_t> best_places(std::span<const double> scores, const EncodedSample& window,
-                                      std::int64_t count) {
-  std::vector<std::int64_t> places;
-  const auto end = window.context_begin + static_cast<std::int64_t>(window.offsets.size());
-  for (std::int64_t place = window.context_begin; place < end; ++place)
-    if (std::isfinite(scores[static_cast<std::size_t>(place)])) places.push_back(place);
-  std::ranges::stable_sort(places, std::greater(), [&](std::int64_t place) {
-    return scores[static_cast<std::size_t>(place)];
-  });
-  places.resize(std::min(places.size(), static_cast<std::size_t>(count)));
-  return places;
+/// Without differences of case.
+std::string lower_case_of(std::string_view text) {
+  std::string lower;
+  for (std::size_t at = 0; at < text.size();)
+    append_utf8(lower, lower_case(next_code_point(text, at)));
+  return lower;
 }
 
 /// The softmax of a window's scores over cls and its context.
 class Probabilities {
  public:
   Probabilities(std::span<const double> scores, const EncodedSample& window) : scores_(scores) {
+    require(scores.size() >= window.rows[0].ids.size(), "best_answers: {} scores of {} tokens",
+            scores.size(), window.rows[0].ids.size());
     const auto use = [&](const auto& add) {
       if (std::isfinite(scores[0])) add(scores[0]);
-      for (std::size_t i = 0; i < window.offsets.size(); ++i)
+      for (std::size_t i = 0; i < window.places.size(); ++i)
         if (const double score = scores[static_cast<std::size_t>(window.context_begin) + i];
             std::isfinite(score))
           add(score);
@@ -58,71 +60,70 @@ class Probabilities {
   double largest_ = -std::numeric_limits<double>::infinity(), sum_ = 0;
 };
 
-struct Candidate {
-  double score = -std::numeric_limits<double>::infinity();  // the best of all windows
-  double probability = 0;                                   // added over all windows
+/// A pair of tokens of a window, by their numbers in its context.
+struct TokenPair {
+  std::size_t first, last;
+  double probability;
 };
-using Candidates = std::map<std::pair<std::int64_t, std::int64_t>, Candidate>;  // by byte range
 
-void add_candidates(std::string_view context, const WindowScores& scores,
-                    const AnswerOptions& options, Candidates& candidates) {
-  const EncodedSample& window = *scores.window;
-  const std::size_t length = window.rows[0].ids.size();
-  require(scores.start.size() >= length && scores.end.size() >= length,
-          "best_answers: {} and {} scores of {} tokens", scores.start.size(), scores.end.size(),
-          length);
-  const auto ends = best_places(scores.end, window, options.best);
-  const Probabilities start_of(scores.start, window), end_of(scores.end, window);
-  for (const std::int64_t start : best_places(scores.start, window, options.best)) {
-    for (const std::int64_t end : ends) {
-      if (end < start || end - start >= options.max_answer_length) continue;
-      const TextRange& first =
-          window.offsets[static_cast<std::size_t>(start - window.context_begin)];
-      const TextRange& last = window.offsets[static_cast<std::size_t>(end - window.context_begin)];
-      const TextRange range =
-          trimmed_range(context, {first.begin, std::max(first.begin, last.end)});
-      if (range.begin == range.end) continue;
-      const double score =
-          scores.start[static_cast<std::size_t>(start)] + scores.end[static_cast<std::size_t>(end)];
-      Candidate& candidate = candidates[{range.begin, range.end}];
-      candidate.score = std::max(candidate.score, score);
-      candidate.probability += start_of(start) * end_of(end);
+/// Keeps the `count` most probable pairs, best first.
+void keep_best(std::vector<TokenPair>& pairs, std::size_t count) {
+  std::ranges::stable_sort(pairs, std::greater(), &TokenPair::probability);
+  pairs.resize(std::min(pairs.size(), count));
+}
+
+/// The `count` most probable pairs of at most `longest` tokens, best first.
+std::vector<TokenPair> best_pairs(const EncodedSample& window, const Probabilities& start_of,
+                                  const Probabilities& end_of, std::int64_t longest,
+                                  std::size_t count) {
+  std::vector<TokenPair> pairs;
+  const std::size_t tokens = window.places.size();
+  for (std::size_t first = 0; first < tokens; ++first) {
+    const double start = start_of(window.context_begin + static_cast<std::int64_t>(first));
+    for (std::size_t last = first; last < tokens && std::cmp_less(last - first, longest); ++last) {
+      const double end = end_of(window.context_begin + static_cast<std::int64_t>(last));
+      if (start * end > 0) pairs.push_back({first, last, start * end});
     }
+    if (pairs.size() > 64 * count) keep_best(pairs, count);  // bounds the memory
   }
+  keep_best(pairs, count);
+  return pairs;
 }
 
 }  // namespace
 
 std::vector<PredictedAnswer> best_answers(std::string_view context,
                                           std::span<const WindowScores> windows,
-                                          const AnswerOptions& options) {
-  Candidates candidates;
-  double none = std::numeric_limits<double>::infinity(), none_probability = 1;
-  for (const WindowScores& window : windows) {
-    add_candidates(context, window, options, candidates);
-    none = std::min(none, window.start[0] + window.end[0]);
-    none_probability = std::min(none_probability, Probabilities(window.start, *window.window)(0) *
-                                                      Probabilities(window.end, *window.window)(0));
-  }
+                                          const TaskConfig& task, std::int64_t best) {
   std::vector<PredictedAnswer> answers;
-  for (const auto& [place, candidate] : candidates) {
-    const auto begin = static_cast<std::size_t>(place.first),
-               end = static_cast<std::size_t>(place.second);
-    answers.push_back({std::string(context.substr(begin, end - begin)),
-                       {place.first, place.second},
-                       candidate.score,
-                       candidate.probability});
+  std::map<std::string, std::size_t> number_of;
+  const auto pairs = static_cast<std::size_t>(task.whole_words ? 2 * best + 10 : best);
+  double none = 1;
+  for (const WindowScores& scores : windows) {
+    const EncodedSample& window = *scores.window;
+    const Probabilities start_of(scores.start, window), end_of(scores.end, window);
+    none = std::min(none, start_of(0) * end_of(0));
+    for (const TokenPair& pair :
+         best_pairs(window, start_of, end_of, task.max_answer_length, pairs)) {
+      const std::int64_t begin = window.places[pair.first].begin;
+      const TextRange words{begin, std::max(begin, window.places[pair.last].end)};
+      const TextRange range = trimmed_range(context, words);
+      if (range.begin == range.end) continue;
+      const auto [found, is_new] =
+          number_of.try_emplace(lower_case_of(text_at(context, words)), answers.size());
+      if (is_new) answers.push_back({std::string(text_at(context, range)), range});
+      answers[found->second].score += pair.probability;
+    }
   }
   std::ranges::stable_sort(answers, std::greater(), &PredictedAnswer::score);
-  if (options.no_answer && std::isfinite(none)) {
+  if (answers.empty()) return {PredictedAnswer{.text = "", .place = {}, .score = none}};
+  if (task.no_answer == true) {
     const auto behind = std::ranges::find_if(answers, [&](const PredictedAnswer& answer) {
-      return answer.score + options.no_answer_threshold < none;
+      return std::log(answer.score) + task.no_answer_threshold < std::log(none);
     });
-    answers.insert(behind, {"", {}, none, none_probability});
+    answers.insert(behind, {"", {}, none});
   }
-  if (answers.empty())
-    return {PredictedAnswer{.text = "", .place = {}, .score = 0, .probability = 1}};
-  answers.resize(std::min(answers.size(), static_cast<std::size_t>(options.best)));
+  answers.resize(std::min(answers.size(), static_cast<std::size_t>(best)));
   return answers;
 }
 

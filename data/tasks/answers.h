@@ -18,36 +18,29 @@ struct WindowScores {
   std::span<const double> start, end;
 };
 
-/// The options of best_answers.
-struct AnswerOptions {
-  /// The number of candidates: the best starts and ends of each window, and the best of their pairs
-  /// over all windows.
-  std::int64_t best = 20;
-  std::int64_t max_answer_length = 30;  ///< in tokens
-  bool no_answer = false;               ///< whether "no answer" is a candidate
-  /// Answers rank before "no answer" if their score plus this is at least its score.
-  double no_answer_threshold = 0;
-};
-
 /// A candidate answer.
 struct PredictedAnswer {
   /// A part of the context, without white space at its ends. Empty: there is no answer.
   std::string text;
-  TextRange place;   ///< position in the context
-  double score = 0;  ///< score of the first token plus that of the last
-  /// As in transformers' pipeline: the probability of the first token times that of the last, each
-  /// among cls and the context's tokens in a window. Those of equal texts are added. "No answer":
-  /// the smallest of the windows, at cls.
-  double probability = 0;
+  TextRange place;  ///< position in the context
+  /// The probability of the first token times that of the last, each among cls and the context's
+  /// tokens in a window. Those of equal texts are added. "No answer": the smallest of the windows,
+  /// at cls.
+  double score = 0;
 };
 
-/// The best answers to a question, best first: at least one and at most `options.best`. An answer
-/// is a start and an end within the context of one window, with the end not before the start. If
-/// windows share a position, it counts once, with its best score. The score of "no answer" is the
-/// smallest sum of start and end score at cls, over the windows. Without any candidate, the answer
-/// is empty.
+/// The best answers to a question as transformers' pipeline finds them, best first: at least one
+/// and at most `best`. The 2 · best + 10 most probable pairs of a window count (`best` without
+/// task.whole_words). Answers that are equal but for case are one. With task.no_answer, "no answer"
+/// is a candidate. It ranks before answers the logarithm of whose score, plus
+/// task.no_answer_threshold, is less than that of its own. Without any candidate there is no
+/// answer.
 std::vector<PredictedAnswer> best_answers(std::string_view context,
                                           std::span<const WindowScores> windows,
-                                          const AnswerOptions& options);
+                                          const TaskConfig& task, std::int64_t best);
+
+/// The number of answers that a prediction has by default. `evaluate` scores the first of as many:
+/// with fewer, fewer pairs of tokens count.
+inline constexpr std::int64_t default_answers = 5;
 
 }  // namespace nystrom

@@ -50,6 +50,17 @@ std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example,
   return {first, last};
 }
 
+/// For each token, its place, or that of its word's tokens among these.
+std::vector<TextRange> places_of(std::span<const Token> tokens, bool whole_words) {
+  std::vector<TextRange> places;
+  for (std::size_t begin = 0, end = 0; begin < tokens.size(); begin = end) {
+    do ++end;
+    while (whole_words && end < tokens.size() && tokens[end].word == tokens[begin].word);
+    places.insert(places.end(), end - begin, {tokens[begin].begin, tokens[end - 1].end});
+  }
+  return places;
+}
+
 /// The number of tokens before this sequence in a wrapped row.
 std::int64_t place_of(const WrappedIds& wrapped, std::int32_t id) {
   return std::ranges::find(wrapped.ids, id) - wrapped.ids.begin();
@@ -254,7 +265,7 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example,
     window.rows.push_back(tokenizer_.wrap(question, ids_of(part)));
     window.full_length = count_of(window.rows[0].ids) + removed;
     window.context_begin = before_second_ + kept;
-    for (const Token& token : part) window.offsets.push_back({token.begin, token.end});
+    window.places = places_of(part, task_.whole_words);
     if (first >= begin && last >= first && last < end) {
       window.start = window.context_begin + first - begin;
       window.end = window.context_begin + last - begin;

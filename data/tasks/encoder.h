@@ -30,8 +30,9 @@ struct EncodedSample {
   /// answer.
   std::int64_t start = 0, end = 0;
   std::int64_t context_begin = 0;  ///< questions: position of the context's first token in the row
-  /// Questions: the position of each context token in the whole context.
-  std::vector<TextRange> offsets;
+  /// Questions: for each context token, its position in the whole context; with task.whole_words
+  /// that of its word, as far as the word lies in this window.
+  std::vector<TextRange> places;
   bool labelled = false;         ///< whether the example has a label
   std::int64_t full_length = 0;  ///< length() before anything was cut
 

@@ -167,6 +167,7 @@ struct TaskConfig {
   double max_score = 1;
   std::int64_t stride = 128;
   std::int64_t max_answer_length = 30;
+  bool whole_words = true;
   std::optional<bool> no_answer;
   double no_answer_threshold = 0;
 };
@@ -213,10 +214,14 @@ void fields(V& v, TaskConfig& c) {
   v(c.stride, "stride", "tokens that neighbouring windows of a long text or context share",
     not_negative);
   v(c.max_answer_length, "max_answer_length", "questions: most tokens of an answer", at_least(1));
+  v(c.whole_words, "whole_words",
+    "questions: answers are whole words of the tokenizer, as align_to_words of transformers' "
+    "pipeline makes them; false: whole tokens, for text without spaces between words");
   v(c.no_answer, "no_answer",
     "questions: the context may have no answer, as in SQuAD 2.0. null: false");
   v(c.no_answer_threshold, "no_answer_threshold",
-    "questions: how far an answer's score may lie below that of none and still be given");
+    "questions: how far the logarithm of an answer's score may lie below that of none and the "
+    "answer still be given");
 }
 
 /// The names of the built-in recipes.

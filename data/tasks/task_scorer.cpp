@@ -255,16 +255,12 @@ TaskScores TaskScorer::State::scores() const {
 
 /// The best answer to a question, over all its windows.
 std::string TaskScorer::State::answer_to(std::int64_t example) const {
-  AnswerOptions options;
-  options.max_answer_length = data->task().max_answer_length;
-  options.no_answer = data->task().no_answer == true;
-  options.no_answer_threshold = data->task().no_answer_threshold;
   std::vector<WindowScores> windows;
   for (std::int64_t i = first_samples[static_cast<std::size_t>(example)];
        i < data->size() && data->sample(i).example == example; ++i)
     windows.push_back({&data->sample(i), spans[static_cast<std::size_t>(i)].first,
                        spans[static_cast<std::size_t>(i)].second});
-  return best_answers(*data->example(example).pair, windows, options)[0].text;
+  return best_answers(*data->example(example).pair, windows, data->task(), default_answers)[0].text;
 }
 
 TaskScores TaskScorer::scores() const {

@@ -12,10 +12,12 @@
 
 namespace nystrom {
 
-/// A token and its byte range in the text. The range of a bare word mark is empty.
+/// A token, its byte range in the text, and the number of its word. The range of a bare word mark
+/// is empty. The pre-tokenizer cuts a text into words; an added token is one.
 struct Token {
   std::int32_t id;
   std::uint32_t begin, end;
+  std::uint32_t word = 0;
   friend bool operator==(const Token&, const Token&) = default;
 };
 

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     const std::string_view text =
         "The 12,345 caf\xC3\xA9s [MASK] ``ABC'' \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 abc";
     std::vector<std::int32_t> ids;
-    for (const auto& [id, begin, end] :
+    for (const auto& [id, begin, end, word] :
          tokenizer->encode_with_offsets(text, nystrom::SpecialNames::tokens)) {
       if (id < 0 || id >= tokenizer->vocab_size() || begin > end || end > text.size()) std::abort();
       if (!tokenizer->find(tokenizer->piece(id)) || tokenizer->definition().empty()) std::abort();

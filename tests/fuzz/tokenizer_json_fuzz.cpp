@@ -13,7 +13,7 @@ namespace {
 void use(const nystrom::Tokenizer& tokenizer, std::string_view text, nystrom::SpecialNames names) {
   const auto tokens = tokenizer.encode_with_offsets(text, names);
   std::vector<std::int32_t> ids;
-  for (const auto& [id, begin, end] : tokens) {
+  for (const auto& [id, begin, end, word] : tokens) {
     if (id < 0 || id >= tokenizer.vocab_size() || begin > end || end > text.size()) std::abort();
     ids.push_back(id);
   }

@@ -355,7 +355,12 @@ def check_questions(tool, tokenizer, folder, sentences, rng):
             }
         )
     (folder / "questions.json").write_text(json.dumps({"data": [{"paragraphs": questions}]}))
-    task = {"kind": "questions", "stride": 24, "train": [str(folder / "questions.json")]}
+    task = {
+        "kind": "questions",
+        "stride": 24,
+        "whole_words": False,
+        "train": [str(folder / "questions.json")],
+    }
     ours = encoded(tool, task, folder / "albert", 96)
     different, windows = [], 0
     for number, paragraph in enumerate(questions):
@@ -385,7 +390,7 @@ def check_questions(tool, tokenizer, folder, sentences, rng):
             # empty.
             spans = [
                 (a, b)
-                for a, b in zip(sample["offsets"], in_bytes, strict=True)
+                for a, b in zip(sample["places"], in_bytes, strict=True)
                 if a[0] < a[1] and context.encode()[b[0] : b[1]].strip()
             ]
             same &= (

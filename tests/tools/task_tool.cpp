@@ -142,10 +142,10 @@ void encode(const Arguments& arguments) {
   const auto data = TaskDataset::read(setup.encoder, setup.task.train, Labelled::required, true);
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
-    Json rows = Json::array(), offsets = Json::array();
+    Json rows = Json::array(), places = Json::array();
     for (const WrappedIds& row : sample.rows)
       rows.push_back({{"ids", row.ids}, {"types", row.type_ids}});
-    for (const TextRange& range : sample.offsets) offsets.push_back({range.begin, range.end});
+    for (const TextRange& range : sample.places) places.push_back({range.begin, range.end});
     const Json json = {{"example", sample.example},
                        {"rows", rows},
                        {"label", sample.label},
@@ -154,7 +154,7 @@ void encode(const Arguments& arguments) {
                        {"start", sample.start},
                        {"end", sample.end},
                        {"context_begin", sample.context_begin},
-                       {"offsets", offsets}};
+                       {"places", places}};
     fmt::print("{}\n", json.dump());
   }
 }
@@ -187,8 +187,7 @@ void answers(const Arguments& arguments) {
               .to_doubles();
       const WindowScores window{&sample, starts, ends};
       const Example& example = data->example(sample.example);
-      const auto best =
-          best_answers(*example.pair, std::span(&window, 1), {.max_answer_length = 100});
+      const auto best = best_answers(*example.pair, std::span(&window, 1), data->task(), 1);
       if (best[0].text == example.answers[0].text)
         ++exact;
       else

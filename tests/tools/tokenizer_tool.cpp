@@ -75,7 +75,7 @@ void encode(const Arguments& arguments) {
 void encode_with_offsets(const Arguments& arguments) {
   const auto tokenizer = open_tokenizer(arguments.at(1));
   for_each_line([&](const std::string& line, std::string& out) {
-    for (const auto& [id, begin, end] :
+    for (const auto& [id, begin, end, word] :
          tokenizer->encode_with_offsets(line, names_of(arguments.at(2))))
       out += fmt::format("{}:{}:{} ", id, begin, end);
   });
@@ -87,7 +87,7 @@ void encode_json(const Arguments& arguments) {
     nlohmann::json result = nlohmann::json::array();
     try {
       const auto text = nlohmann::json::parse(line).get<std::string>();
-      for (const auto& [id, begin, end] :
+      for (const auto& [id, begin, end, word] :
            tokenizer->encode_with_offsets(text, SpecialNames::tokens))
         result.push_back({id, begin, end});
     } catch (const InputError& error) {

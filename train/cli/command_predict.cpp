@@ -9,6 +9,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/answers.h"
 #include "data/tasks/task_report.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
@@ -30,7 +31,7 @@ struct PredictOptions {
   std::vector<std::string> choices;
   std::optional<std::string> pair, config;
   std::string dtype = "f32";
-  std::int64_t top_k = 5, batch = 16;
+  std::int64_t top_k = default_answers, batch = 16;
   bool json = false, skip_bad = false;
   Device device;
 };

@@ -171,22 +171,14 @@ class Predictor {
   }
 
   Prediction answer(std::int64_t example, const std::vector<Window>& windows) const {
-    const TaskConfig& task = task_.settings.task;
-    AnswerOptions options;
-    options.max_answer_length = task.max_answer_length;
-    options.no_answer = task.no_answer.value_or(false);
-    options.no_answer_threshold = task.no_answer_threshold;
     std::vector<WindowScores> scores;
     for (const Window& window : windows)
       scores.push_back({&dataset_.sample(window.sample), window.first, window.second});
     const std::string& context = *dataset_.example(example).pair;
     Prediction result;
-    std::vector<PredictedAnswer> answers = best_answers(context, scores, options);
-    if (options.no_answer_threshold == 0)
-      std::ranges::stable_sort(answers, std::greater(), &PredictedAnswer::probability);
-    for (const PredictedAnswer& found : answers) {
-      if (static_cast<std::int64_t>(result.guesses.size()) == top_k_) break;
-      Guess guess{found.text, found.probability};
+    for (const PredictedAnswer& found :
+         best_answers(context, scores, task_.settings.task, top_k_)) {
+      Guess guess{found.text, found.score};
       if (!found.text.empty()) guess.place = characters(context, found.place);
       result.guesses.push_back(std::move(guess));
     }

@@ -96,6 +96,7 @@ struct PipelineTokenizer::State {
     std::string_view text;
     SpecialNames names;
     std::vector<Token> tokens;
+    std::uint32_t word = 0;
   };
 
   /// Moves an offset in the text by a number of characters, up to `limit`.
@@ -131,7 +132,14 @@ struct PipelineTokenizer::State {
       if (has_before(encoding.text, place.end, at_ends.trailing))
         place.end = backward(encoding.text, place.end, at_ends.trailing, place.begin);
     }
-    encoding.tokens.push_back({id, place.begin, place.end});
+    encoding.tokens.push_back({id, place.begin, place.end, encoding.word});
+  }
+
+  /// Puts an added token, whose text is a word.
+  void put_added(Encoding& encoding, std::int32_t id, ByteRange place,
+                 std::string_view text) const {
+    put(encoding, id, place, spaces_of(text));
+    ++encoding.word;
   }
 
   /// The spaces to trim from a token that encodes `part` of a word.
@@ -164,6 +172,7 @@ struct PipelineTokenizer::State {
             spaces_at(token.id,
                       std::string_view(words.text.text()).substr(part.begin, part.size())));
       }
+      ++encoding.word;
     }
   }
 
@@ -178,8 +187,8 @@ struct PipelineTokenizer::State {
       if (token == nullptr)
         encode_words(encoding, text.slice(range), cache);
       else
-        put(encoding, token->id, text.origin(range),
-            spaces_of(std::string_view(text.text()).substr(range.begin, range.size())));
+        put_added(encoding, token->id, text.origin(range),
+                  std::string_view(text.text()).substr(range.begin, range.size()));
     }
   }
 
@@ -196,7 +205,7 @@ struct PipelineTokenizer::State {
       if (token == nullptr)
         encode_section(encoding, range, *cache);
       else
-        put(encoding, token->id, range, spaces_of(text.substr(range.begin, range.size())));
+        put_added(encoding, token->id, range, text.substr(range.begin, range.size()));
     }
     own.back(std::move(cache));
     return std::move(encoding.tokens);

@@ -21,10 +21,30 @@ EncodedSample window_of(std::int64_t first, std::int64_t end) {
       {0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two of them include the space before the word
   EncodedSample sample;
   sample.context_begin = 3;
-  sample.offsets.assign(words.begin() + first, words.begin() + end);
+  sample.places.assign(words.begin() + first, words.begin() + end);
   sample.rows.resize(1);
   sample.rows[0].ids.resize(static_cast<std::size_t>(3 + end - first + 1));
   return sample;
+}
+
+TaskConfig task_of(std::int64_t max_answer_length, bool whole_words = true) {
+  TaskConfig task;
+  task.max_answer_length = max_answer_length;
+  task.whole_words = whole_words;
+  return task;
+}
+
+TaskConfig without_answers(double threshold = 0) {
+  TaskConfig task;
+  task.no_answer = true;
+  task.no_answer_threshold = threshold;
+  return task;
+}
+
+/// The five best answers.
+std::vector<PredictedAnswer> answers_of(std::span<const WindowScores> windows,
+                                        const TaskConfig& task = {}) {
+  return best_answers(context, windows, task, default_answers);
 }
 
 std::vector<std::string> texts_of(const std::vector<PredictedAnswer>& answers) {
@@ -33,72 +53,127 @@ std::vector<std::string> texts_of(const std::vector<PredictedAnswer>& answers) {
   return texts;
 }
 
+/// Scores that are e^score = the given weights: probabilities are these by their sum.
+Scores logs(Scores weights) {
+  for (double& weight : weights) weight = std::log(weight);
+  return weights;
+}
+
 TEST(Answers, AreCutFromTheContextWithoutWhiteSpace) {
   const EncodedSample window = window_of(0, 4);
   const Scores start{9, 9, 9, 0, 5, 1, 0, 9}, end{9, 9, 9, 0, 1, 4, 2, 9};
   const WindowScores scores{&window, start, end};
-  const auto answers = best_answers(context, std::span(&scores, 1), {});
+  const auto answers = answers_of(std::span(&scores, 1));
   EXPECT_EQ(answers[0].text, "ship  sailed");
   EXPECT_EQ(answers[0].place.begin, 4);
   EXPECT_EQ(answers[0].place.end, 16);
-  EXPECT_EQ(answers[0].score, 9);
   EXPECT_EQ(answers[1].text, "ship  sailed home");
-  EXPECT_EQ(answers.size(), 10);  // all spans of the four words
   // The softmax is over cls and the context, without the question: 9 0 5 1 0 and 9 0 1 4 2.
   const auto e = [](double x) { return std::exp(x); };
-  EXPECT_NEAR(answers[0].probability,
+  EXPECT_NEAR(answers[0].score,
               e(5) / (e(9) + 2 + e(5) + e(1)) * e(4) / (e(9) + 1 + e(1) + e(4) + e(2)), 1e-12);
+  EXPECT_EQ(answers.size(), 5);
+  EXPECT_EQ(best_answers(context, std::span(&scores, 1), {}, 20).size(), 10)
+      << "all spans of the four words";
 }
 
 TEST(Answers, EndNotBeforeTheyStartAndAreNotTooLong) {
   const EncodedSample window = window_of(0, 4);
   const Scores start{0, 0, 0, 1, 0, 8, 0, 0}, end{0, 0, 0, 0, 9, 0, 3, 0};
   const WindowScores scores{&window, start, end};
-  EXPECT_EQ(best_answers(context, std::span(&scores, 1), {})[0].text, "sailed home");
-  EXPECT_EQ(texts_of(best_answers(context, std::span(&scores, 1), {.best = 1})),
-            std::vector<std::string>{""});  // neither of the two best fits
-  EXPECT_EQ(best_answers(context, std::span(&scores, 1), {.max_answer_length = 1})[0].text, "ship");
+  EXPECT_EQ(answers_of(std::span(&scores, 1))[0].text, "sailed home");
+  EXPECT_EQ(answers_of(std::span(&scores, 1), task_of(1))[0].text, "ship");
 }
 
-TEST(Answers, OfOverlappingWindowsCountOnce) {
+TEST(Answers, OfOverlappingWindowsAreAdded) {
   const EncodedSample windows[] = {window_of(0, 3), window_of(2, 4)};
   const Scores start{0, 0, 0, 0, 0, 4, 0}, end{0, 0, 0, 0, 0, 4, 0}, start2{0, 0, 0, 6, 0, 0},
       end2{0, 0, 0, 6, 5, 0};
   const WindowScores scores[] = {{&windows[0], start, end}, {&windows[1], start2, end2}};
-  const auto answers = best_answers(context, scores, {});
+  const auto answers = answers_of(scores);
   EXPECT_EQ(answers[0].text, "sailed");
-  EXPECT_EQ(answers[0].score, 12);
   EXPECT_EQ(answers[1].text, "sailed home");
   const double first = std::exp(4.0) / (std::exp(4.0) + 3);
   const double second = std::exp(6.0) / (std::exp(6.0) + 2),
                second_end = std::exp(6.0) / (std::exp(6.0) + 1 + std::exp(5.0));
-  EXPECT_NEAR(answers[0].probability, first * first + second * second_end, 1e-12);
+  EXPECT_NEAR(answers[0].score, first * first + second * second_end, 1e-12);
   for (std::size_t i = 1; i < answers.size(); ++i) EXPECT_NE(answers[i].text, "sailed");
+}
+
+TEST(Answers, OfWholeWordsAreAdded) {
+  // "I don't" as [cls] [question] [sep] I do ##n ' t [sep]
+  EncodedSample window;
+  window.context_begin = 3;
+  window.places = {{0, 1}, {2, 5}, {2, 5}, {5, 6}, {6, 7}};
+  window.rows.resize(1);
+  window.rows[0].ids.resize(9);
+  const Scores start = logs({1, 1, 1, 1, 4, 2, 1, 1, 1}), end = logs({1, 1, 1, 1, 2, 4, 1, 1, 1});
+  const WindowScores scores{&window, start, end};
+  const auto answers = best_answers("I don't", std::span(&scores, 1), {}, 20);
+  EXPECT_EQ(answers[0].text, "don");
+  EXPECT_EQ(answers[0].place.begin, 2);
+  EXPECT_EQ(answers[0].place.end, 5);
+  EXPECT_NEAR(answers[0].score, (4 * 2 + 4 * 4 + 2 * 4) / 100.0, 1e-12);
+  EXPECT_EQ(answers[1].text, "I don");
+  EXPECT_NEAR(answers[1].score, (2 + 4) / 100.0, 1e-12);
+  EXPECT_EQ(answers[2].text, "don'");
+  EXPECT_EQ(answers[2].place.end, 6);
+}
+
+/// Of 12 and 20 pairs, as transformers' pipeline; without whole words of 1 and 5.
+TEST(Answers, TakeMorePairsThanAreWanted) {
+  EncodedSample window;
+  window.context_begin = 1;
+  window.places.assign(30, {0, 1});
+  window.rows.resize(1);
+  window.rows[0].ids.resize(32);
+  const Scores flat(32, 0);
+  const WindowScores scores{&window, flat, flat};
+  const double pair = 1.0 / (31 * 31);
+  const auto score_of = [&](std::int64_t best, bool whole_words) {
+    return best_answers("I", std::span(&scores, 1), task_of(1, whole_words), best)[0].score / pair;
+  };
+  EXPECT_NEAR(score_of(1, true), 12, 1e-9);
+  EXPECT_NEAR(score_of(5, true), 20, 1e-9);
+  EXPECT_NEAR(score_of(1, false), 1, 1e-9);
+  EXPECT_NEAR(score_of(5, false), 5, 1e-9);
+}
+
+TEST(Answers, OfEqualTextsAreOneWhateverTheirCase) {
+  const std::string text = "Sea and SEA";
+  EncodedSample window;
+  window.context_begin = 1;
+  window.places = {{0, 3}, {4, 7}, {8, 11}};
+  window.rows.resize(1);
+  window.rows[0].ids.resize(5);
+  const Scores both = logs({1, 3, 1, 4, 1});
+  const WindowScores scores{&window, both, both};
+  const auto answers = best_answers(text, std::span(&scores, 1), task_of(1), 5);
+  EXPECT_EQ(answers[0].text, "SEA") << "the more probable one";
+  EXPECT_NEAR(answers[0].score, (9 + 16) / 81.0, 1e-12);
+  ASSERT_EQ(answers.size(), 2U);
+  EXPECT_EQ(answers[1].text, "and");
 }
 
 TEST(Answers, MayBeThatThereIsNone) {
   const EncodedSample windows[] = {window_of(0, 2), window_of(2, 4)};
-  const Scores start{4, 0, 0, 3, 0, 0}, end{4, 0, 0, 3, 0, 0}, start2{6, 0, 0, 1, 0, 0},
-      end2{6, 0, 0, 1, 0, 0};
-  const WindowScores scores[] = {{&windows[0], start, end}, {&windows[1], start2, end2}};
-  EXPECT_EQ(best_answers(context, scores, {})[0].text, "The");
-  const auto none = best_answers(context, scores, {.no_answer = true});
-  EXPECT_EQ(none[0].text, "");
-  EXPECT_EQ(none[0].score, 8);  // the minimum over the windows
-  EXPECT_EQ(none[1].text, "The");
-  EXPECT_EQ(
-      texts_of(best_answers(context, scores, {.no_answer = true, .no_answer_threshold = 2}))[0],
-      "The");
-  EXPECT_EQ(
-      texts_of(best_answers(context, scores, {.no_answer = true, .no_answer_threshold = 1.9}))[0],
-      "");
+  const Scores both = logs({3, 1, 1, 4, 1, 1}), both2 = logs({9, 1, 1, 1, 1, 1});
+  const WindowScores scores[] = {{&windows[0], both, both}, {&windows[1], both2, both2}};
+  EXPECT_EQ(answers_of(scores)[0].text, "The");
+  const auto none = answers_of(scores, without_answers());
+  EXPECT_EQ(texts_of(none), (std::vector<std::string>{"The", "", "The ship", "ship", "sailed"}));
+  EXPECT_NEAR(none[1].score, 9 / 64.0, 1e-12) << "the minimum over the windows";
+  const double difference = std::log(16.0 / 9);
+  EXPECT_EQ(answers_of(scores, without_answers(-difference + 1e-9))[0].text, "The");
+  EXPECT_EQ(answers_of(scores, without_answers(-difference - 1e-9))[0].text, "");
+  EXPECT_EQ(answers_of(scores, without_answers(1e300))[4].text, "sailed home");
 }
 
 TEST(Answers, OfScoresThatAreNotNumbersAreNone) {
   const EncodedSample window = window_of(0, 4);
   const Scores broken(8, NAN);
   const WindowScores scores{&window, broken, broken};
-  EXPECT_EQ(texts_of(best_answers(context, std::span(&scores, 1), {.no_answer = true})),
+  EXPECT_EQ(texts_of(answers_of(std::span(&scores, 1), without_answers())),
             std::vector<std::string>{""});
 }
 

@@ -131,10 +131,23 @@ TEST_F(Encoder, LongContextsBecomeWindowsThatOverlap) {
   EXPECT_EQ(windows[1].start, 5);
   EXPECT_EQ(windows[1].end, 6);
   EXPECT_EQ(windows[1].context_begin, 4);
-  EXPECT_EQ(windows[1].offsets[0].begin, 5);  // "e" in the whole context
-  EXPECT_EQ(windows[1].offsets[0].end, 6);
+  EXPECT_EQ(windows[0].places[1].begin, 0);  // of "b" in "ab"
+  EXPECT_EQ(windows[0].places[1].end, 2);
+  EXPECT_EQ(windows[1].places[2].begin, 5);  // of "g" in "efghij", the word's part in this window
+  EXPECT_EQ(windows[1].places[2].end, 11);
   EXPECT_EQ(windows[1].example, 0);
   EXPECT_EQ(counts_.answers_cut, 0);
+}
+
+TEST_F(Encoder, PlacesAreThoseOfTokensWithoutWholeWords) {
+  TaskConfig task;
+  task.kind = TaskKind::questions;
+  task.stride = 2;
+  task.whole_words = false;
+  const TaskEncoder encoder(resolve_task(task), LabelSet(), tokenizer_, 11);
+  const auto windows = encoder.encode(example_of("q?", "ab cdefghij"), counts_);
+  EXPECT_EQ(windows[1].places[0].begin, 5);  // "e" in the whole context
+  EXPECT_EQ(windows[1].places[0].end, 6);
 }
 
 TEST_F(Encoder, AnswersLongerThanAnyWindowAreCounted) {

@@ -1,4 +1,5 @@
-// A tokenizer without a vocabulary file: every byte except white space is a token.
+// A tokenizer without a vocabulary file: every byte except white space is a token. Words
+// lie between white space.
 #pragma once
 
 #include "core/check.h"
@@ -20,9 +21,12 @@ class LetterTokenizer : public Tokenizer {
   std::vector<Token> encode_with_offsets(std::string_view text,
                                          SpecialNames = SpecialNames::text) const override {
     std::vector<Token> tokens;
+    std::uint32_t word = 0;
     for (std::uint32_t i = 0; i < text.size(); ++i)
-      if (text[i] != ' ' && text[i] != '\n')
-        tokens.push_back({static_cast<unsigned char>(text[i]), i, i + 1});
+      if (text[i] == ' ' || text[i] == '\n')
+        ++word;
+      else
+        tokens.push_back({static_cast<unsigned char>(text[i]), i, i + 1, word});
     return tokens;
   }
 

@@ -141,8 +141,8 @@ TEST(TaskScorer, WordsThatWereCutOffCountAsOutside) {
 TEST(TaskScorer, QuestionsOverTheirWindows) {
   Example example;
   example.text = "q";
-  example.pair = "abcdefghijklmno";
-  example.answers = {{"no", 13}};
+  example.pair = "abcdefghijklm no";
+  example.answers = {{"no", 14}};
   example.labelled = true;
   const auto data =
       std::make_shared<TaskDataset>(dataset_of(task_of(TaskKind::questions), {example}));

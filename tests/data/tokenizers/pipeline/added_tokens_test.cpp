@@ -11,7 +11,7 @@
 namespace nystrom {
 
 std::ostream& operator<<(std::ostream& out, const Token& token) {
-  return out << token.id << ":" << token.begin << ":" << token.end;
+  return out << token.id << ":" << token.begin << ":" << token.end << " of word " << token.word;
 }
 
 namespace {
@@ -56,15 +56,26 @@ TEST(AddedTokens, WhiteSpaceThatStripsWhiteSpace) {
                right = description({added("\n", 2, rstrip | form)}),
                left = description({added("\n", 2, lstrip | form)});
     EXPECT_EQ(encode(both, "\n\n"), (Tokens{{2, 0, 2}}));
-    EXPECT_EQ(encode(both, "a \n\n\n b"), (Tokens{{0, 0, 1}, {2, 1, 6}, {1, 6, 7}}));
-    EXPECT_EQ(encode(right, "\n\n"), (Tokens{{2, 0, 2}, {2, 1, 2}}));
-    EXPECT_EQ(encode(right, "a\n \nb"), (Tokens{{0, 0, 1}, {2, 1, 4}, {2, 3, 4}, {1, 4, 5}}));
-    EXPECT_EQ(encode(left, "\n \n "), (Tokens{{2, 0, 1}, {2, 1, 3}, {3, 3, 4}}));
+    EXPECT_EQ(encode(both, "a \n\n\n b"), (Tokens{{0, 0, 1, 0}, {2, 1, 6, 1}, {1, 6, 7, 2}}));
+    EXPECT_EQ(encode(right, "\n\n"), (Tokens{{2, 0, 2, 0}, {2, 1, 2, 1}}));
+    EXPECT_EQ(encode(right, "a\n \nb"),
+              (Tokens{{0, 0, 1, 0}, {2, 1, 4, 1}, {2, 3, 4, 2}, {1, 4, 5, 3}}));
+    EXPECT_EQ(encode(left, "\n \n "), (Tokens{{2, 0, 1, 0}, {2, 1, 3, 1}, {3, 3, 4, 2}}));
   }
   // The spaces of the second token belong to the first, so nothing is left of it. Hugging Face's
   // library fails here.
   EXPECT_EQ(encode(description({added("\n", 2, rstrip), added(" ", 3, lstrip)}), "\n  a"),
-            (Tokens{{2, 0, 3}, {0, 3, 4}}));
+            (Tokens{{2, 0, 3, 0}, {0, 3, 4, 1}}));
+}
+
+TEST(AddedTokens, AreWordsOfTheirOwn) {
+  Json json = description({added("ab", 5), added("ba", 6, normalized)});
+  json["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
+  EXPECT_EQ(encode(json, "aa abab"),
+            (Tokens{{0, 0, 1, 0}, {0, 1, 2, 0}, {5, 3, 5, 1}, {5, 5, 7, 2}}));
+  EXPECT_EQ(encode(json, "aba bb"),
+            (Tokens{{5, 0, 2, 0}, {0, 2, 3, 1}, {1, 4, 5, 2}, {1, 5, 6, 2}}));
+  EXPECT_EQ(encode(json, "b ba b"), (Tokens{{1, 0, 1, 0}, {6, 2, 4, 1}, {1, 5, 6, 2}}));
 }
 
 TEST(AddedTokens, OfEqualFormsSpecialOnesGoFirst) {
@@ -169,15 +180,15 @@ TEST(RoundedNumber, AsSerde) {
 TEST(AddedTokens, EmptyMatchesAreReplacedBetweenThem) {
   Json json = description({added("+", 5, special)});
   json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "(?=a)|$"}}}, {"content", "b"}};
-  EXPECT_EQ(encode(json, "aa+a"), (Tokens{{1, 0, 0},
-                                          {0, 0, 1},
-                                          {1, 0, 1},
-                                          {0, 1, 2},
-                                          {1, 1, 2},
-                                          {5, 2, 3},
-                                          {1, 3, 3},
-                                          {0, 3, 4},
-                                          {1, 3, 4}}));
+  EXPECT_EQ(encode(json, "aa+a"), (Tokens{{1, 0, 0, 0},
+                                          {0, 0, 1, 0},
+                                          {1, 0, 1, 0},
+                                          {0, 1, 2, 0},
+                                          {1, 1, 2, 0},
+                                          {5, 2, 3, 1},
+                                          {1, 3, 3, 2},
+                                          {0, 3, 4, 2},
+                                          {1, 3, 4, 2}}));
 }
 
 /// A piece that ends in more spaces than the text has characters before its end keeps its offsets.

@@ -23,7 +23,7 @@ const std::filesystem::path folder = testing::fixture_folder() / "tokenizers";
 void expect_tokens(const Tokenizer& tokenizer, const std::string& text, SpecialNames names,
                    const Json& expected) {
   Json ids = Json::array(), offsets = Json::array();
-  for (const auto& [id, begin, end] : tokenizer.encode_with_offsets(text, names)) {
+  for (const auto& [id, begin, end, word] : tokenizer.encode_with_offsets(text, names)) {
     ids.push_back(id);
     offsets.push_back({begin, end});
   }
