@@ -9,7 +9,6 @@ results are the program's.
 
 from nystrom._extension import (
     NoGrad,
-    Run,
     Step,
     Tape,
     Tensor,
@@ -21,7 +20,7 @@ from nystrom._extension import (
 from nystrom import nn, ops, optim
 from nystrom.errors import InputError, InternalError, Interrupted
 from nystrom.model import Model, load
-from nystrom.runs import finetune, pretrain
+from nystrom.runs import Run, finetune, pretrain
 
 __all__ = [
     "InputError",

@@ -13,7 +13,6 @@ if _spins:
 try:
     from nystrom._core import (
         NoGrad as NoGrad,
-        Run as Run,
         Step as Step,
         Tape as Tape,
         Tensor as Tensor,
@@ -25,3 +24,6 @@ try:
 finally:
     if _spins:
         del os.environ["GOMP_SPINCOUNT"]
+
+# The waiting threads of OpenMP do not survive a fork: the child computes alone.
+os.register_at_fork(after_in_child=lambda: set_num_threads(1))

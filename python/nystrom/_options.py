@@ -11,11 +11,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_dtypes = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of an element type: f32 for "float32", numpy.float32, torch.float32."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    return _dtypes.get(name.removeprefix("torch."), name)
+
+
 def plain(value: Any) -> Any:
-    """A path as text; a number or an array of NumPy as one of Python."""
+    """A path as text; a number or an array of NumPy as one of Python; an element type by its
+    name."""
+    if isinstance(value, type):
+        return dtype_name(value)
     if hasattr(value, "tolist"):
         return value.tolist()
-    return os.fspath(value)
+    return os.fspath(value) if hasattr(value, "__fspath__") else dtype_name(value)
 
 
 def text_of(value: Any) -> str:

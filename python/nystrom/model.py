@@ -6,12 +6,13 @@ import json
 import os
 
 from nystrom import _core
-from nystrom._options import overrides
+from nystrom._options import dtype_name, overrides
+from nystrom._texts import several, text_of, texts_of
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False  # as that of typing, whose import takes longer than all others
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Literal
 
     import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from nystrom._core import Tokenizer
 
+    DType = Literal["f32", "bf16", "f16", "f64", "float32", "bfloat16", "float16", "float64"]
     Pooling = Literal["mean", "cls", "landmarks"]
     Prompt = Literal["query", "document", "none"]
     FloatArray = NDArray[np.float32]
@@ -27,26 +29,31 @@ if TYPE_CHECKING:
 def load(
     path: str | os.PathLike[str],
     *,
-    dtype: str = "f32",
+    dtype: DType | Any = "f32",
     device: str = "cpu",
     model: Mapping[str, Any] | None = None,
 ) -> Model:
     """Opens a model: a run directory, a checkpoint or a Hugging Face folder.
 
     Of a run it is the checkpoint with the best evaluation, else the newest. `dtype` is f32, bf16,
-    f64, or f16 on GPUs; `device` is cpu, cuda or cuda:N. `model` overrides options of the model:
-    {"attention": {"num_landmarks": 32}}.
+    f64, or f16 on GPUs, also as NumPy and torch name them. `device` is cpu, cuda or cuda:N. `model`
+    overrides options of the model: {"attention": {"num_landmarks": 32}}.
     """
     options = [] if model is None else overrides({"model": model})
-    return Model(_core.Model(os.fspath(path), dtype, device, options))
+    return Model(os.fspath(path), dtype_name(dtype), device, options)
 
 
 class Model:
     """A trained model, its tokenizer and, if it was fine-tuned, its task. Several threads may call
     it."""
 
-    def __init__(self, core: _core.Model) -> None:
-        self._core = core
+    def __init__(self, path: str, dtype: str, device: str, options: list[str]) -> None:
+        """nystrom.load calls it."""
+        import numpy  # noqa: F401  # results are its arrays; an import within a fork could hang
+
+        self._core = _core.Model(path, dtype, device, options)
+        self._options = (dtype, device, options)
+        self._weights_shown = False  # whether parameters() let someone write to them
 
     @property
     def path(self) -> str:
@@ -63,6 +70,14 @@ class Model:
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer; None for a folder without one."""
         return self._core.tokenizer
+
+    @property
+    def labels(self) -> list[str]:
+        """The classes of a classifier in the order of its outputs; empty for other models."""
+        config = self.config
+        names: dict[str, str] = config.get("id2label") or {}
+        classifies = config["architectures"][0].endswith("ForSequenceClassification")
+        return [names[str(at)] for at in range(len(names))] if classifies and len(names) > 1 else []
 
     @property
     def max_length(self) -> int:
@@ -84,6 +99,7 @@ class Model:
         prompt: Prompt = "document",
         batch_size: int = 32,
         max_length: int | None = None,
+        progress: bool = False,
     ) -> FloatArray:
         """One vector for each text: float32 [texts, width], or [width] for a single text.
 
@@ -91,25 +107,46 @@ class Model:
         over the tokens; cls: that of the first token; landmarks: the mean of the segment means.
         normalize: divide by the length. None stands for the model's own options. dimensions: keep
         the first ones. prompt: which of the model's prompts stands before each text. A text of more
-        than `max_length` tokens (None: the length of the training) is read in windows.
+        than `max_length` tokens (None: the length of the training) is read in windows. progress: as
+        for predict.
         """
         single = isinstance(texts, str)
-        given = [texts] if isinstance(texts, str) else list(texts)
-        vectors = self._core.encode(
-            given, pooling, normalize, dimensions, prompt, batch_size, max_length
-        )
+        given = texts_of(texts, "texts")
+
+        def part(begin: int, end: int) -> FloatArray:
+            return self._core.encode(
+                given[begin:end], pooling, normalize, dimensions, prompt, batch_size, max_length
+            )
+
+        import numpy
+
+        parts = list(_in_parts(part, len(given), batch_size, progress, "encode"))
+        vectors: FloatArray = parts[0] if len(parts) == 1 else numpy.concatenate(parts)
         return vectors[0] if single else vectors
 
     def fill_mask(
-        self, texts: str | Iterable[str], top_k: int = 5, batch_size: int = 16
+        self,
+        texts: str | Iterable[str],
+        top_k: int | None = 5,
+        batch_size: int = 16,
+        *,
+        progress: bool = False,
     ) -> list[Any]:
         """The most probable tokens at each mask, as Hugging Face's fill-mask pipeline gives them.
 
         For a text with one mask this is a list of dicts with score, token, token_str and sequence;
-        for several masks a list of such lists; for several texts a list of these.
+        for several masks a list of such lists; for several texts a list of these. top_k None: all
+        tokens.
         """
-        given = [texts] if isinstance(texts, str) else list(texts)
-        fills = [json.loads(fill) for fill in self._core.fill_masks(given, top_k, batch_size)]
+        given = texts_of(texts, "texts")
+        count = int(self.config["vocab_size"]) if top_k is None else top_k
+
+        def part(begin: int, end: int) -> list[Any]:
+            found = self._core.fill_masks(given[begin:end], count, batch_size)
+            return [json.loads(each) for each in found]
+
+        parts = _in_parts(part, len(given), batch_size, progress, "fill_mask")
+        fills = [each for part in parts for each in part]
         return fills[0] if isinstance(texts, str) else fills
 
     def predict(
@@ -118,8 +155,9 @@ class Model:
         pairs: str | Iterable[str | None] | None = None,
         choices: Sequence[Any] | None = None,
         *,
-        top_k: int = 5,
+        top_k: int | None = 5,
         batch_size: int = 16,
+        progress: bool = False,
     ) -> Any:
         """The predictions of a fine-tuned model, as Hugging Face's pipelines give them.
 
@@ -128,36 +166,78 @@ class Model:
         questions; `choices` are the choices of each text. For a single text all three are single:
         predict("Who built it?", "The bridge was built by Brunel."). A task of features takes names
         of files.
+
+        top_k None: all classes. progress: a bar of tqdm, or lines where that is not installed.
         """
         if isinstance(texts, str):
             if pairs is not None and not isinstance(pairs, str):
                 raise InputError("pairs: expected one text, as `texts` is one text")
-            results = self._predict([texts], [pairs], [list(choices or [])], top_k, batch_size)
+            given_choices = [[] if choices is None else texts_of(choices, "choices")]
+            results = self._predict([texts], [pairs], given_choices, top_k, batch_size, progress)
             return results[0] if len(results) == 1 else results
         if isinstance(pairs, str):
             raise InputError("pairs: expected a list, as `texts` is one")
         if choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
             raise InputError("choices: expected a list of choices for each text")
-        given = list(texts)
-        given_pairs = [None] * len(given) if pairs is None else list(pairs)
-        given_choices = [[]] * len(given) if choices is None else [list(each) for each in choices]
+        given = texts_of(texts, "texts")
+        given_pairs: list[str | None] = [None] * len(given)
+        if pairs is not None:
+            given_pairs = [
+                each if each is None else text_of(each, f"pairs[{at}]")
+                for at, each in enumerate(several(pairs, "pairs"))
+            ]
+        given_choices = [[]] * len(given)
+        if choices is not None:
+            given_choices = [texts_of(e, f"choices[{at}]") for at, e in enumerate(choices)]
         for name, values in (("pairs", given_pairs), ("choices", given_choices)):
             if len(values) != len(given):
                 raise InputError(
                     f"{name}: got {len(values)}, expected {len(given)}, one for each text"
                 )
-        return self._predict(given, given_pairs, given_choices, top_k, batch_size)
+        return self._predict(given, given_pairs, given_choices, top_k, batch_size, progress)
+
+    def predict_proba(
+        self,
+        texts: str | Iterable[str],
+        pairs: str | Iterable[str | None] | None = None,
+        *,
+        batch_size: int = 16,
+        progress: bool = False,
+    ) -> NDArray[np.float64]:
+        """The probabilities of a classifier: [texts, classes], or [classes] for a single text. The
+        columns are in the order of `labels`."""
+        import numpy
+
+        if not self.labels:
+            raise InputError(f"{self.path}: does not classify texts, and has no probabilities")
+        single = isinstance(texts, str)
+        found = self.predict(texts, pairs, top_k=None, batch_size=batch_size, progress=progress)
+        places = {label: at for at, label in enumerate(self.labels)}
+        result = numpy.empty((1 if single else len(found), len(places)))
+        for row, guesses in enumerate([found] if single else found):
+            for guess in guesses:
+                result[row, places[guess["label"]]] = guess["score"]
+        return result[0] if single else result
 
     def _predict(
         self,
         texts: list[str],
-        pairs: Sequence[str | None],
+        pairs: list[str | None],
         choices: list[list[str]],
-        top_k: int,
+        top_k: int | None,
         batch_size: int,
+        progress: bool,
     ) -> list[Any]:
-        found = self._core.predict(texts, pairs, choices, top_k, batch_size)
-        return [json.loads(each) for each in found]
+        count = 2**31 if top_k is None else top_k
+
+        def part(begin: int, end: int) -> list[Any]:
+            found = self._core.predict(
+                texts[begin:end], pairs[begin:end], choices[begin:end], count, batch_size
+            )
+            return [json.loads(each) for each in found]
+
+        parts = _in_parts(part, len(texts), batch_size, progress, "predict")
+        return [each for part in parts for each in part]
 
     def __call__(
         self,
@@ -182,7 +262,24 @@ class Model:
 
         In bf16, which NumPy lacks, they are objects with __dlpack__ for libraries that have it.
         """
-        return self._core.parameters()
+        parameters = self._core.parameters()
+        self._weights_shown = True
+        return parameters
+
+    def _require_weights_of_folder(self) -> None:
+        """Throws an InputError where writing to parameters() changed the model."""
+        if not self._weights_shown:
+            return
+        import numpy
+
+        stored = _core.Model(self.path, *self._options).parameters()
+        for name, value in self._core.parameters().items():
+            comparable = hasattr(value, "__array_interface__")  # not bf16
+            if not comparable or not numpy.array_equal(value, stored[name], equal_nan=True):
+                raise InputError(
+                    f"{name}: parameters() let it be changed, and export writes the weights of "
+                    f"{self.path}; load the model anew to export it unchanged"
+                )
 
     def export(
         self,
@@ -198,14 +295,34 @@ class Model:
 
         It does what `nystrom export` does, with the weights of the model's folder. softmax: exact
         attention in place of the model's own. sentence_transformers: also that program's files;
-        model stands for the model's own pooling. verify: reads the files back and compares them.
+        model stands for the model's own pooling. verify: reads the files back and compares them. A
+        model that writing to parameters() changed is an InputError.
         """
+        self._require_weights_of_folder()
         return self._core.export(
             os.fspath(folder), format, softmax, sentence_transformers, onnx, verify
         )
 
     def __repr__(self) -> str:
         return f"nystrom.Model({self.path!r}, {self.num_parameters} parameters)"
+
+
+def _in_parts(
+    work: Callable[[int, int], Any], count: int, batch_size: int, progress: bool, name: str
+) -> Iterator[Any]:
+    """The results of work(begin, end) for all of `count` items: at once, or in the parts that share
+    batches, with a bar."""
+    if not progress or batch_size < 1:
+        yield work(0, count)
+        return
+    size = 64 * batch_size  # texts that are sorted by length to share batches
+    from nystrom._progress import bar
+
+    with bar(name, count) as advance:
+        for begin in range(0, max(count, 1), size):
+            end = min(begin + size, count)
+            yield work(begin, end)
+            advance(end - begin)
 
 
 def _array(value: Any) -> Any:

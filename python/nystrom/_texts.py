@@ -1,0 +1,93 @@
+"""Texts that a user gives to a model. What is no text is refused by its place."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+
+def texts_of(values: str | Iterable[str], name: str) -> list[str]:
+    """The texts of one text or several. Throws a TypeError that names the first that is none."""
+    return [text_of(value, f"{name}[{at}]") for at, value in enumerate(several(values, name))]
+
+
+def several(values: Any, name: str) -> Iterator[Any]:
+    """The values of a list or of any other iterable; of a single text that one."""
+    if isinstance(values, str):
+        return iter([values])
+    columns = columns_of(values)
+    if columns is not None:
+        shown = ", ".join(map(repr, columns[:6])) + (", …" if len(columns) > 6 else "")
+        column = repr(columns[0]) if columns else "'text'"
+        raise TypeError(
+            f"{name}: got a {type(values).__name__}, which gives the names of its columns and not "
+            f"its texts; pass one column, such as data[{column}]; columns: {shown}"
+        )
+    if isinstance(values, (bytes, bytearray)):
+        raise TypeError(f"{name}: got {type(values).__name__}; decode it: value.decode('utf-8')")
+    try:
+        return iter(values)
+    except TypeError:
+        raise TypeError(
+            f"{name}: got {described(values)}, expected a str or several: a list or a column"
+        ) from None
+
+
+def columns_of(values: Any) -> list[Any] | None:
+    """The names of the columns of a table or a dict; None for anything else."""
+    if hasattr(values, "dtype"):  # a column
+        return None
+    if hasattr(values, "keys") and hasattr(values, "__getitem__"):  # dicts, and frames of pandas
+        return list(values.keys())
+    for attribute in ("column_names", "columns"):  # Arrow and datasets; polars
+        names = getattr(values, attribute, None)
+        if isinstance(names, (list, tuple)):
+            return list(names)
+    return None
+
+
+def text_of(value: Any, place: str) -> str:
+    """The text. Throws a TypeError, or a ValueError for half a character, that names `place`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{place}: got {described(value)}, expected a str; {remedy_of(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        from nystrom.errors import InputError
+
+        raise InputError(
+            f"{place}: is no Unicode text: character {error.start} is half a surrogate pair; read "
+            "the file with encoding='utf-8', or replace it: "
+            "text.encode('utf-8', 'replace').decode()"
+        ) from None
+    return value
+
+
+def is_missing(value: Any) -> bool:
+    """Whether it stands for a missing value: None, NaN, pandas.NA or pandas.NaT."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+def described(value: Any) -> str:
+    """What was got, for messages."""
+    if value is None:
+        return "None"
+    shown = repr(value)
+    return f"{shown if len(shown) <= 40 else shown[:39] + '…'} ({type(value).__name__})"
+
+
+def remedy_of(value: Any) -> str:
+    """What to do about a value that is no text."""
+    if isinstance(value, (bytes, bytearray)):
+        return "decode it: value.decode('utf-8')"
+    if isinstance(value, (list, tuple)):
+        return "give one text for each row"
+    try:
+        missing = bool(is_missing(value))
+    except (TypeError, ValueError):  # arrays have no truth
+        missing = False
+    if missing:
+        return "leave out what is missing, as data.dropna() does"
+    return "convert it: str(value)"
