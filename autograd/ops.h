@@ -7,8 +7,10 @@
 // leading axes.
 #pragma once
 
+#include <functional>
 #include <vector>
 
+#include "autograd/inverse.h"
 #include "autograd/tape.h"
 #include "core/ignore_index.h"
 #include "core/kernels.h"
@@ -99,34 +101,51 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
 /// − 1. An empty segment gives 0.
 Var segment_means(const Var& x, const RowSpans& spans, std::int64_t segments);
 
+/// The projections that make landmarks of segment means: weights [h·d, c] and biases [h·d] of
+/// queries and keys. A single projection is that of the keys, and makes both landmarks.
+struct LandmarkProjections {
+  std::vector<Var> weights, biases;
+  bool int8 = false;  ///< weights have 8 bits, and means are rounded to as many
+};
+
+/// The inputs of nystrom_attention(): ragged rows with spans, or dense ones.
+struct NystromInputs {
+  Var hidden;                 ///< [r, c] or [b, n, c]: landmarks come from its segment means
+  Var queries, keys, values;  ///< [r, h, d] or [b, h, n, d], as attention() takes them
+  LandmarkProjections projections;
+  Var taps = {};  ///< [h, k] or, as files have them, [h, 1, k, 1]; undefined: no convolution
+  /// [r, 3·h·d] or [b, n, 3·h·d], if queries, keys and values are the parts of one tensor.
+  Var qkv = {};
+
+  /// Inputs whose queries, keys and values are the parts of qkv.
+  static NystromInputs joint(const Var& hidden, const Var& qkv, std::int64_t heads,
+                             LandmarkProjections projections, const Var& taps);
+};
+
 /// The options of nystrom_attention().
 struct NystromOptions {
-  std::int64_t heads = 1, landmarks = 1, iterations = 6;
+  std::int64_t heads = 1, landmarks = 1;
+  Inverse inverse = Inverse::iterative;
+  std::int64_t iterations = 6;
   PinvScale pinv_scale = PinvScale::per_matrix;
-  double scale = 1;               ///< of scores
-  bool shared_landmarks = false;  ///< the key landmarks serve as those of queries too
+  double scale = 1;  ///< of scores
   /// Of ragged inputs: the rows that attend, and those of means, keys and values. With taps they
   /// are the same.
   RowSpans queries = {}, keys = {};
   Tensor key_mask = {};  ///< [b, n] u8 or undefined; of dense inputs
   EmptyRows empty_rows = EmptyRows::zero;
+  /// Gets the matrix A [b, h, m, m] before it is inverted. It may replace A by an equal value, to
+  /// study its gradient.
+  std::function<void(Var& a)> observe_matrix = {};
 };
 
-/// The projections that make landmarks: their weights [h·d, c] and biases [h·d]. With
-/// shared_landmarks those of the keys alone.
-struct LandmarkProjections {
-  std::vector<Var> weights, biases;
-};
-
-/// Nyström attention with a convolution of its values, as one op with a hand-written gradient:
-/// softmax(s Q Ksᵀ) · A⁺ · (softmax(s Qs Kᵀ) V) + sequence_conv(V), with A = softmax(s Qs Ksᵀ) and
-/// its iterative inverse. hidden [r, c] and qkv [r, 3·h·d] with spans, or dense [b, n, …]; qkv
-/// holds queries, keys and values; the landmarks Qs, Ks are projections of hidden's segment means,
-/// rounded to hidden's type; taps [h, k] or, as files have them, [h, 1, k, 1], or undefined → [r,
-/// h·d] or [b, n, h·d]; rows outside the spans are 0. Equal to the composition of segment_means,
-/// linear, softmax, pseudo_inverse_iterative, attention and sequence_conv.
-Var nystrom_attention(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
-                      const Var& taps, const NystromOptions& options);
+/// Nyström attention with a convolution of its values: softmax(s Q Ksᵀ) · A⁺ · (softmax(s Qs Kᵀ) V)
+/// + sequence_conv(V), with A = softmax(s Qs Ksᵀ). The landmarks Qs, Ks are projections of hidden's
+/// segment means, rounded to hidden's type → [r, h·d] or [b, n, h·d]. Rows outside the spans are 0.
+///
+/// It has two forms. The composed one consists of other ops. The fused one has a hand-written
+/// gradient and fewer kernels; it serves the iterative inverse where qkv is given.
+Var nystrom_attention(const NystromInputs& inputs, const NystromOptions& options);
 
 /// `iterations` steps of Z ← ¼ Z (13 I − AZ (15 I − AZ (7 I − AZ))) from Z0 = Aᵀ / c: a […, m, m],
 /// f32 or f64. `scale` selects c. The gradient is that of the iteration, not of the true inverse.
@@ -173,6 +192,11 @@ Var gather_rows(const Var& x, const Tensor& index);
 Var reshape(const Var& x, const Shape& shape);
 /// x with two axes exchanged, as a view.
 Var transpose(const Var& x, int axis_a, int axis_b);
+/// Part `part` of `parts` equal ones of the last axis, by heads, as a view: [b, n, parts·h·d] → [b,
+/// h, n, d] or, ragged, [r, parts·h·d] → [r, h, d].
+Var split_heads(const Var& x, std::int64_t heads, std::int64_t part = 0, std::int64_t parts = 1);
+/// The inverse of split_heads with one part. Nothing is copied if x came from it.
+Var merge_heads(const Var& x);
 /// Elements begin … end − 1 of an axis, as a view.
 Var slice(const Var& x, int axis, std::int64_t begin, std::int64_t end);
 /// Joins parts along an axis. Their other axes have equal sizes.

@@ -23,10 +23,16 @@ void begin(const std::shared_ptr<void>& block, bool records) {
   blocks.push_back({block, records});
 }
 
+/// Whether no two elements share memory, as those of an expanded tensor do.
+bool has_own_elements(const Tensor& x) {
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (x.stride(axis) == 0 && x.dim(axis) > 1) return false;
+  return true;
+}
+
 /// Makes a collected gradient safe to add to, because ops may pass one tensor to several inputs.
-void make_unique(GradSlot& slot) {
-  if (!slot.is_leaf && (!slot.grad.is_unique() || !slot.grad.is_contiguous()))
-    slot.grad = slot.grad.clone();
+void make_unique(GradSlot& slot, bool safe_layout) {
+  if (!slot.is_leaf && (!slot.grad.is_unique() || !safe_layout)) slot.grad = slot.grad.clone();
 }
 
 }  // namespace
@@ -57,7 +63,7 @@ void Grads::add(std::size_t i, Tensor grad) {
   if (slot.grad.defined()) {
     require(slot.grad.shape() == grad.shape(), "gradient of input {} has shape {}, expected {}", i,
             grad.shape(), slot.grad.shape());
-    make_unique(slot);
+    make_unique(slot, has_own_elements(slot.grad));
     kernels::accumulate(grad, 1, slot.grad);
   } else {
     slot.grad = grad.cast(slot.dtype);
@@ -91,7 +97,7 @@ Grads::Destination Grads::into(std::size_t i, const Shape& shape, Device device)
   GradSlot& slot = *slots_[i];
   slot.row_sum = {};
   if (slot.grad.defined()) {
-    make_unique(slot);
+    make_unique(slot, slot.grad.is_contiguous());
     return {slot.grad, true};
   }
   slot.grad = Tensor::empty(shape, slot.dtype, device);

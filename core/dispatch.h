@@ -88,6 +88,8 @@ void check_device(const char* kernel, Device expected, const T& argument) {
                 }) {
     require_device(kernel, expected, argument, argument.data);
   }
+  if constexpr (requires { argument.bounds.data; })
+    require_device(kernel, expected, argument.bounds, argument.bounds.data);
 }
 
 /// Throws for f16 arguments, which CPU kernels cannot compute with.

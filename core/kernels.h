@@ -27,8 +27,9 @@ enum class PinvScale : unsigned char { per_matrix, whole_batch };
 /// softmax.
 enum class EmptyRows : unsigned char { zero, uniform };
 
-/// Consecutive rows of a ragged tensor, span by span: the rows of each sequence of a batch. Without
-/// bounds the tensor is dense, and each of its parts (the first axis) is a span.
+/// Consecutive rows of a ragged tensor, span by span: the rows of each sequence of a batch. Spans
+/// do not overlap. Without bounds the tensor is dense, and each of its parts (the first axis) is a
+/// span.
 struct Spans {
   CView bounds;              ///< [p, 2] i64: the first row of each span, and the row after its last
   std::int64_t longest = 0;  ///< the most rows of a span

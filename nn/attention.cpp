@@ -4,25 +4,18 @@
 
 #include "nn/feature_attention.h"
 #include "nn/linformer.h"
-#include "nn/nystrom.h"
 #include "nn/reformer.h"
+#include "nn/transformers_nystrom.h"
 
 namespace nystrom {
 
-Var split_heads(const Var& x, std::int64_t heads) {
-  const Var split = reshape(x, x.shape().without(-1).append(heads).append(x.dim(-1) / heads));
-  return split.rank() == 4 ? transpose(split, 1, 2) : split;
-}
-
-Var merge_heads(const Var& x) {
-  const Var rows = x.rank() == 4 ? transpose(x, 1, 2) : x;
-  return reshape(rows, rows.shape().without(-1).without(-1).append(rows.dim(-2) * rows.dim(-1)));
-}
-
 std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config) {
   switch (config.attention.kind) {
-    case AttentionKind::nystrom: return std::make_unique<NystromAttention>(config);
-    case AttentionKind::softmax: return std::make_unique<SoftmaxAttention>(config);
+    case AttentionKind::nystrom:
+      if (auto nystrom = make_nystrom(config)) return nystrom;
+      [[fallthrough]];
+    case AttentionKind::softmax:
+      return std::make_unique<SoftmaxAttention>(config, empty_rows_of(config));
     case AttentionKind::double_softmax: return std::make_unique<DoubleSoftmaxAttention>();
     case AttentionKind::linear: return std::make_unique<LinearAttention>();
     case AttentionKind::performer: return std::make_unique<PerformerAttention>(scope, config);
@@ -32,10 +25,24 @@ std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelC
   return nullptr;
 }
 
-SoftmaxAttention::SoftmaxAttention(const ModelConfig& config)
-    : scale_(1 / std::sqrt(static_cast<double>(config.head_dim()))),
-      empty_rows_(config.attention.semantics == Semantics::transformers ? EmptyRows::uniform
-                                                                        : EmptyRows::zero) {}
+Var AttentionMethod::with_convolution(const AttentionInputs& in,
+                                      const Convolution& convolution) const {
+  return merge_heads((*this)(in)) + convolution(in.values, in.batch);
+}
+
+Var Convolution::operator()(const Var& values, const Ragged& batch) const {
+  const std::int64_t heads = weight_.shape()[0];
+  const Var taps = reshape(weight_, {heads, weight_.shape()[2]});
+  const Var rows = values.rank() == 4 ? transpose(values, 1, 2) : values;
+  // Positions without a token count as 0.
+  const Var y = batch.without_gaps()
+                    ? sequence_conv(rows, taps, batch.all().queries)
+                    : batch.rows_of(sequence_conv(batch.tokens_in_places(rows), taps));
+  return reshape(y, y.shape().without(-1).without(-1).append(heads * y.dim(-1)));
+}
+
+SoftmaxAttention::SoftmaxAttention(const ModelConfig& config, EmptyRows empty_rows)
+    : scale_(1 / std::sqrt(static_cast<double>(config.head_dim()))), empty_rows_(empty_rows) {}
 
 Var SoftmaxAttention::operator()(const AttentionInputs& in) const { return of(in.batch.all(), in); }
 
@@ -74,50 +81,40 @@ Var DenseAttention::operator()(const AttentionInputs& in) const {
 
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
     : heads_(config.num_attention_heads),
+      kind_(config.attention.kind),
       projections_(adjacent_linears(scope,
-                                    config.attention.kind == AttentionKind::reformer
+                                    kind_ == AttentionKind::reformer
                                         ? std::vector<std::string>{"query", "value"}
                                         : std::vector<std::string>{"query", "key", "value"},
                                     config.hidden_size, config.hidden_size)),
       method_(make_attention(scope, config)) {
   if (config.attention.conv_kernel_size)
-    conv_ =
-        (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
+    conv_.emplace(scope / "conv", heads_, *config.attention.conv_kernel_size);
 }
 
-bool SelfAttention::fuses(const Var& x, const Ragged& batch, const RunContext& run) const {
-  // On CPUs, where launches cost nothing, the same batch gives the same bits however it is divided
-  // and observed.
-  return !x.value().device().is_cpu() && projections_.size() == 3 && method_->fuses(batch) &&
-         (!conv_ || batch.without_gaps()) && !run.observe_attention && !query().weight().is_int8();
-}
-
-Var SelfAttention::convolve(const Var& v, const Ragged& batch) const {
-  const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});
-  const auto rows = [&](const Var& x) {
-    return reshape(x, x.shape().without(-1).append(heads_).append(x.dim(-1) / heads_));
-  };
-  if (batch.dense() || batch.without_gaps())
-    return sequence_conv(rows(v), taps, batch.all().queries);
-  // The convolution runs along positions. Those without a token count as 0.
-  return batch.rows_of(sequence_conv(rows(batch.tokens_in_places(v)), taps));
+AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch) const {
+  // On a GPU, where launches take time, Nyström attention is fused.
+  if (kind_ == AttentionKind::nystrom && !x.value().device().is_cpu() &&
+      !query().weight().is_int8()) {
+    const Var qkv = joint_linear(x, {query().weight(), key().weight(), value().weight()},
+                                 {query().bias(), key().bias(), value().bias()});
+    const auto part = [&](std::int64_t i) { return split_heads(qkv, heads_, i, 3); };
+    return {x, part(0), part(1), part(2), batch, query(), key(), qkv};
+  }
+  const auto heads = [&](const Linear& by) { return split_heads(by(x), heads_); };
+  const Var queries = heads(query());
+  return {
+      x,       queries, projections_.size() == 2 ? queries : heads(key()), heads(value()), batch,
+      query(), key()};
 }
 
 Var SelfAttention::operator()(const Var& x, const Ragged& batch, const RunContext& run) const {
-  if (fuses(x, batch, run)) {
-    const Var qkv = joint_linear(x, {query().weight(), key().weight(), value().weight()},
-                                 {query().bias(), key().bias(), value().bias()});
-    return method_->fused({x, qkv, conv_ ? conv_->var() : Var(), batch, query(), key()});
-  }
-  const Var q = query()(x), k = projections_.size() == 2 ? q : key()(x), v = value()(x);
-  const AttentionInputs inputs{
-      x,    split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), batch, query(),
-      key()};
+  const AttentionInputs inputs = project(x, batch);
+  if (conv_ && !run.observe_attention) return method_->with_convolution(inputs, *conv_);
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);
-  if (!conv_) return merge_heads(output);
-  const Var rows = output.rank() == 4 ? transpose(output, 1, 2) : output;
-  return reshape(rows + convolve(v, batch), x.shape());
+  const Var rows = merge_heads(output);
+  return conv_ ? rows + (*conv_)(inputs.values, batch) : rows;
 }
 
 }  // namespace nystrom

@@ -18,15 +18,23 @@ struct AttentionInputs {
   const Linear& query;  ///< the projections, for landmarks
   /// With kind reformer this is the queries' projection, because keys are queries there.
   const Linear& key;
+  /// [r, 3 · hidden] or [b, n, 3 · hidden], if queries, keys and values are the parts of one
+  /// tensor.
+  Var qkv = {};
 };
 
-/// The inputs of an attention kind's fused form, with the convolution of the values in it.
-struct FusedInputs {
-  Var hidden;  ///< rows of the batch
-  Var qkv;     ///< [r, 3 · hidden] or [b, n, 3 · hidden]: queries, keys and values
-  Var taps;    ///< [h, 1, k, 1]; undefined without a convolution
-  const Ragged& batch;
-  const Linear &query, &key;  ///< the projections, for landmarks
+/// The convolution skip: along the positions of each sequence, with one filter a head.
+class Convolution {
+ public:
+  Convolution(const Scope& scope, std::int64_t heads, std::int64_t taps)
+      : weight_(scope.parameter("weight", {heads, 1, taps, 1})) {}
+  /// The convolution of values [r, h, d] or [b, h, n, d]: rows [r, h · d] or [b, n, h · d].
+  Var operator()(const Var& values, const Ragged& batch) const;
+  /// [h, 1, k, 1].
+  const Parameter& weight() const { return weight_; }
+
+ private:
+  Parameter weight_;
 };
 
 /// An attention kind, which maps its inputs to the shape of the queries. Rows of padding are finite
@@ -36,10 +44,8 @@ class AttentionMethod {
   virtual ~AttentionMethod() = default;
   /// The output of the attention, of the queries' shape.
   virtual Var operator()(const AttentionInputs& inputs) const = 0;
-  /// Whether fused() computes this batch.
-  virtual bool fuses(const Ragged&) const { return false; }
-  /// The attention and the convolution in one op: rows of hidden. Equal to the composed form.
-  virtual Var fused(const FusedInputs&) const { return {}; }
+  /// The same plus the convolution of the values, as rows [r, h · d] or [b, n, h · d].
+  virtual Var with_convolution(const AttentionInputs& inputs, const Convolution& convolution) const;
 };
 
 /// Makes the method that `config.attention.kind` names. Its parameters and its random numbers
@@ -49,7 +55,7 @@ std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelC
 /// softmax(q kᵀ / √d) v: exact attention, O(n²).
 class SoftmaxAttention : public AttentionMethod {
  public:
-  explicit SoftmaxAttention(const ModelConfig& config);
+  explicit SoftmaxAttention(const ModelConfig& config, EmptyRows empty_rows = EmptyRows::zero);
   Var operator()(const AttentionInputs& inputs) const override;
   /// The same of some sequences; other rows are 0.
   Var of(const SequenceSpans& sequences, const AttentionInputs& inputs) const;
@@ -86,19 +92,13 @@ class SelfAttention {
   /// With kind reformer this is query(), because keys are queries there.
   const Linear& key() const { return projections_[projections_.size() - 2]; }
   const Linear& value() const { return projections_.back(); }
-  bool fuses(const Var& x, const Ragged& batch, const RunContext& run) const;
-  /// The convolution of the values v, rows of hidden: [r, h, d] or [b, n, h, d].
-  Var convolve(const Var& v, const Ragged& batch) const;
+  AttentionInputs project(const Var& x, const Ragged& batch) const;
 
   std::int64_t heads_;
+  AttentionKind kind_;
   std::vector<Linear> projections_;  // query, key and value, or query and value
-  std::optional<Parameter> conv_;    // [h, 1, k, 1]
+  std::optional<Convolution> conv_;
   std::unique_ptr<AttentionMethod> method_;
 };
-
-/// [b, n, h·d] → [b, h, n, d] or, ragged, [r, h·d] → [r, h, d], as a view.
-Var split_heads(const Var& x, std::int64_t heads);
-/// The inverse of split_heads. Nothing is copied if x came from split_heads.
-Var merge_heads(const Var& x);
 
 }  // namespace nystrom

@@ -133,7 +133,7 @@ Var with_gradient_seen(const Var& x, std::function<void(const Tensor&)> see) {
 }  // namespace
 
 AttentionWatch::AttentionWatch(const ModelConfig& config)
-    : config_(config), approximation_(config), exact_(config) {
+    : config_(config), approximation_(make_nystrom(config)), exact_(config) {
   require(config.has_kind(AttentionKind::nystrom),
           "AttentionWatch is for attention.kind nystrom, got {}", describe_kinds(config));
 }
@@ -148,7 +148,7 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
   AttentionFigures& figures = layers_[layer];
   figures = {};
   const auto sequence = std::make_shared<Sequence>(in, row);
-  const bool exact = approximation_.is_exact(tokens);
+  const bool exact = !approximation_ || approximation_->is_exact(tokens);
   {
     const NoGrad constant;
     const std::vector<std::int64_t> places = sequence->batch.places(0), positions = sampled(places);
@@ -162,7 +162,7 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
     figures.entropy = mean_entropy(queries, own.keys, places,
                                    1 / std::sqrt(static_cast<double>(config_.head_dim())));
     if (!exact && config_.attention.inverse == Inverse::iterative) {
-      const auto residuals = inverse_residuals(approximation_.landmark_matrix(own).value(),
+      const auto residuals = inverse_residuals(approximation_->landmark_matrix(own),
                                                config_.attention.inverse_iterations)
                                  .back();
       figures.residual = std::accumulate(residuals.begin(), residuals.end(), 0.0) /
@@ -172,7 +172,7 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
   if (exact || config_.attention.inverse == Inverse::identity) return;
   output = with_gradient_seen(
       output, [this, sequence, row, &figures, batch = in.batch](const Tensor& dy) {
-        figures.inverse_gradient = norm_of(approximation_.landmark_matrix_gradient(
+        figures.inverse_gradient = norm_of(approximation_->landmark_matrix_gradient(
             sequence->inputs, Sequence::of_heads(dy, batch, row)));
       });
 }

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "nn/nystrom.h"
+#include "nn/transformers_nystrom.h"
 
 namespace nystrom {
 
@@ -45,7 +45,7 @@ class AttentionWatch {
 
  private:
   ModelConfig config_;
-  NystromAttention approximation_;
+  std::unique_ptr<NystromAttention> approximation_;  // null: exact
   SoftmaxAttention exact_;
   std::map<std::int64_t, AttentionFigures> layers_;
 };

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/check.h"
+#include "nn/transformers_nystrom.h"
 
 namespace nystrom {
 namespace {
@@ -182,8 +183,7 @@ Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
               input.attention_mask.dim(1) == positions.dim(1),
           "attention_mask is {}, expected [{}, {}]", input.attention_mask.shape(), positions.dim(0),
           positions.dim(1));
-  return Ragged(input.attention_mask, store_.values().device(),
-                config_.attention.semantics == Semantics::transformers ? Padding::kept : padding);
+  return Ragged(input.attention_mask, store_.values().device(), padding_of(config_, padding));
 }
 
 Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {

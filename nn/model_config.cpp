@@ -189,7 +189,7 @@ void check_landmarks(const ModelConfig& c, Problems& found) {
   const std::int64_t landmarks = attention.num_landmarks;
   if (!c.has_kind(AttentionKind::nystrom)) return;
   const bool transformers = attention.semantics == Semantics::transformers;
-  if (transformers && c.segment_means_seq_len == landmarks)
+  if (transformers && c.exact_in_transformers())
     return;  // Hugging Face's exact case has no landmarks
   if (landmarks > c.max_position_embeddings)
     found.push_back(

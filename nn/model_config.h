@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/inverse.h"
 #include "core/base/fields.h"
 #include "core/base/problem.h"
 
@@ -28,8 +29,6 @@ enum class AttentionKind {
 enum class Semantics { nystrom, transformers };
 /// The tensors that landmarks are means of.
 enum class LandmarkSource { queries_and_keys, keys };
-/// The inverse of the landmark matrix.
-enum class Inverse { iterative, exact, identity };
 /// Whether the heads of a layer share linformer's projections of the sequence.
 enum class ProjectionSharing { shared, per_head };
 /// The activation of feed-forward layers and heads. linear: none.
@@ -222,12 +221,13 @@ struct ModelConfig {
   /// The configuration of a layer: attention.kind is the layer's, and attention.layers is empty.
   ModelConfig of_layer(std::int64_t layer) const;
 
+  /// Whether transformers' Nyströmformer computes exact attention with these numbers.
+  bool exact_in_transformers() const { return segment_means_seq_len == attention.num_landmarks; }
   /// The only length that the attention accepts: segment_means_seq_len under semantics
   /// transformers, except in its exact case. Nothing: any length.
   std::optional<std::int64_t> fixed_length() const {
     const bool fixed = has_kind(AttentionKind::nystrom) &&
-                       attention.semantics == Semantics::transformers &&
-                       segment_means_seq_len != attention.num_landmarks;
+                       attention.semantics == Semantics::transformers && !exact_in_transformers();
     return fixed ? std::optional(segment_means_seq_len) : std::nullopt;
   }
   /// Whether padding changes results, so that only sequences of one length share a batch.

@@ -6,57 +6,36 @@
 
 namespace nystrom {
 
-/// Landmarks Qs and Ks give A = softmax(s Qs Ksᵀ), and out = softmax(s Q Ksᵀ) · A⁺ · (softmax(s Qs
-/// Kᵀ) V). These are two ordinary attentions and an inverse, evaluated from the right. No matrix of
-/// size n × n or n × m is kept.
-///
-/// Landmarks are the query and key projections of segment means of the layer's input, in the
-/// accumulate type. They equal the means of queries and keys, without a second pass over these.
-/// Under bf16 and f16 they are rounded to that type once, and all three softmaxes use the rounded
-/// values. A, its inverse and all tensors of m rows stay f32.
-///
-/// semantics nystrom: segments cover the valid tokens, and the first iterate is scaled by matrix.
-/// Sequences of at most m tokens get exact attention.
-///
-/// semantics transformers: segments cover the padded row, and the first iterate is scaled by the
-/// whole batch. Attention is exact if and only if segment_means_seq_len == num_landmarks. Other
-/// lengths than segment_means_seq_len are InputErrors.
+/// nystrom_attention() for the sequences of more than m tokens, and exact attention for the others.
+/// Segments cover the tokens of a sequence, and the first iterate is scaled by matrix: a sequence's
+/// result does not depend on padding, or on the others of its batch.
 class NystromAttention : public AttentionMethod {
  public:
   explicit NystromAttention(const ModelConfig& config);
   Var operator()(const AttentionInputs& inputs) const override;
-  /// For the iterative inverse, if no sequence gets exact attention.
-  bool fuses(const Ragged& batch) const override;
-  Var fused(const FusedInputs& inputs) const override;
+  Var with_convolution(const AttentionInputs& inputs,
+                       const Convolution& convolution) const override;
+  /// Whether a sequence of `tokens` tokens gets exact attention.
+  virtual bool is_exact(std::int64_t tokens) const { return tokens <= options_.landmarks; }
   /// The matrix A = softmax(s Qs Ksᵀ) [b, h, m, m] that is inverted, in the accumulate type.
-  Var landmark_matrix(const AttentionInputs& inputs) const;
+  Tensor landmark_matrix(const AttentionInputs& inputs) const;
   /// The gradient of that matrix through the inverse, [b, h, m, m], for the output's gradient `dy`.
   /// Only for sequences without exact attention.
   Tensor landmark_matrix_gradient(const AttentionInputs& inputs, const Tensor& dy) const;
-  /// Whether a sequence of `tokens` tokens gets exact attention.
-  bool is_exact(std::int64_t tokens) const;
+
+ protected:
+  /// The attention of some sequences, with a convolution if there are taps: rows [r, h · d] or [b,
+  /// n, h · d], 0 at other rows.
+  Var approximate(const SequenceSpans& sequences, const AttentionInputs& inputs,
+                  const Var& taps = {}) const;
+
+  NystromOptions options_;
 
  private:
-  struct Landmarks {
-    Var queries, keys;  // [b, h, m, d]
-  };
-  Var landmark_matrix(const Landmarks& landmarks) const;
-  /// The attention of some sequences; other rows are 0.
-  Var approximate(const SequenceSpans& sequences, const AttentionInputs& inputs) const;
-  /// softmax(s Qs Kᵀ) V: [b, h, m, d] in the accumulate type.
-  Var read_values(const Landmarks& landmarks, const SequenceSpans& sequences,
-                  const AttentionInputs& inputs) const;
-  /// softmax(s Q Ksᵀ) y: [b, h, m, d] → the queries' shape.
-  Var read_landmarks(const Landmarks& landmarks, const SequenceSpans& sequences,
-                     const AttentionInputs& inputs, const Var& y) const;
-  Landmarks landmarks(const SequenceSpans& sequences, const AttentionInputs& inputs) const;
-  /// A⁺ x, with the inverse that the configuration selects.
-  Var apply_inverse(const Var& a, const Var& x) const;
+  NystromInputs inputs_of(const AttentionInputs& inputs, const Var& taps) const;
+  NystromOptions options_of(const SequenceSpans& sequences, const Ragged& batch) const;
 
-  AttentionConfig config_;
-  std::int64_t segment_means_seq_len_;
-  std::int64_t heads_;
-  double scale_;
+  bool shared_landmarks_;
   SoftmaxAttention exact_;
 };
 

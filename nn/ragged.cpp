@@ -61,7 +61,6 @@ Ragged::Ragged(const Tensor& mask, Device device, Padding padding)
   places_ = index_tensor(row_of_).to(device);
   all_.queries = all_.keys = RowSpans(queries, device);
   if (!without_gaps_) all_.keys = RowSpans(tokens_, device);
-  splits_ = std::make_shared<std::map<std::int64_t, Split>>();
 }
 
 RowRange Ragged::rows(std::int64_t i) const {
@@ -90,6 +89,9 @@ const Ragged::Split& Ragged::split(std::int64_t tokens) const {
   const auto found = splits_->find(tokens);
   if (found != splits_->end()) return found->second;
   std::vector<RowRange> queries[2], keys[2];
+  if (dense())
+    return splits_->emplace(tokens, length_ > tokens ? Split{{}, all_} : Split{all_, {}})
+        .first->second;
   for (std::int64_t b = 0; b < batch(); ++b) {
     const bool many = this->tokens(b).size() > tokens;
     queries[many].push_back(rows(b));
@@ -125,20 +127,19 @@ Var Ragged::token_features(const Var& x) const {
   return dense() ? reshape(features, x.shape()) : features;
 }
 
-Var Ragged::in_places(const Var& x) const {
-  if (dense()) return x;
+Var Ragged::of_positions(const Var& x, const Tensor& rows) const {
   Shape shape = x.shape().with(0, batch());
   shape[1] = length_;
-  return reshape(gather_rows(x, places_), shape);
+  return reshape(gather_rows(x, rows), shape);
 }
+
+Var Ragged::in_places(const Var& x) const { return dense() ? x : of_positions(x, places_); }
 
 Var Ragged::tokens_in_places(const Var& x) const {
   std::vector<std::int64_t> rows = row_of_;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (mask_[i] == 0) rows[i] = -1;
-  Shape shape = x.shape().with(0, batch());
-  shape[1] = length_;
-  return reshape(gather_rows(x, index_tensor(rows)), shape);
+  return of_positions(x, index_tensor(rows));
 }
 
 Var Ragged::chosen(const Var& x, const std::vector<std::int64_t>& positions) const {

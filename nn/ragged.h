@@ -59,7 +59,7 @@ class Ragged {
 
   /// All sequences.
   const SequenceSpans& all() const { return all_; }
-  /// The sequences of at most `tokens` tokens, and the longer ones; of a ragged batch.
+  /// The sequences of at most `tokens` tokens, and the longer ones.
   struct Split {
     std::optional<SequenceSpans> few, many;  ///< nothing: there are none
   };
@@ -84,6 +84,9 @@ class Ragged {
   RunContext of(const RunContext& run, const std::vector<std::int64_t>& positions) const;
 
  private:
+  /// Rows of x by their numbers, −1 for zeros, one for each position: [b, n, …].
+  Var of_positions(const Var& x, const Tensor& rows) const;
+
   Device device_;
   std::int64_t length_;
   std::vector<std::int64_t> counts_;
@@ -94,7 +97,9 @@ class Ragged {
   bool without_gaps_ = true;
   Tensor key_mask_, index_, places_;  // index_: positions_, places_: row_of_, on the device
   SequenceSpans all_;
-  std::shared_ptr<std::map<std::int64_t, Split>> splits_;  // made when they are asked for
+  /// Made when they are asked for.
+  std::shared_ptr<std::map<std::int64_t, Split>> splits_ =
+      std::make_shared<std::map<std::int64_t, Split>>();
 };
 
 }  // namespace nystrom

@@ -1,55 +1,11 @@
 #include "autograd/ops.h"
-#include "autograd/ops/joined.h"
+#include "autograd/ops/nystrom_fused.h"
 #include "autograd/ops/ragged.h"
 #include "core/check.h"
+#include "core/int8.h"
 
 namespace nystrom {
 namespace {
-
-/// The sizes of an op: `batch` spans, `parts` projections of landmarks.
-struct Sizes {
-  std::int64_t batch, channels, heads, width, landmarks, parts;
-};
-
-/// What the backward pass needs. With B = softmax(s Qs Kᵀ): values = B V, y = A⁺ B V.
-struct Saved {
-  Sizes size;
-  NystromOptions options;
-  Tensor means, weight;  ///< [b · m, c]; [p · h · d, c] in the accumulate type
-  std::vector<Tensor> weights;
-  Tensor landmarks, a, z;  ///< [b, p, h, m, d]; [b · h, m, m]; [iterations + 1, b · h, m, m]
-  Tensor qkv;              ///< [r, 3 h, d] or [b, n, 3 h, d]
-  Tensor values, values_sum, y, out_sum;
-  Tensor out;   ///< softmax(s Q Ksᵀ) y, [r, h, d] or [b, n, h, d], if its gradient needs it
-  Tensor taps;  ///< [h, k]
-  Shape taps_shape;
-};
-
-/// Rows [r, h, d] or [b, n, h, d] in the kernels' form: [r, h, d] or [b, h, n, d].
-Tensor by_heads(const Tensor& x) { return x.rank() == 4 ? x.transpose(1, 2) : x; }
-
-/// Queries, keys or values, for i = 0, 1, 2, of qkv, in the kernels' form.
-Tensor part(const Tensor& qkv, std::int64_t i) {
-  const int axis = qkv.rank() - 2;
-  const std::int64_t heads = qkv.dim(axis) / 3;
-  return by_heads(qkv.slice(axis, i * heads, (i + 1) * heads));
-}
-
-/// The landmarks of queries (0) or keys (1), [b, h, m, d].
-Tensor landmarks_of(const Saved& s, std::int64_t which) {
-  const std::int64_t first = which == 0 ? 0 : s.size.parts - 1, heads = s.size.heads;
-  return s.landmarks.reshape({s.size.batch, s.size.parts * heads, s.size.landmarks, s.size.width})
-      .slice(1, first * heads, (first + 1) * heads);
-}
-
-Tensor product(const Tensor& a, const Tensor& b) {
-  Tensor c = Tensor::empty({a.dim(0), a.dim(1), b.dim(2)}, a.dtype(), a.device());
-  kernels::matmul(a, b, CView{}, c, false, Precision::full);
-  return c;
-}
-
-/// x [b, h, m, d] as [b · h, m, d].
-Tensor as_batch(const Tensor& x) { return x.reshape({x.dim(0) * x.dim(1), x.dim(2), x.dim(3)}); }
 
 /// Whether the shape is [heads, k] or [heads, 1, k, 1] with k odd.
 bool has_taps(const Shape& shape, std::int64_t heads) {
@@ -57,233 +13,123 @@ bool has_taps(const Shape& shape, std::int64_t heads) {
   return (file || shape.rank() == 2) && shape[0] == heads && shape.numel() / heads % 2 == 1;
 }
 
-Sizes sizes_of(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
-               const Var& taps, const NystromOptions& options) {
+void check_rows(const NystromInputs& in, const NystromOptions& options) {
   const bool ragged = options.queries.ragged();
-  require(hidden.rank() == (ragged ? 2 : 3) && qkv.rank() == hidden.rank() &&
-              qkv.shape().without(-1) == hidden.shape().without(-1) &&
-              qkv.dim(-1) % (3 * options.heads) == 0,
-          "nystrom_attention: hidden is {} and qkv {}, expected {} for {} heads", hidden.shape(),
-          qkv.shape(), ragged ? "[r, c] and [r, 3·h·d]" : "[b, n, c] and [b, n, 3·h·d]",
-          options.heads);
+  require(in.hidden.rank() == (ragged ? 2 : 3) && in.queries.rank() == in.hidden.rank() + 1 &&
+              in.queries.dim(1) == options.heads,
+          "nystrom_attention: hidden is {} and the queries are {}, expected {} for {} heads",
+          in.hidden.shape(), in.queries.shape(),
+          ragged ? "[r, c] and [r, h, d]" : "[b, n, c] and [b, h, n, d]", options.heads);
+  require(!in.qkv.defined() || (in.qkv.shape().without(-1) == in.hidden.shape().without(-1) &&
+                                in.qkv.dim(-1) == 3 * options.heads * in.queries.dim(-1)),
+          "nystrom_attention: qkv is {}, expected three times {} heads of width {}", in.qkv.shape(),
+          options.heads, in.queries.dim(-1));
   require(options.keys.ragged() == ragged &&
               (!ragged || options.keys.count() == options.queries.count()),
           "nystrom_attention: queries and keys need the same number of spans");
   require(!ragged || !options.key_mask.defined(),
           "nystrom_attention: a key mask is of dense inputs");
-  require_spans("nystrom_attention", options.queries, hidden.dim(0));
-  require_spans("nystrom_attention", options.keys, hidden.dim(0));
-  const std::size_t parts = options.shared_landmarks ? 1 : 2;
-  require(projections.weights.size() == parts && projections.biases.size() == parts,
-          "nystrom_attention: expected {} projections of landmarks, got {} weights and {} biases",
-          parts, projections.weights.size(), projections.biases.size());
-  const std::int64_t out = qkv.dim(-1) / 3;
-  for (std::size_t i = 0; i < parts; ++i)
-    require(projections.weights[i].shape() == Shape{out, hidden.dim(-1)} &&
-                projections.biases[i].shape() == Shape{out},
+  require_spans("nystrom_attention", options.queries, in.hidden.dim(0));
+  require_spans("nystrom_attention", options.keys, in.hidden.dim(0));
+  require(in.hidden.dtype() == in.queries.dtype(),
+          "nystrom_attention: hidden is {}, but queries {}", in.hidden.dtype(), in.queries.dtype());
+}
+
+void check(const NystromInputs& in, const NystromOptions& options) {
+  check_rows(in, options);
+  const auto& [weights, biases, int8] = in.projections;
+  require((weights.size() == 1 || weights.size() == 2) && biases.size() == weights.size(),
+          "nystrom_attention: expected one or two projections of landmarks, got {} weights and {} "
+          "biases",
+          weights.size(), biases.size());
+  const std::int64_t out = options.heads * in.queries.dim(-1);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    require(weights[i].shape() == Shape{out, in.hidden.dim(-1)} && biases[i].shape() == Shape{out},
             "nystrom_attention: a projection has the weight {} and the bias {}, expected [{}, {}] "
             "and [{}]",
-            projections.weights[i].shape(), projections.biases[i].shape(), out, hidden.dim(-1),
-            out);
-  require(hidden.dtype() == qkv.dtype(), "nystrom_attention: hidden is {}, but qkv {}",
-          hidden.dtype(), qkv.dtype());
-  require(!taps.defined() || has_taps(taps.shape(), options.heads),
+            weights[i].shape(), biases[i].shape(), out, in.hidden.dim(-1), out);
+  require(!in.taps.defined() || has_taps(in.taps.shape(), options.heads),
           "nystrom_attention: the taps are {}, expected [{}, k] or [{}, 1, k, 1] with k odd",
-          taps.shape(), options.heads, options.heads);
+          in.taps.shape(), options.heads, options.heads);
   require(options.landmarks >= 1 && options.iterations >= 0,
           "nystrom_attention: needs at least one landmark, and no negative number of iterations; "
           "got {} and {}",
           options.landmarks, options.iterations);
-  return {ragged ? options.queries.count() : hidden.dim(0),
-          hidden.dim(-1),
-          options.heads,
-          out / options.heads,
-          options.landmarks,
-          static_cast<std::int64_t>(parts)};
 }
 
-/// Precision of the landmarks' products: no coarser than their rounding.
-Precision precision_of(const Tensor& hidden_like) {
-  return is_half(hidden_like.dtype()) ? Precision::tf32 : Precision::full;
-}
+// ---- The composed form --------------------------------------------------------------------------
 
-/// Computes the landmarks, A and its inverse.
-void invert(Saved& s, const Tensor& hidden, const LandmarkProjections& projections) {
-  const auto& [batch, channels, heads, width, m, parts] = s.size;
-  const DType sums = accumulate_dtype(hidden.dtype());
-  const Device device = hidden.device();
-  s.means = Tensor::empty({batch * m, channels}, sums, device);
-  kernels::segment_means(hidden, s.options.keys, s.means.reshape({batch, m, channels}));
-  std::vector<Tensor> biases;
-  for (std::size_t i = 0; i < projections.weights.size(); ++i) {
-    s.weights.push_back(projections.weights[i].value());
-    biases.push_back(projections.biases[i].value());
-  }
-  s.weight = joined(s.weights).cast(sums);
-  Tensor rows = Tensor::empty({batch * m, parts * heads * width}, sums, device);
-  kernels::matmul(s.means, s.weight.transpose(0, 1), CView{}, rows, false, precision_of(hidden));
-  s.landmarks = Tensor::empty({batch, parts, heads, m, width}, hidden.dtype(), device);
-  s.a = Tensor::empty({batch * heads, m, m}, sums, device);
-  kernels::landmark_matrix(rows.reshape({batch, m, parts, heads, width}), joined(biases),
-                           s.options.scale, s.landmarks, s.a.reshape({batch, heads, m, m}));
-  s.z = Tensor::empty({s.options.iterations + 1, batch * heads, m, m}, sums, device);
-  kernels::pseudo_inverse_iterative(s.a, s.options.pinv_scale, s.z);
-}
-
-/// The inverse, [b · h, m, m].
-Tensor inverse_of(const Saved& s) {
-  return s.z.slice(0, s.options.iterations, s.options.iterations + 1).reshape(s.a.shape());
-}
-
-/// The shape of the inputs' rows, without what each row holds: [r] or [b, n].
-Shape rows_of(const Saved& s) { return s.qkv.shape().without(-1).without(-1); }
-
-/// An uninitialised tensor of the result's rows, 0 outside the queries' spans.
-Tensor empty_result(const Saved& s) {
-  const Shape shape = rows_of(s).append(s.size.heads).append(s.size.width);
-  return s.options.queries.ragged()
-             ? empty_rows(shape, s.options.queries, s.qkv.dtype(), s.qkv.device())
-             : Tensor::empty(shape, s.qkv.dtype(), s.qkv.device());
-}
-
-/// Computes both attentions and the convolution: the rows of qkv, [r, h, d] or [b, n, h, d].
-Tensor attend(Saved& s) {
-  const auto& [batch, channels, heads, width, m, parts] = s.size;
-  const Device device = s.qkv.device();
-  const DType sums = accumulate_dtype(s.qkv.dtype());
-  const NystromOptions& o = s.options;
-  const Spans landmarks;  // a dense tensor
-  s.values = Tensor::empty({batch, heads, m, width}, sums, device);
-  s.values_sum = Tensor::empty({batch, heads, m}, sums, device);
-  kernels::attention(landmarks_of(s, 0), part(s.qkv, 1), part(s.qkv, 2), landmarks, o.keys,
-                     o.key_mask, o.empty_rows, o.scale, s.values, s.values_sum);
-  s.y = product(inverse_of(s), as_batch(s.values)).reshape(s.values.shape());
-  const Tensor queries = part(s.qkv, 0);
-  s.out_sum = Tensor::empty(log_sum_exp_shape(queries.shape(), o.queries), sums, device);
-  Tensor result = empty_result(s);
-  if (s.taps.defined() && m <= few_keys) {
-    kernels::attention_with_conv(queries, landmarks_of(s, 1), s.y, o.queries, landmarks, o.scale,
-                                 part(s.qkv, 2), s.taps, by_heads(result), s.out_sum);
-    return result;
-  }
-  kernels::attention(queries, landmarks_of(s, 1), s.y, o.queries, landmarks, CView{},
-                     EmptyRows::zero, o.scale, by_heads(result), s.out_sum);
-  if (m > few_keys) s.out = result;
-  if (!s.taps.defined()) return result;
-  Tensor sum = empty_result(s);
-  kernels::sequence_conv(part(s.qkv, 2), s.taps, o.queries, by_heads(result), by_heads(sum));
-  return sum;
-}
-
-/// The gradients of the inputs. Letters as in Saved.
-class Gradient {
- public:
-  Gradient(const Saved& s, const Tensor& dy, Grads& grads)
-      : s_(s),
-        grads_(grads),
-        dout_(dy.reshape(rows_of(s).append(s.size.heads).append(s.size.width))),
-        dqkv_(covers_all_rows() ? empty_like(s.qkv) : zeros_like(s.qkv)),
-        sums_(s.a.dtype()),
-        device_(s.a.device()) {}
-
-  void run() {
-    attentions();
-    grads_.add(1, dqkv_.reshape(rows_of(s_).append(dqkv_.dim(-2) * dqkv_.dim(-1))));
-    landmarks();
-  }
-
- private:
-  bool covers_all_rows() const {
-    const NystromOptions& o = s_.options;
-    return !o.queries.ragged() ||
-           (o.queries.rows() == s_.qkv.dim(0) && o.keys.rows() == s_.qkv.dim(0));
-  }
-
-  /// dqkv, and the gradients of landmarks, of A and of the taps.
-  void attentions() {
-    const NystromOptions& o = s_.options;
-    const Shape heads = s_.values.shape();
-    dkeys_ = Tensor::empty(heads, sums_, device_);
-    dqueries_ = Tensor::empty(heads, sums_, device_);
-    Tensor dy = Tensor::empty(heads, sums_, device_);
-    const Tensor dout = by_heads(dout_), out = s_.out.defined() ? by_heads(s_.out) : Tensor();
-    const Spans rows;  // of landmarks, a dense tensor
-    kernels::attention_grad(part(s_.qkv, 0), landmarks_of(s_, 1), s_.y, o.queries, rows, CView{},
-                            EmptyRows::zero, o.scale, out, s_.out_sum, dout, part(dqkv_, 0), dkeys_,
-                            dy);
-    // y = Z values
-    const Tensor dvalues = product(inverse_of(s_).transpose(1, 2), as_batch(dy)).reshape(heads);
-    const Tensor dz = product(as_batch(dy), as_batch(s_.values).transpose(1, 2));
-    da_ = empty_like(s_.a);
-    kernels::pseudo_inverse_iterative_grad(s_.a, o.pinv_scale, s_.z, dz, da_);
-    Tensor dk = part(dqkv_, 1), dv = part(dqkv_, 2);
-    if (!s_.taps.defined())
-      return kernels::attention_grad(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), rows,
-                                     o.keys, o.key_mask, o.empty_rows, o.scale, s_.values,
-                                     s_.values_sum, dvalues, dqueries_, dk, dv);
-    const std::size_t taps = 2 + 2 * s_.weights.size();
-    grads_.add_sums(taps, {s_.taps_shape}, sums_, device_, [&](std::vector<Tensor>& dw) {
-      kernels::attention_grad_with_conv(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), rows,
-                                        o.keys, o.key_mask, o.empty_rows, o.scale, s_.values,
-                                        s_.values_sum, dvalues, s_.taps, dout, dqueries_, dk, dv,
-                                        dw[0].reshape(s_.taps.shape()));
-    });
-  }
-
-  /// The gradients of hidden and of the projections, through the landmarks.
-  void landmarks() {
-    const auto& [batch, channels, heads, width, m, parts] = s_.size;
-    Tensor rows = Tensor::empty({batch * m, parts * heads * width}, sums_, device_);
-    kernels::landmark_matrix_grad(s_.landmarks, s_.a.reshape({batch, heads, m, m}), da_,
-                                  s_.options.scale, dqueries_, dkeys_,
-                                  rows.reshape({batch, m, parts, heads, width}));
-    const Precision precision = precision_of(s_.qkv);
-    joint_parameter_gradients(rows, s_.means, 2, s_.weights, precision, grads_);
-    if (!grads_.wants(0)) return;
-    Tensor dmeans = empty_like(s_.means);
-    kernels::matmul(rows, s_.weight, CView{}, dmeans, false, precision);
-    auto dhidden = grads_.into(0, rows_of(s_).append(channels), device_);
-    if (!dhidden.accumulate) kernels::fill(dhidden.tensor, 0);
-    kernels::segment_means_grad(dmeans.reshape({batch, m, channels}), s_.options.keys,
-                                dhidden.tensor);
-  }
-
-  const Saved& s_;
-  Grads& grads_;
-  Tensor dout_, dqkv_;  ///< of the result and of qkv
-  DType sums_;
-  Device device_;
-  Tensor dkeys_, dqueries_;  ///< of landmarks: [b, h, m, d]
-  Tensor da_;
+struct Landmarks {
+  Var queries, keys;  // [b, h, m, d]
 };
+
+Landmarks landmarks_of(const NystromInputs& in, const NystromOptions& o) {
+  const Var means = segment_means(in.hidden, o.keys, o.landmarks);
+  const auto& [weights, biases, int8] = in.projections;
+  const Var factor = int8 ? Var(round_to_uint8(means.value())) : means;
+  const DType sums = means.dtype(), dtype = in.hidden.dtype();
+  const auto project = [&](const Var& weight, const Var& bias) {
+    const Var rows =
+        linear(factor, cast(weight, sums), cast(bias, sums), landmark_precision(dtype));
+    const Var heads = split_heads(rows, o.heads);
+    return is_half(dtype) ? round_to(heads, dtype) : heads;
+  };
+  const Var keys = project(weights.back(), biases.back());
+  return {weights.size() == 1 ? keys : project(weights[0], biases[0]), keys};
+}
+
+/// A⁺ x.
+Var apply_inverse(const Var& a, const Var& x, const NystromOptions& o) {
+  switch (o.inverse) {
+    case Inverse::iterative:
+      return matmul(pseudo_inverse_iterative(a, o.iterations, o.pinv_scale), x);
+    case Inverse::exact: return matmul(pseudo_inverse_exact(a), x);
+    case Inverse::identity: break;
+  }
+  return x;
+}
+
+/// [r, h, d] or [b, h, n, d] by rows: [r, h, d] or [b, n, h, d].
+Var by_rows(const Var& x) { return x.rank() == 4 ? transpose(x, 1, 2) : x; }
+
+/// Everything with m rows has the accumulate type.
+Var composed(const NystromInputs& in, const NystromOptions& o) {
+  const auto [qs, ks] = landmarks_of(in, o);
+  Var y = attention(qs, in.keys, in.values,
+                    {.scale = o.scale,
+                     .out = qs.dtype(),
+                     .keys = o.keys,
+                     .key_mask = o.key_mask,
+                     .empty_rows = o.empty_rows});
+  if (o.inverse != Inverse::identity || o.observe_matrix) {
+    Var a = softmax(matmul(o.scale * qs, transpose(ks, -1, -2)));
+    if (o.observe_matrix) o.observe_matrix(a);
+    y = apply_inverse(a, y, o);
+  }
+  const Var out = attention(in.queries, ks, y,
+                            {.scale = o.scale, .out = in.queries.dtype(), .queries = o.queries});
+  if (!in.taps.defined()) return merge_heads(out);
+  const Var taps = reshape(in.taps, {o.heads, in.taps.value().numel() / o.heads});
+  const Var sum = by_rows(out) + sequence_conv(by_rows(in.values), taps, o.queries);
+  return reshape(sum, in.hidden.shape().without(-1).append(o.heads * sum.dim(-1)));
+}
 
 }  // namespace
 
-Var nystrom_attention(const Var& hidden, const Var& qkv, const LandmarkProjections& projections,
-                      const Var& taps, const NystromOptions& options) {
-  Saved s;
-  s.size = sizes_of(hidden, qkv, projections, taps, options);
-  s.options = options;
-  const Device device = hidden.value().device();
-  s.options.queries = options.queries.on(device);
-  s.options.keys = options.keys.on(device);
-  s.options.key_mask = options.key_mask.to(device);
-  s.qkv = qkv.value().contiguous().reshape(
-      qkv.shape().without(-1).append(3 * s.size.heads).append(s.size.width));
-  if (taps.defined()) {
-    s.taps_shape = taps.shape();
-    s.taps = taps.value().reshape({options.heads, taps.value().numel() / options.heads});
-  }
-  invert(s, hidden.value().contiguous(), projections);
-  const Tensor rows = attend(s);
-  const Tensor result = rows.reshape(qkv.shape().without(-1).append(qkv.dim(-1) / 3));
-  std::vector<Var> inputs{hidden, qkv};
-  inputs.insert(inputs.end(), projections.weights.begin(), projections.weights.end());
-  inputs.insert(inputs.end(), projections.biases.begin(), projections.biases.end());
-  if (taps.defined()) inputs.push_back(taps);
-  return record(
-      "nystrom_attention", result, inputs,
-      [s = std::move(s)](const Tensor& dy, Grads grads) { Gradient(s, dy, grads).run(); });
+NystromInputs NystromInputs::joint(const Var& hidden, const Var& qkv, std::int64_t heads,
+                                   LandmarkProjections projections, const Var& taps) {
+  require(qkv.rank() >= 2 && heads >= 1 && qkv.dim(-1) % (3 * heads) == 0,
+          "nystrom_attention: qkv is {}, expected [r, 3·h·d] or [b, n, 3·h·d] for {} heads",
+          qkv.shape(), heads);
+  const auto part = [&](std::int64_t i) { return split_heads(qkv, heads, i, 3); };
+  return {hidden, part(0), part(1), part(2), std::move(projections), taps, qkv};
+}
+
+Var nystrom_attention(const NystromInputs& inputs, const NystromOptions& options) {
+  check(inputs, options);
+  const bool fused = inputs.qkv.defined() && options.inverse == Inverse::iterative &&
+                     !options.observe_matrix && !inputs.projections.int8;
+  return fused ? fused_nystrom_attention(inputs, options) : composed(inputs, options);
 }
 
 }  // namespace nystrom

@@ -18,6 +18,18 @@ Var transpose(const Var& x, int axis_a, int axis_b) {
       DyLayout::strided);
 }
 
+Var split_heads(const Var& x, std::int64_t heads, std::int64_t part, std::int64_t parts) {
+  const std::int64_t all = parts * heads;
+  const Var split = slice(reshape(x, x.shape().without(-1).append(all).append(x.dim(-1) / all)), -2,
+                          part * heads, (part + 1) * heads);
+  return split.rank() == 4 ? transpose(split, 1, 2) : split;
+}
+
+Var merge_heads(const Var& x) {
+  const Var rows = x.rank() == 4 ? transpose(x, 1, 2) : x;
+  return reshape(rows, rows.shape().without(-1).without(-1).append(rows.dim(-2) * rows.dim(-1)));
+}
+
 Var slice(const Var& x, int axis, std::int64_t begin, std::int64_t end) {
   if (begin == 0 && end == x.dim(axis)) return x;
   return record(

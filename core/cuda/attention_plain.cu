@@ -44,24 +44,28 @@ NYSTROM_DEVICE void clear(A* target, std::int64_t count) {
   for (std::int64_t i = lane_index(); i < count; i += warp_size) target[i] = 0;
 }
 
-/// The head and the row of this warp in a grid of `longest` rows a head.
+/// The row of this warp among the queries or the keys, in a grid of as many rows a head as the
+/// longest span has.
 struct Row {
-  std::int64_t head;
+  bool exists;
   int index;
-  NYSTROM_DEVICE explicit Row(std::int64_t longest) {
+  Place at;
+  template <class A>
+  NYSTROM_DEVICE Row(const AttentionProblem<A>& p, const DeviceSpans& spans, Span Place::*own) {
     const std::int64_t flat = static_cast<std::int64_t>(blockIdx.x) * warps + warp_index();
-    head = flat / longest;
-    index = static_cast<int>(flat % longest);
+    index = static_cast<int>(flat % spans.longest);
+    exists = flat / spans.longest < p.all_heads();
+    if (exists) at = p.place(flat / spans.longest);
+    exists = exists && index < (at.*own).rows;
   }
 };
 
 template <class A>
 __global__ void forward_kernel(AttentionProblem<A> p, Heads<A, false> out,
                                PerQuery<A> log_sum_exp) {
-  const Row row(p.queries.longest);
-  if (row.head >= p.all_heads()) return;
-  const Place at = p.place(row.head);
-  if (row.index >= at.queries.rows) return;
+  const Row row(p, p.queries, &Place::queries);
+  if (!row.exists) return;
+  const Place& at = row.at;
   const Keys<A> keys(p, at);
   const auto k = p.k.of(at.keys, at.head), v = p.v.of(at.keys, at.head);
   A* q = dynamic_shared<A>() + warp_index() * (p.q.width + p.v.width + warp_size);
@@ -111,10 +115,9 @@ template <class A>
 __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out,
                                   PerQuery<const A> log_sum_exp, Heads<A, true> dout,
                                   Heads<A, false> dq, PerQuery<A> inner) {
-  const Row row(p.queries.longest);
-  if (row.head >= p.all_heads()) return;
-  const Place at = p.place(row.head);
-  if (row.index >= at.queries.rows) return;
+  const Row row(p, p.queries, &Place::queries);
+  if (!row.exists) return;
+  const Place& at = row.at;
   const Keys<A> keys(p, at);
   const auto k = p.k.of(at.keys, at.head), v = p.v.of(at.keys, at.head);
   A* q = dynamic_shared<A>() + warp_index() * (2 * p.q.width + p.v.width + warp_size);
@@ -158,10 +161,9 @@ template <class A>
 __global__ void key_grad_kernel(AttentionProblem<A> p, PerQuery<const A> log_sum_exp,
                                 Heads<A, true> dout_heads, PerQuery<A> inner, Heads<A, false> dk,
                                 Heads<A, false> dv) {
-  const Row row(p.keys.longest);
-  if (row.head >= p.all_heads()) return;
-  const Place at = p.place(row.head);
-  if (row.index >= at.keys.rows) return;
+  const Row row(p, p.keys, &Place::keys);
+  if (!row.exists) return;
+  const Place& at = row.at;
   const Keys<A> keys(p, at);
   const auto q = p.q.of(at.queries, at.head), dout = dout_heads.of(at.queries, at.head);
   A* k = dynamic_shared<A>() + warp_index() * 2 * (p.k.width + p.v.width + warp_size);

@@ -117,12 +117,12 @@ Var bound_nystrom_attention(const Var& hidden, const Var& qkv, const std::vector
   options.landmarks = landmarks;
   options.iterations = iterations;
   options.scale = scale;
-  options.shared_landmarks = weights.size() == 1;
   options.pinv_scale = value_called<PinvScale>("pinv_scale", pinv_scale, scale_names);
   options.queries = options.keys = spans_of(spans);
   options.key_mask = tensor_of(key_mask);
   options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
-  return nystrom_attention(hidden, qkv, {weights, biases}, taps.value_or(Var()), options);
+  return nystrom_attention(
+      NystromInputs::joint(hidden, qkv, heads, {weights, biases}, taps.value_or(Var())), options);
 }
 
 void bind_attention(nb::module_& ops) {

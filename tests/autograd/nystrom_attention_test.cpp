@@ -1,5 +1,5 @@
-// The op nystrom_attention compared with the composition of the ops that it stands for, and layers
-// of adjacent weights compared with separate ones.
+// The two forms of the op nystrom_attention compared, and layers of adjacent weights compared with
+// separate ones. nn/nystrom_test compares the composed form with explicit matrices.
 #include <gtest/gtest.h>
 
 #include "autograd/ops.h"
@@ -14,6 +14,7 @@ struct Case {
   NystromOptions options;
   DType dtype = DType::f64;
   double tolerance = 1e-11;
+  std::size_t projections = 2;
 };
 
 void PrintTo(const Case& test, std::ostream* out) {
@@ -76,7 +77,10 @@ const Case cases[] = {
      2,
      16,
      33,
-     {.heads = 2, .landmarks = 16, .scale = 0.25, .shared_landmarks = true}},
+     {.heads = 2, .landmarks = 16, .scale = 0.25},
+     DType::f64,
+     1e-11,
+     1},
     {"many_landmarks",
      1,
      90,
@@ -95,10 +99,10 @@ Shape rows_of(const Case& c, std::int64_t width) {
 }
 
 std::vector<Var> inputs_of(const Case& c) {
-  const std::int64_t out = c.heads * c.width, parts = c.options.shared_landmarks ? 1 : 2;
+  const std::int64_t out = c.heads * c.width;
   std::vector<Shape> shapes{rows_of(c, c.channels), rows_of(c, 3 * out)};
-  for (std::int64_t i = 0; i < parts; ++i) shapes.push_back({out, c.channels});
-  for (std::int64_t i = 0; i < parts; ++i) shapes.push_back({out});
+  shapes.insert(shapes.end(), c.projections, {out, c.channels});
+  shapes.insert(shapes.end(), c.projections, {out});
   if (c.taps > 0) shapes.push_back({c.heads, 1, c.taps, 1});
   std::vector<Var> inputs;
   for (const Shape& shape : shapes)
@@ -107,49 +111,21 @@ std::vector<Var> inputs_of(const Case& c) {
   return inputs;
 }
 
-Var as_heads(const Var& x, std::int64_t heads) {
-  const Var rows = reshape(x, x.shape().without(-1).append(heads).append(x.dim(-1) / heads));
-  return rows.rank() == 4 ? transpose(rows, 1, 2) : rows;
-}
-
-/// The composition, with landmarks rounded to the inputs' type.
-Var composed(const Case& c, const std::vector<Var>& v) {
-  const NystromOptions& o = c.options;
-  const std::int64_t out = c.heads * c.width;
-  const std::size_t parts = o.shared_landmarks ? 1 : 2;
-  const Var means = segment_means(v[0], o.keys, o.landmarks);
-  const DType sums = means.dtype();
-  const auto landmarks = [&](std::size_t i) {
-    const Var rows = linear(means, cast(v[2 + i], sums), cast(v[2 + parts + i], sums));
-    return round_to(as_heads(rows, c.heads), c.dtype);
-  };
-  const Var queries = landmarks(0), keys = parts == 2 ? landmarks(1) : queries;
-  const auto part = [&](std::int64_t i) { return slice(v[1], -1, i * out, (i + 1) * out); };
-  const auto heads = [&](std::int64_t i) {
-    return as_heads(reshape(part(i), part(i).shape()), c.heads);
-  };
-  const Var a = softmax(matmul(o.scale * queries, transpose(keys, -1, -2)));
-  const Var values = attention(queries, heads(1), heads(2),
-                               {.scale = o.scale,
-                                .out = sums,
-                                .keys = o.keys,
-                                .key_mask = o.key_mask,
-                                .empty_rows = o.empty_rows});
-  const Var y = matmul(pseudo_inverse_iterative(a, o.iterations, o.pinv_scale), values);
-  Var result =
-      attention(heads(0), keys, y, {.scale = o.scale, .out = c.dtype, .queries = o.queries});
-  if (result.rank() == 4) result = transpose(result, 1, 2);
-  if (c.taps == 0) return reshape(result, rows_of(c, out));
-  const Var taps = reshape(v.back(), {c.heads, c.taps});
-  const Var values_by_row = reshape(part(2), result.shape());
-  return reshape(result + sequence_conv(values_by_row, taps, o.queries), rows_of(c, out));
+NystromInputs joint(const Case& c, const std::vector<Var>& v) {
+  const auto weights = v.begin() + 2, biases = weights + static_cast<std::ptrdiff_t>(c.projections),
+             end = biases + static_cast<std::ptrdiff_t>(c.projections);
+  return NystromInputs::joint(v[0], v[1], c.heads, {{weights, biases}, {biases, end}},
+                              c.taps > 0 ? v.back() : Var());
 }
 
 Var fused(const Case& c, const std::vector<Var>& v) {
-  const auto parts = static_cast<std::ptrdiff_t>(c.options.shared_landmarks ? 1 : 2);
-  const auto weights = v.begin() + 2, biases = weights + parts;
-  return nystrom_attention(v[0], v[1], {{weights, biases}, {biases, biases + parts}},
-                           c.taps > 0 ? v.back() : Var(), c.options);
+  return nystrom_attention(joint(c, v), c.options);
+}
+
+Var composed(const Case& c, const std::vector<Var>& v) {
+  NystromInputs inputs = joint(c, v);
+  inputs.qkv = {};
+  return nystrom_attention(inputs, c.options);
 }
 
 std::vector<Tensor> results(const Case& c, Var (*f)(const Case&, const std::vector<Var>&)) {

@@ -28,6 +28,15 @@ TEST(Dispatch, ArgumentsMustLiveOnOneDevice) {
             "copy: all arguments must live on one device; got cuda:1, expected cpu");
 }
 
+TEST(Dispatch, SpansLiveWhereTheRowsLive) {
+  Tensor x = Tensor::zeros({3, 2}, DType::f32), means = Tensor::zeros({1, 1, 2}, DType::f32);
+  Tensor bounds = int_tensor({0, 3}, {1, 2});
+  EXPECT_EQ(message_of([&] {
+              kernels::segment_means(x, Spans{elsewhere(bounds), 3}, means);
+            }),
+            "segment_means: all arguments must live on one device; got cuda:1, expected cpu");
+}
+
 TEST(Dispatch, AbsentArgumentsLiveAnywhere) {
   Tensor a = Tensor::full({1, 1}, 2, DType::f32), c = Tensor::zeros({1, 1}, DType::f32);
   CView absent;

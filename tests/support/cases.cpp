@@ -217,8 +217,9 @@ std::vector<OpCase> attention_cases() {
       {"nystrom_attention",
        {{2, 9, 5}, {2, 9, 36}, {12, 5}, {12, 5}, {12}, {12}, {3, 5}},
        [](const Vars& v) {
-         return nystrom_attention(v[0], v[1], {{v[2], v[3]}, {v[4], v[5]}}, v[6],
-                                  {.heads = 3, .landmarks = 4, .scale = 0.5});
+         return nystrom_attention(
+             NystromInputs::joint(v[0], v[1], 3, {{v[2], v[3]}, {v[4], v[5]}}, v[6]),
+             {.heads = 3, .landmarks = 4, .scale = 0.5});
        },
        1e-6,
        1,
@@ -226,12 +227,11 @@ std::vector<OpCase> attention_cases() {
       {"nystrom_attention_ragged_shared_landmarks",
        {{14, 5}, {14, 24}, {8, 5}, {8}, {2, 3}},
        [](const Vars& v) {
-         return nystrom_attention(v[0], v[1], {{v[2]}, {v[3]}}, v[4],
+         return nystrom_attention(NystromInputs::joint(v[0], v[1], 2, {{v[2]}, {v[3]}}, v[4]),
                                   {.heads = 2,
                                    .landmarks = 3,
                                    .iterations = 2,
                                    .scale = 0.7,
-                                   .shared_landmarks = true,
                                    .queries = queries,
                                    .keys = queries});
        },

@@ -156,7 +156,7 @@ std::string semantics_notice(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
   if (attention.semantics != Semantics::transformers || !config.has_kind(AttentionKind::nystrom))
     return "";
-  if (config.segment_means_seq_len == attention.num_landmarks) {
+  if (config.exact_in_transformers()) {
     return fmt::format(
         "note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax "
         "attention, and so does this; "
@@ -266,8 +266,7 @@ std::int64_t trained_length(const ModelFolder& folder) {
       modules && modules->max_seq_length && !config.fixed_length())
     return std::min(*modules->max_seq_length, longest);
   // BERT's family has no such option.
-  if (config.segment_means_seq_len != config.attention.num_landmarks &&
-      architecture_of(folder.path) == nullptr)
+  if (!config.exact_in_transformers() && architecture_of(folder.path) == nullptr)
     return std::min(config.segment_means_seq_len, longest);
   if (const fs::path settings = folder.path / "config.yaml"; fs::exists(settings))
     return std::min(read_resolved_config(settings.string()).data.sequence_length, longest);

@@ -85,7 +85,7 @@ bool needs_model_classes(const ModelConfig& exported, ExportFormat format) {
 
 std::vector<std::string> export_notes(const ModelConfig& exported) {
   const AttentionConfig& attention = exported.attention;
-  const bool exact = is_exact_in_transformers(exported),
+  const bool exact = exported.exact_in_transformers(),
              ours = attention.semantics == Semantics::nystrom;
   std::vector<std::string> notes;
   if (exact && ours && exported.has_kind(AttentionKind::nystrom)) {

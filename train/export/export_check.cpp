@@ -190,7 +190,7 @@ std::vector<ExportDifference> check_export(const fs::path& folder, const Model& 
   const ModelConfig theirs = config_in_transformers(folder);
   const auto their_model = load_model(folder, theirs, DType::f32, StoreMode::inference);
 
-  const bool exact = theirs.segment_means_seq_len == theirs.attention.num_landmarks;
+  const bool exact = theirs.exact_in_transformers();
   std::vector<ExportDifference> differences;
   for (const std::int64_t length : sample_lengths(longest)) {
     const Ids ids = tokenizer != nullptr ? sample_ids(*tokenizer, length)

@@ -39,8 +39,8 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
                 "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens",
                 landmarks, options.length);
   const bool exact =
-      is_exact_in_transformers(config) && (config.attention.semantics == Semantics::transformers ||
-                                           config.has_only(AttentionKind::softmax));
+      config.exact_in_transformers() && (config.attention.semantics == Semantics::transformers ||
+                                         config.has_only(AttentionKind::softmax));
   config.attention.num_landmarks = landmarks;
   config.max_position_embeddings = options.length;
   // A model that is exact in transformers stays exact.

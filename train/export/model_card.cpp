@@ -29,7 +29,7 @@ Task task_of(Head head) {
 
 /// Whether transformers' own class runs Nyström attention, which takes rows of one length.
 bool takes_one_length(const ModelCard& card) {
-  return !card.has_classes && !is_exact_in_transformers(card.config);
+  return !card.has_classes && !card.config.exact_in_transformers();
 }
 
 std::string front_matter(const ModelCard& card) {
@@ -226,7 +226,7 @@ std::string in_onnx_runtime(const ModelCard& card) {
 }
 
 std::string differences_of(const ModelCard& card) {
-  const bool exact = is_exact_in_transformers(card.config);
+  const bool exact = card.config.exact_in_transformers();
   if (card.differences.empty()) {
     return fmt::format(
         "How large the difference is on sample texts tells\n\n    nystrom export THIS_FOLDER "

@@ -76,7 +76,7 @@ std::string obstacle_of_length(const ModelConfig& config) {
         "num_landmarks {} does not divide the sequence length {} (segment_means_seq_len), which "
         "transformers cuts into equal segments",
         landmarks, length);
-  if (length > config.max_position_embeddings && !is_exact_in_transformers(config))
+  if (length > config.max_position_embeddings && !config.exact_in_transformers())
     return fmt::format(
         "segment_means_seq_len {} exceeds max_position_embeddings {}, and transformers needs rows "
         "of just that length",
@@ -86,15 +86,10 @@ std::string obstacle_of_length(const ModelConfig& config) {
 
 }  // namespace
 
-bool is_exact_in_transformers(const ModelConfig& config) {
-  return config.segment_means_seq_len == config.attention.num_landmarks;
-}
-
 bool has_exact_attention(const ModelConfig& config) {
   return config.has_only(AttentionKind::softmax) ||
          (config.has_only(AttentionKind::nystrom) &&
-          config.attention.semantics == Semantics::transformers &&
-          is_exact_in_transformers(config));
+          config.attention.semantics == Semantics::transformers && config.exact_in_transformers());
 }
 
 std::string export_obstacle(const ModelConfig& config, bool softmax) {
@@ -109,7 +104,7 @@ bool computed_by_transformers(const ModelConfig& config) {
   if (!obstacle_of_structure(config).empty()) return false;
   if (config.has_only(AttentionKind::softmax)) return true;
   if (attention.semantics != Semantics::transformers) return false;
-  return is_exact_in_transformers(config) ||
+  return config.exact_in_transformers() ||
          (attention.inverse == Inverse::iterative && attention.inverse_iterations == 6 &&
           attention.landmark_source == LandmarkSource::queries_and_keys);
 }

@@ -7,9 +7,6 @@
 
 namespace nystrom {
 
-/// Whether transformers computes exact attention for a folder with this configuration.
-bool is_exact_in_transformers(const ModelConfig& config);
-
 /// Whether all layers compute exact attention. Transformers' Nyströmformer does for equal numbers
 /// of landmarks and of segment_means_seq_len.
 bool has_exact_attention(const ModelConfig& config);

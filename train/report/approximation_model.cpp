@@ -106,7 +106,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
   const std::int64_t n = matrix.dim(3);
   const std::vector<double> entropies = attention_entropies(matrix);
   const NystromAttention approximation(base_of(findings.config, n));
-  const auto residuals = inverse_residuals(approximation.landmark_matrix(in).value(), max_steps);
+  const auto residuals = inverse_residuals(approximation.landmark_matrix(in), max_steps);
   for (std::size_t h = 0; h < heads.size(); ++h) {
     std::vector<double> sigma = singular_values(
                             matrix.data<double>() + static_cast<std::int64_t>(h) * n * n, n),
