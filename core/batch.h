@@ -8,21 +8,27 @@
 
 namespace nystrom {
 
-/// The input of a model: token ids, or features for the sequence block.
+/// The input of a model, token ids or features for the sequence block: rows of s sequences one
+/// behind another, without padding. At the border to other programs it is padded instead.
 struct ModelInput {
-  Tensor input_ids{};       ///< [r, n] i64
-  Tensor features{};        ///< [r, n, embed_dim], in place of ids
-  Tensor attention_mask{};  ///< [r, n] u8 on the CPU, 0 at padding; undefined: no padding
-  Tensor token_type_ids{};  ///< [r, n] i64; undefined: all 0
+  Tensor input_ids{};       ///< [r] i64; padded: [s, n]
+  Tensor features{};        ///< [r, embed_dim], in place of ids; padded: [s, n, embed_dim]
+  Tensor attention_mask{};  ///< padded: [s, n] u8 on the CPU, 0 at padding; undefined: no padding
+  Tensor token_type_ids{};  ///< of the ids' shape, i64; undefined: all 0
+  /// [s + 1]: the first row of each sequence, and the row after the last. Empty: padded input.
+  std::vector<std::int64_t> offsets{};
+
+  /// The number of sequences of an input with offsets.
+  std::int64_t sequences() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
 };
 
-/// A batch of b samples in r rows. Rows are padded at the end to the longest row's length n. For
-/// multiple choice and towers r = b · c, with the c rows of a sample in sequence; otherwise r = b.
-/// Loaders create all tensors on the CPU.
+/// A batch of b samples in s sequences. For multiple choice and towers s = b · c, with the c
+/// sequences of a sample one behind another; otherwise s = b. Loaders create all tensors on the
+/// CPU.
 struct Batch {
   ModelInput input{};
-  /// Masked LM and token classes: [b, n] i64, with ignore_index where there is no target. Classes
-  /// and choices: [b] i64. Regression: [b] f32. Undefined for spans, and unless all samples have
+  /// Masked LM and token classes: [r] i64, with ignore_index where there is no target. Classes and
+  /// choices: [b] i64. Regression: [b] f32. Undefined for spans, and unless all samples have
   /// labels.
   Tensor labels{};
   /// [b] i64, the first positions of labelled spans.
@@ -31,15 +37,15 @@ struct Batch {
   Tensor end_positions{};
   /// Sentence-order prediction: [b] i64, 1 where the segments are exchanged. Otherwise undefined.
   Tensor swapped{};
-  /// [r] i64, unique within a step; they decide dropout. An id is c times the sample's position,
+  /// [s] i64, unique within a step; they decide dropout. An id is c times the sample's position,
   /// plus the choice. The position counts samples of the whole run (training) or of the data set
   /// (evaluation).
   Tensor sample_ids{};
   /// [b], the samples' numbers in the data set of a task.
   std::vector<std::int64_t> samples{};
-  /// c, the rows of a sample; 2 for towers.
+  /// c, the sequences of a sample; 2 for towers.
   std::int64_t choices = 1;
-  /// The number of tokens without padding; for features the number of steps.
+  /// r, the number of tokens; for features the number of steps.
   std::int64_t tokens = 0;
   /// The number of labels in the loss: masked tokens, b, or labelled words; 0 without labels.
   std::int64_t targets = 0;

@@ -1,5 +1,7 @@
 #include "nn/encoder.h"
 
+#include <numeric>
+
 #include "core/check.h"
 
 namespace nystrom {
@@ -44,14 +46,15 @@ Var Embeddings::operator()(const ModelInput& input, const Ragged& batch,
 Var Embeddings::embed_tokens(const ModelInput& input, const Ragged& batch) const {
   require(input.input_ids.defined(), "the model takes token ids [b, n], got none");
   const Tensor& ids = input.input_ids;
-  require(ids.rank() == 2, "input_ids must be [b, n], got {}", ids.shape());
+  require(ids.rank() == (batch.input_is_rows() ? 1 : 2), "input_ids must be {}, got {}",
+          batch.input_is_rows() ? "[r]" : "[b, n]", ids.shape());
   const Tensor& types = input.token_type_ids;
   require(!types.defined() || types.shape() == ids.shape(),
           "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
-  const Tensor rows = batch.rows_of(ids);
+  const Tensor rows = batch.rows_of(ids, padding_id_);
   Var x = embedding(*words_, rows, padding_id_);
   if (types_)
-    x = x + embedding(*types_, types.defined() ? batch.rows_of(types)
+    x = x + embedding(*types_, types.defined() ? batch.rows_of(types, 0)
                                                : Tensor::zeros(rows.shape(), DType::i64,
                                                                types_->var().value().device()));
   if (positions_) x = x + embed_positions(ids, batch);
@@ -59,7 +62,8 @@ Var Embeddings::embed_tokens(const ModelInput& input, const Ragged& batch) const
 }
 
 Var Embeddings::embed_positions(const Tensor& ids, const Ragged& batch) const {
-  const std::int64_t length = ids.dim(1), longest = positions_->shape()[0] - first_position_row_;
+  const std::int64_t length = batch.length(),
+                     longest = positions_->shape()[0] - first_position_row_;
   require_input(length <= longest,
                 "the sequence has {} positions, but max_position_embeddings is {}; shorten it, "
                 "or extend the model",
@@ -70,11 +74,18 @@ Var Embeddings::embed_positions(const Tensor& ids, const Ragged& batch) const {
   const std::int64_t padding_row = first_position_row_ - 1;
   Tensor rows = ids.to(cpu_device).contiguous().clone();
   auto* row = rows.data<std::int64_t>();
-  for (std::int64_t i = 0, next = 0; i < rows.numel(); ++i) {
-    if (i % length == 0) next = first_position_row_;
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(rows.numel()));
+  std::iota(positions.begin(), positions.end(), 0);
+  positions = batch.positions_of(std::move(positions));
+  std::int64_t sequence = -1, next = 0;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (positions[i] / length != sequence) next = first_position_row_;
+    sequence = positions[i] / length;
     row[i] = positions_skip_padding_ && row[i] == padding_id_ ? padding_row : next++;
   }
-  return embedding(*positions_, batch.rows_of(rows), positions_skip_padding_ ? padding_row : -1);
+  const std::int64_t of_padding = positions_skip_padding_ ? padding_row : first_position_row_;
+  return embedding(*positions_, batch.rows_of(rows, of_padding),
+                   positions_skip_padding_ ? padding_row : -1);
 }
 
 EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number)
@@ -96,9 +107,11 @@ Var EncoderLayer::feed_forward(const Var& x) const {
   return output_.of_activated(activation_, intermediate_(x));
 }
 
-Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const ReadPositions& read,
+Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Tensor& read,
                              const RunContext& run) const {
-  const auto chosen = [&](const Var& rows) { return read ? batch.chosen(rows, *read) : rows; };
+  const auto chosen = [&](const Var& rows) {
+    return read.defined() ? gather_rows(flat_rows(rows), read) : rows;
+  };
   const Var attended = attention_(norm_ == Norm::pre ? attention_norm_(x) : x, batch, run);
   const Var rest = chosen(x);
   Var projected = attention_output_(chosen(attended));
@@ -122,11 +135,12 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config)
 Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunContext& run,
                         const ReadPositions& read) const {
   const RunContext rows = batch.of(run);
+  const Tensor rows_read = read ? batch.rows_at(*read) : Tensor();
   Var x = embeddings_(input, batch, rows);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];
-    const ReadPositions own = i + 1 == layers_.size() ? read : std::nullopt;
-    const RunContext of_output = own ? batch.of(run, *own) : rows;
+    const Tensor own = i + 1 == layers_.size() ? rows_read : Tensor();
+    const RunContext of_output = own.defined() ? batch.of(run, *read) : rows;
     // Later layers have later parameters. When the backward pass reaches this point, the gradients
     // of all later parameters are final.
     if (run.gradients_final)
@@ -143,7 +157,7 @@ Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunC
       x = layer(x, batch, own, of_output);
     }
   }
-  return layers_.empty() && read ? batch.chosen(x, *read) : x;
+  return layers_.empty() && read ? gather_rows(flat_rows(x), rows_read) : x;
 }
 
 }  // namespace nystrom

@@ -40,9 +40,9 @@ class EncoderLayer {
  public:
   /// Layer `number` of a model of `config`.
   EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number);
-  /// The layer's output for x, rows of the batch: the same shape, or [p, hidden] at `read` alone.
-  /// The dropout of `run` is that of the output's rows.
-  Var operator()(const Var& x, const Ragged& batch, const ReadPositions& read,
+  /// The layer's output for x, rows of the batch: the same shape, or [p, hidden] of the rows `read`
+  /// [p] alone. The dropout of `run` is that of the output's rows.
+  Var operator()(const Var& x, const Ragged& batch, const Tensor& read,
                  const RunContext& run) const;
 
  private:

@@ -16,14 +16,11 @@ const ModelConfig& checked(const ModelConfig& config) {
   return config;
 }
 
-/// The first positions of b sequences of n in the flattened [b · n].
-std::vector<std::int64_t> first_positions(std::int64_t batch, std::int64_t length) {
-  std::vector<std::int64_t> positions;
-  for (std::int64_t row = 0; row < batch; ++row) positions.push_back(row * length);
-  return positions;
-}
+/// The first positions of all sequences in the flattened [b · n].
 std::vector<std::int64_t> first_positions(const Ragged& batch) {
-  return first_positions(batch.batch(), batch.length());
+  std::vector<std::int64_t> positions;
+  for (std::int64_t i = 0; i < batch.batch(); ++i) positions.push_back(i * batch.length());
+  return positions;
 }
 
 /// The last tokens of all sequences; of those without tokens the first position.
@@ -33,6 +30,11 @@ std::vector<std::int64_t> last_tokens(const Ragged& batch) {
   for (std::size_t row = 0; row < positions.size(); ++row)
     positions[row] += std::max<std::int64_t>(last[row], 0);
   return positions;
+}
+
+/// The rows of `hidden` at some positions, [p, hidden].
+Var rows_at(const Var& hidden, const Ragged& batch, const std::vector<std::int64_t>& positions) {
+  return gather_rows(flat_rows(hidden), batch.rows_at(positions));
 }
 
 /// The positions that a pooling reads; nothing: all rows.
@@ -61,11 +63,6 @@ std::vector<std::int64_t> token_rows(const Ragged& batch, std::int64_t sequence)
     rows[i] = batch.dense() ? rows[i] + sequence * batch.length()
                             : batch.tokens(sequence).begin + static_cast<std::int64_t>(i);
   return rows;
-}
-
-/// The rows of `hidden` one behind another, [r, hidden].
-Var flat_rows(const Var& hidden) {
-  return reshape(hidden, {hidden.value().numel() / hidden.dim(-1), hidden.dim(-1)});
 }
 
 /// The means of the tokens in `segments` segments of each sequence, [b, segments, hidden], in the
@@ -178,6 +175,12 @@ struct Model::Pass {
 Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
   const Tensor& positions = config_.embed_dim ? input.features : input.input_ids;
   require(positions.defined(), "the model got no {}", config_.embed_dim ? "features" : "input_ids");
+  if (!input.offsets.empty()) {
+    require(input.offsets.back() == positions.dim(0), "the offsets end at row {}, expected {}",
+            input.offsets.back(), positions.dim(0));
+    return {input.offsets, store_.values().device(), padding_of(config_, Padding::left_out),
+            config_.fixed_length().value_or(0)};
+  }
   if (!input.attention_mask.defined()) return {positions.dim(0), positions.dim(1)};
   require(input.attention_mask.dim(0) == positions.dim(0) &&
               input.attention_mask.dim(1) == positions.dim(1),
@@ -188,7 +191,7 @@ Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
 
 Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
   const std::vector<std::int64_t> counts = batch.counts();
-  const Var last = batch.chosen(hidden, last_tokens(batch));
+  const Var last = rows_at(hidden, batch, last_tokens(batch));
   if (std::ranges::none_of(counts, [](std::int64_t count) { return count == 0; })) return last;
   std::vector<std::int64_t> rows;  // zeros without a token
   for (std::int64_t i = 0; i < batch.batch(); ++i)
@@ -223,9 +226,9 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
     return out;
   }
   const Ragged& batch = pass.batch;
-  const auto first_token = [&] { return batch.chosen(hidden, first_positions(batch)); };
-  out.last_hidden_state = batch.in_places(hidden);
-  if (masked_lm_) out.logits = batch.in_places((*masked_lm_)(hidden));
+  const auto first_token = [&] { return rows_at(hidden, batch, first_positions(batch)); };
+  out.last_hidden_state = batch.as_input(hidden);
+  if (masked_lm_) out.logits = batch.as_input((*masked_lm_)(hidden));
   if (config_.embed_dim) out.output = last_valid_step(hidden, batch);
   if (sequence_) {
     const bool means = config_.pooling == Pooling::mean;
@@ -234,7 +237,7 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
                                               : first_token(),
                           pass);
   }
-  if (tokens_) out.logits = batch.in_places((*tokens_)(hidden, batch.of(pass.run)));
+  if (tokens_) out.logits = batch.as_input((*tokens_)(hidden, batch.of(pass.run)));
   if (choice_) out.logits = (*choice_)(first_token());
   if (questions_) {
     const Var both = batch.in_places(questions_->unrounded(hidden));
@@ -280,32 +283,35 @@ Var Model::sentence_vectors(const ModelInput& input, SentencePooling pooling,
   return vectors;
 }
 
-Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,
-                                const std::vector<std::int64_t>& positions) const {
+Model::Pass Model::masked_lm_pass(const ModelInput& input, const RunContext& run) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",
           enum_name(config_.head));
-  const Pass pass(*this, input, run, Padding::left_out);
-  return encoder_(pass.input, pass.batch, pass.run, positions);
+  return Pass(*this, input, run, Padding::left_out);
 }
 
-Var Model::masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& positions,
+Var Model::masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& elements,
                             const RunContext& run) const {
-  return (*masked_lm_)(encode_for_masked_lm(input, run, positions));
+  const Pass pass = masked_lm_pass(input, run);
+  return (*masked_lm_)(
+      encoder_(pass.input, pass.batch, pass.run, pass.batch.positions_of(elements)));
 }
 
 MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser,
                                 const RunContext& run) const {
+  const Pass pass = masked_lm_pass(input, run);
   const Tensor host = labels.to(cpu_device).contiguous();
   const auto* label = host.data<std::int64_t>();
-  std::vector<std::int64_t> rows, chosen;
-  if (sentence_order_) rows = first_positions(host.dim(0), host.dim(1));
-  const auto firsts = static_cast<std::int64_t>(rows.size());
+  std::vector<std::int64_t> masked, chosen;
   for (std::int64_t i = 0; i < host.numel(); ++i) {
     if (label[i] == ignore_index) continue;
-    rows.push_back(i);
+    masked.push_back(i);
     chosen.push_back(label[i]);
   }
-  const Var hidden = encode_for_masked_lm(input, run, rows);
+  std::vector<std::int64_t> positions;
+  if (sentence_order_) positions = first_positions(pass.batch);
+  const auto firsts = static_cast<std::int64_t>(positions.size());
+  std::ranges::copy(pass.batch.positions_of(std::move(masked)), std::back_inserter(positions));
+  const Var hidden = encoder_(pass.input, pass.batch, pass.run, positions);
   const Var logits = (*masked_lm_)(slice(hidden, 0, firsts, hidden.dim(0)));
   const Shape count{std::ssize(chosen)};
   const Device device = logits.value().device();

@@ -7,11 +7,12 @@
 
 namespace nystrom {
 
-/// The outputs of a model. Outputs that its head does not have are undefined Vars.
+/// The outputs of a model for b sequences of at most n tokens, r in all. Outputs that its head does
+/// not have are undefined Vars.
 struct ModelOutput {
-  Var last_hidden_state;  ///< [b, n, hidden]
-  /// Masked LM: [b, n, vocab]. Classification: [b, labels], or with towers [b / 2, labels]. Token
-  /// classification: [b, n, labels]. Multiple choice: [rows].
+  Var last_hidden_state;  ///< [r, hidden]; of padded input [b, n, hidden]
+  /// Masked LM: [r, vocab], of padded input [b, n, vocab]. Token classification: the same for
+  /// labels. Classification: [b, labels], or with towers [b / 2, labels]. Multiple choice: [b].
   Var logits;
   Var start_logits, end_logits;  ///< question answering: [b, n] each
   /// Sequence block: [b, hidden], the last valid time step; zeros for an empty row.
@@ -46,9 +47,9 @@ class Model {
   /// device.
   ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
 
-  /// Logits of the masked-LM head at some positions only: r indices into the flattened [b · n] →
-  /// [r, vocab].
-  Var masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& positions,
+  /// Logits of the masked-LM head at some tokens only: p indices into the input's rows, of padded
+  /// input into the flattened [b · n] → [p, vocab].
+  Var masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& elements,
                        const RunContext& run = {}) const;
 
   /// One vector a row, in the accumulate type: the hidden states pooled as `pooling` says, through
@@ -57,8 +58,9 @@ class Model {
   Var sentence_vectors(const ModelInput& input, SentencePooling pooling,
                        const RunContext& run = {}) const;
 
-  /// Mean cross-entropy of the masked tokens: labels [b, n] i64, with ignore_index at all other
-  /// positions. The head runs on the masked positions only. `normaliser` is that of cross_entropy.
+  /// Mean cross-entropy of the masked tokens: labels of the ids' shape, with ignore_index at all
+  /// other tokens. The head runs on the masked positions only. `normaliser` is that of
+  /// cross_entropy.
   MaskedLmOutput masked_lm(const ModelInput& input, const Tensor& labels, double normaliser,
                            const RunContext& run) const;
 
@@ -67,8 +69,7 @@ class Model {
   struct Pass;
 
   Ragged batch_of(const ModelInput& input, Padding padding) const;
-  Var encode_for_masked_lm(const ModelInput& input, const RunContext& run,
-                           const std::vector<std::int64_t>& positions) const;
+  Pass masked_lm_pass(const ModelInput& input, const RunContext& run) const;
   Var last_valid_step(const Var& hidden, const Ragged& batch) const;
   bool reads_first_token() const;
   Var pool(const Var& hidden, const Ragged& batch, SentencePooling pooling) const;

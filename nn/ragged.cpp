@@ -12,6 +12,19 @@ Tensor index_tensor(const std::vector<std::int64_t>& rows) {
   return Tensor::from(rows, {std::ssize(rows)});
 }
 
+/// One for each position of a token: [b, n], where n is the most tokens, or `length` if it is more.
+Tensor mask_of(const std::vector<std::int64_t>& offsets, std::int64_t length) {
+  for (std::size_t i = 1; i < offsets.size(); ++i)
+    length = std::max(length, offsets[i] - offsets[i - 1]);
+  length = std::max<std::int64_t>(length, 1);
+  std::vector<std::uint8_t> mask;
+  for (std::size_t i = 1; i < offsets.size(); ++i) {
+    mask.resize(mask.size() + static_cast<std::size_t>(offsets[i] - offsets[i - 1]), 1);
+    mask.resize(i * static_cast<std::size_t>(length), 0);
+  }
+  return Tensor::from(mask, {std::ssize(offsets) - 1, length});
+}
+
 /// x [b, n, …] as [b · n, …].
 Var flattened(const Var& x) {
   Shape shape = x.shape().without(0);
@@ -20,6 +33,8 @@ Var flattened(const Var& x) {
 }
 
 }  // namespace
+
+Var flat_rows(const Var& x) { return reshape(x, {x.value().numel() / x.dim(-1), x.dim(-1)}); }
 
 Ragged::Ragged(std::int64_t batch, std::int64_t length)
     : length_(length), counts_(static_cast<std::size_t>(batch), length) {}
@@ -34,6 +49,7 @@ Ragged::Ragged(const Tensor& mask, Device device, Padding padding)
     counts_.push_back(std::count_if(token + b * length_, token + (b + 1) * length_,
                                     [](std::uint8_t v) { return v != 0; }));
   if (std::ranges::all_of(counts_, [&](std::int64_t count) { return count == length_; })) return;
+  input_in_order_ = padding == Padding::kept;
   mask_.assign(token, token + mask.numel());
   if (padding == Padding::kept) {
     key_mask_ = host.to(device);
@@ -61,6 +77,16 @@ Ragged::Ragged(const Tensor& mask, Device device, Padding padding)
   places_ = index_tensor(row_of_).to(device);
   all_.queries = all_.keys = RowSpans(queries, device);
   if (!without_gaps_) all_.keys = RowSpans(tokens_, device);
+}
+
+Ragged::Ragged(const std::vector<std::int64_t>& offsets, Device device, Padding padding,
+               std::int64_t length)
+    : Ragged(mask_of(offsets, padding == Padding::kept ? length : 0), device, padding) {
+  input_is_rows_ = true;
+  for (std::int64_t i = 0; i < batch(); ++i)
+    for (std::int64_t t = 0; t < counts_[static_cast<std::size_t>(i)]; ++t)
+      input_positions_.push_back(i * length_ + t);
+  input_in_order_ = dense() ? mask_.empty() : input_positions_ == positions_;
 }
 
 RowRange Ragged::rows(std::int64_t i) const {
@@ -106,25 +132,50 @@ const Ragged::Split& Ragged::split(std::int64_t tokens) const {
   return splits_->emplace(tokens, Split{spans(false), spans(true)}).first->second;
 }
 
-Tensor Ragged::rows_of(const Tensor& numbers) const {
-  if (dense()) return numbers;
+std::vector<std::int64_t> Ragged::positions_of(std::vector<std::int64_t> elements) const {
+  if (input_is_rows())
+    for (std::int64_t& element : elements)
+      element = input_positions_[static_cast<std::size_t>(element)];
+  return elements;
+}
+
+std::vector<std::int64_t> Ragged::elements() const {
+  std::vector<std::int64_t> positions = positions_;
+  if (dense()) {
+    positions.resize(counts_.size() * static_cast<std::size_t>(length_));
+    std::iota(positions.begin(), positions.end(), 0);
+  }
+  if (!input_is_rows()) return positions;
+  std::vector<std::int64_t> element_at(counts_.size() * static_cast<std::size_t>(length_), -1);
+  for (std::size_t i = 0; i < input_positions_.size(); ++i)
+    element_at[static_cast<std::size_t>(input_positions_[i])] = static_cast<std::int64_t>(i);
+  for (std::int64_t& position : positions)
+    position = element_at[static_cast<std::size_t>(position)];
+  return positions;
+}
+
+Tensor Ragged::rows_of(const Tensor& numbers, std::int64_t padding) const {
   const Tensor host = numbers.to(cpu_device).contiguous();
+  const Shape of_rows{batch(), length_};
+  if (input_in_order_) return dense() ? host.reshape(of_rows) : host;
   const auto* number = host.data<std::int64_t>();
-  std::vector<std::int64_t> rows;
-  for (const std::int64_t position : positions_) rows.push_back(number[position]);
-  return index_tensor(rows);
+  std::vector<std::int64_t> rows = elements();
+  for (std::int64_t& row : rows) row = row < 0 ? padding : number[row];
+  return Tensor::from(rows, dense() ? of_rows : Shape{std::ssize(rows)});
 }
 
 Var Ragged::rows_of(const Var& x) const { return dense() ? x : gather_rows(flattened(x), index_); }
 
 Var Ragged::token_features(const Var& x) const {
-  if (mask_.empty()) return x;
-  std::vector<std::int64_t> rows = positions_;
-  if (dense()) rows.resize(mask_.size()), std::iota(rows.begin(), rows.end(), 0);
-  for (std::int64_t& position : rows)
-    if (mask_[static_cast<std::size_t>(position)] == 0) position = -1;
-  const Var features = gather_rows(flattened(x), index_tensor(rows));
-  return dense() ? reshape(features, x.shape()) : features;
+  const Shape of_rows{batch(), length_, x.dim(-1)};
+  if (mask_.empty() || (input_is_rows() && input_in_order_))
+    return dense() ? reshape(x, of_rows) : x;
+  std::vector<std::int64_t> rows = elements();
+  if (!input_is_rows())
+    for (std::int64_t& position : rows)
+      if (mask_[static_cast<std::size_t>(position)] == 0) position = -1;
+  const Var features = gather_rows(flat_rows(x), index_tensor(rows));
+  return dense() ? reshape(features, of_rows) : features;
 }
 
 Var Ragged::of_positions(const Var& x, const Tensor& rows) const {
@@ -142,12 +193,17 @@ Var Ragged::tokens_in_places(const Var& x) const {
   return of_positions(x, index_tensor(rows));
 }
 
-Var Ragged::chosen(const Var& x, const std::vector<std::int64_t>& positions) const {
-  if (dense()) return gather_rows(flattened(x), index_tensor(positions));
-  std::vector<std::int64_t> rows;
-  for (const std::int64_t position : positions)
-    rows.push_back(row_of_[static_cast<std::size_t>(position)]);
-  return gather_rows(x, index_tensor(rows));
+Var Ragged::as_input(const Var& x) const {
+  if (!input_is_rows()) return in_places(x);
+  const Var rows = dense() ? flattened(x) : x;
+  return input_in_order_ ? rows : gather_rows(rows, rows_at(input_positions_));
+}
+
+Tensor Ragged::rows_at(const std::vector<std::int64_t>& positions) const {
+  std::vector<std::int64_t> rows = positions;
+  if (!dense())
+    for (std::int64_t& row : rows) row = row_of_[static_cast<std::size_t>(row)];
+  return index_tensor(rows).to(device_);
 }
 
 RunContext Ragged::of(const RunContext& run) const { return dense() ? run : of(run, positions_); }

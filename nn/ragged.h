@@ -22,6 +22,9 @@ struct SequenceSpans {
 /// Nyströmformer (semantics transformers).
 enum class Padding { left_out, attends, kept };
 
+/// The rows of x [r, c], or of dense [b, n, c], one behind another: [rows, c].
+Var flat_rows(const Var& x);
+
 /// The sequences of a batch, out of positions [b, n].
 ///
 /// Without padding, or with padding kept, the batch is dense: tensors of its rows are [b, n, …].
@@ -35,6 +38,10 @@ class Ragged {
   /// `mask` [b, n] u8 on the CPU is 0 at padding, which may be anywhere in the row.
   explicit Ragged(const Tensor& mask, Device device = cpu_device,
                   Padding padding = Padding::left_out);
+  /// Sequences of an input without padding (ModelInput::offsets). Padding that is kept fills them
+  /// up to the longest, and to `length`.
+  Ragged(const std::vector<std::int64_t>& offsets, Device device, Padding padding,
+         std::int64_t length);
 
   /// The number of sequences.
   std::int64_t batch() const { return std::ssize(counts_); }
@@ -65,18 +72,26 @@ class Ragged {
   };
   const Split& split(std::int64_t tokens) const;
 
-  /// The rows of numbers [b, n] of all positions, on the CPU: [r], or [b, n] itself.
-  Tensor rows_of(const Tensor& numbers) const;
+  /// Whether the input has no padding.
+  bool input_is_rows() const { return input_is_rows_; }
+  /// The positions in the flattened [b · n] of some elements of the input.
+  std::vector<std::int64_t> positions_of(std::vector<std::int64_t> elements) const;
+  /// The rows of numbers of the input, on the CPU: [r] or, if the batch is dense, [b, n]. Rows that
+  /// the input lacks get `padding`.
+  Tensor rows_of(const Tensor& numbers, std::int64_t padding) const;
   /// The rows of x [b, n, c].
   Var rows_of(const Var& x) const;
-  /// The same with zeros in rows of padding, whatever x holds there.
+  /// The rows of the input's features, with zeros in rows of padding, whatever it holds there.
   Var token_features(const Var& x) const;
+  /// Rows x in the form of the input: [r, …] of tokens, or [b, n, …] with zeros at positions
+  /// without a row.
+  Var as_input(const Var& x) const;
   /// The inverse: x [r, …] → [b, n, …], with zeros at positions without a row.
   Var in_places(const Var& x) const;
   /// The same with zeros at all positions that are no tokens.
   Var tokens_in_places(const Var& x) const;
-  /// The rows of `positions` of the flattened [b · n], which must have rows: [p, c] of x.
-  Var chosen(const Var& x, const std::vector<std::int64_t>& positions) const;
+  /// The numbers of the rows of `positions` of the flattened [b · n], which must have rows: [p].
+  Tensor rows_at(const std::vector<std::int64_t>& positions) const;
 
   /// The context for modules that see these rows, or those of `positions`: their dropout is that of
   /// all positions. `run` is of whole sequences.
@@ -84,13 +99,18 @@ class Ragged {
   RunContext of(const RunContext& run, const std::vector<std::int64_t>& positions) const;
 
  private:
+  /// The element of the input at each row, −1 for none.
+  std::vector<std::int64_t> elements() const;
   /// Rows of x by their numbers, −1 for zeros, one for each position: [b, n, …].
   Var of_positions(const Var& x, const Tensor& rows) const;
 
   Device device_;
   std::int64_t length_;
   std::vector<std::int64_t> counts_;
-  std::vector<std::uint8_t> mask_;       // of positions; empty: all are tokens
+  bool input_is_rows_ = false;
+  std::vector<std::int64_t> input_positions_;  // of each element of an input without padding
+  bool input_in_order_ = true;      // whether the rows are the elements of the input in their order
+  std::vector<std::uint8_t> mask_;  // of positions; empty: all are tokens
   std::vector<std::int64_t> positions_;  // of the flattened [b · n], of each row; empty: all
   std::vector<std::int64_t> row_of_;     // of each position; −1: none
   std::vector<RowRange> tokens_;

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "core/check.h"
-#include "data/pretraining/filled.h"
 #include "data/pretraining/segments.h"
 
 namespace nystrom {
@@ -17,8 +16,6 @@ namespace {
 
 void check(const MaskedSamples& source, const LoaderOptions& options) {
   check_masking(source.masking, *source.table);
-  require_input(source.pad_multiple >= 1, "loader: rows cannot be padded to a multiple of {}",
-                source.pad_multiple);
   require_input(options.batch_size >= 1 && options.micro_batch_size >= 1,
                 "loader: batch_size {} and micro_batch_size {} must be at least 1",
                 options.batch_size, options.micro_batch_size);
@@ -40,55 +37,52 @@ std::int64_t micro_batch_of(const LoaderOptions& options) {
   return options.micro_batch_size * options.sequences_for_one;
 }
 
+/// The tokens of each sequence of a sample, whose ids are `ids`.
+std::vector<std::int64_t> sequence_lengths(const Packing& packing, std::int64_t sample,
+                                           const std::vector<std::int64_t>& ids) {
+  if (!packing.options().isolated) return {std::ssize(ids)};
+  std::vector<std::int64_t> lengths;
+  for (const TokenRange& range : packing.ranges(sample)) lengths.push_back(range.count + 2);
+  return lengths;
+}
+
 }  // namespace
 
 Batch make_batch(const MaskedSamples& source, std::span<const SampleUse> uses) {
-  const auto key_of = [&](const SampleUse& use) {
-    return MaskingKey{source.seed, static_cast<std::uint64_t>(use.epoch),
-                      static_cast<std::uint64_t>(use.sample)};
-  };
-  std::vector<std::vector<std::int64_t>> rows, types;
-  std::vector<std::int64_t> swapped;
-  std::size_t longest = 0;
+  Batch result;
+  result.input.offsets = {0};
+  std::vector<std::int64_t> ids, types, labels, swapped, sample_ids;
   for (const SampleUse& use : uses) {
-    rows.push_back(source.packing->ids(use.sample));
+    const MaskingKey key{source.seed, static_cast<std::uint64_t>(use.epoch),
+                         static_cast<std::uint64_t>(use.sample)};
+    std::vector<std::int64_t> own = source.packing->ids(use.sample);
     if (source.sentence_order) {
-      Segments segments = cut_in_segments(rows.back(), *source.table, key_of(use));
-      rows.back() = std::move(segments.ids);
-      types.push_back(std::move(segments.types));
+      Segments segments = cut_in_segments(own, *source.table, key);
+      own = std::move(segments.ids);
+      types.insert(types.end(), segments.types.begin(), segments.types.end());
       swapped.push_back(segments.swapped);
     }
-    longest = std::max(longest, rows.back().size());
-  }
-  const auto batch = static_cast<std::int64_t>(rows.size());
-  const std::int64_t rounded =
-      divide_up(static_cast<std::int64_t>(longest), source.pad_multiple) * source.pad_multiple;
-  const std::int64_t length = std::min(rounded, source.packing->options().sequence_length);
-  Batch result;
-  result.input.input_ids =
-      filled({batch, length}, std::int64_t{source.packing->dataset().info().special.pad});
-  result.input.attention_mask = filled({batch, length}, std::uint8_t{0});
-  result.labels = filled({batch, length}, ignore_index);
-  result.sample_ids = Tensor::empty({batch}, DType::i64);
-  if (source.sentence_order) {
-    result.input.token_type_ids = filled({batch, length}, std::int64_t{0});
-    result.swapped = Tensor::from(swapped, {batch});
-  }
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::size_t count = rows[row].size(), begin = row * static_cast<std::size_t>(length);
-    const std::span<std::int64_t> labels(result.labels.data<std::int64_t>() + begin, count);
+    labels.resize(labels.size() + own.size());
     result.targets +=
-        mask_tokens(rows[row], labels, *source.table, source.masking, key_of(uses[row]));
-    result.tokens += static_cast<std::int64_t>(count);
-    std::copy(rows[row].begin(), rows[row].end(),
-              result.input.input_ids.data<std::int64_t>() + begin);
-    std::fill_n(result.input.attention_mask.data<std::uint8_t>() + begin, count, std::uint8_t{1});
-    if (source.sentence_order)
-      std::copy(types[row].begin(), types[row].end(),
-                result.input.token_type_ids.data<std::int64_t>() + begin);
-    result.sample_ids.data<std::int64_t>()[row] = uses[row].id;
+        mask_tokens(own, std::span(labels).last(own.size()), *source.table, source.masking, key);
+    std::int64_t number = use.id * source.packing->most_sequences();
+    for (const std::int64_t length : sequence_lengths(*source.packing, use.sample, own)) {
+      result.input.offsets.push_back(result.input.offsets.back() + length);
+      sample_ids.push_back(number++);
+    }
+    ids.insert(ids.end(), own.begin(), own.end());
   }
-  if (result.tokens == batch * length) result.input.attention_mask = Tensor();
+  const auto tensor = [](const std::vector<std::int64_t>& numbers) {
+    return Tensor::from(numbers, {std::ssize(numbers)});
+  };
+  result.input.input_ids = tensor(ids);
+  result.labels = tensor(labels);
+  result.sample_ids = tensor(sample_ids);
+  if (source.sentence_order) {
+    result.input.token_type_ids = tensor(types);
+    result.swapped = tensor(swapped);
+  }
+  result.tokens = std::ssize(ids);
   return result;
 }
 

@@ -23,10 +23,6 @@ struct MaskedSamples {
   std::shared_ptr<const MaskingTable> table;
   MaskingOptions masking;
   std::uint64_t seed = 0;
-  /// Rows are padded to the longest of their batch, rounded up to a multiple of this, but never
-  /// beyond the packing's sequence_length. With sequence_length as the value, all rows have that
-  /// length.
-  std::int64_t pad_multiple = 8;
   /// Cuts samples into two segments for sentence-order prediction. The packing must reserve a token
   /// for the additional sep.
   bool sentence_order = false;
@@ -36,10 +32,11 @@ struct MaskedSamples {
 struct SampleUse {
   std::int64_t sample;  ///< number in the packing
   std::int64_t epoch;   ///< the epoch, which decides its masks
-  std::int64_t id;      ///< the value in Batch::sample_ids
+  /// The value in Batch::sample_ids; of isolated pieces the first, over Packing::most_sequences.
+  std::int64_t id;
 };
 
-/// Makes the batch of these samples, padded at the end.
+/// Makes the batch of these samples.
 Batch make_batch(const MaskedSamples& source, std::span<const SampleUse> uses);
 
 /// Computes `make(first)` … `make(end − 1)` ahead in several threads, and returns the results in

@@ -20,13 +20,11 @@ Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions opt
                 "packing: sequences of {} tokens, of which 2 are cls and sep, cannot hold pieces "
                 "of {}; at least 4 and minimum_piece + 2 expected",
                 options.sequence_length, options.minimum_piece);
+  require(!options.isolated || (!options.cross_documents && options.reserved == 0),
+          "packing: isolated pieces are of one document, and without room for more tokens");
   index_documents();
   require_input(size_ > 0, "packing: no document of the data set has {} tokens",
                 options.minimum_piece);
-}
-
-std::int64_t Packing::samples_of(std::int64_t length) const {
-  return length / piece_ + (length % piece_ >= options_.minimum_piece ? 1 : 0);
 }
 
 /// Starts of documents, and the end of the last.
@@ -43,9 +41,12 @@ void Packing::index_documents() {
     const std::vector<std::int64_t> bound = bounds(first, block_documents);
     blocks_.push_back(options_.cross_documents ? bound.front() + first : size_);
     if (options_.cross_documents) continue;
-    for (std::size_t i = 1; i < bound.size(); ++i) size_ += samples_of(bound[i] - bound[i - 1]);
+    std::vector<TokenRange> none;
+    size_ += samples_within(bound, -1, none);
   }
-  if (options_.cross_documents) size_ = samples_of(dataset_->tokens() + dataset_->documents() - 1);
+  if (!options_.cross_documents) return;
+  const std::int64_t length = dataset_->tokens() + dataset_->documents() - 1;  // of the stream
+  size_ = length / piece_ + (length % piece_ >= options_.minimum_piece ? 1 : 0);
 }
 
 std::vector<TokenRange> Packing::ranges(std::int64_t sample) const {
@@ -53,18 +54,34 @@ std::vector<TokenRange> Packing::ranges(std::int64_t sample) const {
   return options_.cross_documents ? across(sample) : within(sample);
 }
 
+/// The number of samples of a block of documents. `found` gets the ranges of number `wanted`.
+std::int64_t Packing::samples_within(const std::vector<std::int64_t>& bound, std::int64_t wanted,
+                                     std::vector<TokenRange>& found) const {
+  std::int64_t samples = 0, room = 0;  // of the last sample
+  for (std::size_t i = 0; i + 1 < bound.size(); ++i) {
+    const std::int64_t length = bound[i + 1] - bound[i], full = length / piece_,
+                       rest = length % piece_;
+    if (wanted >= samples && wanted < samples + full)
+      found = {{bound[i] + (wanted - samples) * piece_, piece_}};
+    samples += full;
+    if (full > 0) room = 0;
+    if (rest < options_.minimum_piece) continue;
+    if (rest + 2 > room) {
+      ++samples;
+      room = options_.isolated ? options_.sequence_length : rest + 2;
+    }
+    room -= rest + 2;
+    if (wanted == samples - 1) found.push_back({bound[i + 1] - rest, rest});
+  }
+  return samples;
+}
+
 std::vector<TokenRange> Packing::within(std::int64_t sample) const {
   const auto block = std::upper_bound(blocks_.begin(), blocks_.end(), sample) - blocks_.begin() - 1;
-  std::int64_t rest = sample - blocks_[static_cast<std::size_t>(block)];
-  const std::vector<std::int64_t> bound = bounds(block * block_documents, block_documents);
-  std::size_t document = 0;
-  for (; document + 2 < bound.size(); ++document) {
-    const std::int64_t samples = samples_of(bound[document + 1] - bound[document]);
-    if (rest < samples) break;
-    rest -= samples;
-  }
-  const std::int64_t first = bound[document] + rest * piece_;
-  return {{first, std::min(piece_, bound[document + 1] - first)}};
+  std::vector<TokenRange> ranges;
+  samples_within(bounds(block * block_documents, block_documents),
+                 sample - blocks_[static_cast<std::size_t>(block)], ranges);
+  return ranges;
 }
 
 std::vector<TokenRange> Packing::across(std::int64_t sample) const {
@@ -88,8 +105,9 @@ std::vector<TokenRange> Packing::across(std::int64_t sample) const {
 
 std::vector<std::int64_t> Packing::ids(std::int64_t sample) const {
   const SpecialIds& special = dataset_->info().special;
-  std::vector<std::int64_t> result{special.cls};
+  std::vector<std::int64_t> result;
   for (const TokenRange& range : ranges(sample)) {
+    if (result.empty() || options_.isolated) result.push_back(special.cls);
     for (const std::uint32_t id : dataset_->read(range.first, range.count)) result.push_back(id);
     result.push_back(special.sep);
   }

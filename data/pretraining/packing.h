@@ -14,6 +14,8 @@ namespace nystrom {
 struct PackingOptions {
   std::int64_t sequence_length = 512;  ///< tokens of a sequence, with cls and sep
   bool cross_documents = false;
+  /// Several pieces share a sample, each as a sequence of its own. Not across documents.
+  bool isolated = false;
   /// Shorter pieces are dropped, because a token without neighbours teaches nothing.
   std::int64_t minimum_piece = 2;
   /// Tokens of sequence_length that stay free, for special tokens that are added later.
@@ -35,6 +37,9 @@ struct TokenRange {
 /// documents, all documents form one stream with a sep between neighbours, which is cut into pieces
 /// of that length. The last piece is dropped if it is shorter than minimum_piece, and a sep at the
 /// end of a piece is removed.
+///
+/// Isolated pieces are those within documents. A sample takes the next pieces as long as all of
+/// them, each with cls and sep, have at most sequence_length tokens.
 class Packing {
  public:
   /// Throws an InputError when the options leave no sample.
@@ -49,13 +54,19 @@ class Packing {
 
   /// The token ranges of a sample, each from one document.
   std::vector<TokenRange> ranges(std::int64_t sample) const;
-  /// The ids of a sample: cls, the pieces with sep between them, sep.
+  /// The ids of a sample: cls, the pieces with sep between them, sep. Isolated pieces have a cls
+  /// each.
   std::vector<std::int64_t> ids(std::int64_t sample) const;
+  /// The most sequences of a sample.
+  std::int64_t most_sequences() const {
+    return options_.isolated ? options_.sequence_length / (options_.minimum_piece + 2) : 1;
+  }
 
  private:
-  std::int64_t samples_of(std::int64_t length) const;
   void index_documents();
   std::vector<std::int64_t> bounds(std::int64_t first, std::int64_t count) const;
+  std::int64_t samples_within(const std::vector<std::int64_t>& bound, std::int64_t wanted,
+                              std::vector<TokenRange>& found) const;
   std::vector<TokenRange> within(std::int64_t sample) const;
   std::vector<TokenRange> across(std::int64_t sample) const;
 

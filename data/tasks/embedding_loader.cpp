@@ -50,10 +50,11 @@ struct EmbeddingLoader::Use {
 
 EmbeddingLoader::EmbeddingLoader(std::shared_ptr<const EmbeddingDataset> dataset,
                                  const Tokenizer& tokenizer, TaskLoaderOptions options,
-                                 std::int64_t first_step)
+                                 std::int64_t sequence_length, std::int64_t first_step)
     : dataset_(std::move(dataset)),
       tokenizer_(tokenizer),
       options_(options),
+      sequence_length_(sequence_length),
       order_(std::ssize(dataset_->samples()), options.seed),
       step_(first_step) {
   const std::size_t parts = micro_batch_ranks(options).size();
@@ -89,7 +90,7 @@ std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {
 
 std::vector<WrappedIds> EmbeddingLoader::rows_of(const Use& use) const {
   const bool crops = dataset_->roles() == TextRoles::texts && dataset_->views() == TaskViews::crops;
-  const std::int64_t room = options_.padding.sequence_length - std::ssize(tokenizer_.wrap({}).ids);
+  const std::int64_t room = sequence_length_ - std::ssize(tokenizer_.wrap({}).ids);
   std::vector<WrappedIds> rows;
   for (const std::int64_t text : use.texts) {
     const auto column = std::ssize(rows);
@@ -111,13 +112,13 @@ Batch EmbeddingLoader::batch_of(std::span<const Use> uses) const {
     batch.samples.push_back(use.sample);
     for (WrappedIds& row : rows_of(use)) {
       ids.push_back(use.place * batch.choices + std::ssize(rows) % batch.choices);
-      batch.tokens += std::ssize(row.ids);
       rows.push_back(std::move(row));
     }
   }
   std::vector<const WrappedIds*> each;
   for (const WrappedIds& row : rows) each.push_back(&row);
-  batch.input = padded_rows(each, tokenizer_.special().pad, options_.padding);
+  batch.input = joined_rows(each);
+  batch.tokens = batch.input.offsets.back();
   batch.sample_ids = Tensor::from(ids, {std::ssize(ids)});
   batch.targets = std::ssize(uses);
   return batch;

@@ -26,9 +26,11 @@ struct EmbeddingStep {
 /// gets a random other one with its label as its document.
 class EmbeddingLoader {
  public:
-  /// Throws an InputError when the options do not fit together.
+  /// Views of a text have at most `sequence_length` tokens. Throws an InputError when the options
+  /// do not fit together.
   EmbeddingLoader(std::shared_ptr<const EmbeddingDataset> dataset, const Tokenizer& tokenizer,
-                  TaskLoaderOptions options, std::int64_t first_step = 0);
+                  TaskLoaderOptions options, std::int64_t sequence_length,
+                  std::int64_t first_step = 0);
 
   /// The next step.
   EmbeddingStep next();
@@ -42,6 +44,7 @@ class EmbeddingLoader {
   std::shared_ptr<const EmbeddingDataset> dataset_;
   const Tokenizer& tokenizer_;
   TaskLoaderOptions options_;
+  std::int64_t sequence_length_;
   SampleOrder order_;
   std::int64_t step_;
 };

@@ -48,7 +48,6 @@ struct TaskDataset::State {
   TaskTarget target = TaskTarget::none;
   LabelSet labels;
   bool keep = false;
-  std::int32_t pad = 0;
   std::vector<EncodedSample> samples;
   std::vector<std::int64_t> lengths;
   std::vector<Example> kept;
@@ -63,8 +62,7 @@ struct TaskDataset::State {
       : task(encoder.task()),
         target(target_of(*task.kind)),
         labels(encoder.labels()),
-        keep(keep_examples),
-        pad(encoder.tokenizer().special().pad) {}
+        keep(keep_examples) {}
   explicit State(const TaskConfig& features) : task(features) {}
 
   void add(const TaskEncoder& encoder, Example&& example) {
@@ -238,7 +236,6 @@ bool TaskDataset::keeps_examples() const { return state_->keep; }
 std::int64_t TaskDataset::width() const {
   return state_->files.empty() ? 0 : state_->files[0].width();
 }
-std::int32_t TaskDataset::pad_id() const { return state_->pad; }
 const EncodingCounts& TaskDataset::counts() const { return state_->counts; }
 const SkippedRows& TaskDataset::skipped() const { return state_->skipped; }
 WordCut TaskDataset::word_cut() const { return state_->words.cut(); }

@@ -81,8 +81,6 @@ class TaskDataset {
   /// Fills `features` with the length(index) · width() numbers of a sample.
   void read_sample_features(std::int64_t index, std::span<float> features) const;
 
-  /// The tokenizer's id of padding.
-  std::int32_t pad_id() const;
   /// Counts of encoding.
   const EncodingCounts& counts() const;
   /// The rows that were skipped.

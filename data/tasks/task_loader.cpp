@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "core/check.h"
-#include "data/pretraining/filled.h"
 
 namespace nystrom {
 namespace {
@@ -23,32 +22,19 @@ void check(const TaskDataset* dataset, const TaskLoaderOptions& options) {
                 "task loader: micro_batch_size {} must be at least 1", options.micro_batch_size);
   require(options.rank >= 0 && options.rank < options.world_size, "task loader: rank {} of {}",
           options.rank, options.world_size);
-  require(options.padding.multiple >= 1, "task loader: padding to a multiple of {}",
-          options.padding.multiple);
-}
-
-/// The length of rows whose longest has `longest` tokens.
-std::int64_t padded_length(std::int64_t longest, const PaddingOptions& padding) {
-  longest = std::max<std::int64_t>(longest, 1);  // even if all texts are empty
-  const std::int64_t rounded =
-      (longest + padding.multiple - 1) / padding.multiple * padding.multiple;
-  const std::int64_t length = std::min(rounded, padding.sequence_length);
-  require(longest <= length, "task batch: {} tokens in a row of {}", longest, length);
-  return length;
 }
 
 /// Fills one batch.
 class BatchMaker {
  public:
   BatchMaker(const TaskDataset& dataset, std::span<const std::int64_t> samples,
-             std::span<const std::int64_t> ids, const PaddingOptions& padding)
-      : data_(dataset), samples_(samples), ids_(ids), padding_(padding) {
+             std::span<const std::int64_t> ids)
+      : data_(dataset), samples_(samples), ids_(ids) {
     require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids",
             samples.size(), ids.size());
     batch_.samples.assign(samples.begin(), samples.end());
     if (dataset.kind() != TaskKind::features)
       batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
-    rows_ = size() * batch_.choices;
   }
 
   Batch make() {
@@ -70,34 +56,24 @@ class BatchMaker {
   }
 
   void fill_tokens() {
-    std::vector<const WrappedIds*> rows;
-    for (std::int64_t i = 0; i < size(); ++i) {
-      for (const WrappedIds& row : sample(i).rows) {
-        rows.push_back(&row);
-        batch_.tokens += static_cast<std::int64_t>(row.ids.size());
-      }
-    }
-    batch_.input = padded_rows(rows, data_.pad_id(), padding_);
-    length_ = batch_.input.input_ids.dim(1);
+    std::vector<const WrappedIds*> sequences;
+    for (std::int64_t i = 0; i < size(); ++i)
+      for (const WrappedIds& sequence : sample(i).rows) sequences.push_back(&sequence);
+    batch_.input = joined_rows(sequences);
+    batch_.tokens = batch_.input.offsets.back();
   }
 
   void fill_features() {
-    std::int64_t longest = 0;
-    for (const std::int64_t sample : samples_) longest = std::max(longest, data_.length(sample));
-    length_ = padded_length(longest, padding_);
-    batch_.input.attention_mask = filled({rows_, length_}, std::uint8_t{0});
     const std::int64_t width = data_.width();
-    batch_.input.features = filled({rows_, length_, width}, 0.0F);
-    for (std::int64_t i = 0; i < size(); ++i) {
-      const std::int64_t steps = data_.length(samples_[static_cast<std::size_t>(i)]);
-      data_.read_sample_features(samples_[static_cast<std::size_t>(i)],
-                                 {batch_.input.features.data<float>() + i * length_ * width,
-                                  static_cast<std::size_t>(steps * width)});
-      std::fill_n(batch_.input.attention_mask.data<std::uint8_t>() + i * length_, steps,
-                  std::uint8_t{1});
-      batch_.tokens += steps;
+    batch_.input.offsets = {0};
+    for (const std::int64_t sample : samples_)
+      batch_.input.offsets.push_back(batch_.tokens += data_.length(sample));
+    batch_.input.features = Tensor::empty({batch_.tokens, width}, DType::f32);
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      const std::int64_t first = batch_.input.offsets[i], end = batch_.input.offsets[i + 1];
+      data_.read_sample_features(samples_[i], {batch_.input.features.data<float>() + first * width,
+                                               static_cast<std::size_t>((end - first) * width)});
     }
-    if (batch_.tokens == rows_ * length_) batch_.input.attention_mask = Tensor();
   }
 
   void fill_sample_ids() {
@@ -136,22 +112,22 @@ class BatchMaker {
   }
 
   void fill_word_labels() {
-    batch_.labels = filled({rows_, length_}, ignore_index);
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(batch_.tokens), ignore_index);
     batch_.targets = 0;
     for (std::int64_t i = 0; i < size(); ++i) {
       for (std::size_t word = 0; word < sample(i).word_starts.size(); ++word) {
         const std::int64_t start = sample(i).word_starts[word];
         if (start < 0) continue;
-        batch_.labels.data<std::int64_t>()[i * length_ + start] = sample(i).word_labels[word];
+        const std::int64_t row = batch_.input.offsets[static_cast<std::size_t>(i)] + start;
+        labels[static_cast<std::size_t>(row)] = sample(i).word_labels[word];
         ++batch_.targets;
       }
     }
+    batch_.labels = row_of(labels);
   }
 
   const TaskDataset& data_;
   std::span<const std::int64_t> samples_, ids_;
-  const PaddingOptions& padding_;
-  std::int64_t length_ = 0, rows_ = 0;
   Batch batch_;
 };
 
@@ -164,35 +140,25 @@ std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
 
 }  // namespace
 
-ModelInput padded_rows(std::span<const WrappedIds* const> rows, std::int32_t pad_id,
-                       const PaddingOptions& padding) {
-  std::size_t longest = 0, tokens = 0;
-  for (const WrappedIds* row : rows) {
-    longest = std::max(longest, row->ids.size());
-    tokens += row->ids.size();
-  }
-  const std::int64_t length = padded_length(static_cast<std::int64_t>(longest), padding);
-  const Shape shape{std::ssize(rows), length};
+ModelInput joined_rows(std::span<const WrappedIds* const> sequences) {
   ModelInput input;
-  input.input_ids = filled(shape, std::int64_t{pad_id});
-  Tensor types = filled(shape, std::int64_t{0}), mask = filled(shape, std::uint8_t{0});
-  bool any_type = false;
-  std::int64_t place = 0;
-  for (const WrappedIds* row : rows) {
-    std::ranges::copy(row->ids, input.input_ids.data<std::int64_t>() + place);
-    std::ranges::copy(row->type_ids, types.data<std::int64_t>() + place);
-    std::fill_n(mask.data<std::uint8_t>() + place, row->ids.size(), std::uint8_t{1});
-    any_type |= std::ranges::any_of(row->type_ids, [](std::int32_t type) { return type != 0; });
-    place += length;
+  input.offsets = {0};
+  std::vector<std::int64_t> ids, types;
+  for (const WrappedIds* sequence : sequences) {
+    ids.insert(ids.end(), sequence->ids.begin(), sequence->ids.end());
+    types.insert(types.end(), sequence->type_ids.begin(), sequence->type_ids.end());
+    types.resize(ids.size());
+    input.offsets.push_back(std::ssize(ids));
   }
-  if (any_type) input.token_type_ids = types;
-  if (static_cast<std::int64_t>(tokens) < shape.numel()) input.attention_mask = mask;
+  input.input_ids = row_of(ids);
+  if (std::ranges::any_of(types, [](std::int64_t type) { return type != 0; }))
+    input.token_type_ids = row_of(types);
   return input;
 }
 
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
-                      std::span<const std::int64_t> ids, const PaddingOptions& padding) {
-  return BatchMaker(dataset, samples, ids, padding).make();
+                      std::span<const std::int64_t> ids) {
+  return BatchMaker(dataset, samples, ids).make();
 }
 
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options) {
@@ -247,7 +213,7 @@ std::vector<Batch> TaskLoader::next() {
       samples.push_back(uses[i].sample);
       ids.push_back(uses[i].place);
     }
-    batches.push_back(make_task_batch(*dataset_, samples, ids, options_.padding));
+    batches.push_back(make_task_batch(*dataset_, samples, ids));
   }
   ++step_;
   return batches;
@@ -272,7 +238,7 @@ TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> da
       return dataset_->length(order_[static_cast<std::size_t>(place)]);
     };
     std::int64_t end = std::min(begin + options.micro_batch_size, dataset_->size());
-    while (options.padding.equal_lengths && length(end - 1) != length(begin)) --end;
+    while (options.equal_lengths && length(end - 1) != length(begin)) --end;
     ends_.push_back(end);
   }
   next_ = static_cast<std::size_t>(options.rank);
@@ -284,7 +250,7 @@ std::optional<Batch> TaskEvaluationLoader::next() {
   const std::span<const std::int64_t> samples(order_.begin() + begin,
                                               order_.begin() + ends_[next_]);
   next_ += static_cast<std::size_t>(options_.world_size);
-  return make_task_batch(*dataset_, samples, samples, options_.padding);
+  return make_task_batch(*dataset_, samples, samples);
 }
 
 }  // namespace nystrom

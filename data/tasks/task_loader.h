@@ -14,29 +14,19 @@
 
 namespace nystrom {
 
-/// Rows are padded to the longest of their batch, rounded up to a multiple of `multiple`, but at
-/// most to `sequence_length`. With sequence_length as the multiple, all rows have that length.
-struct PaddingOptions {
-  std::int64_t multiple = 8;
-  std::int64_t sequence_length = 512;
-  /// Samples of different lengths never share a batch of an evaluation or a prediction.
-  bool equal_lengths = false;
-};
-
-/// Rows of tokens as the input of a model: padded at the end with `pad_id`. Mask and token types
-/// are undefined where they are not needed.
-ModelInput padded_rows(std::span<const WrappedIds* const> rows, std::int32_t pad_id,
-                       const PaddingOptions& padding);
+/// Sequences of tokens as the input of a model. Token types are undefined if all are 0.
+ModelInput joined_rows(std::span<const WrappedIds* const> sequences);
 
 /// The batch of these samples with the given ids: Batch::sample_ids before choices.
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
-                      std::span<const std::int64_t> ids, const PaddingOptions& padding);
+                      std::span<const std::int64_t> ids);
 
 /// The options of a task's loader.
 struct TaskLoaderOptions {
   std::int64_t batch_size = 32;        ///< samples of a step, over all ranks
   std::int64_t micro_batch_size = 32;  ///< samples that are computed at once
-  PaddingOptions padding;
+  /// Samples of different lengths never share a batch of an evaluation or a prediction.
+  bool equal_lengths = false;
   std::uint64_t seed = 0;
   int rank = 0;
   int world_size = 1;
@@ -76,11 +66,11 @@ class TaskLoader {
 
 /// The data for evaluation and prediction: every sample once, sorted by length within windows of 64
 /// micro-batches. Batch::samples identifies the samples. batch_size and seed are not used. Rank r
-/// of w gets micro-batches r, r + w, …. With padding.equal_lengths a micro-batch ends where the
-/// length changes.
+/// of w gets micro-batches r, r + w, …. With equal_lengths a micro-batch ends where the length
+/// changes.
 class TaskEvaluationLoader {
  public:
-  /// Uses rank, world_size, micro_batch_size and padding of `options`.
+  /// Uses rank, world_size, micro_batch_size and equal_lengths of `options`.
   TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options);
 
   /// The next batch; nothing after the last.

@@ -126,6 +126,26 @@ TaskScores constant_word_scores(const TaskDataset& data) {
 
 }  // namespace
 
+std::vector<std::span<const double>> outputs_by_sample(const TaskDataset& data,
+                                                       std::span<const std::int64_t> samples,
+                                                       std::span<const double> outputs) {
+  const bool by_tokens = data.target() == TaskTarget::word_classes;
+  std::vector<std::size_t> rows;
+  for (const std::int64_t sample : samples)
+    rows.push_back(by_tokens ? static_cast<std::size_t>(data.length(sample)) : 1);
+  const std::size_t all = std::accumulate(rows.begin(), rows.end(), std::size_t{0});
+  require(all > 0 && outputs.size() % all == 0, "task outputs: {} numbers for {} rows",
+          outputs.size(), all);
+  const std::size_t width = outputs.size() / all;
+  std::vector<std::span<const double>> result;
+  std::size_t first = 0;
+  for (const std::size_t own : rows) {
+    result.push_back(outputs.subspan(first, own * width));
+    first += own * width;
+  }
+  return result;
+}
+
 struct TaskScorer::State {
   std::shared_ptr<const TaskDataset> data;
   std::vector<std::int64_t> first_samples;     // of each example
@@ -171,13 +191,11 @@ TaskScorer::~TaskScorer() = default;
 void TaskScorer::add(const Batch& batch, const Tensor& logits) {
   State& s = *state_;
   const std::vector<double> scores = logits.contiguous().to_doubles();
-  require(!batch.samples.empty() && scores.size() % batch.samples.size() == 0,
-          "TaskScorer: outputs {} for {} samples", logits.shape(), batch.samples.size());
-  const std::size_t width = scores.size() / batch.samples.size();
+  const auto rows = outputs_by_sample(*s.data, batch.samples, scores);
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const std::int64_t sample = batch.samples[i];
     const auto at = static_cast<std::size_t>(sample);
-    const std::span<const double> row = std::span(scores).subspan(i * width, width);
+    const std::span<const double> row = rows[i];
     s.mark(sample);
     switch (s.data->target()) {
       case TaskTarget::classes:
@@ -198,18 +216,15 @@ void TaskScorer::add(const Batch& batch, const Tensor& start_logits, const Tenso
   require(s.data->target() == TaskTarget::span, "TaskScorer: this task has other outputs");
   const std::vector<double> start = start_logits.contiguous().to_doubles(),
                             end = end_logits.contiguous().to_doubles();
-  require(start.size() == end.size() && start.size() % batch.samples.size() == 0,
-          "TaskScorer: outputs {} and {} for {} samples", start_logits.shape(), end_logits.shape(),
-          batch.samples.size());
-  const std::size_t width = start.size() / batch.samples.size();
+  const auto starts = outputs_by_sample(*s.data, batch.samples, start),
+             ends = outputs_by_sample(*s.data, batch.samples, end);
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const std::int64_t sample = batch.samples[i];
     s.mark(sample);
-    const auto cut = [&](const std::vector<double>& scores) {
-      const auto begin = scores.begin() + static_cast<std::ptrdiff_t>(i * width);
-      return std::vector<double>(begin, begin + s.data->length(sample));
+    const auto cut = [&](std::span<const double> scores) {
+      return std::vector<double>(scores.begin(), scores.begin() + s.data->length(sample));
     };
-    s.spans[static_cast<std::size_t>(sample)] = {cut(start), cut(end)};
+    s.spans[static_cast<std::size_t>(sample)] = {cut(starts[i]), cut(ends[i])};
   }
 }
 

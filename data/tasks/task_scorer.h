@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,12 @@ struct TaskScores {
   double decisive = 0;  ///< its value; NaN counts as the worst
 };
 
+/// The part of a batch's `outputs` for each of its samples: for word_classes as many rows as the
+/// sample has tokens, else parts of equal size.
+std::vector<std::span<const double>> outputs_by_sample(const TaskDataset& data,
+                                                       std::span<const std::int64_t> samples,
+                                                       std::span<const double> outputs);
+
 /// Computes the metrics of a data set. Names and order depend on the target:
 /// - classes: accuracy, f1 (two labels only), f1_macro, matthews
 /// - value: pearson, spearman, mse
@@ -37,7 +44,7 @@ class TaskScorer {
   ~TaskScorer();
 
   /// Adds the outputs for a batch of a TaskEvaluationLoader, on the CPU in a floating type.
-  /// classes: [b, labels]; value: [b, 1] or [b]; word_classes: [b, n, labels]; choice: [b, c].
+  /// classes: [b, labels]; value: [b, 1] or [b]; word_classes: [r, labels]; choice: [b, c].
   void add(const Batch& batch, const Tensor& logits);
   /// Adds the outputs for a batch with spans: [b, n] each.
   void add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits);

@@ -64,7 +64,7 @@ TEST(Ragged, PlacesAreTheInverseOfRows) {
             (std::vector<double>{1, 2, 3, 0, 5, 0, 0, 0}));
   EXPECT_EQ(batch.tokens_in_places(rows).value().to_doubles(),
             (std::vector<double>{0, 2, 3, 0, 5, 0, 0, 0}));
-  EXPECT_EQ(batch.chosen(rows, {4, 1}).value().to_doubles(), (std::vector<double>{5, 2}));
+  EXPECT_EQ(batch.rows_at({4, 1}).to_doubles(), (std::vector<double>{3, 1}));
   EXPECT_EQ(batch.places(0), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(batch.last_positions(), (std::vector<std::int64_t>{2, 0}));
   EXPECT_FALSE(batch.without_gaps());

@@ -152,6 +152,31 @@ inline ModelInput input_of(const ModelConfig& config, const Layout& layout) {
   return input;
 }
 
+/// A padded input as rows of its tokens, as loaders give it.
+inline ModelInput without_padding(const ModelInput& padded) {
+  const Tensor& mask = padded.attention_mask;
+  ModelInput input;
+  input.offsets = {0};
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < mask.numel(); ++i) {
+    if (mask.data<std::uint8_t>()[i] != 0) places.push_back(i);
+    if ((i + 1) % mask.dim(1) == 0) input.offsets.push_back(std::ssize(places));
+  }
+  const auto numbers = [&](const Tensor& x) {
+    std::vector<std::int64_t> chosen;
+    for (const std::int64_t place : places) chosen.push_back(x.data<std::int64_t>()[place]);
+    return Tensor::from(chosen, {std::ssize(chosen)});
+  };
+  if (padded.input_ids.defined()) input.input_ids = numbers(padded.input_ids);
+  if (padded.token_type_ids.defined()) input.token_type_ids = numbers(padded.token_type_ids);
+  if (padded.features.defined()) {
+    const Tensor& x = padded.features;
+    const Tensor index = Tensor::from(places, {std::ssize(places)});
+    input.features = gather_rows(Var(x.reshape({mask.numel(), x.dim(2)})), index).value();
+  }
+  return input;
+}
+
 /// Returns the flattened positions of the tokens in the given rows, in order. An empty list selects
 /// all rows.
 inline Tensor token_places(const Layout& layout, const std::vector<std::size_t>& rows = {}) {

@@ -164,12 +164,13 @@ void answers(const Arguments& arguments) {
   auto data = std::make_shared<TaskDataset>(
       TaskDataset::read(setup.encoder, setup.task.train, Labelled::required, true));
   TaskScorer scorer(data);
-  TaskEvaluationLoader loader(
-      data, {.padding = {.multiple = 8, .sequence_length = setup.encoder.sequence_length()}});
+  TaskEvaluationLoader loader(data, {});
   std::int64_t exact = 0;
   while (const auto batch = loader.next()) {
-    Tensor start = Tensor::zeros({batch->input.input_ids.dim(0), batch->input.input_ids.dim(1)},
-                                 DType::f32),
+    std::int64_t longest = 0;
+    for (const std::int64_t sample : batch->samples)
+      longest = std::max(longest, data->length(sample));
+    Tensor start = Tensor::zeros({std::ssize(batch->samples), longest}, DType::f32),
            end = start.clone();
     for (std::size_t i = 0; i < batch->samples.size(); ++i) {
       const EncodedSample& sample = data->sample(batch->samples[i]);

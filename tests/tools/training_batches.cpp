@@ -2,8 +2,8 @@
 // another program (bench/compare_training.py).
 //   training_batches CONFIG STEPS FOLDER [KEY=VALUE…]     overrides as in --set
 // The files are config.json, model.safetensors (the first weights in f32) and batches.safetensors.
-// For each step S = 1 … STEPS the batches are input_ids.S and labels.S, [b, n] i64. With padding
-// there is attention_mask.S, [b, n] u8.
+// For each step S = 1 … STEPS the batches are input_ids.S and labels.S, [b, n] i64,
+// padded behind, and attention_mask.S, [b, n] u8.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -36,18 +36,41 @@ void write_model(const RunConfig& config, const fs::path& folder) {
   write_safetensors(folder / "model.safetensors", weights);
 }
 
+/// Rows of sequences with these offsets as [b, n], with `padding` behind the shorter ones.
+template <class T>
+Tensor padded(const std::vector<T>& rows, const std::vector<std::int64_t>& offsets, T padding) {
+  std::int64_t longest = 0;
+  for (std::size_t i = 1; i < offsets.size(); ++i)
+    longest = std::max(longest, offsets[i] - offsets[i - 1]);
+  std::vector<T> numbers;
+  for (std::size_t i = 1; i < offsets.size(); ++i) {
+    numbers.insert(numbers.end(), rows.begin() + offsets[i - 1], rows.begin() + offsets[i]);
+    numbers.resize(i * static_cast<std::size_t>(longest), padding);
+  }
+  return Tensor::from(numbers, {std::ssize(offsets) - 1, longest});
+}
+
+std::vector<std::int64_t> numbers_of(const Tensor& x) {
+  return {x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel()};
+}
+
 void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t steps,
                    const fs::path& file) {
   // One micro-batch is a whole step: the rows are the same.
   const std::int64_t rows = config.training.batch_size;
+  const std::int64_t pad = corpus.train->info().special.pad;
   Loader loader(masked_samples(corpus.train, *corpus.tokenizer, config), {rows, rows});
   std::vector<NamedTensor> tensors;
   for (std::int64_t step = 1; step <= steps; ++step) {
     const Batch batch = loader.next().front();
-    tensors.push_back({fmt::format("input_ids.{}", step), batch.input.input_ids});
-    tensors.push_back({fmt::format("labels.{}", step), batch.labels});
-    if (batch.input.attention_mask.defined())
-      tensors.push_back({fmt::format("attention_mask.{}", step), batch.input.attention_mask});
+    const std::vector<std::int64_t>& offsets = batch.input.offsets;
+    const std::vector<std::uint8_t> ones(static_cast<std::size_t>(batch.tokens), 1);
+    tensors.push_back({fmt::format("input_ids.{}", step),
+                       padded(numbers_of(batch.input.input_ids), offsets, pad)});
+    tensors.push_back(
+        {fmt::format("labels.{}", step), padded(numbers_of(batch.labels), offsets, ignore_index)});
+    tensors.push_back(
+        {fmt::format("attention_mask.{}", step), padded(ones, offsets, std::uint8_t{0})});
   }
   write_safetensors(file, tensors);
 }

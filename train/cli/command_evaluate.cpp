@@ -118,9 +118,9 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
   Checksum inputs;
   inputs.update(dataset->digests().data(), dataset->digests().size() * sizeof(Digest));
   communicator.require_same_files("--file", inputs.hex());
-  return evaluate_task(
-      *task.model, dataset, task.reader->padding(), options.batch, communicator,
-      [&](std::int64_t done) { progress.update(done, "", done == dataset->size()); });
+  return evaluate_task(*task.model, dataset, options.batch, communicator, [&](std::int64_t done) {
+    progress.update(done, "", done == dataset->size());
+  });
 }
 
 void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,

@@ -42,6 +42,12 @@ std::span<const EnumName<Documents>> enum_names(Documents) {
   return names;
 }
 
+std::span<const EnumName<SequencePacking>> enum_names(SequencePacking) {
+  static constexpr EnumName<SequencePacking> names[] = {{SequencePacking::alone, "alone"},
+                                                        {SequencePacking::isolated, "isolated"}};
+  return names;
+}
+
 std::vector<LengthStage> length_stages(const DataConfig& config) {
   std::vector<LengthStage> stages;
   for (const auto& [step, length] : config.length_schedule) {

@@ -25,9 +25,12 @@ namespace nystrom {
 std::span<const EnumName<DType>> enum_names(DType);
 
 enum class TokenizerKind { unigram, bpe };
+/// The pieces of documents in a sequence's place: one, or several that do not see each other.
+enum class SequencePacking { alone, isolated };
 
 std::span<const EnumName<TokenizerKind>> enum_names(TokenizerKind);
 std::span<const EnumName<Documents>> enum_names(Documents);
+std::span<const EnumName<SequencePacking>> enum_names(SequencePacking);
 
 struct TokenizerTrainingConfig {
   TokenizerKind kind = TokenizerKind::unigram;
@@ -74,6 +77,7 @@ struct DataConfig {
   std::int64_t sequence_length = 512;
   std::vector<std::pair<std::string, std::int64_t>> length_schedule;
   bool cross_documents = false;
+  SequencePacking packing = SequencePacking::alone;
   std::string cache = "runs/cache";
 };
 
@@ -101,6 +105,9 @@ void fields(V& v, DataConfig& c) {
     "Empty: all have sequence_length",
     at_least(8));
   v(c.cross_documents, "cross_documents", "let a sequence go on into the next document");
+  v(c.packing, "packing",
+    "pieces of documents in pretraining. alone: one in each sequence; isolated: as many as "
+    "sequence_length holds, each computed by itself");
   v(c.cache, "cache", "folder for tokenizers and token shards, shared by runs");
 }
 

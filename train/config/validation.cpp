@@ -82,6 +82,21 @@ void check_data(const RunConfig& config, Problems& found) {
                      enum_name(*config.tokenizer.builtin))});
 }
 
+void check_isolated(const RunConfig& config, Problems& found) {
+  if (config.data.cross_documents)
+    found.push_back({{"data.packing", "data.cross_documents"},
+                     "data.packing isolated and data.cross_documents exclude each other; isolated "
+                     "pieces are each of one document"});
+  if (config.masking.sentence_order)
+    found.push_back({{"data.packing", "masking.sentence_order"},
+                     "data.packing isolated and masking.sentence_order exclude each other; the "
+                     "order is predicted for a whole sequence"});
+  if (config.model.fixed_length())
+    found.push_back({{"data.packing", "model.attention.semantics"},
+                     "data.packing isolated needs model.attention.semantics nystrom; transformers "
+                     "pads every piece to one length"});
+}
+
 void check_masking(const RunConfig& config, Problems& found) {
   if (config.masking.mask + config.masking.random > 1)
     found.push_back({{"masking.mask", "masking.random"},
@@ -93,6 +108,7 @@ void check_masking(const RunConfig& config, Problems& found) {
         {{"masking.sentence_order", "data.cross_documents"},
          "masking.sentence_order and data.cross_documents exclude each other; both segments come "
          "from one document"});
+  if (config.data.packing == SequencePacking::isolated) check_isolated(config, found);
   if (config.masking.sentence_order && config.model.type_vocab_size < 2)
     found.push_back(
         {{"masking.sentence_order", "model.type_vocab_size"},

@@ -8,7 +8,7 @@
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/config/padding.h"
+#include "data/tasks/task_loader.h"
 
 namespace nystrom {
 namespace {
@@ -103,7 +103,6 @@ std::vector<std::vector<std::int64_t>> TextEmbedder::batches(const TaskDataset& 
 /// The vector of each window, [windows, vector_width] f32.
 Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   const std::int64_t width = model_.config().vector_width();
-  const PaddingOptions padding = padding_of(model_.config(), options_.sequence_length);
   const auto all = batches(windows);
   const auto world = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->size()) : 1;
   const auto rank = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->rank()) : 0;
@@ -117,7 +116,7 @@ Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   std::string own;
   for (std::size_t i = rank; i < all.size(); i += world) {
     check_interruption();
-    const Batch batch = make_task_batch(windows, all[i], all[i], padding);
+    const Batch batch = make_task_batch(windows, all[i], all[i]);
     const Tensor vectors = model_.sentence_vectors(batch.input, options_.pooling)
                                .value()
                                .to(cpu_device)

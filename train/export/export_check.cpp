@@ -100,7 +100,7 @@ struct Comparison {
 Comparison compare(const std::vector<Tensor>& ours, const std::vector<Tensor>& theirs) {
   Comparison result;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    /// In y the rows of padding come last and are not compared.
+    /// In y, logits of starts and ends at padding come last and are not compared.
     const auto x = floats_of(ours[i]), y = floats_of(theirs[i]);
     for (std::size_t k = 0; k < x.size(); ++k) {
       const double difference = std::abs(static_cast<double>(x[k]) - static_cast<double>(y[k]));
@@ -190,15 +190,13 @@ std::vector<ExportDifference> check_export(const fs::path& folder, const Model& 
   const ModelConfig theirs = config_in_transformers(folder);
   const auto their_model = load_model(folder, theirs, DType::f32, StoreMode::inference);
 
-  const bool exact = theirs.exact_in_transformers();
   std::vector<ExportDifference> differences;
   for (const std::int64_t length : sample_lengths(longest)) {
     const Ids ids = tokenizer != nullptr ? sample_ids(*tokenizer, length)
                                          : random_ids(written.vocab_size, length);
-    const std::int64_t positions = exact ? length : theirs.segment_means_seq_len;
-    const std::int64_t pad = tokenizer != nullptr ? tokenizer->special().pad : written.pad_token_id;
-    const auto a = results_of(*our_model, input_of({ids}, length, pad)),
-               b = results_of(*their_model, input_of({ids}, positions, pad));
+    const std::int64_t positions = theirs.fixed_length().value_or(length);
+    const ModelInput input = input_of({ids});
+    const auto a = results_of(*our_model, input), b = results_of(*their_model, input);
     const auto [absolute, largest] = compare(a, b);
     differences.push_back({length, positions, absolute, largest > 0 ? absolute / largest : 0});
     require(!written.has_only(AttentionKind::softmax) || absolute <= rounding * largest,

@@ -33,7 +33,6 @@ constexpr std::int64_t batch_size = 8, max_sequences = 64;
 struct Runtime {
   const char* name;
   std::unique_ptr<Model> model;
-  std::int64_t positions = 0;  // every row is padded to them; 0: only to the batch's longest
 };
 
 /// The programs that run the export in different ways, nystrom first: see score_export.
@@ -46,40 +45,10 @@ std::vector<Runtime> runtimes_of(const fs::path& folder) {
     return runtimes.emplace_back(Runtime{name, std::move(model)});
   };
   add("nystrom", config);
-  if (names_transformers_class(folder)) {
-    const ModelConfig theirs = config_in_transformers(folder);
-    add("transformers", theirs).positions = theirs.fixed_length().value_or(0);
-  }
+  if (names_transformers_class(folder)) add("transformers", config_in_transformers(folder));
   if (fs::exists(folder / "onnx" / "model_int8.onnx"))
     round_to_int8(*add("ONNX int8", config).model);
   return runtimes;
-}
-
-/// A matrix [r, n] of T with columns of `value` up to `positions`.
-template <class T>
-Tensor widened(const Tensor& matrix, std::int64_t positions, T value) {
-  const std::int64_t rows = matrix.dim(0), columns = matrix.dim(1);
-  const Tensor given = matrix.contiguous();
-  std::vector<T> numbers(static_cast<std::size_t>(rows * positions), value);
-  for (std::int64_t row = 0; row < rows; ++row)
-    std::copy_n(given.data<T>() + row * columns, columns, numbers.begin() + row * positions);
-  return Tensor::from(numbers, {rows, positions});
-}
-
-/// The batch with rows of at least `positions` positions.
-Batch padded(Batch batch, std::int64_t positions, std::int64_t pad) {
-  ModelInput& input = batch.input;
-  const std::int64_t columns = input.input_ids.dim(1);
-  if (columns >= positions) return batch;
-  if (!input.attention_mask.defined())
-    input.attention_mask = Tensor::full(input.input_ids.shape(), 1, DType::u8);
-  input.input_ids = widened<std::int64_t>(input.input_ids, positions, pad);
-  input.attention_mask = widened<std::uint8_t>(input.attention_mask, positions, 0);
-  if (input.token_type_ids.defined())
-    input.token_type_ids = widened<std::int64_t>(input.token_type_ids, positions, 0);
-  if (batch.labels.defined() && batch.labels.shape().rank() == 2)
-    batch.labels = widened<std::int64_t>(batch.labels, positions, ignore_index);
-  return batch;
 }
 
 /// Sums over the targets of one runtime.
@@ -111,8 +80,7 @@ ExportScores score_text(const fs::path& folder, const ModelFolder& source,
     scores.targets += batch->targets;
     Tensor ours;
     for (std::size_t i = 0; i < runtimes.size(); ++i) {
-      const Batch wide = padded(*batch, runtimes[i].positions, source.config.pad_token_id);
-      const MaskedLmOutput out = runtimes[i].model->masked_lm(wide.input, wide.labels, 1, {});
+      const MaskedLmOutput out = runtimes[i].model->masked_lm(batch->input, batch->labels, 1, {});
       if (i == 0) ours = out.predictions;
       sums[i].loss += out.loss.value().item();
       sums[i].correct += static_cast<double>(count_equal(out.predictions, out.labels));
@@ -149,12 +117,10 @@ std::vector<std::int64_t> top_predictions(const TaskDataset& data, const Batch& 
       add(out.end_logits);
       break;
     case TaskTarget::word_classes: {
-      const std::int64_t length = out.logits.dim(1), rows = out.logits.dim(0) * length;
-      const Tensor best = argmax(reshape(out.logits, {rows, out.logits.dim(2)})).to(cpu_device);
+      const Tensor best = argmax(out.logits).to(cpu_device);
       for (std::size_t i = 0; i < batch.samples.size(); ++i)
         for (const std::int64_t start : data.sample(batch.samples[i]).word_starts)
-          if (start >= 0)
-            top.push_back(best.data<std::int64_t>()[static_cast<std::int64_t>(i) * length + start]);
+          if (start >= 0) top.push_back(best.data<std::int64_t>()[batch.input.offsets[i] + start]);
       break;
     }
     case TaskTarget::value:
@@ -180,7 +146,7 @@ ExportScores score_task(const fs::path& folder, const ModelFolder& source,
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
-  options.padding = task.reader->padding();
+  options.equal_lengths = task.model->config().needs_equal_lengths();
   TaskEvaluationLoader loader(data, options);
   std::deque<TaskScorer> scorers;
   for (std::size_t i = 0; i < runtimes.size(); ++i) scorers.emplace_back(data);
@@ -191,12 +157,11 @@ ExportScores score_task(const fs::path& folder, const ModelFolder& source,
   while (const auto batch = loader.next()) {
     std::vector<std::int64_t> ours;
     for (std::size_t i = 0; i < runtimes.size(); ++i) {
-      const Batch wide = padded(*batch, runtimes[i].positions, source.config.pad_token_id);
-      const ModelOutput out = task_output(*runtimes[i].model, wide);
+      const ModelOutput out = task_output(*runtimes[i].model, *batch);
       sums[i].loss +=
-          task_loss(runtimes[i].model->config(), data->target(), out, wide, 1).value().item();
-      add_outputs(scorers[i], *data, wide, out);
-      const auto top = top_predictions(*data, wide, out);
+          task_loss(runtimes[i].model->config(), data->target(), out, *batch, 1).value().item();
+      add_outputs(scorers[i], *data, *batch, out);
+      const auto top = top_predictions(*data, *batch, out);
       if (i == 0) ours = top;
       for (std::size_t k = 0; k < top.size(); ++k) sums[i].same += top[k] == ours[k];
     }

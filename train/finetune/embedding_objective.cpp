@@ -5,7 +5,6 @@
 #include "core/base/checksum.h"
 #include "core/check.h"
 #include "nn/embedding_loss.h"
-#include "train/config/padding.h"
 #include "train/finetune/row_exchange.h"
 
 namespace nystrom {
@@ -39,7 +38,6 @@ class EmbeddingObjective : public Objective {
         config.embedding_loss.margin(config.model.embedding.normalize);
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
-    options_.padding = padding_of(config.model, config.data.sequence_length);
     options_.seed = static_cast<std::uint64_t>(config.seed);
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
@@ -59,7 +57,8 @@ class EmbeddingObjective : public Objective {
     return nystrom::micro_batch_ranks(options_);
   }
   void start(std::int64_t batch) override {
-    loader_ = std::make_unique<EmbeddingLoader>(data_.train, *data_.tokenizer, options_, batch);
+    loader_ = std::make_unique<EmbeddingLoader>(data_.train, *data_.tokenizer, options_,
+                                                config_.data.sequence_length, batch);
   }
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {

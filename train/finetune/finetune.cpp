@@ -47,8 +47,7 @@ std::string checksum_of(const TaskDataset& dataset) {
 /// The training objective of a downstream task.
 class TaskObjective : public Objective {
  public:
-  TaskObjective(const RunConfig& config, const TaskReader& reader,
-                std::shared_ptr<const TaskDataset> train,
+  TaskObjective(const RunConfig& config, std::shared_ptr<const TaskDataset> train,
                 std::shared_ptr<const TaskDataset> validation,
                 std::shared_ptr<const Tokenizer> tokenizer, const TaskReport& report,
                 Communicator& communicator)
@@ -62,7 +61,6 @@ class TaskObjective : public Objective {
                                    report.baseline.metric, baseline_)) {
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
-    options_.padding = reader.padding();
     options_.seed = static_cast<std::uint64_t>(config.seed);
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
@@ -105,9 +103,9 @@ class TaskObjective : public Objective {
   }
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
-    const TaskEvaluation evaluation = evaluate_task(
-        model, validation_, options_.padding, options_.micro_batch_size, communicator_,
-        [&](std::int64_t done) { progress(done, validation_->size()); });
+    const TaskEvaluation evaluation =
+        evaluate_task(model, validation_, options_.micro_batch_size, communicator_,
+                      [&](std::int64_t done) { progress(done, validation_->size()); });
     Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
     score.metrics.emplace_back("loss", evaluation.loss);
     score.metrics.emplace_back("baseline", baseline_);
@@ -258,9 +256,8 @@ RunResult finetune(const RunConfig& config, Log& log, Device device, Communicato
       for (const std::string& line : tokenizer_warnings(run.config, run.tokenizer.get()))
         log.warn(line);
     }
-    return {run.config,
-            std::make_unique<TaskObjective>(run.config, *run.reader, run.train, run.validation,
-                                            run.tokenizer, report, communicator)};
+    return {run.config, std::make_unique<TaskObjective>(run.config, run.train, run.validation,
+                                                        run.tokenizer, report, communicator)};
   };
   const RunResult result = train_run(config, prepare, log, device, communicator, on_step);
   const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive);

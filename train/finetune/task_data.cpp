@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "train/config/padding.h"
 
 namespace nystrom {
 
@@ -14,8 +13,7 @@ TaskReader::TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const T
       tokenizer_(std::move(tokenizer)),
       model_(model),
       sequence_length_(
-          std::min(sequence_length, model.longest_sequence().value_or(sequence_length))),
-      padding_(padding_of(model, sequence_length_)) {}
+          std::min(sequence_length, model.longest_sequence().value_or(sequence_length))) {}
 
 std::shared_ptr<const TaskDataset> TaskReader::read(const std::vector<std::string>& patterns,
                                                     Labelled labelled) const {

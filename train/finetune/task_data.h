@@ -28,8 +28,6 @@ class TaskReader {
 
   const TaskConfig& task() const { return task_; }
   const LabelSet& labels() const { return labels_; }
-  /// The padding of batches for this model.
-  PaddingOptions padding() const { return padding_; }
 
  private:
   TaskEncoder encoder() const {
@@ -42,7 +40,6 @@ class TaskReader {
   std::shared_ptr<const Tokenizer> tokenizer_;
   ModelConfig model_;
   std::int64_t sequence_length_;
-  PaddingOptions padding_;
 };
 
 /// The names of a model's outputs, for ModelConfig::labels: the labels of the data set, or LABEL_0

@@ -50,13 +50,12 @@ void score_outputs(const std::string& bytes, TaskTarget target, TaskScorer& scor
 }  // namespace
 
 TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const TaskDataset>& dataset,
-                             const PaddingOptions& padding, std::int64_t batch_size,
-                             Communicator& communicator,
+                             std::int64_t batch_size, Communicator& communicator,
                              const std::function<void(std::int64_t)>& progress) {
   TaskScorer scorer(dataset);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
-  options.padding = padding;
+  options.equal_lengths = model.config().needs_equal_lengths();
   options.rank = communicator.rank();
   options.world_size = communicator.size();
   TaskEvaluationLoader loader(dataset, options);

@@ -18,8 +18,7 @@ struct TaskEvaluation {
 /// `progress` is called with the number of samples done. The processes share the work. The result
 /// is bit-identical in all of them and for any number of processes.
 TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const TaskDataset>& dataset,
-                             const PaddingOptions& padding, std::int64_t batch_size,
-                             Communicator& communicator,
+                             std::int64_t batch_size, Communicator& communicator,
                              const std::function<void(std::int64_t)>& progress = {});
 
 /// The scores as text, the decisive metric first: "accuracy 0.9123, f1 0.9034".

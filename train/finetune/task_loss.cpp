@@ -8,11 +8,16 @@ namespace {
 /// The penalty that excludes a position from a softmax: its exp is 0 in every dtype.
 constexpr double excluded = -1e9;
 
-/// The penalty for each position of an attention mask [b, n]: 0 if valid, `excluded` if padding.
-Tensor padding_penalty(const Tensor& mask, DType dtype, Device device) {
-  std::vector<double> values;
-  for (const double valid : mask.to_doubles()) values.push_back(valid != 0 ? 0 : excluded);
-  return Tensor::from(values, mask.shape()).cast(dtype).to(device);
+/// Logits [b, n] of sequences with these offsets, without the positions behind their tokens.
+Var of_tokens(const Var& logits, const std::vector<std::int64_t>& offsets) {
+  const auto length = static_cast<std::size_t>(logits.dim(1));
+  std::vector<double> penalties;
+  for (std::size_t i = 1; i < offsets.size(); ++i) {
+    penalties.resize(penalties.size() + static_cast<std::size_t>(offsets[i] - offsets[i - 1]));
+    penalties.resize(i * length, excluded);
+  }
+  const Tensor penalty = Tensor::from(penalties, logits.shape()).cast(logits.dtype());
+  return logits + Var(penalty.to(logits.value().device()));
 }
 
 }  // namespace
@@ -40,11 +45,9 @@ Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& o
     }
     case TaskTarget::span: {
       Var start = out.start_logits, end = out.end_logits;
-      if (batch.input.attention_mask.defined() &&
-          config.attention.semantics == Semantics::nystrom) {
-        const Var penalty(padding_penalty(batch.input.attention_mask, start.dtype(), device));
-        start = start + penalty;
-        end = end + penalty;
+      if (config.attention.semantics == Semantics::nystrom) {
+        start = of_tokens(start, batch.input.offsets);
+        end = of_tokens(end, batch.input.offsets);
       }
       return question_answering_loss(start, end, batch.start_positions, batch.end_positions,
                                      normaliser);

@@ -12,6 +12,7 @@
 #include "data/tasks/answers.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/task_metrics.h"
+#include "data/tasks/task_scorer.h"
 #include "data/tasks/windows.h"
 #include "data/tasks/word_cut.h"
 #include "train/finetune/task_loss.h"
@@ -62,28 +63,21 @@ class Predictor {
                                      const std::shared_ptr<const TaskDataset>& dataset) {
     TaskLoaderOptions options;
     options.batch_size = options.micro_batch_size = batch_size;
-    options.padding = task_.reader->padding();
+    options.equal_lengths = task_.model->config().needs_equal_lengths();
     TaskEvaluationLoader loader(dataset, options);
     predictions_.resize(static_cast<std::size_t>(dataset->examples()));
     while (const auto batch = loader.next()) {
       const ModelOutput out = task_output(*task_.model, *batch);
       const bool spans = dataset_.target() == TaskTarget::span;
-      const Tensor first = (spans ? out.start_logits : out.logits)
-                               .value()
-                               .to(cpu_device)
-                               .cast(DType::f64)
-                               .contiguous();
-      const Tensor second =
-          spans ? out.end_logits.value().to(cpu_device).cast(DType::f64).contiguous() : Tensor();
-      const std::int64_t width = first.numel() / first.dim(0);
-      for (std::size_t row = 0; row < batch->samples.size(); ++row) {
-        const auto scores = [&](const Tensor& tensor) {
-          return std::span(tensor.data<double>() + static_cast<std::int64_t>(row) * width,
-                           static_cast<std::size_t>(width));
-        };
-        add_window(batch->samples[row], scores(first),
-                   spans ? scores(second) : std::span<const double>());
-      }
+      const auto numbers = [](const Var& output) {
+        return output.value().to(cpu_device).cast(DType::f64).contiguous().to_doubles();
+      };
+      const std::vector<double> first = numbers(spans ? out.start_logits : out.logits),
+                                second = spans ? numbers(out.end_logits) : std::vector<double>();
+      const auto firsts = outputs_by_sample(dataset_, batch->samples, first),
+                 seconds = outputs_by_sample(dataset_, batch->samples, second);
+      for (std::size_t i = 0; i < batch->samples.size(); ++i)
+        add_window(batch->samples[i], firsts[i], seconds[i]);
     }
     for (auto& [example, windows] : windows_) {
       std::ranges::sort(windows, {}, &Window::sample);

@@ -16,31 +16,25 @@ Var with_loss(const Var& x, const Var& loss, double scale) {
   return record("with_loss", x.value(), {x, loss}, backward, DyLayout::strided);
 }
 
-/// The indices in the flattened [b · n] of a batch's tokens; undefined without padding.
-Tensor token_index(const Batch& batch) {
-  const Tensor& mask = batch.input.attention_mask;
-  if (!mask.defined()) return {};
-  std::vector<std::int64_t> index;
-  const auto* valid = mask.data<std::uint8_t>();
-  for (std::int64_t i = 0; i < mask.numel(); ++i)
-    if (valid[i] != 0) index.push_back(i);
-  return Tensor::from(index, {std::ssize(index)});
-}
-
 }  // namespace
 
 struct DistillationPass::State {
-  Tensor tokens;                        // token_index of the batch
-  std::int64_t positions;               // b · n
+  std::vector<std::int64_t> offsets;    // of the batch
   Tensor teacher_logits;                // until loss()
   std::vector<Tensor> targets, losses;  // of each layer's attention output
   Tensor masked_lm, logits;             // losses, [1]
 
   /// The rows of an attention output that are tokens: [r, hidden].
   Var token_rows(const Var& output) const {
-    const std::int64_t width = output.dim(-1), rows = output.value().numel() / width;
-    const Var flat = reshape(output, {rows, width});
-    return tokens.defined() && rows == positions ? gather_rows(flat, tokens) : flat;
+    const Var rows = flat_rows(output);
+    if (offsets.empty() || rows.dim(0) <= offsets.back()) return rows;
+    // Padding is kept: all sequences have one length.
+    const std::int64_t length = rows.dim(0) / (std::ssize(offsets) - 1);
+    std::vector<std::int64_t> tokens;
+    for (std::size_t i = 1; i < offsets.size(); ++i)
+      for (std::int64_t t = 0; t < offsets[i] - offsets[i - 1]; ++t)
+        tokens.push_back(static_cast<std::int64_t>(i - 1) * length + t);
+    return gather_rows(rows, Tensor::from(tokens, {std::ssize(tokens)}));
   }
 };
 
@@ -49,11 +43,10 @@ DistillationPass::DistillationPass(const Distillation& distillation, const Batch
     : distillation_(&distillation), totals_(totals), state_(std::make_shared<State>()) {
   const NoGrad constant;
   State& state = *state_;
-  state.tokens = token_index(batch);
-  state.positions = batch.labels.numel();
+  state.offsets = batch.input.offsets;
   std::vector<std::int64_t> masked;
   const auto* label = batch.labels.data<std::int64_t>();
-  for (std::int64_t i = 0; i < state.positions; ++i)
+  for (std::int64_t i = 0; i < batch.labels.numel(); ++i)
     if (label[i] != ignore_index) masked.push_back(i);
   RunContext run;
   if (distillation.config.attention_output > 0)

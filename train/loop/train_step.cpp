@@ -83,7 +83,8 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
                       const StepOptions& options) {
   double own_sequences = 0, own_tokens = 0;
   for (const Batch& batch : batches) {
-    own_sequences += static_cast<double>(batch.labels.dim(0));
+    own_sequences += static_cast<double>(batch.input.offsets.empty() ? batch.labels.dim(0)
+                                                                     : batch.input.sequences());
     own_tokens += static_cast<double>(batch.tokens);
   }
   const std::vector<double> counts =

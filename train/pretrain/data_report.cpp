@@ -114,13 +114,13 @@ std::string text_of(const Tokenizer& tokenizer, std::int64_t id) {
          printable(text);
 }
 
-std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tokenizer& tokenizer) {
-  const std::int64_t length = batch.input.input_ids.dim(1);
-  const auto *ids = batch.input.input_ids.data<std::int64_t>() + row * length,
-             *labels = batch.labels.data<std::int64_t>() + row * length;
+std::vector<ShownToken> show_sequence(const Batch& batch, std::size_t sequence,
+                                      const Tokenizer& tokenizer) {
+  const auto *ids = batch.input.input_ids.data<std::int64_t>(),
+             *labels = batch.labels.data<std::int64_t>();
   std::vector<ShownToken> result;
-  for (std::int64_t i = 0;
-       i < length && ids[i] != tokenizer.special().pad && result.size() < max_shown_tokens; ++i) {
+  for (std::int64_t i = batch.input.offsets[sequence];
+       i < batch.input.offsets[sequence + 1] && result.size() < max_shown_tokens; ++i) {
     if (labels[i] == ignore_index) {
       result.push_back({text_of(tokenizer, ids[i]), Masking::none, ""});
     } else {
@@ -163,13 +163,18 @@ void try_batches(const RunConfig& config, const MaskedSamples& samples, const To
   for (std::int64_t step = 0; step < steps; ++step) {
     for (const Batch& batch : loader.next()) {
       tokens += batch.tokens;
-      positions += batch.input.input_ids.numel();
-      for (std::int64_t row = 0;
-           row < batch.input.input_ids.dim(0) && report.samples.size() < max_shown_samples; ++row) {
-        report.samples.push_back(show_row(batch, row, tokenizer));
+      const std::vector<std::int64_t>& offsets = batch.input.offsets;
+      std::int64_t longest = 0;
+      for (std::size_t i = 1; i < offsets.size(); ++i) {
+        longest = std::max(longest, offsets[i] - offsets[i - 1]);
+        if (report.samples.size() < max_shown_samples)
+          report.samples.push_back(show_sequence(batch, i - 1, tokenizer));
       }
+      positions += batch.input.sequences() * longest;
     }
   }
+  if (samples.packing->options().isolated)
+    positions = steps * config.training.batch_size * config.data.sequence_length;
   report.padding = 1 - static_cast<double>(tokens) / static_cast<double>(positions);
 }
 
@@ -225,7 +230,8 @@ std::vector<std::string> data_warnings(const DataReport& report) {
   }
   if (report.padding > 0.5) {
     lines.push_back(fmt::format(
-        "{:.0f} % of a batch is padding; lower data.sequence_length, or set data.cross_documents",
+        "{:.0f} % of the positions of a batch hold no token; lower data.sequence_length, or set "
+        "data.packing to isolated",
         100 * report.padding));
   }
   return lines;

@@ -34,7 +34,7 @@ struct DataReport {
   DocumentReport train, validation;
   std::int64_t duplicates = 0;  ///< training documents that equal an earlier training document
   std::int64_t overlap = 0;     ///< validation documents that equal a training document
-  double padding = 0;           ///< share of padding in the first training steps, from 0 to 1
+  double padding = 0;           ///< share of positions without a token, in the first steps
   double unit_tokens = 0;  ///< tokens of a masked word on average; 0 without masking.whole_word
   std::vector<std::string> units;                ///< the first words that are masked as wholes
   std::vector<std::vector<ShownToken>> samples;  ///< the first tokens of the run's first sequences

@@ -29,9 +29,11 @@ std::vector<std::int64_t> count_tokens(const TokenDataset& dataset) {
 std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> dataset,
                                           std::int64_t length, const RunConfig& config) {
   return std::make_shared<Packing>(
-      std::move(dataset), PackingOptions{.sequence_length = length,
-                                         .cross_documents = config.data.cross_documents,
-                                         .reserved = config.masking.sentence_order ? 1 : 0});
+      std::move(dataset),
+      PackingOptions{.sequence_length = length,
+                     .cross_documents = config.data.cross_documents,
+                     .isolated = config.data.packing == SequencePacking::isolated,
+                     .reserved = config.masking.sentence_order ? 1 : 0});
 }
 
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
@@ -51,7 +53,6 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                         ? std::optional(SpanOptions{*masking.span.mean, masking.span.max})
                         : std::nullopt};
   result.seed = static_cast<std::uint64_t>(config.seed);
-  if (const auto fixed = config.model.fixed_length()) result.pad_multiple = *fixed;
   return result;
 }
 

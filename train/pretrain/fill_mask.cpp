@@ -107,7 +107,7 @@ std::vector<MaskFills> fill_masks(const Model& model, const Tokenizer& tokenizer
     std::vector<std::int64_t> places;
     for (std::size_t row = 0; row < batch.texts.size(); ++row)
       for (const std::int64_t place : texts[batch.texts[row]].places)
-        places.push_back(static_cast<std::int64_t>(row) * batch.positions + place);
+        places.push_back(batch.input.offsets[row] + place);
     const Tensor logits = model.masked_lm_logits(batch.input, places).value().to(cpu_device);
     std::int64_t mask = 0;
     for (const std::size_t text : batch.texts) {
@@ -118,7 +118,7 @@ std::vector<MaskFills> fill_masks(const Model& model, const Tokenizer& tokenizer
       }
     }
   };
-  for_each_batch(rows, config, tokenizer.special().pad, batch_size, fill);
+  for_each_batch(rows, config, batch_size, fill);
   return result;
 }
 

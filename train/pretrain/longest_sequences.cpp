@@ -8,11 +8,7 @@ namespace {
 MaskedSequence sequence_of(const MaskedSamples& samples, std::int64_t sample) {
   const SampleUse use{sample, 0, sample};
   const Batch batch = make_batch(samples, {&use, 1});
-  const auto cut = [&](const Tensor& x) { return x.slice(1, 0, batch.tokens).contiguous(); };
-  const Tensor types =
-      batch.input.token_type_ids.defined() ? cut(batch.input.token_type_ids) : Tensor();
-  return {
-      {cut(batch.input.input_ids), {}, {}, types}, cut(batch.labels), batch.tokens, batch.targets};
+  return {batch.input, batch.labels, batch.tokens, batch.targets};
 }
 
 }  // namespace

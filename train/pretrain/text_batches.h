@@ -14,21 +14,18 @@ namespace nystrom {
 /// The ids of a text, with the special tokens.
 using TextIds = std::span<const std::int32_t>;
 
-/// The model input [b, positions] for the ids of b texts. Positions after a text have the id `pad`;
-/// the attention mask is set only if there are any.
-ModelInput input_of(const std::vector<TextIds>& texts, std::int64_t positions, std::int64_t pad);
+/// The model input of these texts.
+ModelInput input_of(const std::vector<TextIds>& texts);
 
 /// Texts that a model computes at once.
 struct TextBatch {
-  std::vector<std::size_t> texts;  ///< their numbers, one for each row
-  std::int64_t positions;          ///< of a row
+  std::vector<std::size_t> texts;  ///< their numbers, one for each sequence
   ModelInput input;
 };
 
 /// Calls `compute` with batches of at most `batch_size` texts of similar length, shorter texts
-/// first. Rows are padded with `pad`; for a model with a fixed length to that length. Where padding
-/// would change the results, only texts of the same length share a batch.
-void for_each_batch(const std::vector<TextIds>& texts, const ModelConfig& config, std::int64_t pad,
+/// first. Where padding would change the results, only texts of the same length share a batch.
+void for_each_batch(const std::vector<TextIds>& texts, const ModelConfig& config,
                     std::int64_t batch_size, const std::function<void(const TextBatch&)>& compute);
 
 }  // namespace nystrom

@@ -10,6 +10,7 @@
 #include "data/tasks/examples.h"
 #include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"
+#include "data/tasks/task_scorer.h"
 #include "train/finetune/task_loss.h"
 #include "train/finetune/task_predict.h"
 
@@ -103,18 +104,17 @@ std::vector<JudgedExample> judge_words(const TaskModel& task,
   const auto dataset = task.reader->from(examples);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
-  options.padding = task.reader->padding();
+  options.equal_lengths = task.model->config().needs_equal_lengths();
   TaskEvaluationLoader loader(dataset, options);
   const LabelSet& labels = task.reader->labels();
   std::vector<std::vector<JudgedExample>> by_sample(static_cast<std::size_t>(dataset->size()));
   while (const auto batch = loader.next()) {
     const std::vector<double> scores = scores_of(task_output(*task.model, *batch).logits.value());
-    const std::size_t width = scores.size() / batch->samples.size();
+    const auto outputs = outputs_by_sample(*dataset, batch->samples, scores);
     for (std::size_t row = 0; row < batch->samples.size(); ++row) {
       const EncodedSample& sample = dataset->sample(batch->samples[row]);
       const Example& example = examples.at(static_cast<std::size_t>(sample.example));
-      const std::vector<WordLabel> predicted =
-          word_labels(sample, std::span(scores).subspan(row * width, width), labels.size());
+      const std::vector<WordLabel> predicted = word_labels(sample, outputs[row], labels.size());
       for (std::size_t i = 0; i < predicted.size() && i < example.word_labels.size(); ++i) {
         if (predicted[i].label < 0) continue;
         const std::string name = labels.name(predicted[i].label);
@@ -152,7 +152,7 @@ TaskFindings judge_features(const TaskModel& task, std::int64_t most) {
   for (std::int64_t begin = 0; begin < count; begin += batch_size) {
     std::vector<std::int64_t> samples;
     for (std::int64_t i = begin; i < std::min(count, begin + batch_size); ++i) samples.push_back(i);
-    const Batch batch = make_task_batch(*dataset, samples, samples, task.reader->padding());
+    const Batch batch = make_task_batch(*dataset, samples, samples);
     const std::vector<double> scores = scores_of(task_output(*task.model, batch).logits.value());
     const std::size_t width = scores.size() / samples.size();
     for (std::size_t row = 0; row < samples.size(); ++row) {

@@ -73,50 +73,38 @@ class LoaderTest : public ::testing::Test {
                                                PackingOptions{.sequence_length = 30}),
                std::make_shared<const MaskingTable>(1000, 4, ids_of(small_info().special)),
                {},
-               42,
-               8};
+               42};
   }
 
   TemporaryFolder folder_;
   MaskedSamples source_;
 };
 
-/// A row without padding. Rows are stored by their position in the run.
+/// A sequence. Sequences are stored by their position in the run.
 struct Row {
   std::vector<std::int64_t> ids, labels;
   friend bool operator==(const Row&, const Row&) = default;
 };
 using Rows = std::map<std::int64_t, Row>;
 
-/// Adds the rows of a batch and checks its shapes.
+/// Adds the sequences of a batch and checks its shapes.
 void collect(const Batch& batch, Rows& rows) {
-  const std::int64_t count = batch.input.input_ids.dim(0), length = batch.input.input_ids.dim(1);
-  EXPECT_EQ(batch.labels.shape(), batch.input.input_ids.shape());
-  EXPECT_EQ(batch.sample_ids.shape(), Shape({count}));
-  if (batch.input.attention_mask.defined()) {
-    EXPECT_EQ(batch.input.attention_mask.shape(), batch.input.input_ids.shape());
-  }
-  std::int64_t tokens = 0, chosen = 0;
-  for (std::int64_t b = 0; b < count; ++b) {
-    const auto* ids = batch.input.input_ids.data<std::int64_t>() + b * length;
-    const auto* labels = batch.labels.data<std::int64_t>() + b * length;
+  const std::vector<std::int64_t>& offsets = batch.input.offsets;
+  EXPECT_EQ(offsets.front(), 0);
+  EXPECT_EQ(batch.input.input_ids.shape(), Shape{offsets.back()});
+  EXPECT_EQ(batch.labels.shape(), Shape{offsets.back()});
+  EXPECT_EQ(batch.sample_ids.shape(), Shape{batch.input.sequences()});
+  std::int64_t chosen = 0;
+  for (std::size_t b = 0; b + 1 < offsets.size(); ++b) {
     Row row;
-    for (std::int64_t i = 0; i < length; ++i) {
-      const bool valid = !batch.input.attention_mask.defined() ||
-                         batch.input.attention_mask.data<std::uint8_t>()[b * length + i] == 1;
-      if (valid) {
-        row.ids.push_back(ids[i]);
-        row.labels.push_back(labels[i]);
-        chosen += labels[i] != ignore_index;
-      } else {
-        EXPECT_EQ(ids[i], 0);
-        EXPECT_EQ(labels[i], ignore_index);
-      }
+    for (std::int64_t i = offsets[b]; i < offsets[b + 1]; ++i) {
+      row.ids.push_back(batch.input.input_ids.data<std::int64_t>()[i]);
+      row.labels.push_back(batch.labels.data<std::int64_t>()[i]);
+      chosen += row.labels.back() != ignore_index;
     }
-    tokens += static_cast<std::int64_t>(row.ids.size());
     EXPECT_TRUE(rows.emplace(batch.sample_ids.data<std::int64_t>()[b], row).second);
   }
-  EXPECT_EQ(batch.tokens, tokens);
+  EXPECT_EQ(batch.tokens, offsets.back());
   EXPECT_EQ(batch.targets, chosen);
 }
 
@@ -207,23 +195,6 @@ TEST_F(LoaderTest, EachEpochHasEverySampleOnceWithMasksOfItsOwn) {
   std::size_t different = 0;
   for (const auto& [original, masks] : labels) different += masks.size();
   EXPECT_GT(different, 2 * labels.size());
-}
-
-TEST_F(LoaderTest, PadsToTheLongestOfTheBatch) {
-  const auto lengths = [&](std::int64_t multiple) {
-    source_.pad_multiple = multiple;
-    Loader loader(source_, {.batch_size = 4, .micro_batch_size = 4});
-    std::set<std::int64_t> seen;
-    for (int i = 0; i < 100; ++i) seen.insert(loader.next()[0].input.input_ids.dim(1));
-    return seen;
-  };
-  for (const std::int64_t length : lengths(8))
-    EXPECT_TRUE(length % 8 == 0 || length == 30) << length;
-  EXPECT_EQ(lengths(30), std::set<std::int64_t>{30});
-  EXPECT_GT(lengths(1).size(), 5);
-  source_.pad_multiple = 1;
-  Loader single(source_, {.batch_size = 1, .micro_batch_size = 1});
-  EXPECT_FALSE(single.next()[0].input.attention_mask.defined());
 }
 
 TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {

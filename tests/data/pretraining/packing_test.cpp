@@ -55,6 +55,44 @@ TEST(Packing, JoinsDocumentsWithSepWhenAsked) {
   EXPECT_EQ(packing.ids(3), (std::vector<std::int64_t>{2, 21, 3}));
 }
 
+TEST(Packing, IsolatesPiecesThatShareASample) {
+  const TemporaryFolder folder;
+  write_set(folder / "x", documents_of({2, 3, 1, 2, 8, 9, 4, 2}));
+  const Packing packing(open_set(folder / "x"), {.sequence_length = 10, .isolated = true});
+  EXPECT_EQ(
+      all_ranges(packing),
+      (std::vector<Ranges>{{{0, 2}, {2, 3}}, {{6, 2}}, {{8, 8}}, {{16, 8}}, {{25, 4}, {29, 2}}}));
+  const std::vector<std::int64_t> ids = packing.ids(0);
+  ASSERT_EQ(ids.size(), 9);
+  for (const std::size_t at : {0, 4}) EXPECT_EQ(ids[at], 2);
+  for (const std::size_t at : {3, 8}) EXPECT_EQ(ids[at], 3);
+  EXPECT_EQ(packing.most_sequences(), 2);
+}
+
+TEST(Packing, IsolatedPiecesAreThoseOfSequencesAlone) {
+  const TemporaryFolder folder;
+  std::vector<std::size_t> lengths;
+  for (std::uint64_t i = 0; i < 5000; ++i)
+    lengths.push_back(1 + mix64(i) % (i % 100 == 0 ? 300 : 30));
+  write_set(folder / "x", documents_of(lengths), 10000);
+  const auto set = open_set(folder / "x");
+  const Packing alone(set, {.sequence_length = 64}),
+      isolated(set, {.sequence_length = 64, .isolated = true});
+  Ranges pieces;
+  for (std::int64_t i = 0; i < isolated.size(); ++i) {
+    std::int64_t tokens = 0;
+    for (const TokenRange& range : isolated.ranges(i)) {
+      tokens += range.count + 2;
+      pieces.push_back(range);
+    }
+    EXPECT_LE(tokens, 64);
+  }
+  Ranges expected;
+  for (std::int64_t i = 0; i < alone.size(); ++i) expected.push_back(alone.ranges(i).at(0));
+  EXPECT_EQ(pieces, expected);
+  EXPECT_LT(isolated.size(), alone.size() / 2);
+}
+
 TEST(Packing, SamplesAreClsTokensSep) {
   const TemporaryFolder folder;
   write_set(folder / "x", {{11, 12, 13, 14, 15}});

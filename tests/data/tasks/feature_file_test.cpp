@@ -103,9 +103,9 @@ TEST(FeatureFiles, BecomeBatches) {
   EXPECT_EQ(data->outputs(), 1);
   EXPECT_EQ(data->counts().truncated.count, 1);
   const std::vector<std::int64_t> both{1, 0};
-  const Batch batch = make_task_batch(*data, both, both, {.multiple = 1, .sequence_length = 2});
-  EXPECT_EQ(batch.input.features.to_doubles(), (Values{3, 3.5, 4, 4.5, 0, 0.5, 0, 0}));
-  EXPECT_EQ(batch.input.attention_mask.to_doubles(), (Values{1, 1, 1, 0}));
+  const Batch batch = make_task_batch(*data, both, both);
+  EXPECT_EQ(batch.input.features.to_doubles(), (Values{3, 3.5, 4, 4.5, 0, 0.5}));
+  EXPECT_EQ(batch.input.offsets, (std::vector<std::int64_t>{0, 2, 3}));
   EXPECT_EQ(batch.labels.to_doubles(), (Values{-2, 1.5}));
   EXPECT_FALSE(batch.input.input_ids.defined());
 }

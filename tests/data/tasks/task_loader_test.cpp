@@ -54,18 +54,18 @@ TaskLoaderOptions options_of(std::int64_t batch, std::int64_t micro_batch) {
   TaskLoaderOptions options;
   options.batch_size = batch;
   options.micro_batch_size = micro_batch;
-  options.padding = {.multiple = 4, .sequence_length = 32};
   options.seed = 5;
   return options;
 }
 
-/// Maps sample ids to the first letter of each row, which identifies the sample.
+/// Maps sample ids to the first letter of each sequence, which identifies the sample.
 std::map<std::int64_t, std::int64_t> uses(const std::vector<Batch>& batches) {
   std::map<std::int64_t, std::int64_t> result;
   for (const Batch& batch : batches)
-    for (std::int64_t row = 0; row < batch.input.input_ids.dim(0); ++row)
-      result[batch.sample_ids.data<std::int64_t>()[row]] =
-          batch.input.input_ids.data<std::int64_t>()[row * batch.input.input_ids.dim(1) + 1];
+    for (std::int64_t i = 0; i < batch.input.sequences(); ++i)
+      result[batch.sample_ids.data<std::int64_t>()[i]] =
+          batch.input.input_ids
+              .data<std::int64_t>()[batch.input.offsets[static_cast<std::size_t>(i)] + 1];
   return result;
 }
 
@@ -87,10 +87,15 @@ TEST(TaskLoader, ShortSamplesMeetShortOnes) {
   TaskLoader loader(texts(23), options_of(16, 4));
   const auto batches = loader.next();
   ASSERT_EQ(batches.size(), 4);
-  for (std::size_t i = 1; i < batches.size(); ++i)
-    EXPECT_LE(batches[i - 1].input.input_ids.dim(1), batches[i].input.input_ids.dim(1));
-  EXPECT_LT(batches[0].input.input_ids.dim(1), batches[3].input.input_ids.dim(1));
-  for (const Batch& batch : batches) EXPECT_EQ(batch.input.input_ids.dim(1) % 4, 0);
+  std::int64_t before = 0;
+  for (const Batch& batch : batches) {
+    const Numbers& offsets = batch.input.offsets;
+    for (std::size_t i = 1; i < offsets.size(); ++i) {
+      EXPECT_GE(offsets[i] - offsets[i - 1], before);
+      before = offsets[i] - offsets[i - 1];
+    }
+  }
+  EXPECT_GT(batches[3].tokens, batches[0].tokens);
 }
 
 TEST(TaskLoader, RanksShareAStep) {
@@ -128,7 +133,7 @@ TEST(TaskLoader, RefusesDataWithoutLabels) {
       "task loader: the data set has no samples");
 }
 
-TEST(TaskBatches, ArePaddedBehindWithTypes) {
+TEST(TaskBatches, AreRowsOneBehindAnotherWithTypes) {
   Example first, second;
   first.text = "abcde";
   second.text = "a";
@@ -136,25 +141,16 @@ TEST(TaskBatches, ArePaddedBehindWithTypes) {
   first.label = second.label = "B-X";
   first.labelled = second.labelled = true;
   const auto data = dataset_of(TaskKind::classification, {first, second});
-  const Batch batch =
-      make_task_batch(*data, Numbers{0, 1}, Numbers{7, 9}, {.multiple = 8, .sequence_length = 32});
-  EXPECT_EQ(batch.input.input_ids.shape(), (Shape{2, 8}));
-  EXPECT_EQ(values_of<std::uint8_t>(batch.input.attention_mask),
-            (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0}));
+  const Batch batch = make_task_batch(*data, Numbers{0, 1}, Numbers{7, 9});
+  EXPECT_EQ(batch.input.offsets, (Numbers{0, 7, 12}));
+  EXPECT_EQ(batch.input.input_ids.shape(), Shape{12});
   EXPECT_EQ(values_of<std::int64_t>(batch.input.token_type_ids),
-            (Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0}));
+            (Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1}));
   EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{1, 1}));
   EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{7, 9}));
-  EXPECT_EQ(batch.input.input_ids.data<std::int64_t>()[15], LetterTokenizer::pad);
   EXPECT_EQ(batch.tokens, 12);
   EXPECT_EQ(batch.targets, 2);
-  const Batch full =
-      make_task_batch(*data, Numbers{0}, Numbers{0}, {.multiple = 7, .sequence_length = 32});
-  EXPECT_FALSE(full.input.attention_mask.defined());
-  EXPECT_FALSE(full.input.token_type_ids.defined());
-  EXPECT_EQ(make_task_batch(*data, Numbers{1}, Numbers{0}, {.multiple = 32, .sequence_length = 32})
-                .input.input_ids.dim(1),
-            32);
+  EXPECT_FALSE(make_task_batch(*data, Numbers{0}, Numbers{0}).input.token_type_ids.defined());
 }
 
 TEST(TaskBatches, LabelFirstTokensOfWords) {
@@ -162,10 +158,9 @@ TEST(TaskBatches, LabelFirstTokensOfWords) {
   example.words = {"ab", "c"};
   example.word_labels = {"B-X", "O"};
   example.labelled = true;
-  const Batch batch = make_task_batch(*dataset_of(TaskKind::tokens, {example}), Numbers{0},
-                                      Numbers{0}, {.multiple = 8, .sequence_length = 32});
-  EXPECT_EQ(values_of<std::int64_t>(batch.labels),
-            (Numbers{-100, 1, -100, 0, -100, -100, -100, -100}));
+  const Batch batch =
+      make_task_batch(*dataset_of(TaskKind::tokens, {example}), Numbers{0}, Numbers{0});
+  EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{-100, 1, -100, 0, -100}));
   EXPECT_EQ(batch.targets, 2);
 }
 
@@ -178,8 +173,8 @@ TEST(TaskBatches, HaveARowForEachChoice) {
     example.labelled = true;
   }
   const Batch batch =
-      make_task_batch(*dataset_of(TaskKind::choice, examples), Numbers{1, 0}, Numbers{4, 5}, {});
-  EXPECT_EQ(batch.input.input_ids.shape(), (Shape{6, 8}));
+      make_task_batch(*dataset_of(TaskKind::choice, examples), Numbers{1, 0}, Numbers{4, 5});
+  EXPECT_EQ(batch.input.sequences(), 6);
   EXPECT_EQ(batch.choices, 3);
   EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{12, 13, 14, 15, 16, 17}));
   EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{2, 2}));
@@ -192,7 +187,7 @@ TEST(TaskBatches, HoldPositionsOfAnswersAndNumbers) {
   question.answers = {{"bc", 1}};
   question.labelled = true;
   const Batch spans =
-      make_task_batch(*dataset_of(TaskKind::questions, {question}), Numbers{0}, Numbers{0}, {});
+      make_task_batch(*dataset_of(TaskKind::questions, {question}), Numbers{0}, Numbers{0});
   EXPECT_EQ(values_of<std::int64_t>(spans.start_positions), Numbers{4});
   EXPECT_EQ(values_of<std::int64_t>(spans.end_positions), Numbers{5});
   EXPECT_FALSE(spans.labels.defined());
@@ -201,12 +196,11 @@ TEST(TaskBatches, HoldPositionsOfAnswersAndNumbers) {
   number.value = 2.5;
   number.labelled = true;
   const Batch values =
-      make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {});
+      make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0});
   EXPECT_EQ(values_of<float>(values.labels), std::vector<float>{2.5F});
   number.labelled = false;
-  EXPECT_FALSE(
-      make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {})
-          .labels.defined());
+  EXPECT_FALSE(make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0})
+                   .labels.defined());
 }
 
 TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
@@ -227,13 +221,14 @@ TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
 TEST(TaskEvaluationLoader, KeepsLengthsApartWherePaddingChangesResults) {
   const auto data = texts(23);
   TaskLoaderOptions options = options_of(1, 4);
-  options.padding.multiple = 1;
-  options.padding.equal_lengths = true;
+  options.equal_lengths = true;
   TaskEvaluationLoader loader(data, options);
   std::size_t samples = 0;
   std::int64_t batches = 0;
   while (const auto batch = loader.next()) {
-    EXPECT_FALSE(batch->input.attention_mask.defined()) << "a padded row";
+    const Numbers& offsets = batch->input.offsets;
+    for (std::size_t i = 1; i < offsets.size(); ++i)
+      EXPECT_EQ(offsets[i] - offsets[i - 1], offsets[1]) << "another length";
     samples += batch->samples.size();
     ++batches;
   }

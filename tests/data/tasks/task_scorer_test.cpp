@@ -152,7 +152,7 @@ TEST(TaskScorer, QuestionsOverTheirWindows) {
   one_by_one.micro_batch_size = 1;
   TaskEvaluationLoader loader(data, one_by_one);
   while (const auto batch = loader.next()) {
-    const Shape shape{1, batch->input.input_ids.dim(1)};
+    const Shape shape{1, batch->tokens};
     Tensor start = Tensor::zeros(shape, DType::f32), end = start.clone();
     start.data<float>()[batch->start_positions.data<std::int64_t>()[0]] = 5;
     end.data<float>()[batch->end_positions.data<std::int64_t>()[0]] = 5;
@@ -166,7 +166,7 @@ TEST(TaskScorer, WantsEverySampleOnce) {
       task_of(TaskKind::classification), labelled({{"a", "x"}, {"b", "y"}}), {"x", "y"}));
   TaskScorer scorer(data);
   const auto batch =
-      make_task_batch(*data, std::vector<std::int64_t>{1}, std::vector<std::int64_t>{1}, {});
+      make_task_batch(*data, std::vector<std::int64_t>{1}, std::vector<std::int64_t>{1});
   const Tensor outputs = Tensor::from(std::vector<float>{0, 1}, {1, 2});
   scorer.add(batch, outputs);
   EXPECT_EQ(message_of([&] { scorer.add(batch, outputs); }),

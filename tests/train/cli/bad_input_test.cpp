@@ -330,6 +330,12 @@ const Case configurations[] = {
      "--set data.cross_documents=true: masking.sentence_order and data.cross_documents exclude "
      "each other; both segments come from one "
      "document"},
+    {"isolated_across_documents", PRETRAIN "data.packing=isolated --set data.cross_documents=true",
+     "--set data.packing=isolated, --set data.cross_documents=true: data.packing isolated and "
+     "data.cross_documents exclude each other; isolated pieces are each of one document"},
+    {"order_of_isolated_pieces", PRETRAIN "data.packing=isolated --set masking.sentence_order=true",
+     "--set data.packing=isolated, --set masking.sentence_order=true: data.packing isolated and "
+     "masking.sentence_order exclude each other; the order is predicted for a whole sequence"},
     {"order_without_types", PRETRAIN "masking.sentence_order=true --set model.type_vocab_size=1",
      "--set model.type_vocab_size=1: masking.sentence_order needs model.type_vocab_size 2, got 1; "
      "each segment has a type of its own"},

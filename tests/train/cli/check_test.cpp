@@ -437,7 +437,8 @@ TEST(DataReport, WarnsOfPaddingAndOfTooFewEpochs) {
   report.padding = 0.756;
   EXPECT_EQ(
       data_warnings(report),
-      Lines{"76 % of a batch is padding; lower data.sequence_length, or set data.cross_documents"});
+      Lines{"76 % of the positions of a batch hold no token; lower data.sequence_length, or set "
+            "data.packing to isolated"});
   EXPECT_EQ(epoch_warnings(1), Lines{});
   EXPECT_EQ(epoch_warnings(100), Lines{});
   EXPECT_EQ(

@@ -85,13 +85,12 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
   }
 
   /// Returns the losses, and all parameters after three steps with dropout.
-  std::vector<double> trained(std::int64_t micro_batch_size, std::int64_t multiple) const {
+  std::vector<double> trained(std::int64_t micro_batch_size) const {
     const auto model = make_model(config_, DType::f64);
     Optimizer optimizer(model->parameters(), {});
     TaskLoaderOptions options;
     options.batch_size = 6;
     options.micro_batch_size = micro_batch_size;
-    options.padding = {multiple, length};
     options.seed = 3;
     TaskLoader loader(data_, options);
     std::vector<double> result;
@@ -122,8 +121,8 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
   std::shared_ptr<const TaskDataset> data_;
 };
 
-TEST_P(TaskLoss, DependsOnNoPaddingAndNoMicroBatches) {
-  const std::vector<double> full = trained(6, length), buckets = trained(2, 1);
+TEST_P(TaskLoss, DependsOnNoMicroBatches) {
+  const std::vector<double> full = trained(6), buckets = trained(2);
   ASSERT_EQ(full.size(), buckets.size());
   double largest = 0, worst = 0;
   for (std::size_t i = 0; i < full.size(); ++i) {
@@ -133,11 +132,11 @@ TEST_P(TaskLoss, DependsOnNoPaddingAndNoMicroBatches) {
   EXPECT_LE(worst, 1e-10 * largest);
 }
 
-TEST_P(TaskLoss, EvaluationDependsOnNoPaddingAndNoBatches) {
+TEST_P(TaskLoss, EvaluationDependsOnNoBatches) {
   const auto model = make_model(config_, DType::f64);
   Communicator alone;
-  const TaskEvaluation full = evaluate_task(*model, data_, {length, length}, 16, alone);
-  const TaskEvaluation buckets = evaluate_task(*model, data_, {1, length}, 3, alone);
+  const TaskEvaluation full = evaluate_task(*model, data_, 16, alone);
+  const TaskEvaluation buckets = evaluate_task(*model, data_, 3, alone);
   EXPECT_NEAR(full.loss, buckets.loss, 1e-10 * std::abs(full.loss));
   EXPECT_EQ(full.scores.metric, buckets.scores.metric);
   EXPECT_NEAR(full.scores.decisive, buckets.scores.decisive, 1e-10);

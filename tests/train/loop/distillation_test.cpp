@@ -59,12 +59,17 @@ Batch batch_of(std::size_t begin, std::size_t end) {
         .contiguous();
   };
   Batch batch;
-  batch.input = {part(input.input_ids), {}, part(input.attention_mask), part(input.token_type_ids)};
+  const Tensor mask = part(input.attention_mask);
+  batch.input = without_padding({part(input.input_ids), {}, mask, part(input.token_type_ids)});
   Tensor labels = Tensor::full({4, 8}, ignore_index, DType::i64);
   for (const auto& [place, label] :
        {std::pair(1, 3), std::pair(6, 4), std::pair(9, 5), std::pair(12, 2), std::pair(20, 7)})
     labels.data<std::int64_t>()[place] = label;
-  batch.labels = part(labels);
+  std::vector<std::int64_t> of_tokens;
+  const Tensor own = part(labels);
+  for (std::int64_t i = 0; i < own.numel(); ++i)
+    if (mask.data<std::uint8_t>()[i] != 0) of_tokens.push_back(own.data<std::int64_t>()[i]);
+  batch.labels = Tensor::from(of_tokens, {std::ssize(of_tokens)});
   batch.sample_ids = part(Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3}, {4}));
   for (std::size_t i = begin; i < end; ++i)
     batch.tokens += std::count(rows[i].begin(), rows[i].end(), '1');
@@ -137,7 +142,7 @@ TEST(Distillation, LossesFollowTheDefinition) {
   const Distillation distillation = distillation_of(0.7, 0.4);
   const auto student = make_model(student_config(), DType::f64);
   const Batch batch = batch_of(0, 4);
-  const std::vector<std::int64_t> masked = {1, 6, 9, 12, 20};
+  const std::vector<std::int64_t> masked = {1, 6, 9, 12, 18};  // of 8 + 6 + 7 + 4 tokens
   std::vector<Tensor> outputs[2];
   Tensor logits[2];
   const Model* models[] = {student.get(), distillation.teacher.get()};
