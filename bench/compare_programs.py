@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,7 +52,12 @@ def mixed():
     return min(500, max(2, round(random.lognormvariate(4.2, 1.0))))
 
 
-def configuration(options, folder, steps):
+def run_of(program, folder):
+    """The run directory of a program: an older one may not read what a newer one wrote."""
+    return folder / f"run-{abs(hash(program))}"
+
+
+def configuration(options, run, steps):
     model = {
         "hidden_size": options.hidden,
         "num_hidden_layers": options.layers,
@@ -59,11 +65,11 @@ def configuration(options, folder, steps):
         "intermediate_size": 4 * options.hidden,
         "max_position_embeddings": 512,
     }
-    files = [str(folder / "short.tsv")]
-    task = {"kind": "classification", "train": files, "validation": [str(folder / "few.tsv")]}
+    files = {name: [str(run.parent / f"{name}.tsv")] for name in ("short", "few")}
+    task = {"kind": "classification", "train": files["short"], "validation": files["few"]}
     task["columns"] = {"text": "sentence", "label": "label"}
     return {
-        "run_dir": str(folder / f"run-{steps}"),
+        "run_dir": str(run),
         "model": model,
         "tokenizer": {"builtin": "bytes"},
         "task": task,
@@ -97,13 +103,13 @@ def full_length(program, options, folder):
 def fine_tuning(program, options, folder):
     """Examples a second of the steps behind the first two."""
     times = []
-    for steps in (WARMUP, WARMUP + STEPS):
-        config = configuration(options, folder, steps)
+    for steps in (WARMUP + STEPS, WARMUP):  # the last is the model of predict and embed
+        config = configuration(options, run_of(program, folder), steps)
         file = folder / "run.yaml"
         file.write_text(json.dumps(config))
-        subprocess.run(["rm", "-rf", config["run_dir"]], check=True)
+        shutil.rmtree(config["run_dir"], ignore_errors=True)
         times.append(seconds_of([program, "finetune", file, "--quiet"]))
-    return STEPS * BATCH / (times[1] - times[0])
+    return STEPS * BATCH / (times[0] - times[1])
 
 
 def texts_a_second(command, options, folder):
@@ -118,12 +124,12 @@ def texts_a_second(command, options, folder):
 
 def predict(program, options, folder):
     """Texts a second of mixed lengths."""
-    return texts_a_second([program, "predict", folder / f"run-{WARMUP}", "--quiet"], options, folder)
+    return texts_a_second([program, "predict", run_of(program, folder), "--quiet"], options, folder)
 
 
 def embed(program, options, folder):
     """Texts a second of mixed lengths."""
-    command = [program, "embed", folder / f"run-{WARMUP}", "--quiet"]
+    command = [program, "embed", run_of(program, folder), "--quiet"]
     return texts_a_second([*command, "--output", folder / "vectors.npy"], options, folder)
 
 
