@@ -169,6 +169,11 @@ void add_man_option(CLI::App& app) {
       ->trigger_on_parse();
 }
 
+/// Waits in a process other than rank 0, so that an error of all is told once, by rank 0. The
+/// launcher ends this process meanwhile: mpirun kills after a second what did not heed its SIGTERM,
+/// and a busy machine takes longer.
+void let_first_speak() { std::this_thread::sleep_for(std::chrono::seconds(3)); }
+
 /// Throws an InputError if a launcher started several processes: each of them would print the
 /// results and write the same files.
 void require_one_process(const std::vector<Command>& commands, const std::string& name) {
@@ -178,8 +183,8 @@ void require_one_process(const std::vector<Command>& commands, const std::string
   for (const Command& command : commands) {
     if (command.spreads) spread.push_back(command.app->get_name());
   }
-  if (place.rank > 0) {  // rank 0 reports the error before the launcher ends it because of this one
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  if (place.rank > 0) {
+    let_first_speak();
     throw InputError("");
   }
   throw InputError(
@@ -246,21 +251,17 @@ void with_processes(const CommonOptions& options,
     require_own_gpu();
     return work(*communicator, options.apply());
   }
-  // mpirun ends all when one process ends with an error: rank 0 speaks first.
-  const auto let_first_speak = [&] {
-    if (!communicator->is_first()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  };
   try {
     require_own_gpu();
     work(*communicator, options.apply(gpu_of_process(communicator->local_rank())));
   } catch (const Interrupted& reason) {
-    let_first_speak();
+    if (!communicator->is_first()) let_first_speak();
     throw Interrupted(communicator->is_first() ? reason.what() : "");
   } catch (const ProcessLost&) {
     communicator->end_all(fail(current_failure()));
   } catch (...) {
     Failure failure = current_failure();
-    let_first_speak();
+    if (!communicator->is_first()) let_first_speak();
     failure.message =
         fmt::format("{}: {}", communicator->name_of(communicator->rank()), failure.message);
     communicator->end_all(fail(failure));
