@@ -65,7 +65,7 @@ int fail_each_allocation(const std::function<void()>& subject) {
 
 TEST(AllocationFailure, InReadersEndsInATypedError) {
   const fs::path weights = fixture_folder() / "hf" / "mlm_exact_padded" / "model.safetensors";
-  EXPECT_GT(fail_each_allocation([&] { SafetensorsFile::open(weights); }), 100);
+  EXPECT_GT(fail_each_allocation([&] { TensorFile::open(weights); }), 100);
   EXPECT_GT(fail_each_allocation([&] {
               parse_config("seed: 3\nmodel: {hidden_size: 24, attention: {num_landmarks: 4}}\n",
                            "run.yaml", start_defaults);

@@ -15,14 +15,14 @@ void read_and_write(std::string_view bytes) {
   static const nystrom::testing::InputFolder folder{};
   const std::filesystem::path path = folder.path() / "written";
   const nystrom::testing::MemoryFile memory(bytes);
-  const auto file = nystrom::SafetensorsFile::open(memory.path());
+  const auto file = nystrom::TensorFile::open(memory.path());
   std::vector<nystrom::NamedTensor> tensors;
   for (const auto& tensor : file.tensors()) {
     tensors.push_back({tensor.name, file.read(tensor.name)});
     if (tensors.back().tensor.numel() != tensor.shape.numel()) std::abort();
   }
   nystrom::write_safetensors(path, tensors);
-  const auto written = nystrom::SafetensorsFile::open(path);
+  const auto written = nystrom::TensorFile::open(path);
   for (const auto& [name, tensor] : tensors)
     if (written.read(name).shape() != tensor.shape()) std::abort();
 }

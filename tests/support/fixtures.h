@@ -25,7 +25,7 @@ inline std::vector<std::string> fixture_names(const std::string& kind) {
 }
 
 inline std::map<std::string, Tensor> read_tensors(const std::filesystem::path& path) {
-  const auto file = SafetensorsFile::open(path);
+  const auto file = TensorFile::open(path);
   std::map<std::string, Tensor> tensors;
   for (const auto& tensor : file.tensors()) tensors.emplace(tensor.name, file.read(tensor.name));
   return tensors;

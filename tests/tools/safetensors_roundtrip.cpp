@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const auto file = nystrom::SafetensorsFile::open(argv[1]);
+    const auto file = nystrom::TensorFile::open(argv[1]);
     std::vector<nystrom::NamedTensor> tensors;
     for (const auto& stored : file.tensors())
       tensors.push_back({stored.name, file.read(stored.name)});

@@ -12,6 +12,7 @@
 #include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
 #include "train/formats/hf_config.h"
+#include "train/formats/hub_cache.h"
 #include "train/formats/model_weights.h"
 #include "train/formats/other_models.h"
 #include "train/formats/sentence_modules.h"
@@ -92,10 +93,14 @@ ModelConfig read_folder(const fs::path& folder, HeadUse use) {
 }  // namespace
 
 fs::path find_model(const fs::path& model, Log& log) {
-  require_input(
-      fs::exists(model),
-      "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint",
-      printable_path(model));
+  if (!fs::exists(model)) {
+    const std::string name = model.string();
+    if (const auto cached = find_in_hub_cache(name)) return find_model(*cached, log);
+    throw InputError(fmt::format(
+        "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint{}",
+        printable_path(model),
+        is_hub_name(name) ? "; a model of the hub is fetched by: hf download " + name : ""));
+  }
   require_input(fs::is_directory(model),
                 "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
                 printable_path(model));
@@ -243,6 +248,8 @@ ModelFolder open_model_folder(const std::filesystem::path& model,
 }
 
 fs::path find_tokenizer(const fs::path& path) {
+  if (!fs::exists(path))
+    if (const auto cached = find_in_hub_cache(path.string())) return *cached;
   if (!fs::is_directory(path / "checkpoints")) return path;
   Log quiet(true);
   return find_model(path, quiet);

@@ -24,7 +24,8 @@ struct ModelFolder {
   ModelConfig config;
 };
 
-/// Finds MODEL. A Hugging Face folder or a checkpoint is itself the folder. For a run directory it
+/// Finds MODEL. A Hugging Face folder or a checkpoint is itself the folder. A name of the hub
+/// ("org/name") that is no folder is looked for in the hub's cache (find_in_hub_cache). For a run directory it
 /// is the checkpoint with the best evaluation, else the newest intact one. Each damaged checkpoint
 /// that is passed over gives a warning. `--set model.…` overrides are applied to the configuration,
 /// and what is read in another way than one might expect is logged: semantics_notice,
@@ -37,7 +38,8 @@ ModelFolder open_model_folder(const std::filesystem::path& model,
 /// options of the run override it, and the result is checked.
 ModelFolder open_start_folder(const std::filesystem::path& model, Log& log);
 
-/// The file or folder that tokenizer.path names; of a run directory, the folder of its model.
+/// The file or folder that tokenizer.path names; of a run directory, the folder of its model; of a
+/// model in the hub's cache, its folder there.
 std::filesystem::path find_tokenizer(const std::filesystem::path& path);
 
 /// The folder of config.json and model.safetensors that MODEL names, found as by open_model_folder.
@@ -58,7 +60,7 @@ ModelConfig read_model_config(const std::filesystem::path& folder,
                               const std::vector<std::string>& overrides,
                               HeadUse use = HeadUse::kept);
 
-/// Loads a model with its weights. Loading is strict, see load_weights and SafetensorsFile. For a
+/// Loads a model with its weights. Loading is strict, see load_weights and TensorFile. For a
 /// model without convolution, the zero kernels that weight_tensors writes are ignored; other
 /// kernels are InputErrors.
 std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,

@@ -113,7 +113,7 @@ OptimizerFiles::OptimizerFiles(const fs::path& checkpoint) : checkpoint_(checkpo
   for (const auto& entry : fs::directory_iterator(checkpoint)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("optimizer") || entry.path().extension() != ".safetensors") continue;
-    files_.push_back(SafetensorsFile::open(entry.path()));
+    files_.push_back(TensorFile::open(entry.path()));
     for (const StoredTensor& tensor : files_.back().tensors()) {
       const auto [whole, from] = split(tensor.name);
       parts_.emplace(whole, Part{tensor.name, files_.size() - 1, from, tensor.shape.numel()});

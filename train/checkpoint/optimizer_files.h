@@ -63,7 +63,7 @@ class OptimizerFiles {
   };
 
   std::filesystem::path checkpoint_;
-  std::vector<SafetensorsFile> files_;
+  std::vector<TensorFile> files_;
   std::multimap<std::string, Part> parts_;  // by name without ".from-K"
 };
 

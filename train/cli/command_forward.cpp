@@ -41,7 +41,7 @@ void run(const ForwardOptions& options) {
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
   const auto model =
       load_model(folder.path, folder.config, value_named<DType>(options.dtype), mode, device);
-  const auto file = SafetensorsFile::open(options.input);
+  const auto file = TensorFile::open(options.input);
   NamedTensors inputs;
   for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));
   const auto result =

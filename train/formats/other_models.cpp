@@ -8,6 +8,7 @@
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "train/formats/hub_cache.h"
 
 namespace nystrom {
 namespace {
@@ -29,10 +30,6 @@ constexpr Sign signs[] = {
      "merge them: python -c \"from peft import AutoPeftModelForFeatureExtraction as M; "
      "M.from_pretrained('IN').merge_and_unload().save_pretrained('OUT')\", with the class of your "
      "task for M; or remove the adapter's files to read the model without it"},
-    {"pytorch_model.bin", "is a pickle, which can run code and is never read",
-     "convert it where you trust it", ""},
-    {"pytorch_model.bin.index.json", "is a pickle, which can run code and is never read",
-     "convert it where you trust it", ""},
     {"tf_model.h5", "holds weights of TensorFlow", "convert it with transformers 4",
      "from_tf=True"},
     {"flax_model.msgpack", "holds weights of Flax", "convert it with transformers 4",
@@ -49,9 +46,11 @@ constexpr Sign signs[] = {
     {"*.safetensors", "has another name than model.safetensors",
      "rename it if it holds the whole model"},
     {"model.bin", "is a model of CTranslate2", original},
-    {"*.pt", "is a pickle, which can run code and is never read", "save it with save_pretrained"},
-    {"*.pth", "is a pickle, which can run code and is never read", "save it with save_pretrained"},
-    {"*.ckpt", "is a pickle, which can run code and is never read", "save it with save_pretrained"},
+    {"*.pt", "has another name than pytorch_model.bin",
+     "rename it if it is the state dict of the whole model"},
+    {"*.pth", "has another name than pytorch_model.bin",
+     "rename it if it is the state dict of the whole model"},
+    {"*.ckpt", "is a checkpoint of a training", "save the model with save_pretrained"},
 };
 
 /// The line of Python that converts a folder.
@@ -86,15 +85,6 @@ std::vector<fs::path> models_below(const fs::path& folder, int levels = 2) {
     }
   }
   return found;
-}
-
-/// The snapshot of the branch main in a folder of the hub's cache; empty if there is none.
-fs::path main_snapshot(const fs::path& folder) {
-  std::error_code ignored;
-  if (!fs::exists(folder / "refs" / "main", ignored)) return {};
-  const std::string hash = read_text_file(folder / "refs" / "main");
-  const fs::path snapshot = folder / "snapshots" / hash.substr(0, hash.find_first_of("/ \r\n"));
-  return fs::exists(snapshot / "config.json", ignored) ? snapshot : fs::path();
 }
 
 struct Reason {
@@ -140,7 +130,7 @@ std::string what_folder_holds(const fs::path& folder) {
                          sign.conversion ? conversion(*sign.conversion) : "");
   }
   std::vector<fs::path> below = models_below(folder);
-  if (const fs::path snapshot = main_snapshot(folder); !snapshot.empty()) below = {snapshot};
+  if (const auto snapshot = main_snapshot(folder)) below = {*snapshot};
   if (below.empty()) return "";
   std::vector<std::string> shown;
   for (std::size_t i = 0; i < std::min<std::size_t>(below.size(), 3); ++i)

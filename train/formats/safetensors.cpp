@@ -1,5 +1,7 @@
 #include "train/formats/safetensors.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -7,6 +9,7 @@
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "train/formats/state_dict.h"
 
 namespace nystrom {
 namespace {
@@ -78,19 +81,37 @@ std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor&
   return non_finite < 0 ? -1 : first + non_finite;
 }
 
+/// The values of a tensor that is not contiguous, in the order of its indices.
+std::vector<std::byte> in_order(const std::vector<std::byte>& stored, const StoredTensor& tensor) {
+  const std::int64_t size = stored_size(tensor.type);
+  std::vector<std::byte> values(static_cast<std::size_t>(tensor.shape.numel() * size));
+  for (std::int64_t i = 0; i < tensor.shape.numel(); ++i) {
+    std::int64_t rest = i, from = 0;
+    for (int axis = tensor.shape.rank(); axis-- > 0; rest /= tensor.shape[axis])
+      from += rest % tensor.shape[axis] * (*tensor.strides)[axis];
+    std::memcpy(values.data() + i * size, stored.data() + from * size,
+                static_cast<std::size_t>(size));
+  }
+  return values;
+}
+
 }  // namespace
 
-SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
-  return SafetensorsFile(InputFile::open(path));
+TensorFile TensorFile::open(const std::filesystem::path& path, TensorFormat format) {
+  return TensorFile(InputFile::open(path), format);
 }
 
-SafetensorsFile SafetensorsFile::open_inside(const std::filesystem::path& folder,
-                                             const std::string& name) {
-  return SafetensorsFile(InputFile::open_inside(folder, name));
+TensorFile TensorFile::open_inside(const std::filesystem::path& folder, const std::string& name,
+                                   TensorFormat format) {
+  return TensorFile(InputFile::open_inside(folder, name), format);
 }
 
-SafetensorsFile::SafetensorsFile(InputFile file) : file_(std::move(file)) {
+TensorFile::TensorFile(InputFile file, TensorFormat format) : file_(std::move(file)) {
   with_context(printable_path(file_.path()), [&] {
+    if (format == TensorFormat::state_dict) {
+      header_.tensors = read_state_dict(file_);
+      return;
+    }
     std::string first(
         std::min<std::size_t>(safetensors_length_bytes, static_cast<std::size_t>(file_.size())),
         '\0');
@@ -104,22 +125,22 @@ SafetensorsFile::SafetensorsFile(InputFile file) : file_(std::move(file)) {
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) index_[header_.tensors[i].name] = i;
 }
 
-const StoredTensor& SafetensorsFile::stored(const std::string& name) const {
+const StoredTensor& TensorFile::stored(const std::string& name) const {
   const auto found = index_.find(name);
   require_input(found != index_.end(), "{}: has no tensor {}", printable_path(path()),
                 printable(name));
   return header_.tensors[found->second];
 }
 
-Tensor SafetensorsFile::read(const std::string& name, NonFinite non_finite) const {
+Tensor TensorFile::read(const std::string& name, NonFinite non_finite) const {
   const StoredTensor& tensor = stored(name);
   Tensor result = Tensor::empty(tensor.shape, dtype_of_stored(tensor.type));
   read_into(name, result, non_finite);
   return result;
 }
 
-void SafetensorsFile::read_into(const std::string& name, Tensor& destination,
-                                NonFinite non_finite) const {
+void TensorFile::read_into(const std::string& name, Tensor& destination,
+                           NonFinite non_finite) const {
   const StoredTensor& tensor = stored(name);
   require(destination.device().is_cpu() && destination.is_contiguous(),
           "read_into needs a contiguous tensor on the CPU");
@@ -131,12 +152,18 @@ void SafetensorsFile::read_into(const std::string& name, Tensor& destination,
                 "{}: tensor {} has type {}, expected {}", printable_path(path()), name,
                 stored_name(tensor.type), destination.dtype());
   Checksum checksum;
+  uLong crc = 0;
   std::int64_t bad = -1;
   std::vector<std::byte> chunk;
-  for (std::int64_t at = 0; at < tensor.bytes(); at += chunk_bytes) {
-    chunk.resize(static_cast<std::size_t>(std::min(chunk_bytes, tensor.bytes() - at)));
+  // A tensor that is not contiguous needs all of its bytes at once.
+  const std::int64_t step =
+      tensor.strides ? std::max<std::int64_t>(1, tensor.bytes()) : chunk_bytes;
+  for (std::int64_t at = 0; at < tensor.bytes(); at += step) {
+    chunk.resize(static_cast<std::size_t>(std::min(step, tensor.bytes() - at)));
     file_.read(chunk, data_begin_ + tensor.begin + at);
     if (!tensor.checksum.empty()) checksum.update(chunk.data(), chunk.size());
+    if (tensor.crc) crc = crc32_z(crc, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
+    if (tensor.strides) chunk = in_order(chunk, tensor);
     const std::int64_t position =
         place(chunk, tensor.type, destination, at / stored_size(tensor.type));
     if (bad < 0) bad = position;
@@ -144,6 +171,9 @@ void SafetensorsFile::read_into(const std::string& name, Tensor& destination,
   require_input(tensor.checksum.empty() || tensor.checksum == checksum.hex(),
                 "{}: tensor {} is damaged: its checksum is not that in {}", printable_path(path()),
                 name, integrity_key);
+  require_input(!tensor.crc || *tensor.crc == crc,
+                "{}: tensor {} is damaged: its CRC-32 is not that of the archive",
+                printable_path(path()), name);
   require_input(bad < 0 || non_finite == NonFinite::allow,
                 "{}: tensor {} is not finite at element {}", printable_path(path()), name, bad);
 }
@@ -191,8 +221,14 @@ std::string write_safetensors(const std::filesystem::path& path,
     Checksum checksum;
     checksum.update(bytes_of(entry.tensor).data(), bytes_of(entry.tensor).size());
     StoredTensor& stored = header.tensors.emplace_back();
-    stored = {entry.name, stored_type_of(entry.tensor.dtype()), entry.tensor.shape(),
-              position,   position + entry.tensor.bytes(),      checksum.hex()};
+    stored = {entry.name,
+              stored_type_of(entry.tensor.dtype()),
+              entry.tensor.shape(),
+              position,
+              position + entry.tensor.bytes(),
+              checksum.hex(),
+              {},
+              {}};
     position = stored.end;
   }
   const std::string head = safetensors_header_bytes(header);

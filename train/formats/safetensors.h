@@ -1,5 +1,6 @@
-// Safetensors files, the format in which weights are stored and exchanged. Reading is strict (see
-// train/formats/safetensors_header.h) and streams; writing is all or nothing.
+// Files of tensors: safetensors, the format in which weights are stored and exchanged, and state
+// dicts of PyTorch, which are read only. Reading is strict (see train/formats/safetensors_header.h
+// and state_dict.h) and streams; writing is all or nothing.
 #pragma once
 
 #include <filesystem>
@@ -17,18 +18,23 @@ namespace nystrom {
 /// The treatment of NaN and infinity in floating tensors.
 enum class NonFinite { allow, refuse };
 
-/// An open file with a verified header. Several threads may read tensors at the same time. Every
-/// error is an InputError "FILE: problem".
-class SafetensorsFile {
+/// The forms of files that are read.
+enum class TensorFormat { safetensors, state_dict };
+
+/// An open file with a verified header or pickle. Several threads may read tensors at the same
+/// time. Every error is an InputError "FILE: problem".
+class TensorFile {
  public:
   /// Opens a file and verifies its header.
-  static SafetensorsFile open(const std::filesystem::path& path);
+  static TensorFile open(const std::filesystem::path& path,
+                         TensorFormat format = TensorFormat::safetensors);
   /// Opens `name` inside `folder` without following a link.
-  static SafetensorsFile open_inside(const std::filesystem::path& folder, const std::string& name);
+  static TensorFile open_inside(const std::filesystem::path& folder, const std::string& name,
+                                TensorFormat format = TensorFormat::safetensors);
 
   /// The path of the file.
   const std::filesystem::path& path() const { return file_.path(); }
-  /// All tensors, in the order of their bytes in the file.
+  /// All tensors, in the order of a safetensors file's bytes or of a state dict's entries.
   const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
   /// The metadata without the checksums.
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
@@ -38,7 +44,8 @@ class SafetensorsFile {
   const StoredTensor& stored(const std::string& name) const;
 
   /// Reads a tensor to the CPU, in dtype_of_stored(type). Throws an InputError when it is absent,
-  /// or does not match its checksum; tensors without a checksum are accepted. With
+  /// or does not match its checksum (in a zip archive: its CRC-32); tensors without one are
+  /// accepted. With
   /// NonFinite::refuse a non-finite value is an InputError too.
   Tensor read(const std::string& name, NonFinite non_finite = NonFinite::allow) const;
   /// Reads into a contiguous CPU tensor of the same shape. Floating types are converted; other
@@ -47,7 +54,7 @@ class SafetensorsFile {
                  NonFinite non_finite = NonFinite::allow) const;
 
  private:
-  explicit SafetensorsFile(InputFile file);
+  TensorFile(InputFile file, TensorFormat format);
 
   InputFile file_;
   SafetensorsHeader header_;

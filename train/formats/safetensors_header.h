@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,14 +31,16 @@ const char* stored_name(StoredType type);
 /// The bytes of an element.
 std::int64_t stored_size(StoredType type);
 
-/// The entry of a tensor in the header.
+/// The entry of a tensor: its place in a file.
 struct StoredTensor {
   std::string name;
   StoredType type = StoredType::f32;
   Shape shape;
   std::int64_t begin = 0;  ///< first byte, relative to the end of the header
   std::int64_t end = 0;
-  std::string checksum;  ///< empty if the file has none
+  std::string checksum;                   ///< empty if the file has none
+  std::optional<Shape> strides = {};      ///< of a state dict's tensor that is not contiguous
+  std::optional<std::uint32_t> crc = {};  ///< CRC-32 of the bytes, where a zip archive has it
 
   /// The bytes of the tensor.
   std::int64_t bytes() const { return end - begin; }

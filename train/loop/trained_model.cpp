@@ -39,7 +39,7 @@ void TrainedModel::initialise(Log& log) {
 }
 
 void TrainedModel::read(const fs::path& checkpoint, std::int64_t updates) {
-  const auto weights = SafetensorsFile::open(checkpoint / "model.safetensors");
+  const auto weights = TensorFile::open(checkpoint / "model.safetensors");
   const OptimizerFiles rest(checkpoint);
   ParameterStore& store = model_.parameters();
   start_average();

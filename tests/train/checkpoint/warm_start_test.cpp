@@ -337,17 +337,6 @@ TEST_F(WarmStart, AnIndexThatDoesNotFitItsShardsIsRefused) {
                      "model-00001-of-00003.safetensors, which does not have it"));
 }
 
-TEST_F(WarmStart, APickleIsRefusedWithItsConversion) {
-  take("bert_mlm");
-  fs::rename(model_ / "model.safetensors", model_ / "pytorch_model.bin");
-  EXPECT_EQ(loading_error(),
-            in_model(": has neither model.safetensors nor model.safetensors.index.json; "
-                     "pytorch_model.bin is a pickle, which can run code and is never read; convert "
-                     "it where you trust it: python -c \"from transformers import AutoModel; "
-                     "AutoModel.from_pretrained('IN').save_pretrained('OUT')\", with the model's "
-                     "own class for AutoModel"));
-}
-
 TEST_F(WarmStart, OptionsThatDoNotFitTheFolderAreRefused) {
   take("bert_mlm");
   EXPECT_EQ(start_error([](ModelConfig& c) { c.vocab_size = 31; }),

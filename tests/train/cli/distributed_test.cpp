@@ -105,12 +105,12 @@ TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
   EXPECT_TRUE(fs::exists(checkpoint / "optimizer-00003-of-00004.safetensors"));
   EXPECT_FALSE(fs::exists(checkpoint / "optimizer.safetensors"));
   // The files of all processes together have the content that one process writes.
-  const auto whole = SafetensorsFile::open(folder_ / "straight" / "checkpoints" / "step-20" /
+  const auto whole = TensorFile::open(folder_ / "straight" / "checkpoints" / "step-20" /
                                            "optimizer.safetensors");
   std::int64_t elements = 0, expected = 0;
   for (const StoredTensor& tensor : whole.tensors()) expected += tensor.shape.numel();
   for (int rank = 0; rank < 4; ++rank) {
-    const auto part = SafetensorsFile::open(
+    const auto part = TensorFile::open(
         checkpoint / ("optimizer-0000" + std::to_string(rank) + "-of-00004.safetensors"));
     for (const StoredTensor& tensor : part.tensors()) elements += tensor.shape.numel();
   }

@@ -185,7 +185,7 @@ TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
   const std::vector<Wrong> cases = {
       {"distillation.teacher=nowhere",
        "distillation.teacher: nowhere: no such folder; expected a Hugging Face folder, a run "
-       "directory or a checkpoint"},
+       "directory or a checkpoint; a model of the hub is fetched by: hf download nowhere"},
       {"distillation.teacher=turned",
        "distillation.teacher and model.from are the same folder; name the model with exact "
        "attention from which it was converted"},

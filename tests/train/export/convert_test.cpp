@@ -285,7 +285,7 @@ TEST_F(ConvertTest, RefusesModels) {
                "out");
   expect_error("absent turned",
                "absent: no such folder; expected a Hugging Face folder, a run directory or a "
-               "checkpoint");
+               "checkpoint; a model of the hub is fetched by: hf download absent");
   fs::create_directory(folder_ / "gpt");
   write_bytes(folder_ / "gpt/config.json", R"({"model_type": "gpt2"})");
   expect_error(

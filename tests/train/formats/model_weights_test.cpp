@@ -68,19 +68,9 @@ TEST(ModelWeights, AnAbsentTensorIsNamed) {
 
 TEST(ModelWeights, AnEmptyFolderSaysWhatWasLookedFor) {
   const TemporaryFolder folder;
-  EXPECT_EQ(error_of(folder), ": has neither model.safetensors nor model.safetensors.index.json");
-}
-
-TEST(ModelWeights, PickleIsNeverRead) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "pytorch_model.bin", "");
-  EXPECT_EQ(
-      error_of(folder),
-      ": has neither model.safetensors nor model.safetensors.index.json; pytorch_model.bin is a "
-      "pickle, which can run code and is "
-      "never read; convert it where you trust it: python -c \"from transformers import AutoModel; "
-      "AutoModel.from_pretrained('IN').save_pretrained('OUT')\", with the model's own class for "
-      "AutoModel");
+  EXPECT_EQ(error_of(folder),
+            ": has none of model.safetensors, model.safetensors.index.json, pytorch_model.bin and "
+            "pytorch_model.bin.index.json");
 }
 
 TEST(ModelWeights, AShardMayBeALinkWithinTheFolder) {

@@ -16,7 +16,7 @@ struct FolderCase {
 
 constexpr FolderCase cases[] = {
     {"adapter_config.json", "adapter_config.json belongs to an adapter"},
-    {"pytorch_model.bin", "pytorch_model.bin is a pickle, which can run code"},
+    {"model.pt", "model.pt has another name than pytorch_model.bin"},
     {"tf_model.h5",
      "tf_model.h5 holds weights of TensorFlow; convert it with transformers 4: "
      "python -c \"from transformers import AutoModel; "

@@ -243,7 +243,7 @@ TEST_P(SafetensorsHostile, IsRefusedWithTheReason) {
   const std::filesystem::path path = folder / "file";
   write_bytes(path, GetParam().bytes);
   const std::string message = input_error([&] {
-    const auto file = SafetensorsFile::open(path);
+    const auto file = TensorFile::open(path);
     for (const StoredTensor& stored : file.tensors()) file.read(stored.name);
   });
   EXPECT_EQ(message, path.string() + ": " + GetParam().message);

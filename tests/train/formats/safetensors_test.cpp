@@ -41,7 +41,7 @@ std::vector<NamedTensor> every_type() {
 TEST(Safetensors, EveryTypeSurvivesARoundTrip) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a.safetensors", every_type(), {{"note", "grüße\n\"x\""}});
-  const auto file = SafetensorsFile::open(folder / "a.safetensors");
+  const auto file = TensorFile::open(folder / "a.safetensors");
   EXPECT_EQ(file.metadata().at("note"), "grüße\n\"x\"");
   EXPECT_EQ(file.metadata().at("format"), "pt");
   EXPECT_EQ(file.tensors().size(), every_type().size());
@@ -59,7 +59,7 @@ TEST(Safetensors, TensorsLongerThanAChunkSurvive) {
   std::vector<float> values(700'001);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   write_safetensors(folder / "a.safetensors", {{"a", Tensor::from(values, {700'001})}});
-  const Tensor got = SafetensorsFile::open(folder / "a.safetensors").read("a");
+  const Tensor got = TensorFile::open(folder / "a.safetensors").read("a");
   EXPECT_TRUE(std::equal(values.begin(), values.end(), got.data<float>()));
 }
 
@@ -68,7 +68,7 @@ TEST(Safetensors, LayoutIsByTypeThenName) {
   const Tensor one_f32 = Tensor::from<float>({1}, {1});
   const Tensor one_i64 = Tensor::from<std::int64_t>({1}, {1});
   write_safetensors(folder / "a.safetensors", {{"b", one_f32}, {"a", one_f32}, {"z", one_i64}});
-  const auto file = SafetensorsFile::open(folder / "a.safetensors");
+  const auto file = TensorFile::open(folder / "a.safetensors");
   std::string order;
   for (const StoredTensor& tensor : file.tensors()) order += tensor.name;
   EXPECT_EQ(order, "zab");
@@ -87,7 +87,7 @@ TEST(Safetensors, HeaderIsPaddedToEightBytes) {
 TEST(Safetensors, AFileWithoutTensorsIsRead) {
   const TemporaryFolder folder;
   write_bytes(folder / "a", file_of("{}      "));
-  EXPECT_TRUE(SafetensorsFile::open(folder / "a").tensors().empty());
+  EXPECT_TRUE(TensorFile::open(folder / "a").tensors().empty());
 }
 
 TEST(Safetensors, TensorsAreReadWhateverTheOrderOfTheHeader) {
@@ -95,7 +95,7 @@ TEST(Safetensors, TensorsAreReadWhateverTheOrderOfTheHeader) {
   write_bytes(folder / "a", file_of(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
                                     R"("a":{"data_offsets":[0,1],"shape":[1],"dtype":"U8"}})",
                                     "\x01\x02"));
-  const auto file = SafetensorsFile::open(folder / "a");
+  const auto file = TensorFile::open(folder / "a");
   EXPECT_EQ(file.read("a").item(), 1);
   EXPECT_EQ(file.read("b").item(), 2);
 }
@@ -106,7 +106,7 @@ TEST(Safetensors, HalfPrecisionBecomesF32) {
   write_bytes(
       folder / "a",
       file_with("F16", "[6]", std::string("\x00\x3c\x00\xc0\xff\x7b\x00\x04\x01\x00\x00\x7c", 12)));
-  const Tensor got = SafetensorsFile::open(folder / "a").read("a");
+  const Tensor got = TensorFile::open(folder / "a").read("a");
   EXPECT_EQ(got.dtype(), DType::f32);
   EXPECT_EQ(got.to_doubles(),
             (std::vector<double>{1, -2, 65504, std::ldexp(1, -14), std::ldexp(1, -24), INFINITY}));
@@ -115,7 +115,7 @@ TEST(Safetensors, HalfPrecisionBecomesF32) {
 TEST(Safetensors, HalfPrecisionIsWrittenAsItIs) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {{"a", Tensor::from<f16>({f16(1.5f), f16(-65504)}, {2})}});
-  const auto file = SafetensorsFile::open(folder / "a");
+  const auto file = TensorFile::open(folder / "a");
   EXPECT_EQ(file.stored("a").type, StoredType::f16);
   EXPECT_EQ(file.read("a").to_doubles(), (std::vector<double>{1.5, -65504}));
 }
@@ -123,14 +123,14 @@ TEST(Safetensors, HalfPrecisionIsWrittenAsItIs) {
 TEST(Safetensors, BooleansBecomeBytes) {
   const TemporaryFolder folder;
   write_bytes(folder / "a", file_with("BOOL", "[2]", std::string("\x00\x01", 2)));
-  EXPECT_EQ(SafetensorsFile::open(folder / "a").read("a").to_doubles(),
+  EXPECT_EQ(TensorFile::open(folder / "a").read("a").to_doubles(),
             (std::vector<double>{0, 1}));
 }
 
 TEST(Safetensors, ReadIntoConvertsBetweenFloatingTypes) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {{"a", Tensor::from<float>({1.5f, 2.25f}, {2})}});
-  const auto file = SafetensorsFile::open(folder / "a");
+  const auto file = TensorFile::open(folder / "a");
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
     Tensor destination = Tensor::empty({2}, dtype);
     file.read_into("a", destination);
@@ -142,7 +142,7 @@ TEST(Safetensors, ReadIntoRefusesAnotherShape) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {{"a", Tensor::from<float>({1, 2}, {2})}});
   Tensor destination = Tensor::empty({3}, DType::f32);
-  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder / "a").read_into("a", destination); }),
+  EXPECT_EQ(input_error([&] { TensorFile::open(folder / "a").read_into("a", destination); }),
             (folder / "a").string() + ": tensor a has shape [2], expected [3]");
 }
 
@@ -150,14 +150,14 @@ TEST(Safetensors, ReadIntoRefusesAnotherType) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {{"a", Tensor::from<float>({1, 2}, {2})}});
   Tensor destination = Tensor::empty({2}, DType::i64);
-  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder / "a").read_into("a", destination); }),
+  EXPECT_EQ(input_error([&] { TensorFile::open(folder / "a").read_into("a", destination); }),
             (folder / "a").string() + ": tensor a has type F32, expected i64");
 }
 
 TEST(Safetensors, NonFiniteValuesAreRefusedWhenAsked) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {{"a", Tensor::from<float>({1, 2, NAN, INFINITY}, {4})}});
-  const auto file = SafetensorsFile::open(folder / "a");
+  const auto file = TensorFile::open(folder / "a");
   EXPECT_EQ(file.read("a").numel(), 4);
   EXPECT_EQ(input_error([&] { file.read("a", NonFinite::refuse); }),
             (folder / "a").string() + ": tensor a is not finite at element 2");
@@ -166,22 +166,22 @@ TEST(Safetensors, NonFiniteValuesAreRefusedWhenAsked) {
 TEST(Safetensors, AnAbsentTensorIsNamed) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {});
-  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder / "a").read("x\n"); }),
+  EXPECT_EQ(input_error([&] { TensorFile::open(folder / "a").read("x\n"); }),
             (folder / "a").string() + ": has no tensor x\\x0a");
 }
 
 TEST(Safetensors, OnlyRegularFilesAreRead) {
   const TemporaryFolder folder;
-  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder.path()); }),
+  EXPECT_EQ(input_error([&] { TensorFile::open(folder.path()); }),
             folder.path().string() + ": is not a regular file");
-  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder / "absent"); }),
+  EXPECT_EQ(input_error([&] { TensorFile::open(folder / "absent"); }),
             (folder / "absent").string() + ": cannot open: No such file or directory");
 }
 
 TEST(Safetensors, AFileThatShrinksWhileReadIsReported) {
   const TemporaryFolder folder;
   write_bytes(folder / "a", file_with("U8", "[4]", "abcd"));
-  const auto file = SafetensorsFile::open(folder / "a");
+  const auto file = TensorFile::open(folder / "a");
   std::filesystem::resize_file(folder / "a", std::filesystem::file_size(folder / "a") - 1);
   EXPECT_EQ(
       input_error([&] { file.read("a"); }),
@@ -210,7 +210,7 @@ TEST(SafetensorsWriter, ReplacesAnOlderFile) {
   const TemporaryFolder folder;
   write_bytes(folder / "a", "old");
   write_safetensors(folder / "a", every_type());
-  EXPECT_EQ(SafetensorsFile::open(folder / "a").tensors().size(), every_type().size());
+  EXPECT_EQ(TensorFile::open(folder / "a").tensors().size(), every_type().size());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
@@ -230,7 +230,7 @@ std::string small_file(const TemporaryFolder& folder) {
 }
 
 void read_everything(const std::filesystem::path& path) {
-  const auto file = SafetensorsFile::open(path);
+  const auto file = TensorFile::open(path);
   for (const StoredTensor& tensor : file.tensors()) file.read(tensor.name);
 }
 

@@ -206,7 +206,7 @@ TEST_F(PretrainTest, AnAverageOfTheWeightsGoesOnInTheSameBits) {
   ASSERT_EQ(run("plain"), 0) << read_bytes(folder_ / "log");
   const std::string bias = "nystromformer.embeddings.LayerNorm.bias";
   const auto tensor = [&](const char* run_dir, const char* file, const std::string& name) {
-    return SafetensorsFile::open(folder_ / run_dir / "checkpoints" / "step-60" / file)
+    return TensorFile::open(folder_ / run_dir / "checkpoints" / "step-60" / file)
         .read(name)
         .to_doubles();
   };
@@ -222,7 +222,7 @@ TEST_F(PretrainTest, LearnsTheOrderOfSegments) {
   EXPECT_NE(metrics.find("\"sentence_order_accuracy\":"), std::string::npos);
   EXPECT_NE(metrics.find("\"validation_sentence_order_accuracy\":"), std::string::npos);
   const auto has_head = [&](const fs::path& folder) {
-    return SafetensorsFile::open(folder_ / folder / "model.safetensors")
+    return TensorFile::open(folder_ / folder / "model.safetensors")
         .contains("cls.seq_relationship.weight");
   };
   EXPECT_TRUE(has_head("run/checkpoints/step-60"));
