@@ -21,7 +21,7 @@ constexpr const char* own_pooling = "own";
 
 struct ExportCommand {
   CommonOptions common;
-  std::string model, folder, attention, pooling, format = "nystrom", onnx = "none";
+  std::string model, folder, attention, pooling, format = "auto", onnx = "none";
   std::vector<std::string> text;
   bool verify = false, json = false;
 
@@ -121,8 +121,7 @@ Command add_export_command(CLI::App& app) {
   command->footer(
       "The folder loads in transformers; its README.md has the code. It holds the classes that "
       "compute this model there, for trust_remote_code=True. Where transformers' own class "
-      "computes "
-      "the same, it needs none.\n\n"
+      "computes the same, it needs none: a model that still is a BERT leaves as a BERT.\n\n"
       "Examples:\n  nystrom export runs/small exported --verify\n  nystrom export runs/small exact "
       "--attention softmax\n  nystrom export runs/small other --format transformers --verify");
   command
@@ -132,8 +131,10 @@ Command add_export_command(CLI::App& app) {
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
   command
       ->add_option("--format", options->format,
-                   "transformers: for transformers' own class, whatever it computes; --verify "
-                   "measures that; default: nystrom")
+                   "bert, roberta, …: a folder of that model_type; nystrom: with the classes that "
+                   "compute the model; transformers: for transformers' Nyströmformer, whatever it "
+                   "computes, which --verify measures; auto: as BERT, RoBERTa, … where the model "
+                   "is one, else nystrom; default: auto")
       ->check(CLI::IsMember(names_of<ExportFormat>()));
   command
       ->add_option("--attention", options->attention,

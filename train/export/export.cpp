@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "core/base/file_io.h"
 #include "core/base/json.h"
@@ -21,9 +22,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Gives the tensors their names in a folder of `architecture`. Its sentence_transformers files
+/// hold the layers of vectors.
+void rename(std::vector<NamedTensor>& weights, const Architecture& architecture, Head head) {
+  std::erase_if(weights, [](const NamedTensor& weight) {
+    return weight.name.starts_with("embedding.") || weight.name.ends_with("conv.weight");
+  });
+  const std::string decoder =
+      architecture.tensor_name("cls.predictions.decoder.weight", Head::masked_lm);
+  const std::string base = std::string(architecture.base) + ".";
+  for (NamedTensor& weight : weights) {
+    weight.name = weight.name == "cls.predictions.decoder.bias"
+                      ? decoder.substr(0, decoder.rfind('.')) + ".bias"
+                      : architecture.tensor_name(weight.name, head);
+    if (head == Head::none && weight.name.starts_with(base)) weight.name.erase(0, base.size());
+  }
+  // Where the bias of the head is the decoder's own, its copy is not another tensor.
+  std::set<std::string> names;
+  std::erase_if(weights, [&](const NamedTensor& each) { return !names.insert(each.name).second; });
+}
+
 /// The weights of the exported model. The classes of the folder need no zero kernels.
-std::vector<NamedTensor> f32_weights(const Model& model, const ModelConfig& exported,
-                                     bool classes) {
+std::vector<NamedTensor> f32_weights(const Model& model, const ModelConfig& exported, bool classes,
+                                     const Architecture* architecture) {
   std::vector<NamedTensor> weights = weight_tensors(model);
   std::erase_if(weights, [&](const NamedTensor& weight) {
     return (!exported.sentence_order && weight.name.starts_with(sentence_order_prefix)) ||
@@ -31,6 +52,7 @@ std::vector<NamedTensor> f32_weights(const Model& model, const ModelConfig& expo
             weight.name.ends_with("conv.weight"));
   });
   for (NamedTensor& weight : weights) weight.tensor = weight.tensor.cast(DType::f32);
+  if (architecture) rename(weights, *architecture, exported.head);
   return weights;
 }
 
@@ -46,8 +68,15 @@ std::vector<std::string> names_in(const fs::path& folder) {
 }  // namespace
 
 std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
-  static constexpr EnumName<ExportFormat> names[] = {{ExportFormat::nystrom, "nystrom"},
-                                                     {ExportFormat::transformers, "transformers"}};
+  static constexpr EnumName<ExportFormat> names[] = {{ExportFormat::automatic, "auto"},
+                                                     {ExportFormat::nystrom, "nystrom"},
+                                                     {ExportFormat::transformers, "transformers"},
+                                                     {ExportFormat::bert, "bert"},
+                                                     {ExportFormat::camembert, "camembert"},
+                                                     {ExportFormat::distilbert, "distilbert"},
+                                                     {ExportFormat::electra, "electra"},
+                                                     {ExportFormat::roberta, "roberta"},
+                                                     {ExportFormat::xlm_roberta, "xlm-roberta"}};
   return names;
 }
 
@@ -79,7 +108,7 @@ ModelConfig exported_config(const ModelConfig& config, const ExportOptions& opti
 }
 
 bool needs_model_classes(const ModelConfig& exported, ExportFormat format) {
-  return format == ExportFormat::nystrom &&
+  return (format == ExportFormat::nystrom || format == ExportFormat::automatic) &&
          (!computed_by_transformers(exported) || convolution_reads_padding(exported));
 }
 
@@ -126,25 +155,70 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
 
 namespace {
 
+/// The reason why a folder of `architecture` cannot hold the exported model; empty if it can.
+std::string obstacle_of(const Architecture& architecture, const ModelConfig& exported,
+                        const ExportOptions& options) {
+  if (!options.sentence_transformers && exported.embedding != EmbeddingConfig{})
+    return "model.embedding is not the default, which only files of sentence-transformers state "
+           "there; add --sentence-transformers";
+  return architecture_obstacle(exported, architecture);
+}
+
+/// The architecture of the folder that is written; null: a Nyströmformer.
+const Architecture* architecture_of_export(const ModelFolder& source, const ModelConfig& exported,
+                                           const ExportOptions& options) {
+  if (const Architecture* named = find_architecture(enum_name(options.format))) {
+    const std::string obstacle = obstacle_of(*named, exported, options);
+    require_input(obstacle.empty(),
+                  "{}: cannot be exported as {}: {}; leave out --format, and the folder holds a "
+                  "class that computes it",
+                  printable_path(source.path), named->model_type, obstacle);
+    return named;
+  }
+  if (options.format != ExportFormat::automatic || exported.sentence_order) return nullptr;
+  std::vector<const Architecture*> candidates = {architecture_of(source.path)};
+  // CamemBERT and XLM-RoBERTa compute the same as RoBERTa.
+  for (const char* type : {"bert", "roberta", "distilbert", "electra"})
+    candidates.push_back(find_architecture(type));
+  const auto fitting = std::ranges::find_if(candidates, [&](const Architecture* each) {
+    return each && obstacle_of(*each, exported, options).empty();
+  });
+  return fitting == candidates.end() ? nullptr : *fitting;
+}
+
 /// What the user should know about `card`.config, which was made of `source`.
-std::vector<std::string> notes_of(const ModelFolder& source, const ModelConfig& exported,
-                                  bool classes) {
+std::vector<std::string> notes_of(const ModelFolder& source, const ModelCard& card) {
   std::vector<std::string> notes;
-  if (!classes || computed_by_transformers(exported)) notes = export_notes(exported);
-  if (source.config.sentence_order && !exported.sentence_order)
+  if (!card.architecture && (!card.has_classes || computed_by_transformers(card.config)))
+    notes = export_notes(card.config);
+  if (source.config.sentence_order && !card.config.sentence_order)
     notes.push_back(
-        "the sentence-order head (cls.seq_relationship) is left out: transformers' Nyströmformer "
-        "has none");
+        "the sentence-order head (cls.seq_relationship) is left out: transformers' class has none");
   return notes;
 }
 
+/// `text`, a config.json, with what a folder made of `source` keeps of its task: how text is cut
+/// into words.
+std::string with_word_cut(const std::string& text, const ModelFolder& source, Head head) {
+  if (head != Head::token_classification) return text;
+  const auto cut = settings_of(source, std::nullopt, {}).task.word_cut;
+  if (!cut) return text;
+  nlohmann::json root = parse_json(text, "config.json");
+  root[word_cut_key] = enum_name(*cut);
+  return root.dump(2, ' ', true) + "\n";
+}
+
 void write_model(const fs::path& folder, const ModelFolder& source, const Model& model,
-                 const ModelConfig& exported, ExportFormat format, bool classes) {
-  const NamedClasses named = classes                           ? NamedClasses::in_folder
-                             : format == ExportFormat::nystrom ? NamedClasses::by_computation
-                                                               : NamedClasses::of_transformers;
-  write_text_file(folder / "config.json", config_text_of(source, exported, named));
-  write_safetensors(folder / "model.safetensors", f32_weights(model, exported, classes));
+                 const ModelCard& card, ExportFormat format) {
+  const bool classes = card.has_classes;
+  const NamedClasses named = classes                                ? NamedClasses::in_folder
+                             : format == ExportFormat::transformers ? NamedClasses::of_transformers
+                                                                    : NamedClasses::by_computation;
+  const std::string text = card.architecture ? hf_config_text(card.config, *card.architecture)
+                                             : hf_config_text(card.config, named);
+  write_text_file(folder / "config.json", with_word_cut(text, source, card.config.head));
+  write_safetensors(folder / "model.safetensors",
+                    f32_weights(model, card.config, classes, card.architecture));
   if (classes) write_model_classes(folder);
 }
 
@@ -182,15 +256,8 @@ void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onn
 
 }  // namespace
 
-std::string config_text_of(const ModelFolder& source, const ModelConfig& config,
-                           NamedClasses classes) {
-  const std::string text = hf_config_text(config, classes);
-  if (config.head != Head::token_classification) return text;
-  const auto cut = settings_of(source, std::nullopt, {}).task.word_cut;
-  if (!cut) return text;
-  nlohmann::json root = parse_json(text, "config.json");
-  root[word_cut_key] = enum_name(*cut);
-  return root.dump(2, ' ', true) + "\n";
+std::string config_text_of(const ModelFolder& source, const ModelConfig& config) {
+  return with_word_cut(hf_config_text(config), source, config.head);
 }
 
 ExportResult export_model(const ModelFolder& given, const fs::path& folder,
@@ -199,6 +266,8 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   const bool vectors = options.sentence_transformers.has_value();
   ModelConfig config = with_context(printable_path(source.path),
                                     [&] { return exported_config(source.config, options); });
+  const Architecture* architecture = architecture_of_export(source, config, options);
+  if (architecture) config.sentence_order = false;
   const std::string obstacle = options.onnx == OnnxExport::none ? "" : onnx_obstacle(config);
   require_input(obstacle.empty(), "{}: cannot be written as ONNX: {}", printable_path(source.path),
                 obstacle);
@@ -220,17 +289,17 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
                 "{}: has no tokenizer, and --sentence-transformers makes vectors of texts",
                 printable_path(source.path));
   NewFolder written(place);
-  const bool classes = needs_model_classes(config, options.format);
-  write_model(written.path(), source, model, config, options.format, classes);
-  write_onnx_files(written.path() / "onnx", model, options.onnx);
   ModelCard card;
   card.title = place.filename().string();
   card.config = config;
+  card.architecture = architecture;
+  card.has_classes = !architecture && needs_model_classes(config, options.format);
+  write_model(written.path(), source, model, card, options.format);
+  write_onnx_files(written.path() / "onnx", model, options.onnx);
   card.parameters = Model(config).parameters().count();
   card.longest = trained_length(source);
   card.has_onnx = options.onnx != OnnxExport::none;
-  card.has_classes = classes;
-  card.notes = notes_of(source, config, classes);
+  card.notes = notes_of(source, card);
   card.has_tokenizer = tokenizer != nullptr;
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), card.longest);

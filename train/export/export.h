@@ -18,8 +18,15 @@ namespace nystrom {
 
 /// The classes with which transformers runs an exported folder.
 enum class ExportFormat {
+  automatic,     ///< those of BERT's family if they compute this model, else nystrom
   nystrom,       ///< those in the folder (model_classes), or transformers' own if they are equal
-  transformers,  ///< transformers' own, whatever they compute
+  transformers,  ///< transformers' Nyströmformer, whatever it computes
+  bert,          ///< here and below: those of this model_type
+  camembert,
+  distilbert,
+  electra,
+  roberta,
+  xlm_roberta
 };
 
 std::span<const EnumName<ExportFormat>> enum_names(ExportFormat);
@@ -36,7 +43,7 @@ struct VectorExport {
 
 /// The options of an export.
 struct ExportOptions {
-  ExportFormat format = ExportFormat::nystrom;
+  ExportFormat format = ExportFormat::automatic;
   bool softmax = false;  ///< exact attention in place of the model's own
   /// Adds the files of sentence-transformers, with the model's pooling or another.
   std::optional<VectorExport> sentence_transformers = std::nullopt;
@@ -56,8 +63,7 @@ struct ExportResult {
 
 /// hf_config_text with what a folder made of `source` keeps of its task: how text is cut into
 /// words.
-std::string config_text_of(const ModelFolder& source, const ModelConfig& config,
-                           NamedClasses classes = NamedClasses::by_computation);
+std::string config_text_of(const ModelFolder& source, const ModelConfig& config);
 
 /// Exports `source` into `folder`, which must not exist or be empty; its parents are created. All
 /// files are written into a folder beside it, which is renamed at the end and removed after an
@@ -75,8 +81,8 @@ ExportResult export_model(const ModelFolder& source, const std::filesystem::path
 /// ExportFormat::transformers.
 ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options);
 
-/// Whether the folder of an export holds model_classes(): transformers' own classes compute
-/// something else, at least for a batch with padding.
+/// Whether the folder of an export as a Nyströmformer holds model_classes(): transformers' own
+/// classes compute something else, at least for a batch with padding.
 bool needs_model_classes(const ModelConfig& exported, ExportFormat format);
 
 /// The differences of transformers' own class from nystrom for this model, one sentence each.

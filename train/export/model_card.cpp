@@ -29,7 +29,7 @@ Task task_of(Head head) {
 
 /// Whether transformers' own class runs Nyström attention, which takes rows of one length.
 bool takes_one_length(const ModelCard& card) {
-  return !card.has_classes && !card.config.exact_in_transformers();
+  return !card.has_classes && !card.architecture && !card.config.exact_in_transformers();
 }
 
 std::string front_matter(const ModelCard& card) {
@@ -38,10 +38,12 @@ std::string front_matter(const ModelCard& card) {
       "library_name: transformers\n"
       "pipeline_tag: {}\n"
       "tags:\n"
-      "- nystromformer\n{}"
+      "- {}\n{}"
       "# license: other (choose the licence of your weights and remove this remark)\n"
       "---\n\n",
-      task_of(card.config.head).pipeline, card.makes_vectors ? "- sentence-transformers\n" : "");
+      task_of(card.config.head).pipeline,
+      card.architecture ? card.architecture->model_type : "nystromformer",
+      card.makes_vectors ? "- sentence-transformers\n" : "");
 }
 
 std::string describe_attention(const ModelConfig& config) {
@@ -67,10 +69,13 @@ std::string describe_attention(const ModelConfig& config) {
 std::string what_it_is(const ModelCard& card) {
   const ModelConfig& c = card.config;
   const bool theirs = !card.has_classes || computed_by_transformers(c);
+  const std::string class_name = card.architecture ? architecture_class(*card.architecture, c.head)
+                                 : theirs          ? enum_name(c.head)
+                                                   : own_class(c.head);
   const char* input = c.embed_dim ? "steps of features" : "tokens, the special ones included";
   return fmt::format(
       "# {}\n\n"
-      "A Nyströmformer: {}, written by `nystrom export`.\n\n"
+      "A {}: {}, written by `nystrom export`.\n\n"
       "| | |\n"
       "|---|---|\n"
       "| class | `{}` |\n"
@@ -80,10 +85,10 @@ std::string what_it_is(const ModelCard& card) {
       "| length | {} {}; {} rows of positions |\n"
       "| attention | {} |\n"
       "| in transformers | {} |\n\n",
-      printable(card.title), task_of(c.head).words, theirs ? enum_name(c.head) : own_class(c.head),
-      card.parameters, c.num_hidden_layers, c.hidden_size, c.num_attention_heads,
-      c.intermediate_size, enum_name(c.hidden_act), c.vocab_size, card.longest, input,
-      c.max_position_embeddings, describe_attention(c),
+      printable(card.title), card.architecture ? card.architecture->class_prefix : "Nyströmformer",
+      task_of(c.head).words, class_name, card.parameters, c.num_hidden_layers, c.hidden_size,
+      c.num_attention_heads, c.intermediate_size, enum_name(c.hidden_act), c.vocab_size,
+      card.longest, input, c.max_position_embeddings, describe_attention(c),
       takes_one_length(card) ? fmt::format("Nyström attention, on rows of exactly {} positions",
                                            c.segment_means_seq_len)
       : card.has_classes     ? "the same, by the classes in this folder"
@@ -156,6 +161,8 @@ std::string call_code(const ModelCard& card) {
 
 /// How transformers loads the folder, and with which classes.
 std::string loading(const ModelCard& card) {
+  if (card.architecture)
+    return "transformers' own class computes this model, in versions 4.57.1 and 5.x.";
   if (!card.has_classes) {
     return std::string("Use version 4.57.1, which this folder's form was checked with.") +
            (takes_one_length(card) ? " Versions 5.x crash on padding masks in Nyström attention."
@@ -253,14 +260,15 @@ std::string in_nystrom(const ModelCard& card) {
   const bool predicts = config.head == Head::masked_lm && !card.mask_token.empty();
   std::string text = fmt::format(
       "## With nystrom\n\n"
-      "Every command takes this folder as its MODEL; the block `nystrom` in config.json restores "
-      "all options, and stays there when "
-      "transformers "
-      "saves the model again.\n\n"
+      "Every command takes this folder as its MODEL{}.\n\n"
       "    nystrom {}\n\n",
+      card.architecture ? ""
+                        : "; the block `nystrom` in config.json restores all options, and stays "
+                          "there when transformers saves the model again",
       predicts ? fmt::format("predict THIS_FOLDER \"She opened the {} and looked out.\"",
                              card.mask_token)
                : "info THIS_FOLDER");
+  if (card.architecture) return text;
   if (!config.attention.conv_kernel_size && !card.has_classes) {
     text +=
         "The model has no convolution. For transformers, which always has one, the weights hold a "

@@ -5,13 +5,15 @@
 #include <vector>
 
 #include "train/export/export_check.h"
+#include "train/formats/architecture.h"
 
 namespace nystrom {
 
 /// The content of a model card.
 struct ModelCard {
   std::string title;
-  ModelConfig config;  ///< as exported
+  ModelConfig config;                          ///< as exported
+  const Architecture* architecture = nullptr;  ///< of BERT's family, as which the folder is written
   std::int64_t parameters = 0;
   std::int64_t longest = 0;                   ///< the longest input in tokens
   bool has_classes = false;                   ///< whether the folder has model_classes()

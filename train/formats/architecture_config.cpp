@@ -45,14 +45,15 @@ void check_fixed_options(const Reader& reader, std::optional<Head> head) {
 }
 
 /// Passes the fields of ModelConfig on with the keys of an architecture.
+template <class V>
 struct KeysOf {
-  Reader& reader;
+  V& visitor;
   const Architecture& architecture;
 
   template <class T, class... Rest>
   void operator()(T& member, const char* name, Rest&&... rest) {
     const std::string key(architecture.key_of(name));
-    if (!key.empty()) reader(member, key.c_str(), std::forward<Rest>(rest)...);
+    if (!key.empty()) visitor(member, key.c_str(), std::forward<Rest>(rest)...);
   }
 };
 
@@ -63,7 +64,7 @@ void check_head_options(const Reader& reader, Head head) { check_fixed_options(r
 ModelConfig read_architecture(Reader& reader, const Architecture& architecture) {
   check_fixed_options(reader, std::nullopt);
   ModelConfig config = architecture.defaults;
-  KeysOf keys{reader, architecture};
+  KeysOf<Reader> keys{reader, architecture};
   transformers_fields(keys, config);
   if (config.embedding_size) reader(config.embedding_size, "embedding_size", "", at_least(1));
   if (config.positions != Positions::skip_padding) return config;
@@ -77,6 +78,16 @@ ModelConfig read_architecture(Reader& reader, const Architecture& architecture) 
                             config.position_offset + 1, config.pad_token_id,
                             config.max_position_embeddings + config.position_offset));
   return config;
+}
+
+void write_architecture(json_fields::Writer& writer, ModelConfig config,
+                        const Architecture& architecture) {
+  if (config.positions == Positions::skip_padding)
+    config.max_position_embeddings += config.position_offset;
+  KeysOf<json_fields::Writer> keys{writer, architecture};
+  transformers_fields(keys, config);
+  std::int64_t width = config.embedding_width();
+  if (architecture.defaults.embedding_size) writer(width, "embedding_size", "", at_least(1));
 }
 
 }  // namespace nystrom

@@ -11,6 +11,10 @@ namespace nystrom {
 /// lacks and that changes results.
 ModelConfig read_architecture(json_fields::Reader& reader, const Architecture& architecture);
 
+/// Writes the keys that read_architecture reads, the inverse.
+void write_architecture(json_fields::Writer& writer, ModelConfig config,
+                        const Architecture& architecture);
+
 /// Throws an InputError for an option of the head that nystrom lacks and that changes its results.
 void check_head_options(const json_fields::Reader& reader, Head head);
 

@@ -8,6 +8,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "nn/layer_kinds.h"
 #include "train/formats/architecture_config.h"
 #include "train/formats/config_parts.h"
 #include "train/formats/json_fields.h"
@@ -26,6 +27,10 @@ std::string head_suffix(Head head) {
 }  // namespace
 
 std::string own_class(Head head) { return "Nystrom" + head_suffix(head); }
+
+std::string architecture_class(const Architecture& architecture, Head head) {
+  return std::string(architecture.class_prefix) + head_suffix(head);
+}
 
 std::string auto_class(Head head) {
   return head == Head::none ? "AutoModel" : "AutoModel" + head_suffix(head);
@@ -103,7 +108,7 @@ void refuse_absent_type(const Reader& reader) {
   if (classes == nullptr || !classes->is_array() || classes->size() != 1) return;
   for (const Architecture& each : architectures())
     for (const auto& head : enum_names(Head{}))
-      if (classes->front() == std::string(each.class_prefix) + head_suffix(head.value))
+      if (classes->front() == architecture_class(each, head.value))
         reader.fail("model_type",
                     fmt::format("is missing; a {} has \"{}\"", classes->front().get<std::string>(),
                                 each.model_type));
@@ -346,29 +351,14 @@ void set_text_ends(ModelConfig& config, const SpecialIds& special) {
   config.eos_token_id = id_or_none(special.sep);
 }
 
-std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
-  ModelConfig copy = stated(config);  // field lists need a mutable struct
-  json root = json::object();
-  Writer writer{root};
-  outer_fields(writer, copy);
-  json block = json::object();
-  Writer block_writer{block};
-  block_fields(block_writer, copy);
-  // Versions before 0.2 refuse keys that they do not know.
-  if (config.embedding == EmbeddingConfig{}) block.erase("embedding");
-  if (config.sentence_order) block["sentence_order"] = true;
-  if (config.tie_word_embeddings) root.erase("tie_word_embeddings");  // Hugging Face's default
-  root[block_name] = block;
-  root["conv_kernel_size"] = config.attention.conv_kernel_size.value_or(1);
-  const bool theirs = classes == NamedClasses::of_transformers || computed_by_transformers(config);
-  root["architectures"] = json::array({theirs ? enum_name(config.head) : own_class(config.head)});
-  root["model_type"] = theirs ? transformers_type : own_type;
-  if (classes == NamedClasses::in_folder) root["auto_map"] = auto_map();
+namespace {
+
+/// Adds the keys of every class to those in `root`, and returns the text of the file.
+std::string with_common_keys(json root, const ModelConfig& config) {
   root["transformers_version"] = "4.57.1";
-  root["attention_probs_dropout_prob"] = 0.1;  // Hugging Face declares it but does not apply it
-  root["inv_coeff_init_option"] = false;
   root["bos_token_id"] = Writer::value_of(config.bos_token_id);
   root["eos_token_id"] = Writer::value_of(config.eos_token_id);
+  if (config.tie_word_embeddings) root.erase("tie_word_embeddings");  // Hugging Face's default
   if (const char* problem = problem_type(config)) root["problem_type"] = problem;
   if (config.labels != ModelConfig{}.labels) {  // Hugging Face omits its defaults too
     for (std::size_t i = 0; i < config.labels.size(); ++i) {
@@ -382,6 +372,74 @@ std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
     throw InputError(
         fmt::format("labels: expected UTF-8, got {}", printable(listed(config.labels))));
   }
+}
+
+/// The options that decide what an exact encoder with this head computes, by name.
+json compared_keys(ModelConfig config) {
+  const bool classifies = config.head == Head::sequence_classification;
+  const bool pools = classifies || config.head == Head::multiple_choice;
+  config.transform_act =
+      config.head == Head::masked_lm ? std::optional(config.transform_activation()) : std::nullopt;
+  config.classifier_act = pools ? std::optional(config.classifier_activation()) : std::nullopt;
+  config.embedding_size = config.embedding_width();
+  if (!classifies) config.pooling = Pooling::first;
+  json keys = json::object();
+  Writer writer{keys};
+  fields(writer, config);
+  writer(config.pad_token_id, "pad_token_id", "", at_least(0));
+  for (const char* apart : {"attention", "embedding"}) keys.erase(apart);
+  if (config.head != Head::masked_lm) keys.erase("tie_word_embeddings");
+  return keys;
+}
+
+}  // namespace
+
+std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
+  ModelConfig copy = stated(config);  // field lists need a mutable struct
+  json root = json::object();
+  Writer writer{root};
+  outer_fields(writer, copy);
+  json block = json::object();
+  Writer block_writer{block};
+  block_fields(block_writer, copy);
+  // Versions before 0.2 refuse keys that they do not know.
+  if (config.embedding == EmbeddingConfig{}) block.erase("embedding");
+  if (config.sentence_order) block["sentence_order"] = true;
+  root[block_name] = block;
+  root["conv_kernel_size"] = config.attention.conv_kernel_size.value_or(1);
+  const bool theirs = classes == NamedClasses::of_transformers || computed_by_transformers(config);
+  root["architectures"] = json::array({theirs ? enum_name(config.head) : own_class(config.head)});
+  root["model_type"] = theirs ? transformers_type : own_type;
+  if (classes == NamedClasses::in_folder) root["auto_map"] = auto_map();
+  root["attention_probs_dropout_prob"] = 0.1;  // Hugging Face declares it but does not apply it
+  root["inv_coeff_init_option"] = false;
+  return with_common_keys(std::move(root), config);
+}
+
+std::string hf_config_text(const ModelConfig& config, const Architecture& architecture) {
+  json root = json::object();
+  Writer writer{root};
+  write_architecture(writer, config, architecture);
+  root["architectures"] = json::array({architecture_class(architecture, config.head)});
+  root["model_type"] = architecture.model_type;
+  return with_common_keys(std::move(root), config);
+}
+
+std::string architecture_obstacle(const ModelConfig& config, const Architecture& architecture) {
+  if (!config.has_only(AttentionKind::softmax))
+    return fmt::format("its attention is {}, and that of model_type {} is exact",
+                       describe_kinds(config), architecture.model_type);
+  if (config.attention.conv_kernel_size)
+    return fmt::format("its attention has a convolution, and that of model_type {} has none",
+                       architecture.model_type);
+  const json ours = compared_keys(config);
+  const json theirs = compared_keys(
+      parse_keys(hf_config_text(config, architecture), "the exported config.json", HeadUse::kept));
+  for (const auto& [key, value] : ours.items())
+    if (theirs.at(key) != value)
+      return fmt::format("{} is {}, and a folder of model_type {} has {}", key, value.dump(),
+                         architecture.model_type, theirs.at(key).dump());
+  return "";
 }
 
 }  // namespace nystrom

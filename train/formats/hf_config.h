@@ -52,6 +52,9 @@ ModelConfig parse_hf_config(std::string_view text, const std::string& source);
 /// The class for a head in the folder's model_classes: "NystromForMaskedLM", "NystromModel", …
 std::string own_class(Head head);
 
+/// transformers' class of an architecture for a head: "BertForMaskedLM", "BertModel", …
+std::string architecture_class(const Architecture& architecture, Head head);
+
 /// transformers' Auto class for a head: "AutoModelForMaskedLM", "AutoModel", …
 std::string auto_class(Head head);
 
@@ -72,6 +75,15 @@ enum class NamedClasses {
 /// because transformers 5 rejects null; the block holds null.
 std::string hf_config_text(const ModelConfig& config,
                            NamedClasses classes = NamedClasses::by_computation);
+
+/// The text of config.json for `config` as a folder of `architecture`, which transformers loads
+/// with its own classes: the inverse of parse_hf_config for what architecture_obstacle accepts.
+std::string hf_config_text(const ModelConfig& config, const Architecture& architecture);
+
+/// The reason why a folder of `architecture` cannot represent the model: the first option that
+/// reading its config.json would change. Empty if it can. How texts become vectors is not
+/// compared: files of sentence-transformers state it.
+std::string architecture_obstacle(const ModelConfig& config, const Architecture& architecture);
 
 /// The architecture of BERT's family that config.json of `folder` names; null for a Nyströmformer.
 const Architecture* architecture_of(const std::filesystem::path& folder);

@@ -78,7 +78,7 @@ TEST_F(ExportTest, KeepsTheWeightsBitByBit) {
 
 TEST_F(ExportTest, WritesF32WhateverTheSourceHolds) {
   run(write_model(masked_lm_config(), DType::f64));
-  const auto file = SafetensorsFile::open(target() / "model.safetensors");
+  const auto file = TensorFile::open(target() / "model.safetensors");
   for (const StoredTensor& tensor : file.tensors())
     EXPECT_EQ(tensor.type, StoredType::f32) << tensor.name;
 }
@@ -308,7 +308,7 @@ TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
   EXPECT_EQ(dense["in_features"], 6);
   EXPECT_EQ(dense["out_features"], 4);
   EXPECT_EQ(dense["activation_function"], "torch.nn.modules.linear.Identity");
-  const auto weights = SafetensorsFile::open(target() / "2_Dense" / "model.safetensors");
+  const auto weights = TensorFile::open(target() / "2_Dense" / "model.safetensors");
   EXPECT_EQ(weights.stored("linear.weight").shape, Shape({4, 6}));
   EXPECT_EQ(weights.stored("linear.bias").shape, Shape({4}));
   const auto prompts = read_json_file(target() / "config_sentence_transformers.json")["prompts"];
@@ -528,9 +528,11 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
       {"export source new --attention linear",
        "--attention: linear not in {softmax}; see nystrom export --help"},
       {"export source new --format onnx",
-       "--format: onnx not in {nystrom,transformers}; see nystrom export --help"},
+       "--format: onnx not in {auto,nystrom,transformers,bert,camembert,distilbert,electra,"
+       "roberta,xlm-roberta}; see nystrom export --help"},
       {"export absent new",
-       "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"}};
+       "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
+       "model of the hub is fetched by: hf download absent"}};
   for (const auto& [arguments, message] : cases) {
     const Outcome outcome = run_program(folder_, arguments);
     EXPECT_EQ(outcome.code, 2);

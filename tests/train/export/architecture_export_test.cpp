@@ -1,0 +1,118 @@
+// Exports of models of BERT's family as what they are.
+#include "tests/train/export/export_fixture.h"
+#include "train/formats/model_weights.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ArchitectureExport : public ::testing::TestWithParam<fs::path> {
+ protected:
+  void export_with(const ExportOptions& options) {
+    Log quiet(true);
+    export_model(open_model_folder(GetParam(), {}, quiet), target_, options, quiet);
+  }
+
+  TemporaryFolder folder_;
+  fs::path target_ = folder_ / "target";
+};
+
+std::vector<fs::path> folders() {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(fixture_folder() / "architectures"))
+    found.push_back(entry.path());
+  std::ranges::sort(found);
+  return found;
+}
+INSTANTIATE_TEST_SUITE_P(Folders, ArchitectureExport, ::testing::ValuesIn(folders()),
+                         [](const auto& of) { return of.param.filename().string(); });
+
+/// A tensor's name without what older files and bare encoders write in another way.
+std::string plain_name(std::string name) {
+  for (const char* base : {"bert.", "roberta.", "distilbert.", "electra."})
+    if (name.starts_with(base)) name.erase(0, std::string(base).size());
+  for (const auto& [older, newer] : {std::pair(".gamma", ".weight"), std::pair(".beta", ".bias")})
+    if (name.ends_with(older)) name.replace(name.rfind('.'), name.npos, newer);
+  return name;
+}
+
+TEST_P(ArchitectureExport, HasTheTypeAndTheTensorsOfItsSource) {
+  export_with({.verify = true});
+  EXPECT_EQ(architecture_of(target_), architecture_of(GetParam()));
+  EXPECT_FALSE(fs::exists(target_ / "modeling_nystrom.py"));
+  const auto before = ModelWeights::open(GetParam()), after = ModelWeights::open(target_);
+  std::map<std::string, std::string> stored_as;
+  for (const std::string& name : before.names()) stored_as[plain_name(name)] = name;
+  for (const std::string& name : after.names()) {
+    ASSERT_TRUE(stored_as.contains(plain_name(name))) << name;
+    EXPECT_EQ(after.read(name).to_doubles(),
+              before.read(stored_as.at(plain_name(name))).to_doubles())
+        << name;
+  }
+}
+
+TEST_P(ArchitectureExport, KeepsTheConfiguration) {
+  export_with({});
+  const ModelConfig before = read_hf_config(GetParam()), after = read_hf_config(target_);
+  EXPECT_EQ(hf_config_text(after), hf_config_text(before));
+}
+
+class FormatTest : public ExportTest {
+ protected:
+  std::string obstacle(ModelConfig config, const char* model_type) {
+    return architecture_obstacle(config, *find_architecture(model_type));
+  }
+  ModelConfig bert() const {
+    return read_hf_config(fixture_folder() / "architectures" / "bert_mlm");
+  }
+};
+
+TEST_F(FormatTest, TheFirstOptionThatDoesNotFitIsNamed) {
+  ModelConfig config = bert();
+  EXPECT_EQ(obstacle(config, "bert"), "");
+  config.norm = Norm::pre;
+  EXPECT_EQ(obstacle(config, "bert"),
+            "norm is \"pre\", and a folder of model_type bert has \"post\"");
+  config = bert();
+  config.layer_norm_eps = 1e-5;
+  EXPECT_EQ(obstacle(config, "bert"), "");
+  EXPECT_NE(obstacle(config, "distilbert"), "");
+  config.attention.kind = AttentionKind::nystrom;
+  EXPECT_EQ(obstacle(config, "bert"),
+            "its attention is nystrom, and that of model_type bert is exact");
+  config = bert();
+  config.attention.conv_kernel_size = 3;
+  EXPECT_EQ(obstacle(config, "bert"),
+            "its attention has a convolution, and that of model_type bert has none");
+}
+
+TEST_F(FormatTest, ANystromModelKeepsItsClasses) {
+  Log quiet(true);
+  export_model(write_model(masked_lm_config()), target(), {}, quiet);
+  EXPECT_TRUE(fs::exists(target() / "modeling_nystrom.py"));
+}
+
+TEST_F(FormatTest, AFormatThatDoesNotFitIsAnError) {
+  Log quiet(true);
+  const ModelFolder folder = write_model(masked_lm_config());
+  EXPECT_EQ(
+      input_error([&] { export_model(folder, target(), {.format = ExportFormat::bert}, quiet); }),
+      source().string() +
+          ": cannot be exported as bert: its attention is nystrom, and that of model_type "
+          "bert is exact; leave out --format, and the folder holds a class that computes it");
+  EXPECT_FALSE(fs::exists(target()));
+}
+
+TEST_F(FormatTest, PoolingOfVectorsNeedsTheFilesThatStateIt) {
+  Log quiet(true);
+  ModelFolder folder =
+      open_model_folder(fixture_folder() / "architectures" / "bert_model", {}, quiet);
+  folder.config.embedding.pooling = SentencePooling::cls;
+  export_model(folder, target(), {}, quiet);
+  EXPECT_EQ(architecture_of(target()), nullptr);
+  EXPECT_EQ(read_hf_config(target()).embedding.pooling, SentencePooling::cls);
+}
+
+}  // namespace
+}  // namespace nystrom::testing
