@@ -38,6 +38,10 @@ void check_steps(const RunConfig& config, Problems& found) {
              "schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set "
              "one of them to null",
              *warmup, *config.schedule.warmup_share)});
+  if (config.schedule.decay_share && config.schedule.decay != Decay::wsd)
+    found.push_back({{"schedule.decay_share", "schedule.decay"},
+                     fmt::format("schedule.decay_share is for schedule.decay wsd, and decay is {}",
+                                 enum_name(config.schedule.decay))});
   if (training.steps && warmup && *warmup > *training.steps)
     found.push_back(
         {{"schedule.warmup_steps", "training.steps"},

@@ -74,7 +74,7 @@ void fields(V& v, OptimizerOptions& c) {
 }
 
 /// The shape of the learning rate after the warm-up.
-enum class Decay { linear, cosine, constant };
+enum class Decay { linear, cosine, constant, wsd };
 /// The names of the shapes in configuration files.
 std::span<const EnumName<Decay>> enum_names(Decay);
 
@@ -83,6 +83,7 @@ struct ScheduleOptions {
   std::optional<std::int64_t> warmup_steps;
   Decay decay = Decay::linear;
   std::optional<double> warmup_share = std::nullopt;
+  std::optional<double> decay_share = std::nullopt;
 };
 
 template <class V>
@@ -95,7 +96,10 @@ void fields(V& v, ScheduleOptions& c) {
   v(c.warmup_share, "warmup_share", "the same as a share of all steps, instead of warmup_steps",
     probability);
   v(c.decay, "decay",
-    "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none");
+    "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none; wsd: "
+    "none, and towards zero in the last steps (decay_share)");
+  v(c.decay_share, "decay_share", "wsd: the share of all steps that decay; null: 0.1",
+    positive_probability);
 }
 
 }  // namespace nystrom

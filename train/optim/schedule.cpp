@@ -9,8 +9,10 @@
 namespace nystrom {
 
 std::span<const EnumName<Decay>> enum_names(Decay) {
-  static constexpr EnumName<Decay> names[] = {
-      {Decay::linear, "linear"}, {Decay::cosine, "cosine"}, {Decay::constant, "constant"}};
+  static constexpr EnumName<Decay> names[] = {{Decay::linear, "linear"},
+                                              {Decay::cosine, "cosine"},
+                                              {Decay::constant, "constant"},
+                                              {Decay::wsd, "wsd"}};
   return names;
 }
 
@@ -34,6 +36,15 @@ double learning_rate(double peak, const ScheduleOptions& schedule, std::int64_t 
     case Decay::linear: return peak * left;
     case Decay::cosine: return peak * (1 + std::cos(std::numbers::pi * (1 - left))) / 2;
     case Decay::constant: return peak;
+    case Decay::wsd: {
+      constexpr double usual_share = 0.1;
+      const double share = schedule.decay_share.value_or(usual_share);
+      const auto decaying =
+          std::min<std::int64_t>(steps - warmup, std::llround(share * static_cast<double>(steps)));
+      const std::int64_t past = step - (steps - decaying);
+      if (past <= 0) return peak;
+      return peak * (1 - std::sqrt(static_cast<double>(past) / static_cast<double>(decaying + 1)));
+    }
   }
   return peak;
 }

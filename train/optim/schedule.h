@@ -18,6 +18,10 @@ std::int64_t warmup_of(const ScheduleOptions& schedule, std::int64_t steps);
 /// - linear: peak · r
 /// - cosine: peak · (1 + cos(π (1 − r))) / 2
 /// - constant: peak
+/// - wsd (warm-up, stable, decay): peak, and in the last d = decay_share · steps steps (rounded)
+///   peak · (1 − √((t − (steps − d)) / (d + 1))), as Hägele et al., "Scaling Laws and
+///   Compute-Optimal Training Beyond Fixed Training Durations", NeurIPS 2024, recommend. The
+///   warm-up may be followed by the decay at once, which then is shorter.
 ///
 /// The rate would reach zero at step `steps` + 1, so the last step still learns. Throws an Error
 /// unless 1 ≤ step ≤ steps and 0 ≤ w ≤ steps.

@@ -210,6 +210,8 @@ const Bad rules[] = {
     {"Warmup", "training: {steps: 500}\nschedule: {warmup_steps: 600}",
      "run.yaml:2:12: schedule.warmup_steps 600 exceeds training.steps 500; the learning rate would "
      "never reach its peak"},
+    {"DecayShare", "schedule: {decay_share: 0.2}",
+     "run.yaml:1:12: schedule.decay_share is for schedule.decay wsd, and decay is linear"},
     {"MicroBatch", "training: {batch_size: 100}",
      "run.yaml:1:12: training.batch_size 100 is not divisible by micro_batch_size 32; a step is a "
      "whole number of micro-batches"},

@@ -32,6 +32,10 @@ INSTANTIATE_TEST_SUITE_P(
                     RateCase{"CosineHalfway", {1, Decay::cosine}, 4, 3, 1.0},
                     RateCase{"CosineLast", {1, Decay::cosine}, 3, 3, 0.5},
                     RateCase{"ConstantLast", {4, Decay::constant}, 8, 8, 2.0},
+                    RateCase{"PlateauLast", {2, Decay::wsd, {}, 0.3}, 10, 7, 2.0},
+                    RateCase{"WsdFirst", {2, Decay::wsd, {}, 0.3}, 10, 8, 1.0},
+                    RateCase{"WsdAfterWarmup", {7, Decay::wsd, {}, 1.0}, 10, 8, 1.0},
+                    RateCase{"WsdTenthByDefault", {2, Decay::wsd}, 30, 27, 2.0},
                     RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
                     RateCase{"OnlyWarmupLast", {4, Decay::linear}, 4, 4, 2.0}),
     [](const auto& test) { return std::string(test.param.name); });
@@ -45,7 +49,7 @@ TEST(Warmup, IsATenthOfTheStepsWhereNothingIsSaid) {
 }
 
 TEST(LearningRate, NeverRisesAfterWarmup) {
-  for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant}) {
+  for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant, Decay::wsd}) {
     const ScheduleOptions schedule{10, decay};
     for (std::int64_t step = 11; step <= 100; ++step)
       EXPECT_LE(learning_rate(1.0, schedule, 100, step),
@@ -54,7 +58,7 @@ TEST(LearningRate, NeverRisesAfterWarmup) {
 }
 
 TEST(LearningRate, IsPositiveInEveryStep) {
-  for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant})
+  for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant, Decay::wsd})
     for (std::int64_t step = 1; step <= 100; ++step)
       EXPECT_GT(learning_rate(1.0, {10, decay}, 100, step), 0);
 }
