@@ -1,5 +1,5 @@
-// nystrom evaluate: measure a model's predictions of masked tokens in a text, its results on a
-// downstream task, or its vectors of texts.
+// nystrom evaluate: measure a model's predictions of masked tokens in a text or in minimal pairs of
+// sentences, its results on a downstream task, or its vectors of texts.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -14,6 +14,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_report.h"
+#include "data/text/match_files.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
 #include "train/cli/evaluate_vectors.h"
@@ -23,6 +24,7 @@
 #include "train/logging/scratch_folder.h"
 #include "train/logging/stop_signals.h"
 #include "train/pretrain/evaluation.h"
+#include "train/pretrain/minimal_pairs.h"
 #include "train/pretrain/text_record.h"
 
 namespace nystrom {
@@ -33,7 +35,8 @@ namespace fs = std::filesystem;
 struct EvaluateOptions {
   CommonOptions common;
   std::string model, dtype = "f32";
-  std::vector<std::string> text, file;
+  std::vector<std::string> text, file, minimal_pairs;
+  MinimalPairColumns columns;
   std::optional<std::string> config;
   VectorEvaluation vectors;
   std::int64_t batch = 16;
@@ -109,6 +112,70 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
   }
 }
 
+// ---- Minimal pairs ------------------------------------------------------------------------------
+
+struct PairFile {
+  fs::path path;
+  std::vector<MinimalPair> pairs;
+  double accuracy = 0;
+};
+
+/// Measures the accuracy of each file. The processes share its pairs.
+void measure(const EvaluateOptions& options, const ModelFolder& folder,
+             std::vector<PairFile>& files, Log& log, Communicator& communicator) {
+  const auto tokenizer = open_masked_lm_tokenizer(folder);
+  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
+                                StoreMode::inference, options.device);
+  Progress progress("file", 0, std::ssize(files), log);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    PairFile& file = files[i];
+    const auto pairs = static_cast<std::size_t>(file.pairs.size());
+    const auto part = [&](std::int64_t rank) {
+      return pairs * static_cast<std::size_t>(rank) / static_cast<std::size_t>(communicator.size());
+    };
+    const std::size_t begin = part(communicator.rank()), end = part(communicator.rank() + 1);
+    const std::int64_t right =
+        count_preferred(*model, *tokenizer, std::span(file.pairs).subspan(begin, end - begin),
+                        printable_path(file.path), options.batch);
+    file.accuracy = communicator.sum(static_cast<double>(right)) / static_cast<double>(pairs);
+    progress.update(static_cast<std::int64_t>(i + 1), "", i + 1 == files.size());
+  }
+}
+
+void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& folder, Log& log,
+                            Communicator& communicator) {
+  std::vector<PairFile> files;
+  Checksum inputs;
+  for (const fs::path& path : match_files(options.minimal_pairs)) {
+    files.push_back({path, read_minimal_pairs(path, options.columns)});
+    for (const MinimalPair& pair : files.back().pairs)
+      for (const std::string& sentence : {pair.good, pair.bad})
+        inputs.update(sentence.c_str(), sentence.size() + 1);
+  }
+  communicator.require_same_files("--minimal-pairs", inputs.hex());
+  measure(options, folder, files, log, communicator);
+  if (!communicator.is_first()) return;
+  double mean = 0;
+  std::int64_t pairs = 0;
+  nlohmann::ordered_json by_file = nlohmann::ordered_json::array();
+  if (!options.json) fmt::print("{:<52}{:>8}{:>12}\n", "", "pairs", "accuracy");
+  const auto line = [](const std::string& name, std::int64_t count, double accuracy) {
+    fmt::print("{:<52}{:>8}{:>10.2f} %\n", name, count, 100 * accuracy);
+  };
+  for (const PairFile& file : files) {
+    mean += file.accuracy / static_cast<double>(files.size());
+    pairs += std::ssize(file.pairs);
+    by_file.push_back({{"file", printable_path(file.path)},
+                       {"pairs", file.pairs.size()},
+                       {"accuracy", file.accuracy}});
+    if (!options.json)
+      line(printable_path(file.path.filename()), std::ssize(file.pairs), file.accuracy);
+  }
+  if (!options.json) return line("mean of the files", pairs, mean);
+  const nlohmann::ordered_json json = {{"pairs", pairs}, {"accuracy", mean}, {"files", by_file}};
+  fmt::print("{}\n", json.dump());
+}
+
 // ---- Tasks --------------------------------------------------------------------------------------
 
 TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
@@ -160,6 +227,7 @@ void require_one_subject(const EvaluateOptions& options) {
   std::vector<std::string> given;
   if (!options.text.empty()) given.emplace_back("--text");
   if (!options.file.empty()) given.emplace_back("--file");
+  if (!options.minimal_pairs.empty()) given.emplace_back("--minimal-pairs");
   if (!options.vectors.retrieval.empty()) given.emplace_back("--retrieval");
   if (!options.vectors.pairs.empty()) given.emplace_back("--pairs");
   if (!options.vectors.classify.empty()) given.emplace_back("--classify");
@@ -168,10 +236,11 @@ void require_one_subject(const EvaluateOptions& options) {
                 "heldout.txt), or files of the model's task (nystrom "
                 "evaluate {0} --file dev.tsv)",
                 printable(options.model));
-  require_input(given.size() == 1,
-                "{} are given; --text is for masked language models, --file for tasks, "
-                "--retrieval, --pairs and --classify for vectors; give one of them",
-                fmt::join(given, " and "));
+  require_input(
+      given.size() == 1,
+      "{} are given; --text and --minimal-pairs are for masked language models, --file for "
+      "tasks, --retrieval, --pairs and --classify for vectors; give one of them",
+      fmt::join(given, " and "));
   require_input(given[0] == "--file" || !options.config,
                 "--config says how files of a task are read; with {} leave it out", given[0]);
   require_input(given[0] == "--file" || !options.document,
@@ -200,23 +269,29 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
                             value_named<DType>(options.dtype), device, options.json, log,
                             communicator);
   }
-  const bool task = !options.file.empty();
+  const bool task = !options.file.empty(), minimal_pairs = !options.minimal_pairs.empty();
+  const char* const subject = minimal_pairs ? "--minimal-pairs" : "--text";
   if (options.document) {
     options.common.overrides.push_back("task.format=folders");
   }
   const SplitOverrides overrides(options.common.overrides,
                                  task ? std::vector<std::string>{"task", "data"}
-                                      : std::vector<std::string>{"data", "masking", "seed"});
+                                 : minimal_pairs
+                                     ? std::vector<std::string>{}
+                                     : std::vector<std::string>{"data", "masking", "seed"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
   require_input(!task || folder.config.head != Head::masked_lm,
-                "{}: is a masked language model and does no task; --text evaluates it",
+                "{}: is a masked language model and does no task; --text and --minimal-pairs "
+                "evaluate it",
                 printable_path(folder.path));
   require_input(task || folder.config.head == Head::masked_lm,
-                "{}: is no masked language model, which --text evaluates; it is a {}: --file gives "
+                "{}: is no masked language model, which {} evaluates; it is a {}: --file gives "
                 "it the files of its task",
-                printable_path(folder.path), enum_name(folder.config.head));
+                printable_path(folder.path), subject, enum_name(folder.config.head));
   if (task) {
     evaluate_files(options, folder, overrides.run, log, communicator);
+  } else if (minimal_pairs) {
+    evaluate_minimal_pairs(options, folder, log, communicator);
   } else {
     evaluate_text(options, folder, overrides.run, log, communicator);
   }
@@ -254,6 +329,7 @@ Command add_evaluate_command(CLI::App& app) {
       "share the work.\n\n"
       "Examples:\n  nystrom evaluate runs/small --text heldout.txt --set data.documents=lines\n"
       "  nystrom evaluate runs/sst2 --file dev.tsv --json\n"
+      "  nystrom evaluate runs/small --minimal-pairs 'blimp/*.jsonl'\n"
       "  nystrom evaluate runs/mine --retrieval beir/scifact\n"
       "  nystrom evaluate runs/mine --pairs sts-dev.tsv --set task.recipe=stsb\n"
       "  nystrom evaluate runs/mine --classify train.tsv --test dev.tsv");
@@ -262,6 +338,15 @@ Command add_evaluate_command(CLI::App& app) {
   command->add_option("--text", options->text,
                       "text files: paths and patterns; plain, .gz or .zst");
   command->add_option("--file", options->file, "files of the model's task: paths and patterns");
+  command->add_option("--minimal-pairs", options->minimal_pairs,
+                      "tables of an acceptable and an unacceptable sentence each, as BLiMP's JSON "
+                      "Lines: the accuracy of the model's pseudo-log-likelihoods");
+  command
+      ->add_option("--good", options->columns.good, "--minimal-pairs: key of acceptable sentences")
+      ->capture_default_str();
+  command
+      ->add_option("--bad", options->columns.bad, "--minimal-pairs: key of unacceptable sentences")
+      ->capture_default_str();
   command->add_option("--retrieval", options->vectors.retrieval,
                       "folder in BEIR's form: queries.jsonl, corpus.jsonl, qrels/*.tsv");
   command->add_option("--split", options->vectors.split,

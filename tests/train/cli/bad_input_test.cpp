@@ -229,9 +229,11 @@ const Case command_lines[] = {
 
 const Case models[] = {
     {"no_folder", "forward absent --input batch.safetensors --output o",
-     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
+     "model of the hub is fetched by: hf download absent"},
     {"no_folder_of_info", "info absent",
-     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
+     "model of the hub is fetched by: hf download absent"},
     {"no_yaml", "info absent.yaml", "absent.yaml: cannot open: No such file or directory"},
     {"no_config", "info occupied",
      "occupied: holds neither config.json nor checkpoints; expected a Hugging Face folder, a run "
@@ -662,7 +664,8 @@ const Case tasks[] = {
     {"listops_with_options", "listops data --set seed=1",
      "--set: nystrom listops reads no configuration"},
     {"absent_model", FINETUNE "model.from=absent",
-     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
+     "model of the hub is fetched by: hf download absent"},
     {"another_model", FINETUNE "model.type_vocab_size=1",
      "base: the weights do not fit the model; mismatched: "
      "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, "
@@ -704,9 +707,10 @@ const Case tasks[] = {
     {"no_seeds", "finetune task.yaml --seeds 0",
      "--seeds: Value 0 not in range 1 to 1000; see nystrom finetune --help"},
     {"task_of_a_masked_lm", "evaluate base --quiet --file train.tsv",
-     "base: is a masked language model and does no task; --text evaluates it"},
+     "base: is a masked language model and does no task; --text and --minimal-pairs evaluate it"},
     {"text_and_task", "evaluate base --quiet --file train.tsv --text text.txt",
-     "--text and --file are given; --text is for masked language models, --file for tasks, "
+     "--text and --file are given; --text and --minimal-pairs are for masked language "
+     "models, --file for tasks, "
      "--retrieval, --pairs and --classify for vectors; give one of them"},
     {"option_of_training", "evaluate base --quiet --file train.tsv --set training.steps=3",
      "--set training.steps=3: this command takes options of model, task, data"},

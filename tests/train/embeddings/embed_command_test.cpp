@@ -178,7 +178,8 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
        "absent/queries.jsonl: no such file; absent is no folder of BEIR's form: queries.jsonl, "
        "corpus.jsonl and qrels/*.tsv"},
       {"evaluate model --retrieval a --pairs b",
-       "--retrieval and --pairs are given; --text is for masked language models, --file for tasks, "
+       "--retrieval and --pairs are given; --text and --minimal-pairs are for masked language "
+       "models, --file for tasks, "
        "--retrieval, --pairs and --classify for vectors; give one of them"},
       {"evaluate model --text a --split dev",
        "--split is for --retrieval; with --text leave it "

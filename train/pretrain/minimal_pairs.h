@@ -1,0 +1,46 @@
+// Minimal pairs: which of two sentences does a masked language model find more probable? (Warstadt
+// et al., "BLiMP: The Benchmark of Linguistic Minimal Pairs for English", TACL 2020.)
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/tokenizers/tokenizer.h"
+#include "nn/model.h"
+
+namespace nystrom {
+
+/// An acceptable sentence, and one that is not.
+struct MinimalPair {
+  std::string good, bad;
+};
+
+/// The columns of a pair's sentences; the defaults are BLiMP's.
+struct MinimalPairColumns {
+  std::string good = "sentence_good", bad = "sentence_bad";
+};
+
+/// Reads the pairs of a table (open_rows; without a known ending JSON Lines). Throws an InputError
+/// "file:line: …" for a row without both sentences, and for a file without pairs.
+std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
+                                            const MinimalPairColumns& columns);
+
+/// The pseudo-log-likelihood of each sentence: the sum over its tokens, without [CLS] and [SEP], of
+/// the logarithm of the probability that the model gives the token where it alone is masked
+/// (Salazar et al., "Masked Language Model Scoring", ACL 2020). `ids` have the special tokens, and
+/// `batch_size` rows are computed at once.
+std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
+                                           std::span<const std::vector<std::int32_t>> ids,
+                                           std::int64_t batch_size);
+
+/// The number of pairs whose good sentence has the larger pseudo-log-likelihood; a tie does not
+/// count. Throws an InputError that begins with `source` for a sentence that is longer than the
+/// model takes.
+std::int64_t count_preferred(const Model& model, const Tokenizer& tokenizer,
+                             std::span<const MinimalPair> pairs, const std::string& source,
+                             std::int64_t batch_size);
+
+}  // namespace nystrom
