@@ -6,8 +6,6 @@
 #include "core/threads.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
-#include "train/checkpoint/model_folder.h"
-#include "train/config/config_io.h"
 #include "train/distributed/processes.h"
 #include "train/finetune/finetune.h"
 #include "train/pretrain/pretrain.h"
@@ -30,11 +28,6 @@ struct GivenRun {
   int threads;
   bool quiet;
 };
-
-RunConfig config_of(const GivenRun& given) {
-  return given.is_text ? parse_config(given.config, "config", start_defaults, given.overrides)
-                       : read_config(given.config, start_defaults, given.overrides);
-}
 
 /// Calls a function of Python after each step. What it throws stops the run, which saves a
 /// checkpoint, and is thrown at its end.
@@ -64,10 +57,9 @@ class StepObserver {
   std::exception_ptr thrown_;
 };
 
-using Train =
-    std::function<RunResult(const RunConfig&, Log&, Device, Communicator&, const OnStep&)>;
+using Train = std::function<RunResult(const RunSpec&, Log&, Device, Communicator&, const OnStep&)>;
 
-FinishedRun run(const GivenRun& given, nb::handle on_step, const Train& train) {
+FinishedRun run(const GivenRun& given, nb::handle on_step, RunKind kind, const Train& train) {
   StepObserver observer(on_step);
   FinishedRun finished;
   {
@@ -79,10 +71,12 @@ FinishedRun run(const GivenRun& given, nb::handle on_step, const Train& train) {
     if (given.threads > 0) set_num_threads(given.threads);
     const Device device =
         with_context("device '" + given.device + "'", [&] { return device_called(given.device); });
-    const RunConfig config = config_of(given);
+    const ConfigText yaml =
+        given.is_text ? ConfigText{"config", given.config} : config_file(given.config);
+    const RunSpec spec = resolve(yaml, given.overrides, kind);
     Log log(given.quiet);
     Communicator alone;
-    finished = {config.run_dir, train(config, log, device, alone, std::ref(observer))};
+    finished = {spec.options.run_dir, train(spec, log, device, alone, std::ref(observer))};
     if (!observer.has_thrown()) require_finished(finished.result, log);
   }
   observer.rethrow();
@@ -119,23 +113,25 @@ void bind_runs(nb::module_& module) {
       .def_prop_ro(
           "metric", [](const FinishedRun& run) { return run.result.metric_name; },
           "The name of best_value: loss, accuracy.");
-  const auto define = [&](const char* name, const Train& train) {
+  const auto define = [&](const char* name, RunKind kind, const Train& train) {
     module.def(
         name,
-        [train](const std::string& config, bool is_text, const std::vector<std::string>& overrides,
-                nb::object on_step, const std::string& device, int threads, bool quiet) {
-          return run({config, is_text, overrides, device, threads, quiet}, on_step, train);
+        [kind, train](const std::string& config, bool is_text,
+                      const std::vector<std::string>& overrides, nb::object on_step,
+                      const std::string& device, int threads, bool quiet) {
+          return run({config, is_text, overrides, device, threads, quiet}, on_step, kind, train);
         },
         nb::arg("config"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("on_step").none(),
         nb::arg("device"), nb::arg("threads"), nb::arg("quiet"));
   };
-  define("pretrain",
-         [](const RunConfig& config, Log& log, Device device, Communicator& alone,
-            const OnStep& on_step) { return pretrain(config, log, device, alone, on_step).run; });
-  define("finetune", [](const RunConfig& config, Log& log, Device device, Communicator& alone,
-                        const OnStep& on_step) {
-    return finetune(config, log, device, alone, /*describe_data=*/true, on_step);
-  });
+  define("pretrain", RunKind::pretraining,
+         [](const RunSpec& spec, Log& log, Device device, Communicator& alone,
+            const OnStep& on_step) { return pretrain(spec, log, device, alone, on_step).run; });
+  define(
+      "finetune", RunKind::finetuning,
+      [](const RunSpec& spec, Log& log, Device device, Communicator& alone, const OnStep& on_step) {
+        return finetune(spec, log, device, alone, /*describe_data=*/true, on_step);
+      });
 }
 
 }  // namespace nystrom::python

@@ -6,7 +6,6 @@
 #include "tests/support/recorded_metric.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 #include "train/loop/train_step.h"
 #include "train/pretrain/pretrain.h"
@@ -111,12 +110,13 @@ class HalfRunTest : public HalfTrainingTest {
     write_small_text(folder_ / "text.txt");
   }
 
-  RunConfig config(const std::string& run_dir, const std::vector<std::string>& more) const {
+  RunSpec spec(const std::string& run_dir, const std::vector<std::string>& more) const {
     std::vector<std::string> overrides{"run_dir=" + (folder_ / run_dir).string(),
                                        "data.cache=" + (folder_ / "cache").string(),
                                        "data.train=[" + (folder_ / "text.txt").string() + "]"};
     overrides.insert(overrides.end(), more.begin(), more.end());
-    return parse_config(
+    const ConfigText yaml{
+        "run.yaml",
         "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: "
         "32, max_position_embeddings: 32,\n"
         "  attention: {num_landmarks: 4, conv_kernel_size: 5}, initializer_range: 3.0}\n"
@@ -126,13 +126,13 @@ class HalfRunTest : public HalfTrainingTest {
         "schedule: {warmup_steps: 2, decay: constant}\n"
         "training: {steps: 12, batch_size: 4, micro_batch_size: 4, dtype: f16}\n"
         "evaluation: {every: 100}\n"
-        "logging: {every: 1, tensorboard: false, attention_every: null}\n",
-        "run.yaml", start_defaults, overrides);
+        "logging: {every: 1, tensorboard: false, attention_every: null}\n"};
+    return resolve(yaml, overrides, RunKind::pretraining);
   }
   void train(const std::string& run_dir, const std::vector<std::string>& more = {}) const {
     Log log(true);
     Communicator alone;
-    pretrain(config(run_dir, more), log, gpu, alone);
+    pretrain(spec(run_dir, more), log, gpu, alone);
   }
   std::vector<double> metric(const std::string& run_dir, const std::string& name) const {
     return recorded_metric(folder_ / run_dir, name);

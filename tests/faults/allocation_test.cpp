@@ -11,8 +11,8 @@
 #include "core/base/error.h"
 #include "tests/faults/saving.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 #include "train/formats/safetensors.h"
 

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
+#include "tests/support/start_defaults.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 #include "train/formats/architecture.h"

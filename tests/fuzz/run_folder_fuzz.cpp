@@ -10,6 +10,7 @@
 #include "tests/fuzz/input_files.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_state.h"
+#include "train/checkpoint/saved_run.h"
 #include "train/logging/metrics.h"
 #include "train/report/run_record.h"
 
@@ -31,7 +32,7 @@ void read_record(const fs::path& folder) {
   if (const auto* best = run.best(); best && !best->metrics.contains(run.metric_name()))
     std::abort();
   run.config.run_dir = folder;
-  nystrom::write_resolved_config(run.config);
+  nystrom::write_settings(run.config, nystrom::read_saved_run(folder));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "train/checkpoint/model_folder.h"
+#include "tests/support/start_defaults.h"
 #include "train/config/config_io.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -8,8 +8,7 @@
 
 #include "core/check.h"
 #include "tests/support/models.h"
-#include "train/config/config.h"
-#include "train/loop/objective.h"
+#include "train/loop/trainer.h"
 
 namespace nystrom::testing {
 
@@ -35,6 +34,14 @@ inline RunConfig numbered_run(int processes) {
   config.schedule.warmup_steps = 0;
   config.evaluation.every = 1000;
   return config;
+}
+
+/// Trains a run that has neither tokenizer nor data; it resumes by itself.
+inline void train_numbered(const RunConfig& config, Objective& objective, Log& log, Device device,
+                           Communicator& communicator) {
+  const RunSpec spec{.options = config, .saved = read_saved_run(config.run_dir)};
+  const RunSession session(spec, log, communicator);
+  train_run(session, spec, objective, device);
 }
 
 inline Batch micro_batch(std::int64_t number) {

@@ -249,12 +249,10 @@ void check_corruption(Communicator& c, const Corruption& corruption) {
   config.training.zero = corruption.zero;
   config.checkpoint.every = corruption.saved_every;
   Log log(true);
-  const auto prepare = [&] {
-    return PreparedRun{config, std::make_unique<CorruptedObjective>(c, corruption)};
-  };
+  CorruptedObjective objective(c, corruption);
   std::string message;
   try {
-    train_run(config, prepare, log, device, c);
+    train_numbered(config, objective, log, device, c);
   } catch (const Error& error) {
     message = error.what();
   }
@@ -285,11 +283,10 @@ void check_rolling_back(Communicator& c, int zero) {
   for (const bool spikes : {false, true}) {
     config.run_dir = c.from_first((own.path() / (spikes ? "spikes" : "shorter")).string());
     const auto spike = [](std::int64_t batch) { return batch >= 34 && batch < 37; };
-    const auto prepare = [&]() -> PreparedRun {
-      if (spikes) return {config, std::make_unique<SpikingObjective>(c.rank(), c.size(), spike)};
-      return {config, std::make_unique<ShorterObjective>(c.rank(), c.size(), 28, 9)};
-    };
-    train_run(config, prepare, log, device, c);
+    SpikingObjective spiking(c.rank(), c.size(), spike);
+    ShorterObjective shorter(c.rank(), c.size(), 28, 9);
+    Objective& objective = spikes ? static_cast<Objective&>(spiking) : shorter;
+    train_numbered(config, objective, log, device, c);
     checksums[spikes] = file_checksum(std::filesystem::path(config.run_dir) / "checkpoints" /
                                       "step-44" / "model.safetensors");
   }

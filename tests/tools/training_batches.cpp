@@ -11,8 +11,6 @@
 
 #include "core/base/file_io.h"
 #include "core/check.h"
-#include "train/checkpoint/model_folder.h"
-#include "train/config/config_io.h"
 #include "train/formats/hf_config.h"
 #include "train/formats/safetensors.h"
 #include "train/pretrain/corpus.h"
@@ -76,12 +74,12 @@ void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t s
 }
 
 void run(const std::string& yaml, std::int64_t steps, const fs::path& folder, Overrides overrides) {
-  RunConfig config = read_config(yaml, start_defaults, overrides);
-  require_none(validate_pretraining(config));
+  RunSpec spec = read_run(config_file(yaml), overrides);
+  require_none(validate_pretraining(spec.options));
   Log log;
   Communicator alone;
-  const Corpus corpus = prepare_corpus(config, log, alone);
-  config = fit_model_to_tokenizer(config, *corpus.tokenizer);
+  const Corpus corpus = prepare_corpus(spec, log, alone);
+  const RunConfig config = with_tokenizer(std::move(spec), corpus.tokenizer).options;
   fs::create_directories(folder);
   write_model(config, folder);
   write_batches(config, corpus, steps, folder / "batches.safetensors");

@@ -34,9 +34,23 @@ ModelFolder open_model_folder(const std::filesystem::path& model,
                               const std::vector<std::string>& overrides, Log& log,
                               HeadUse use = HeadUse::kept);
 
-/// The folder of a MODEL to start from (model.from). Its own configuration need not be buildable:
-/// options of the run override it, and the result is checked.
-ModelFolder open_start_folder(const std::filesystem::path& model, Log& log);
+/// A message about how a folder was found, such as a damaged checkpoint that was passed over.
+struct Notice {
+  std::string text;
+  bool warning = false;
+};
+
+/// The folder of a MODEL to start from (model.from), and how it was found.
+struct StartFolder : ModelFolder {
+  std::vector<Notice> notices;
+};
+
+/// Opens the folder of a MODEL to start from, and prints the warnings among its notices. Its own
+/// configuration need not be buildable: options of the run override it, and the result is checked.
+StartFolder open_start_folder(const std::filesystem::path& model);
+
+/// The defaults of a run that starts from `folder`.
+StartDefaults defaults_from(const ModelFolder& folder);
 
 /// The file or folder that tokenizer.path names; of a run directory, the folder of its model; of a
 /// model in the hub's cache, its folder there.
@@ -50,9 +64,6 @@ std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 /// data.sequence_length in a checkpoint's config.yaml, else the tokenizer's model_max_length. It
 /// never exceeds the model's limit.
 std::int64_t trained_length(const ModelFolder& folder);
-
-/// The defaults of a run that starts from folder `from`: the ReadStart of read_config.
-StartDefaults start_defaults(const std::string& from);
 
 /// The configuration of a Hugging Face folder, with `--set model.…` overrides applied. Throws an
 /// InputError for a model that cannot be built.

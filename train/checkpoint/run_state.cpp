@@ -1,19 +1,11 @@
 #include "train/checkpoint/run_state.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "core/base/file_io.h"
 #include "core/base/json.h"
-#include "core/base/printable.h"
 #include "core/check.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/run_folder.h"
-#include "train/config/config_io.h"
-#include "train/optim/schedule.h"
 
 namespace nystrom {
 
@@ -132,89 +124,6 @@ RunState RunState::read(const std::filesystem::path& path) {
       throw InputError("is not the state of a run");
     }
   });
-}
-
-namespace {
-
-/// The options whose values differ, with both values: "seed (42, now 1)". Sorted.
-std::vector<std::string> changed_options(const RunConfig& before, const RunConfig& after) {
-  constexpr std::size_t max_value = 60;
-  std::map<std::string, std::string> old_values;
-  for (const auto& [path, value] : option_values(before)) old_values[path] = value;
-  std::vector<std::string> changes;
-  for (const auto& [path, value] : option_values(after)) {
-    const std::string& old = old_values[path];
-    if (old != value)
-      changes.push_back(fmt::format("{} ({}, now {})", path, printable(old, max_value),
-                                    printable(value, max_value)));
-  }
-  std::sort(changes.begin(), changes.end());
-  return changes;
-}
-
-std::filesystem::path checkpoints_of(const RunConfig& config) {
-  return std::filesystem::path(config.run_dir) / "checkpoints";
-}
-
-std::filesystem::path settings_file(const RunConfig& config) {
-  return std::filesystem::path(config.run_dir) / "config.yaml";
-}
-
-}  // namespace
-
-void check_run_kind(const RunConfig& config) {
-  check_run_place(config.run_dir);
-  const std::filesystem::path path = settings_file(config);
-  if (!std::filesystem::exists(path) || checkpoint_steps(checkpoints_of(config)).empty()) return;
-  const bool task = has_task(read_resolved_config(path.string()));
-  const auto kind = [](bool is_task) { return is_task ? "fine-tuning" : "pretraining"; };
-  require_input(task == has_task(config),
-                "{}: holds a run of {}, and this is {}; choose another run_dir", config.run_dir,
-                kind(task), kind(has_task(config)));
-}
-
-void check_run_dir(const RunConfig& config) {
-  check_run_kind(config);
-  const std::filesystem::path path = settings_file(config);
-  if (!std::filesystem::exists(path) || checkpoint_steps(checkpoints_of(config)).empty()) return;
-  RunConfig old = read_resolved_config(path.string());
-  old.run_dir = config.run_dir;
-  old.data.cache = config.data.cache;
-  old.data.max_unreadable = config.data.max_unreadable;
-  if (!old.task.word_cut) old.task.word_cut = config.task.word_cut;  // older versions had none
-  old.training.steps = config.training.steps;                        // these options may change
-  old.training.epochs = config.training.epochs;
-  old.training.zero = config.training.zero;
-  old.training.timeout = config.training.timeout;
-  old.training.on_loss_spike = config.training.on_loss_spike;
-  old.evaluation = config.evaluation;
-  old.checkpoint = config.checkpoint;
-  old.logging = config.logging;
-  // Older versions stored a default of 10000 steps; now the default depends on the number of steps.
-  // Equal results are no change.
-  const auto steps = config.training.steps;
-  if (steps && warmup_of(old.schedule, *steps) == warmup_of(config.schedule, *steps)) {
-    old.schedule.warmup_steps = config.schedule.warmup_steps;
-    old.schedule.warmup_share = config.schedule.warmup_share;
-  }
-  const auto changed = changed_options(old, config);
-  require_input(changed.empty(),
-                "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo "
-                "the changes",
-                config.run_dir, fmt::join(changed, ", "));
-}
-
-void write_resolved_config(const RunConfig& config) {
-  check_run_dir(config);
-  const std::filesystem::path path = settings_file(config);
-  const std::string text = to_yaml(config);
-  try {
-    if (std::filesystem::exists(path) && to_yaml(read_resolved_config(path.string())) == text)
-      return;
-  } catch (const InputError&) {
-    // It is of another version, or damaged.
-  }
-  write_text_file(path, text);
 }
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// The state of a run beside weights and moments, and the settings that the run belongs to.
+// The state of a run beside weights and moments.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "train/config/config.h"
 #include "train/optim/loss_scale.h"
 #include "train/optim/loss_watch.h"
 
@@ -58,16 +57,5 @@ struct RunState {
   /// invalid.
   static RunState read(const std::filesystem::path& path);
 };
-
-/// Calls check_run_place, and throws an InputError if the run directory has checkpoints of
-/// pretraining and `config` is fine-tuning, or the reverse. Writes nothing.
-void check_run_kind(const RunConfig& config);
-/// Calls check_run_kind, and throws an InputError that names the changed keys if the run directory
-/// has checkpoints with other settings. steps, epochs, zero, timeout, on_loss_spike, logging,
-/// evaluation, checkpoint and the names of run directory and cache may change. Writes nothing.
-void check_run_dir(const RunConfig& config);
-/// Calls check_run_dir, then writes the resolved configuration into the run directory. A
-/// config.yaml with the same options stays as it is, with what a user has noted in it.
-void write_resolved_config(const RunConfig& config);
 
 }  // namespace nystrom

@@ -12,22 +12,16 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/text/match_files.h"
-#include "data/tokenizers/tokenizer_folder.h"
 #include "nn/model.h"
-#include "train/checkpoint/model_folder.h"
-#include "train/checkpoint/run_state.h"
 #include "train/cli/commands.h"
 #include "train/cli/run_plan.h"
-#include "train/config/config_io.h"
 #include "train/finetune/embedding_objective.h"
 #include "train/finetune/finetune.h"
-#include "train/loop/run_checks.h"
 #include "train/loop/run_memory.h"
 #include "train/optim/schedule.h"
 #include "train/plan/memory_plan.h"
 #include "train/pretrain/data_report.h"
 #include "train/pretrain/evaluation.h"
-#include "train/pretrain/teacher.h"
 
 namespace nystrom {
 namespace {
@@ -48,90 +42,37 @@ struct CheckOptions {
   bool plans_elsewhere() const { return devices || !memory.empty() || bandwidth || !speed.empty(); }
 };
 
-/// Runs f. An InputError becomes a line that begins with `where`. Returns whether f succeeded.
-template <class F>
-bool note(Lines& lines, const std::string& where, const F& f) {
-  try {
-    f();
-    return true;
-  } catch (const InputError& error) {
-    lines.push_back(where + ": " + error.what());
-    return false;
-  }
-}
-
-void match_each(Lines& lines, const std::string& where, const std::vector<std::string>& patterns,
-                const std::optional<TextForm>& texts = std::nullopt) {
-  for (const std::string& pattern : patterns) {
-    note(lines, where, [&] {
-      texts ? match_texts(std::span(&pattern, 1), *texts) : match_files(std::span(&pattern, 1));
-    });
-  }
+void match_each(ResolutionErrors& errors, const char* option,
+                const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns)
+    errors.note(option, [&] { match_files(std::span(&pattern, 1)); });
 }
 
 /// Reads the first example of the files that `patterns` match: enough to see missing columns.
-void read_first_example(Lines& lines, const std::string& where, const TaskConfig& task,
-                        const std::vector<std::string>& patterns) {
-  note(lines, where, [&] {
-    try {
-      const bool labels = task.kind != TaskKind::embeddings;
-      open_examples(task, patterns, labels ? Labelled::required : Labelled::optional)->next();
-    } catch (const BadRow&) {
-      if (task.bad_rows != BadRows::skip) throw;
-    }
-  });
+void read_first_example(const TaskConfig& task, const std::vector<std::string>& patterns) {
+  try {
+    const bool labels = task.kind != TaskKind::embeddings;
+    open_examples(task, patterns, labels ? Labelled::required : Labelled::optional)->next();
+  } catch (const BadRow&) {
+    if (task.bad_rows != BadRows::skip) throw;
+  }
 }
 
-/// find_problems for a run with a task. Reads no more than one example of its files.
-Lines find_task_problems(const std::string& file, RunConfig& config) {
-  Lines lines;
-  for (const Problem& problem : validate_finetuning(config))
-    lines.push_back(file + ": " + problem.message);
-  if (lines.empty()) {
-    Log quiet(true);
-    const bool fits = note(lines, file, [&] { fit_model_to_task(config, quiet); });
-    // With --data its settings are compared too, which the files complete.
-    note(lines, file + ": run_dir", [&] { check_run_kind(config); });
-    RunConfig without_head = config;  // the labels may depend on the files
-    without_head.start.fresh_head |= has_labels(*resolve_task(config.task).kind);
-    if (fits) note(lines, file + ": model.from", [&] { check_run_start(without_head); });
-  }
+/// Checks the files of a task, and reads no more than one example of each set.
+void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
   const TaskConfig task = resolve_task(config.task);
-  const bool readable = lines.empty() && task.kind != TaskKind::features;
-  for (const auto& [where, patterns] : {std::pair(file + ": task.train", &task.train),
-                                        std::pair(file + ": task.validation", &task.validation)}) {
-    const std::size_t before = lines.size();
+  const bool readable = errors.empty() && task.kind != TaskKind::features;
+  for (const auto& [option, patterns] :
+       {std::pair("task.train", &task.train), std::pair("task.validation", &task.validation)}) {
+    const std::size_t before = errors.size();
     if (patterns == &task.validation && validates_by_retrieval(task)) {
-      note(lines, where, [&] { read_validation_folder(task); });
+      errors.note(option, [&] { read_validation_folder(task); });
       continue;
     }
-    if (task.format != TaskFormat::folders) match_each(lines, where, *patterns);
-    if (readable && lines.size() == before) read_first_example(lines, where, task, *patterns);
+    if (task.format != TaskFormat::folders) match_each(errors, option, *patterns);
+    if (readable && errors.size() == before)
+      errors.note(option, [&, files = patterns] { read_first_example(task, *files); });
   }
-  return lines;
-}
-
-/// The errors of a configuration whose options were read without error, one per line. Adapts the
-/// model in `config` to the tokenizer if that exists already.
-Lines find_problems(const std::string& file, RunConfig& config) {
-  if (has_task(config)) return find_task_problems(file, config);
-  Lines lines;
-  for (const Problem& problem : validate_pretraining(config))
-    lines.push_back(file + ": " + problem.message);
-  const TextForm texts = text_form(config.data);
-  match_each(lines, file + ": data.train", config.data.train, texts);
-  match_each(lines, file + ": data.validation", config.data.validation, texts);
-  const auto& path = config.tokenizer.path;
-  const bool tokenizer_fits = !path || note(lines, file + ": tokenizer.path", [&] {
-    config = fit_model_to_tokenizer(config, *open_tokenizer(find_tokenizer(*path)));
-  });
-  // The settings of the run are incomplete without its tokenizer.
-  if (tokenizer_fits) {
-    note(lines, file + ": run_dir", [&] { check_run_dir(config); });
-    note(lines, file + ": model.from", [&] { check_run_start(config); });
-    if (lines.empty()) note(lines, file, [&] { check_teacher(config); });
-  }
-  return lines;
 }
 
 Lines split_lines(const std::string& text) {
@@ -144,17 +85,20 @@ Lines split_lines(const std::string& text) {
   return lines;
 }
 
-/// Reads the configuration. Throws one InputError with all errors, one per line, if there are any.
-RunConfig read_sound_config(const CheckOptions& options, Device device) {
-  RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
-  Lines lines = find_problems(printable(options.config), config);
+/// Resolves the run. Throws one InputError with all errors, one per line, if there are any.
+RunSpec resolve_sound(const CheckOptions& options, Device device) {
+  RunSpec given = read_run(config_file(options.config), options.common.overrides);
+  const bool task = has_task(given.options);
+  ResolutionErrors errors(printable(options.config));
+  RunSpec spec =
+      resolve(std::move(given), task ? RunKind::finetuning : RunKind::pretraining, errors);
+  if (task) check_task_files(spec.options, errors);
   if (!options.plans_elsewhere()) {
-    note(lines, printable(options.config), [&] { require_computable(config, device); });
-    if (lines.empty())
-      note(lines, printable(options.config), [&] { require_memory(config, device, 1); });
+    errors.note("", [&] { require_computable(spec.options, device); });
+    if (errors.empty()) errors.note("", [&] { require_memory(spec.options, device, 1); });
   }
-  require_input(lines.empty(), "{}", fmt::join(lines, "\n"));
-  return config;
+  errors.throw_if_any();
+  return spec;
 }
 
 /// Warns that the warm-up cannot be checked: training.epochs gives a number of steps only with the
@@ -168,64 +112,58 @@ void add_warmup_warning(RunPlan& plan) {
                   *warmup));
 }
 
-/// Reads the data of a task. Returns the completed configuration.
-RunConfig read_task(RunPlan& plan, Log& log) {
-  if (resolve_task(plan.config.task).kind == TaskKind::embeddings) {
-    RunConfig config = plan.config;
-    std::shared_ptr<const Tokenizer> tokenizer = fit_model_to_task(config, log);
-    const EmbeddingData data = read_embedding_data(config, std::move(tokenizer));
+/// Reads the data of a task, which completes the configuration of the plan.
+void read_task(RunPlan& plan, const RunSpec& spec) {
+  if (spec.options.task.kind == TaskKind::embeddings) {
+    RunSpec complete = spec;
+    const EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
     plan.task = describe(data);
     for (std::string& line : embedding_warnings(data)) plan.warnings.push_back(std::move(line));
     plan.sequences = std::ssize(data.train->samples());
-    return config;
+    require_same_run(complete);
+    plan.config = std::move(complete.options);
+    return;
   }
-  PreparedTask task = prepare_task(plan.config, log);
+  PreparedTask task = prepare_task(spec);
   const TaskReport report = report_task(*task.train, *task.validation);
-  plan.task = describe(report, task.config);
+  plan.config = std::move(task.spec.options);
+  plan.task = describe(report, plan.config);
   plan.sequences = task.train->size();
   // These warnings compare examples. They replace those about shared files.
   for (const Lines& more :
-       {tokenizer_warnings(task.config, task.tokenizer.get()), task_warnings(report)})
+       {tokenizer_warnings(plan.config, spec.tokenizer.get()), task_warnings(report)})
     plan.warnings.insert(plan.warnings.end(), more.begin(), more.end());
-  return std::move(task.config);
 }
 
-void plan_task(RunPlan& plan, bool data, Log& log) {
+/// Reads the data of pretraining, or the tokens in the cache, and completes the configuration.
+void read_corpus(RunPlan& plan, const RunSpec& spec, bool data, Log& log) {
+  Communicator alone;
+  const std::optional<Corpus> corpus =
+      data ? prepare_corpus(spec, log, alone) : cached_corpus(spec);
+  if (!corpus) return;
+  if (!data) report_unreadable(spec.options, *corpus, log);
+  plan.config = with_tokenizer(spec, corpus->tokenizer).options;
   if (data) {
-    RunConfig complete = read_task(plan, log);
-    check_run(complete);
-    plan.config = std::move(complete);
+    plan.data = report_data(plan.config, *corpus, log);
+    plan.sequences = plan.data->train.sequences;
+    for (const std::string& line : data_warnings(*plan.data)) plan.warnings.push_back(line);
+  } else {
+    plan.sequences = masked_samples(corpus->train, *corpus->tokenizer, plan.config).packing->size();
   }
-  plan.parameters = Model(plan.config.model).parameters().count();
+  require_schedules_within_run(plan.config, *plan.sequences);
+  for (const std::string& line : epoch_warnings(epochs(plan.config, *plan.sequences)))
+    plan.warnings.push_back(line);
 }
 
 RunPlan make_plan(const CheckOptions& options, Device device, Log& log) {
+  const RunSpec spec = resolve_sound(options, device);
   RunPlan plan;
-  plan.config = read_sound_config(options, device);
+  plan.config = spec.options;
   plan.warnings = shared_file_warnings(plan.config);
-  if (has_task(plan.config)) {
-    plan_task(plan, options.data, log);
-    add_warmup_warning(plan);
-    return plan;
-  }
-  Communicator alone;
-  const std::optional<Corpus> corpus =
-      options.data ? prepare_corpus(plan.config, log, alone) : cached_corpus(plan.config);
-  if (corpus) {
-    if (!options.data) report_unreadable(plan.config, *corpus, log);
-    plan.config = fit_model_to_tokenizer(plan.config, *corpus->tokenizer);
-    if (options.data) {
-      plan.data = report_data(plan.config, *corpus, log);
-      plan.sequences = plan.data->train.sequences;
-      for (const std::string& line : data_warnings(*plan.data)) plan.warnings.push_back(line);
-    } else {
-      plan.sequences =
-          masked_samples(corpus->train, *corpus->tokenizer, plan.config).packing->size();
-    }
-    require_schedules_within_run(plan.config, *plan.sequences);
-    for (const std::string& line : epoch_warnings(epochs(plan.config, *plan.sequences)))
-      plan.warnings.push_back(line);
-  }
+  if (!has_task(plan.config))
+    read_corpus(plan, spec, options.data, log);
+  else if (options.data)
+    read_task(plan, spec);
   plan.parameters = Model(plan.config.model).parameters().count();
   add_warmup_warning(plan);
   return plan;

@@ -5,9 +5,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
-#include "train/config/config_io.h"
 #include "train/finetune/finetune.h"
 #include "train/finetune/sweep.h"
 
@@ -22,15 +20,16 @@ struct FinetuneOptions {
 };
 
 void run_once(const FinetuneOptions& options, Log& log, Device device, Communicator& communicator) {
-  const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
-  const RunResult result = finetune(config, log, device, communicator);
+  const RunSpec spec =
+      resolve(config_file(options.config), options.common.overrides, RunKind::finetuning);
+  const RunResult result = finetune(spec, log, device, communicator);
   require_finished(result, log);
   const std::string score = result.best_value
                                 ? fmt::format(", {} {:.4f} at step {}", result.metric_name,
                                               *result.best_value, *result.best)
                                 : "";
   log.say(fmt::format("done: {} steps{}; the model is {}/checkpoints/step-{}", result.steps, score,
-                      config.run_dir, result.best.value_or(result.steps)));
+                      spec.options.run_dir, result.best.value_or(result.steps)));
 }
 
 void run(const FinetuneOptions& options, Communicator& communicator, Device device) {

@@ -8,14 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "data/tokenizers/tokenizer_folder.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
-#include "train/config/config_io.h"
-#include "train/finetune/finetune.h"
 #include "train/formats/hf_config.h"
+#include "train/loop/run_spec.h"
 #include "train/plan/memory_plan.h"
-#include "train/pretrain/corpus.h"
 
 namespace nystrom {
 namespace {
@@ -92,14 +89,14 @@ void print(const Json& info) {
     fmt::print("  {:<72} {}\n", tensor["name"].get<std::string>(), tensor["shape"].dump());
 }
 
-/// Gives the model the vocabulary of a tokenizer that exists. One that is still to be trained, and
-/// those of tasks' files, leave it as it is.
-void fit_to_known_tokenizer(RunConfig& config, Log& log) {
-  const auto& path = config.tokenizer.path;
-  if (has_task(config) && (config.tokenizer.builtin || (path && std::filesystem::exists(*path))))
-    fit_model_to_task(config, log);
-  else if (!has_task(config) && path && std::filesystem::exists(*path))
-    config = fit_model_to_tokenizer(std::move(config), *open_tokenizer(find_tokenizer(*path)));
+/// The run of a YAML file. Its model has the vocabulary of a tokenizer that exists. One that is
+/// still to be trained, and those of tasks' files, leave it as it is.
+RunSpec read_known_run(const InfoOptions& options) {
+  RunSpec spec = read_run(config_file(options.target), options.common.overrides);
+  const auto& [path, builtin, train] = spec.options.tokenizer;
+  if ((builtin && has_task(spec.options)) || (path && std::filesystem::exists(*path)))
+    return with_named_tokenizer(std::move(spec));
+  return spec;
 }
 
 void run(const InfoOptions& options) {
@@ -108,10 +105,7 @@ void run(const InfoOptions& options) {
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
   Log log(options.common.quiet);
   std::optional<RunConfig> run;
-  if (yaml) {
-    run = read_config(options.target, start_defaults, options.common.overrides);
-    fit_to_known_tokenizer(*run, log);
-  }
+  if (yaml) run = read_known_run(options).options;
   Json info =
       describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;

@@ -4,11 +4,8 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
-#include "train/config/config_io.h"
 #include "train/distributed/processes.h"
-#include "train/loop/run_checks.h"
 #include "train/pretrain/corpus.h"
 
 namespace nystrom {
@@ -20,12 +17,12 @@ struct PrepareOptions {
 };
 
 void run(const PrepareOptions& options, Communicator& communicator) {
-  const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
-  require_none(validate_pretraining(config));
+  const RunSpec spec = read_run(config_file(options.config), options.common.overrides);
+  require_none(validate_pretraining(spec.options));
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
-  for (const std::string& line : shared_file_warnings(config)) log.warn(line);
-  const Corpus corpus = prepare_corpus(config, log, communicator);
+  for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
+  const Corpus corpus = prepare_corpus(spec, log, communicator);
   log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(),
                       corpus.tokenizer_folder.string()));
   log.say(fmt::format("training: {} documents, {} tokens; validation: {} documents, {} tokens: {}",

@@ -4,9 +4,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
-#include "train/config/config_io.h"
 #include "train/pretrain/pretrain.h"
 
 namespace nystrom {
@@ -18,10 +16,11 @@ struct PretrainOptions {
 };
 
 void run(const PretrainOptions& options, Communicator& communicator, Device device) {
-  const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
+  const RunSpec spec =
+      resolve(config_file(options.config), options.common.overrides, RunKind::pretraining);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
-  const PretrainResult result = pretrain(config, log, device, communicator);
+  const PretrainResult result = pretrain(spec, log, device, communicator);
   require_finished(result.run, log);
   if (result.evaluation.tokens > 0) {
     const Evaluation& last = result.evaluation;
@@ -32,7 +31,7 @@ void run(const PretrainOptions& options, Communicator& communicator, Device devi
                             : ", which is no worse: train longer, or with another learning rate"));
   }
   log.say(fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.run.steps,
-                      config.run_dir, result.run.best.value_or(result.run.steps)));
+                      spec.options.run_dir, result.run.best.value_or(result.run.steps)));
 }
 
 }  // namespace

@@ -59,24 +59,56 @@ YamlNode override_tree(const std::string& text) {
   return tree;
 }
 
-/// Reads one file and its overrides into one struct.
-template <class Root>
+/// A file and its overrides, parsed once, and all that is wrong in them.
 class ConfigReader {
  public:
-  ConfigReader(const std::string& name, Root& root, Overrides overrides)
-      : errors_(sources(name, overrides)), root_(root), overrides_(overrides) {
-    OptionLister lister{options_, ""};
-    fields(lister, root);
+  /// `text` is nothing for overrides alone.
+  ConfigReader(std::optional<std::string_view> text, const std::string& name, Overrides overrides)
+      : errors_(sources(name, overrides)) {
+    if (text) parse_file(*text);
+    for (std::size_t i = 0; i < overrides.size(); ++i) {
+      try {
+        add_tree(override_tree(overrides[i]), i + 1);
+      } catch (const YamlError& error) {
+        errors_.add({i + 1}, error.what());
+      }
+    }
   }
 
   ConfigErrors& errors() { return errors_; }
 
-  void read_file(std::string_view text) {
+  /// Reads all into `root`. Options that are not given keep their values.
+  template <class Root>
+  void read_into(Root& root) {
+    std::vector<KnownOption> options;
+    OptionLister lister{options, ""};
+    fields(lister, root);
+    for (const auto& [node, source] : trees_) {
+      const ReaderContext context{errors_, options, source};
+      SectionReader reader(context, node, "");
+      fields(reader, root);
+      reader.report_unknown_keys();
+    }
+  }
+
+ private:
+  struct Tree {
+    YamlNode node;
+    std::size_t source;
+  };
+
+  static std::vector<std::string> sources(const std::string& name, Overrides overrides) {
+    std::vector<std::string> names = {name};
+    for (const std::string& text : overrides) names.push_back("--set " + printable(text, 80));
+    return names;
+  }
+
+  void parse_file(std::string_view text) {
     try {
-      const YamlNode node = parse_yaml(text);
+      YamlNode node = parse_yaml(text);
       const std::string got = node.kind == YamlNode::Kind::null ? "nothing" : describe_node(node);
       if (node.kind == YamlNode::Kind::mapping)
-        read(node, 0);
+        add_tree(std::move(node), 0);
       else
         errors_.add({0, node.mark.line, node.mark.column},
                     fmt::format("got {}, expected sections such as 'model:'", got));
@@ -86,35 +118,13 @@ class ConfigReader {
     }
   }
 
-  void apply_overrides() {
-    for (std::size_t i = 0; i < overrides_.size(); ++i) {
-      try {
-        read(override_tree(overrides_[i]), i + 1);
-      } catch (const YamlError& error) {
-        errors_.add({i + 1}, error.what());
-      }
-    }
-  }
-
- private:
-  static std::vector<std::string> sources(const std::string& name, Overrides overrides) {
-    std::vector<std::string> names = {name};
-    for (const std::string& text : overrides) names.push_back("--set " + printable(text, 80));
-    return names;
-  }
-
-  void read(const YamlNode& node, std::size_t source) {
+  void add_tree(YamlNode node, std::size_t source) {
     report_duplicates(node, "", source, errors_);
-    const ReaderContext context{errors_, options_, source};
-    SectionReader reader(context, node, "");
-    fields(reader, root_);
-    reader.report_unknown_keys();
+    trees_.push_back({std::move(node), source});
   }
 
   ConfigErrors errors_;
-  Root& root_;
-  Overrides overrides_;
-  std::vector<KnownOption> options_;
+  std::vector<Tree> trees_;
 };
 
 bool reads_back_unquoted(const std::string& text) {
@@ -221,20 +231,18 @@ void visit_options(const RunConfig& config, Enter enter, Write write) {
   fields(visitor, copy);
 }
 
-/// Reads `text` and `overrides` over the values of `config`. If `config` already has a start.from,
-/// its model must be that of the folder. `check_rules`: also report the problems of validate().
-RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name,
-                     Overrides overrides, bool check_rules) {
-  const bool folder_known = config.start.from.has_value();
+/// Whether the options of a model come from a folder, or from their plain defaults.
+enum class ModelDefaults { plain, of_folder };
+
+/// Reads the options over those of `config`, sets what follows from them, and checks the rules.
+RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults model) {
   // Some pairs of options exclude each other. If one of them is given, the default of the other
   // must not apply.
   const auto steps = std::exchange(config.training.steps, std::nullopt);
   const auto epochs = std::exchange(config.training.epochs, std::nullopt);
   const auto warmup_steps = std::exchange(config.schedule.warmup_steps, std::nullopt);
   const auto warmup_share = std::exchange(config.schedule.warmup_share, std::nullopt);
-  ConfigReader<RunConfig> reader(name, config, overrides);
-  reader.read_file(text);
-  reader.apply_overrides();
+  reader.read_into(config);
   if (!config.training.steps && !config.training.epochs) {
     config.training.steps = steps;
     config.training.epochs = epochs;
@@ -243,7 +251,8 @@ RunConfig parse_over(RunConfig config, std::string_view text, const std::string&
     config.schedule.warmup_steps = warmup_steps;
     config.schedule.warmup_share = warmup_share;
   }
-  config.vocab_size_from_tokenizer = config.model.vocab_size == 0;
+  const bool plain = model == ModelDefaults::plain;
+  config.vocab_size_from_tokenizer = plain && !reader.errors().is_given("model.vocab_size");
   if (config.vocab_size_from_tokenizer) config.model.vocab_size = config.tokenizer.train.vocab_size;
   if (has_task(config) && problems(config.task).empty()) {
     config.model.head = head_of(*resolve_task(config.task).kind);
@@ -254,65 +263,62 @@ RunConfig parse_over(RunConfig config, std::string_view text, const std::string&
       config.masking.sentence_order && config.model.head == Head::masked_lm;
   if (!config.start.from || config.model.attention.semantics == Semantics::nystrom) {
     config.model.segment_means_seq_len = config.data.sequence_length;
-  } else if (!folder_known) {
-    // The folder gives the length. This placeholder fits the number of landmarks.
+  } else if (plain) {
+    // The folder, which is not open, gives the length. This one fits the number of landmarks.
     config.model.segment_means_seq_len = config.model.attention.num_landmarks;
   }
-  if (check_rules) reader.errors().add_problems(validate(config));
+  reader.errors().add_problems(validate(config));
   reader.errors().throw_if_any();
-  return config;
-}
-
-/// The default values of all options; vocab_size 0 means that the file leaves it out.
-RunConfig defaults() {
-  RunConfig config;
-  config.model.vocab_size = 0;
   return config;
 }
 
 }  // namespace
 
-RunConfig read_config(const std::string& path, const ReadStart& read_start, Overrides overrides) {
-  return parse_config(read_text_file(path, max_yaml_bytes), printable_path(path), read_start,
-                      overrides);
+ConfigText config_file(const std::string& path) {
+  return {printable_path(path), read_text_file(path, max_yaml_bytes)};
 }
 
 RunConfig read_resolved_config(const std::string& path, Overrides overrides) {
-  return parse_resolved_config(read_text_file(path, max_yaml_bytes), printable_path(path),
-                               overrides);
+  const ConfigText file = config_file(path);
+  return parse_resolved_config(file.text, file.name, overrides);
 }
 
 RunConfig parse_resolved_config(std::string_view text, const std::string& name,
                                 Overrides overrides) {
-  return parse_over(defaults(), text, name, overrides, true);
+  ConfigReader reader(text, name, overrides);
+  return complete_config(reader, {}, ModelDefaults::plain);
 }
 
 RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start,
                        Overrides overrides) {
-  RunConfig start = defaults();
-  const RunConfig given = parse_over(start, text, name, overrides, false);
-  start.model.hidden_size = given.model.hidden_size;
+  ConfigReader reader(text, name, overrides);
+  RunConfig given;  // decides the defaults: those of a folder, or of a task for a model's width
+  reader.read_into(given);
+  reader.errors().throw_if_any();
+  RunConfig defaults;
+  defaults.model.hidden_size = given.model.hidden_size;
   if (given.start.from) {
     const StartDefaults folder = read_start(*given.start.from);
-    start.start = given.start;
-    start.model = folder.model;
-    start.model.head = Head::masked_lm;
-    start.model.labels = ModelConfig{}.labels;
-    start.data.sequence_length = folder.sequence_length;
+    defaults.model = folder.model;
+    defaults.model.head = Head::masked_lm;
+    defaults.model.labels = ModelConfig{}.labels;
+    defaults.data.sequence_length = folder.sequence_length;
   }
-  if (has_task(given)) set_finetuning_defaults(start, start.model.hidden_size);
-  return parse_over(start, text, name, overrides, true);
+  if (has_task(given)) set_finetuning_defaults(defaults, defaults.model.hidden_size);
+  return complete_config(reader, defaults,
+                         given.start.from ? ModelDefaults::of_folder : ModelDefaults::plain);
 }
 
 RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides) {
-  return parse_over(std::move(config), "{}", name, overrides, true);
+  ConfigReader reader({}, name, overrides);
+  return complete_config(reader, std::move(config), ModelDefaults::of_folder);
 }
 
 void override_model(ModelConfig& model, const std::string& name, Overrides overrides) {
   ModelConfig changed = model;
   ModelOverrides root{changed};
-  ConfigReader<ModelOverrides> reader(name, root, overrides);
-  reader.apply_overrides();
+  ConfigReader reader({}, name, overrides);
+  reader.read_into(root);
   reader.errors().add_problems(in_section("model", problems(changed)));
   reader.errors().throw_if_any();
   model = changed;

@@ -30,27 +30,32 @@ namespace nystrom {
 
 using Overrides = std::span<const std::string>;
 
-/// Reads the configuration of a run from the file at `path`, applies `overrides` and checks the
-/// result. Options that neither gives keep their defaults; a run with a task has the defaults of
-/// fine-tuning. If model.from is set, `read_start` gives the defaults of the model's options and of
-/// data.sequence_length.
+/// The text of a configuration, and its name in errors.
+struct ConfigText {
+  std::string name, text;
+};
+
+/// The text of the file at `path`. Throws an InputError if it cannot be read.
+ConfigText config_file(const std::string& path);
+
+/// Reads the configuration of a run, applies `overrides` and checks the result; `name` is the
+/// text's name in errors. Options that neither gives keep their defaults; a run with a task has the
+/// defaults of fine-tuning. If model.from is set, `read_start` gives the defaults of the model's
+/// options and of data.sequence_length.
 ///
 /// Some values follow from others. The task decides the head; a model with embed_dim and without a
 /// task has no head. A missing vocab_size becomes tokenizer.train.vocab_size.
 /// segment_means_seq_len becomes data.sequence_length, except in a model from a folder with
 /// attention.semantics transformers.
 ///
-/// Throws an InputError if the file cannot be read or has errors.
-RunConfig read_config(const std::string& path, const ReadStart& read_start,
-                      Overrides overrides = {});
-
-/// Reads a file that to_yaml wrote, for example config.yaml in a run or checkpoint. It contains all
-/// options, so the folder of model.from is not opened. Throws an InputError like read_config.
-RunConfig read_resolved_config(const std::string& path, Overrides overrides = {});
-
-/// Does the same as read_config with the text of a file; `name` is its name in errors.
+/// Throws an InputError if the text has errors.
 RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start,
                        Overrides overrides = {});
+
+/// Reads a file that to_yaml wrote, for example config.yaml in a run or checkpoint. It contains all
+/// options, so the folder of model.from is not opened. Throws an InputError if the file cannot be
+/// read or has errors.
+RunConfig read_resolved_config(const std::string& path, Overrides overrides = {});
 
 /// Does the same as read_resolved_config with the text of a file; `name` is its name in errors.
 RunConfig parse_resolved_config(std::string_view text, const std::string& name,

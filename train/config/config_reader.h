@@ -69,6 +69,10 @@ class ConfigErrors {
     errors_.push_back({place, std::move(message)});
   }
   void add_given(GivenOption option) { given_.push_back(std::move(option)); }
+  /// Whether the option at `path` was given.
+  bool is_given(std::string_view path) const {
+    return std::ranges::find(given_, path, &GivenOption::path) != given_.end();
+  }
   /// Records that the value given for the option at `path` could not be read.
   void misunderstood(std::string_view path);
 

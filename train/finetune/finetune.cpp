@@ -6,15 +6,11 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_scorer.h"
-#include "data/tokenizers/tokenizer_folder.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/finetune/embedding_objective.h"
 #include "train/finetune/task_evaluation.h"
 #include "train/finetune/task_loss.h"
-#include "train/loop/run_checks.h"
 #include "train/loop/run_memory.h"
 #include "train/optim/schedule.h"
-#include "train/pretrain/corpus.h"
 
 namespace nystrom {
 namespace {
@@ -114,7 +110,7 @@ class TaskObjective : public Objective {
   }
 
  private:
-  RunConfig config_;
+  const RunConfig& config_;
   Communicator& communicator_;
   std::shared_ptr<const TaskDataset> train_, validation_;
   std::shared_ptr<const Tokenizer> tokenizer_;  // null for features
@@ -123,13 +119,6 @@ class TaskObjective : public Objective {
   TaskLoaderOptions options_;
   std::unique_ptr<TaskLoader> loader_;
 };
-
-/// The tokenizer of a run: tokenizer.builtin, else tokenizer.path, else that of model.from.
-std::unique_ptr<Tokenizer> tokenizer_of(const RunConfig& config, Log& log) {
-  if (config.tokenizer.builtin) return make_builtin_tokenizer(*config.tokenizer.builtin);
-  if (!config.tokenizer.path) return open_tokenizer(find_model(*config.start.from, log));
-  return open_tokenizer(find_tokenizer(*config.tokenizer.path));
-}
 
 }  // namespace
 
@@ -161,23 +150,14 @@ std::vector<std::string> describe(const TaskReport& report, const RunConfig& con
   return lines;
 }
 
-std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log) {
-  config.task = resolve_task(config.task);
-  if (config.task.kind == TaskKind::features) return nullptr;
-  std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(config, log);
-  config = fit_model_to_tokenizer(std::move(config), *tokenizer);
-  // The constructor throws if the length or the tokenizer does not fit the task.
-  const TaskEncoder checked(config.task, {}, *tokenizer, config.data.sequence_length);
-  return tokenizer;
-}
-
-PreparedTask prepare_task(RunConfig config, Log& log) {
+PreparedTask prepare_task(const RunSpec& spec) {
   PreparedTask run;
-  run.tokenizer = fit_model_to_task(config, log);
+  run.spec = spec;
+  RunConfig& config = run.spec.options;
   const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels)
                                                                 : task_labels(config.task);
   const auto reader = [&](const LabelSet& labels) {
-    return std::make_unique<TaskReader>(config.task, labels, run.tokenizer, config.model,
+    return std::make_unique<TaskReader>(config.task, labels, spec.tokenizer, config.model,
                                         config.data.sequence_length);
   };
   run.train = reader(given)->read(config.task.train, Labelled::required);
@@ -203,7 +183,7 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   if (config.task.kind == TaskKind::tokens && !config.task.word_cut)
     config.task.word_cut = run.train->word_cut();
   config.model.labels = output_names(*run.train);
-  run.config = std::move(config);
+  require_same_run(run.spec);
   return run;
 }
 
@@ -219,55 +199,50 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
 
 namespace {
 
-RunResult finetune_embeddings(const RunConfig& config, Log& log, Device device,
+RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
                               Communicator& communicator, bool describe_data,
                               const OnStep& on_step) {
-  RunConfig complete = config;
-  std::shared_ptr<const Tokenizer> tokenizer = fit_model_to_task(complete, log);
-  EmbeddingData data = read_embedding_data(complete, std::move(tokenizer));
-  require_schedules_within_run(complete, std::ssize(data.train->samples()));
-  check_run(complete);
-  const auto prepare = [&]() -> PreparedRun {
-    if (describe_data) {
-      for (const std::string& line : describe(data)) log.say(line);
-      for (const std::string& line : embedding_warnings(data)) log.warn(line);
-    }
-    return {complete, make_embedding_objective(complete, std::move(data), communicator)};
-  };
-  return train_run(config, prepare, log, device, communicator, on_step);
+  RunSpec complete = spec;
+  EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
+  require_schedules_within_run(complete.options, std::ssize(data.train->samples()));
+  require_same_run(complete);
+  const RunSession session(spec, log, communicator);
+  if (describe_data) {
+    for (const std::string& line : describe(data)) log.say(line);
+    for (const std::string& line : embedding_warnings(data)) log.warn(line);
+  }
+  const auto objective = make_embedding_objective(complete.options, std::move(data), communicator);
+  return train_run(session, complete, *objective, device, on_step);
 }
 
 }  // namespace
 
-RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator,
+RunResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
                    bool describe_data, const OnStep& on_step) {
-  require_none(validate_finetuning(config));
-  require_computable(config, device);
-  require_memory(config, device, communicator.size());
-  if (resolve_task(config.task).kind == TaskKind::embeddings)
-    return finetune_embeddings(config, log, device, communicator, describe_data, on_step);
-  const PreparedTask run = prepare_task(config, log);  // reports errors before any file is written
-  check_run(run.config);
+  require_computable(spec.options, device);
+  require_memory(spec.options, device, communicator.size());
+  if (spec.options.task.kind == TaskKind::embeddings)
+    return finetune_embeddings(spec, log, device, communicator, describe_data, on_step);
+  const PreparedTask run = prepare_task(spec);  // reports errors before any file is written
+  const RunConfig& options = run.spec.options;
   const TaskReport report = report_task(*run.train, *run.validation);
-  const auto prepare = [&]() -> PreparedRun {
-    if (describe_data) {
-      for (const std::string& line : describe(report, run.config)) log.say(line);
-      for (const std::string& line : task_warnings(report)) log.warn(line);
-      for (const std::string& line : tokenizer_warnings(run.config, run.tokenizer.get()))
-        log.warn(line);
-    }
-    return {run.config, std::make_unique<TaskObjective>(run.config, run.train, run.validation,
-                                                        run.tokenizer, report, communicator)};
-  };
-  const RunResult result = train_run(config, prepare, log, device, communicator, on_step);
+  const RunSession session(spec, log, communicator);
+  if (describe_data) {
+    for (const std::string& line : describe(report, options)) log.say(line);
+    for (const std::string& line : task_warnings(report)) log.warn(line);
+    for (const std::string& line : tokenizer_warnings(options, spec.tokenizer.get()))
+      log.warn(line);
+  }
+  TaskObjective objective(options, run.train, run.validation, spec.tokenizer, report, communicator);
+  const RunResult result = train_run(session, run.spec, objective, device, on_step);
   const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive);
   if (!result.interrupted && useless)
     log.warn(
         fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try optimizer."
                     "learning_rate={:.1g} or {:.1g}, or more training.epochs",
                     result.metric_name, *result.best_value, report.baseline_prediction,
-                    report.baseline.decisive, 3 * config.optimizer.learning_rate,
-                    config.optimizer.learning_rate / 3));
+                    report.baseline.decisive, 3 * options.optimizer.learning_rate,
+                    options.optimizer.learning_rate / 3));
   return result;
 }
 

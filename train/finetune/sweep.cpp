@@ -12,7 +12,6 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/config/config_docs.h"
 #include "train/config/config_io.h"
@@ -211,11 +210,12 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
                       Communicator& communicator) {
   struct Planned {
     std::size_t point;
-    RunConfig config;
+    RunSpec spec;  // its options; resolved when it begins
   };
   SweepResult result;
   std::vector<Planned> plan;
-  const RunConfig base = read_config(path, start_defaults, overrides);
+  const ConfigText yaml = config_file(path);
+  const RunConfig base = read_run(yaml, overrides).options;
   std::vector<std::string> varied;
   for (const GridAxis& axis : options.grid) varied.push_back(axis.option);
   require_distinct("--grid", varied);
@@ -224,13 +224,14 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     all.insert(all.end(), choice.begin(), choice.end());
     result.points.push_back({choice, {}});
     // All points are checked before the first run.
-    RunConfig config = read_config(path, start_defaults, all);
+    RunSpec spec = read_run(yaml, all);
+    RunConfig& config = spec.options;
     require_none(validate_finetuning(config));
     const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
     for (std::int64_t i = 0; i < options.seeds; ++i) {
       config.seed = base.seed + i;
       config.run_dir = (folder / fmt::format("seed-{}", config.seed)).string();
-      plan.push_back({result.points.size() - 1, config});
+      plan.push_back({result.points.size() - 1, spec});
     }
   }
   std::optional<NewFolderGuard> guard;
@@ -239,7 +240,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     check_run_place(base.run_dir);
     if (!fs::exists(base.run_dir)) guard.emplace(base.run_dir);
     for (const Planned& each : plan) {
-      const fs::path folder = each.config.run_dir;
+      const fs::path folder = each.spec.options.run_dir;
       require_no_link(folder);
       if (!result.points[each.point].overrides.empty()) require_no_link(folder.parent_path());
     }
@@ -249,7 +250,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   }
   bool describe_data = true;  // all runs have the same
   for (std::size_t i = 0; i < plan.size(); ++i) {
-    const auto& [point, config] = plan[i];
+    const auto& [point, spec] = plan[i];
+    const RunConfig& config = spec.options;
     const std::string hash = result_hash(config);
     std::optional<SweepRun> run = finished_run(config.run_dir, hash, communicator);
     log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir,
@@ -257,8 +259,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     if (!run) {
       Log of_run(log.quiet());
       if (!communicator.is_first()) of_run.mute();
-      const RunResult outcome =
-          finetune(config, of_run, device, communicator, std::exchange(describe_data, false));
+      ResolutionErrors thrown;
+      const RunResult outcome = finetune(resolve(spec, RunKind::finetuning, thrown), of_run, device,
+                                         communicator, std::exchange(describe_data, false));
       result.interrupted = outcome.interrupted;
       if (outcome.interrupted) break;
       run = SweepRun{config.seed,         config.run_dir,

@@ -9,12 +9,13 @@ namespace nystrom {
 
 namespace fs = std::filesystem;
 
-TrainedModel::TrainedModel(const RunConfig& config, std::vector<int> micro_batch_ranks,
-                           Device device, Communicator& communicator)
-    : config_(config),
+TrainedModel::TrainedModel(const RunSpec& spec, std::vector<int> micro_batch_ranks, Device device,
+                           Communicator& communicator)
+    : spec_(spec),
       communicator_(communicator),
-      sharded_(communicator.is_connected() && config.training.zero > 0),
-      model_(config.model) {
+      sharded_(communicator.is_connected() && spec.options.training.zero > 0),
+      model_(spec.options.model) {
+  const RunConfig& config = spec.options;
   if (communicator.is_connected() || config.training.deterministic)
     gradient_sum_.emplace(model_.parameters(), communicator, std::move(micro_batch_ranks),
                           GradientSumOptions{config.training.deterministic, sharded_,
@@ -26,14 +27,16 @@ TrainedModel::TrainedModel(const RunConfig& config, std::vector<int> micro_batch
 }
 
 void TrainedModel::initialise(Log& log) {
-  const auto seed = static_cast<std::uint64_t>(config_.seed);
-  if (config_.start.from) {
-    const ModelFolder folder = open_start_folder(*config_.start.from, log);
-    if (const std::string notice = semantics_notice(config_.model); !notice.empty())
-      log.say(notice);
-    log.say(initialise_from(model_, folder, seed, config_.start.fresh_head).summary(folder.path));
+  const RunConfig& config = spec_.options;
+  const auto seed = static_cast<std::uint64_t>(config.seed);
+  if (spec_.start) {
+    for (const auto& [text, warning] : spec_.start->notices)
+      warning ? log.record("warning: " + text) : log.say(text);
+    if (const std::string notice = semantics_notice(config.model); !notice.empty()) log.say(notice);
+    log.say(initialise_from(model_, *spec_.start, seed, config.start.fresh_head)
+                .summary(spec_.start->path));
   } else {
-    model_.parameters().initialise(seed, config_.model.initializer_range);
+    model_.parameters().initialise(seed, config.model.initializer_range);
   }
   start_average();
 }
@@ -52,8 +55,9 @@ void TrainedModel::read(const fs::path& checkpoint, std::int64_t updates) {
 }
 
 void TrainedModel::start_average() {
-  if (!config_.training.ema) return;
-  average_.emplace(model_.parameters(), *config_.training.ema, optimizer_->range(), [this] {
+  const auto& ema = spec_.options.training.ema;
+  if (!ema) return;
+  average_.emplace(model_.parameters(), *ema, optimizer_->range(), [this] {
     if (gradient_sum_) gradient_sum_->share_parameters();
   });
 }

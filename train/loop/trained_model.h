@@ -11,10 +11,10 @@
 #include "nn/model.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/optimizer_files.h"
-#include "train/config/config.h"
 #include "train/distributed/communicator.h"
 #include "train/distributed/gradient_sum.h"
 #include "train/logging/log.h"
+#include "train/loop/run_spec.h"
 #include "train/optim/optimizer.h"
 #include "train/optim/weight_average.h"
 
@@ -24,9 +24,9 @@ namespace nystrom {
 /// All its functions are collective.
 class TrainedModel {
  public:
-  /// `config` and `communicator` must outlive it; for `micro_batch_ranks` see GradientSum. It has
+  /// `spec` and `communicator` must outlive it; for `micro_batch_ranks` see GradientSum. It has
   /// no weights before initialise or read.
-  TrainedModel(const RunConfig& config, std::vector<int> micro_batch_ranks, Device device,
+  TrainedModel(const RunSpec& spec, std::vector<int> micro_batch_ranks, Device device,
                Communicator& communicator);
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
@@ -58,7 +58,7 @@ class TrainedModel {
   void start_average();
   std::vector<NamedSlab> optimizer_slabs() const;
 
-  const RunConfig& config_;
+  const RunSpec& spec_;
   Communicator& communicator_;
   bool sharded_;  // whether masters and moments are spread over the processes
   Model model_;

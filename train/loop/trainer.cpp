@@ -5,16 +5,13 @@
 #include <filesystem>
 
 #include "core/base/checksum.h"
-#include "core/base/file_io.h"
 #include "core/check.h"
 #include "core/threads.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/run_folder.h"
 #include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
 #include "train/formats/hf_config.h"
 #include "train/logging/stop_signals.h"
-#include "train/loop/run_checks.h"
 #include "train/loop/run_report.h"
 #include "train/loop/trained_model.h"
 #include "train/optim/schedule.h"
@@ -34,8 +31,8 @@ std::string fault_at(std::int64_t step) {
 /// The state of one run in training.
 class Run {
  public:
-  Run(const RunConfig& config, Objective& objective, Log& log, Device device,
-      Communicator& communicator, const OnStep& on_step);
+  Run(const RunSession& session, const RunSpec& spec, Objective& objective, Device device,
+      const OnStep& on_step);
   RunResult train();
 
  private:
@@ -73,33 +70,33 @@ class Run {
   bool stop_agreed_ = false;
 };
 
-Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
-         Communicator& communicator, const OnStep& on_step)
-    : config_(config),
+Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, Device device,
+         const OnStep& on_step)
+    : config_(spec.options),
       objective_(objective),
       identity_(objective.identity()),
-      log_(log),
+      log_(session.log()),
       device_(device),
-      communicator_(communicator),
+      communicator_(session.communicator()),
       on_step_(on_step),
-      trained_(config_, objective.micro_batch_ranks(), device, communicator),
-      checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
-      steps_(total_steps(config.training, objective.samples())),
-      evaluation_interval_(evaluation_interval(config, objective.samples())),
-      settings_(text_checksum(to_yaml(config))) {
+      trained_(spec, objective.micro_batch_ranks(), device, communicator_),
+      checkpoints_(fs::path(config_.run_dir) / "checkpoints", config_.checkpoint.keep),
+      steps_(total_steps(config_.training, objective.samples())),
+      evaluation_interval_(evaluation_interval(config_, objective.samples())),
+      settings_(text_checksum(to_yaml(config_))) {
   state_.tokenizer = identity_.tokenizer;
   state_.data = identity_.data;
   state_.validation = identity_.validation;
   state_.teacher = identity_.teacher;
-  if (config.training.dtype == DType::f16) state_.loss_scale.emplace();
+  if (config_.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks vary too much: in a nearly solved task, a single wrong answer is a spike.
-  if (!has_task(config)) state_.losses.emplace();
-  communicator.require_same_files(
+  if (!has_task(config_)) state_.losses.emplace();
+  communicator_.require_same_files(
       identity_.data_option,
       fmt::format("{} {} {}", identity_.tokenizer, identity_.data, objective.samples()));
-  communicator.require_same_files(identity_.validation_option, identity_.validation);
-  communicator.require_same_files("distillation.teacher", identity_.teacher);
-  if (communicator.is_first()) checkpoints_.remove_leftovers();
+  communicator_.require_same_files(identity_.validation_option, identity_.validation);
+  communicator_.require_same_files("distillation.teacher", identity_.teacher);
+  if (communicator_.is_first()) checkpoints_.remove_leftovers();
   resume();
 }
 
@@ -127,12 +124,13 @@ void Run::resume() {
 void Run::restore_checkpoint(std::int64_t step) {
   const fs::path folder = checkpoints_.path_of(step);
   RunState saved = RunState::read(folder / "state.json");
-  if (saved.validation.empty()) saved.validation = state_.validation;
   require_same_data(saved);
   require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(),
                 "{}: was not written by a run in training.dtype {}",
                 (folder / "state.json").string(), config_.training.dtype);
-  if (state_.losses && !saved.losses) saved.losses.emplace();  // older versions did not save losses
+  require_input(saved.losses.has_value() == state_.losses.has_value(),
+                "{}: was not written by a run of {}", (folder / "state.json").string(),
+                has_task(config_) ? "fine-tuning" : "pretraining");
   trained_.read(folder, saved.updates);
   saved_ = saved.to_json();
   state_ = std::move(saved);
@@ -383,28 +381,15 @@ void require_finished(const RunResult& result, Log& log) {
   throw Interrupted(message);
 }
 
-RunResult train_run(const RunConfig& given, const PrepareRun& prepare, Log& log, Device device,
-                    Communicator& communicator, const OnStep& on_step) {
-  require_same_config(given, communicator);
-  require_work_for_all(given.training, has_task(given), communicator.size());
-  std::optional<RunLock> lock;
-  if (communicator.is_first()) {
-    check_run_place(given.run_dir);
-    make_folders(given.run_dir);
-    lock.emplace(given.run_dir);
-    remove_unfinished(given.run_dir);
-    log.append_to(fs::path(given.run_dir) / "log.txt");
-  }
-  try {
-    const auto [config, objective] = prepare();
-    const Communicator::TimeLimit limit(communicator, fs::path(config.run_dir) / ".waiting",
-                                        config.training.timeout);
-    if (communicator.is_first()) write_resolved_config(config);
-    return Run(config, *objective, log, device, communicator, on_step).train();
-  } catch (const Error& error) {
-    log.record(fmt::format("error: {}", error.what()));
-    throw;
-  }
+RunResult train_run(const RunSession& session, const RunSpec& spec, Objective& objective,
+                    Device device, const OnStep& on_step) {
+  Communicator& communicator = session.communicator();
+  return with_recorded_errors(session.log(), [&] {
+    const Communicator::TimeLimit limit(communicator, fs::path(spec.options.run_dir) / ".waiting",
+                                        spec.options.training.timeout);
+    if (communicator.is_first()) write_settings(spec.options, spec.saved);
+    return Run(session, spec, objective, device, on_step).train();
+  });
 }
 
 }  // namespace nystrom

@@ -5,10 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include "train/config/config.h"
-#include "train/distributed/communicator.h"
-#include "train/logging/log.h"
 #include "train/loop/objective.h"
+#include "train/loop/run_session.h"
 
 namespace nystrom {
 
@@ -36,20 +34,10 @@ struct StepRecord {
 /// Observes the steps of a run. Returning false stops it after a checkpoint of that step.
 using OnStep = std::function<bool(const StepRecord&)>;
 
-/// A run whose configuration is complete: all values that follow from tokenizer and data are set.
-/// From here on the configuration does not change.
-struct PreparedRun {
-  RunConfig config;
-  std::unique_ptr<Objective> objective;
-};
-
-/// Prepares a run while its run directory is locked. All processes call it together.
-using PrepareRun = std::function<PreparedRun()>;
-
-/// Trains in the run directory of `given` until the last step of the run that `prepare` returns. An
-/// interrupted run resumes from its newest intact checkpoint, and ends with the same bits as an
-/// uninterrupted one. A new run starts with fresh weights, or with those of model.from. The lock of
-/// the run directory is held from before `prepare` is called.
+/// Trains until the last step of the run. `spec` is complete: it has all that follows from the
+/// tokenizer and the data. An interrupted run resumes from its newest intact checkpoint, and ends
+/// with the same bits as an uninterrupted one. A new run starts with fresh weights, or with those
+/// of model.from.
 ///
 /// Throws an InputError:
 /// - if the run directory holds a run with other settings. The message names all changed keys.
@@ -62,8 +50,8 @@ using PrepareRun = std::function<PreparedRun()>;
 /// than training.timeout.
 ///
 /// Rank 0 calls `on_step` after each step. If it returns false, the run stops as a signal stops it.
-RunResult train_run(const RunConfig& given, const PrepareRun& prepare, Log& log, Device device,
-                    Communicator& communicator, const OnStep& on_step = {});
+RunResult train_run(const RunSession& session, const RunSpec& spec, Objective& objective,
+                    Device device, const OnStep& on_step = {});
 
 /// Throws Interrupted if the run was stopped before its end, and records that in the run's log.
 void require_finished(const RunResult& result, Log& log);

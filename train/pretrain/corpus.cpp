@@ -11,7 +11,6 @@
 #include "data/tokenizers/sentencepiece_train.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "train/checkpoint/model_folder.h"
-#include "train/formats/hf_config.h"
 #include "train/logging/progress.h"
 #include "train/logging/stop_signals.h"
 #include "train/pretrain/text_record.h"
@@ -92,10 +91,9 @@ std::optional<fs::path> tokenizer_of_run(const fs::path& run_dir) {
 }
 
 /// The folder of the tokenizer. It may not exist before the tokenizer is trained.
-fs::path tokenizer_folder(const RunConfig& config, const CorpusFiles& files) {
-  if (config.tokenizer.path) return find_tokenizer(*config.tokenizer.path);
-  Log quiet(true);
-  if (config.start.from) return find_model(*config.start.from, quiet);
+fs::path tokenizer_folder(const RunSpec& spec, const CorpusFiles& files) {
+  if (auto named = tokenizer_place(spec)) return *named;
+  const RunConfig& config = spec.options;
   if (const auto own = tokenizer_of_run(config.run_dir)) return *own;
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   const std::string key =
@@ -336,19 +334,21 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, const TextForm&
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));
 }
 
-std::optional<Corpus> cached_corpus(const RunConfig& config) {
+std::optional<Corpus> cached_corpus(const RunSpec& spec) {
+  const RunConfig& config = spec.options;
   const CorpusFiles files(config.data);
   Corpus corpus;
-  corpus.tokenizer_folder = tokenizer_folder(config, files);
+  corpus.tokenizer_folder = tokenizer_folder(spec, files);
   if (!fs::exists(corpus.tokenizer_folder)) return std::nullopt;
-  corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
+  corpus.tokenizer = spec.tokenizer ? spec.tokenizer : open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) return std::nullopt;
   open_datasets(corpus);
   return corpus;
 }
 
-Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communicator) {
+Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator) {
+  const RunConfig& config = spec.options;
   const CorpusFiles files(config.data);
   const StopSignals stop;
   // Several processes stop together, at the places where they meet.
@@ -356,8 +356,8 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
     if (communicator.size() == 1 && stop.requested()) interrupt();
   });
   Corpus corpus;
-  corpus.tokenizer_folder = tokenizer_folder(config, files);
-  const bool given = config.tokenizer.path || config.start.from;
+  corpus.tokenizer_folder = tokenizer_folder(spec, files);
+  const bool given = tokenizer_place(spec).has_value();
   bool stopped = false;
   const auto unless_stopped = [&](const auto& work) {
     try {
@@ -378,7 +378,7 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   stop_together();
   unless_stopped(make_tokenizer);  // for a process that does not see the files of rank 0
   stop_together();
-  corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
+  corpus.tokenizer = spec.tokenizer ? spec.tokenizer : open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   // Only rank 0 checks for the folder before it is written. A network file system may cache the
   // result "does not exist" for a minute.
@@ -405,20 +405,6 @@ void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log) 
   report_unreadable("data.train", text_statistics(*corpus.train), limit, log);
   if (!config.data.validation.empty())
     report_unreadable("data.validation", text_statistics(*corpus.validation), limit, log);
-}
-
-RunConfig fit_model_to_tokenizer(RunConfig config, const Tokenizer& tokenizer) {
-  if (config.vocab_size_from_tokenizer) config.model.vocab_size = tokenizer.vocab_size();
-  require_input(config.model.vocab_size >= tokenizer.vocab_size(),
-                "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out",
-                config.model.vocab_size, tokenizer.vocab_size());
-  if (!has_task(config)) require_masked_lm_tokens(tokenizer);
-  require_input(tokenizer.special().pad != no_id,
-                "the tokenizer has no padding token; name one in its special_tokens_map.json, as "
-                "in {{\"pad_token\": \"<pad>\"}}");
-  config.model.pad_token_id = tokenizer.special().pad;
-  set_text_ends(config.model, tokenizer.special());
-  return config;
 }
 
 }  // namespace nystrom

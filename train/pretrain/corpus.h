@@ -9,9 +9,9 @@
 
 #include "data/shards/shards.h"
 #include "data/tokenizers/tokenizer.h"
-#include "train/config/config.h"
 #include "train/distributed/communicator.h"
 #include "train/logging/log.h"
+#include "train/loop/run_spec.h"
 #include "train/pretrain/cache.h"
 
 namespace nystrom {
@@ -34,20 +34,14 @@ struct Corpus {
 ///
 /// Throws an InputError if files are missing or contain no text. After a stop signal to any process
 /// all processes throw Interrupted; no incomplete folder remains.
-Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communicator);
+Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator);
 
 /// The corpus of a run if the cache has all of it, else nothing. Creates no files.
-std::optional<Corpus> cached_corpus(const RunConfig& config);
+std::optional<Corpus> cached_corpus(const RunSpec& spec);
 
 /// Warns of files and documents of a corpus that cannot be read as text (report_unreadable in
 /// train/pretrain/text_record.h). prepare_corpus does so too.
 void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log);
-
-/// Sets the model's options that depend on the tokenizer: the ids of padding and of the ends of a
-/// text, and vocab_size if the file leaves it out. Throws an InputError if the tokenizer has more
-/// pieces than model.vocab_size, or lacks the padding token. A run without a task also needs the
-/// tokens of masked language models.
-RunConfig fit_model_to_tokenizer(RunConfig config, const Tokenizer& tokenizer);
 
 /// Tokenizes the documents whose number `takes` accepts into a data set at `folder`. It runs in one
 /// process on all threads, with a few MiB of text in memory.

@@ -41,7 +41,7 @@ struct DataReport {
 };
 
 /// Reads the whole corpus and reports on it. `config` must be fitted to the tokenizer
-/// (fit_model_to_tokenizer). Documents are equal if the 128-bit hashes of their token ids are.
+/// (with_tokenizer). Documents are equal if the 128-bit hashes of their token ids are.
 /// Memory: 16 bytes per training document, and one counter per distinct document length.
 DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log);
 

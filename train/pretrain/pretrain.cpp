@@ -4,15 +4,12 @@
 
 #include "core/base/file_io.h"
 #include "core/check.h"
-#include "data/tokenizers/tokenizer_folder.h"
-#include "train/checkpoint/model_folder.h"
-#include "train/loop/run_checks.h"
 #include "train/loop/run_memory.h"
+#include "train/loop/teacher.h"
 #include "train/optim/schedule.h"
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/fill_mask.h"
 #include "train/pretrain/mask_samples.h"
-#include "train/pretrain/teacher.h"
 
 namespace nystrom {
 namespace {
@@ -20,7 +17,7 @@ namespace {
 /// The objective of masked language modelling on a corpus.
 class MaskedLmObjective : public Objective {
  public:
-  /// Each evaluation writes its result to `last`.
+  /// `config` must outlive it. Each evaluation writes its result to `last`.
   MaskedLmObjective(const RunConfig& config, Corpus corpus, Distillation distillation,
                     Evaluation& last, Communicator& communicator)
       : config_(config),
@@ -127,7 +124,7 @@ class MaskedLmObjective : public Objective {
     return std::prev(std::ranges::upper_bound(stages_, batch, {}, &LengthStage::begin));
   }
 
-  RunConfig config_;
+  const RunConfig& config_;
   Communicator& communicator_;
   LoaderOptions options_;
   Corpus corpus_;
@@ -141,31 +138,24 @@ class MaskedLmObjective : public Objective {
 
 }  // namespace
 
-PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communicator& communicator,
+PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
                         const OnStep& on_step) {
-  require_none(validate_pretraining(given));
-  require_computable(given, device);
-  require_memory(given, device, communicator.size());
-  // These checks report errors before the text is tokenized and before any file is written.
-  match_texts(given.data.train, text_form(given.data));
-  match_texts(given.data.validation, text_form(given.data));
-  for (const std::string& line : shared_file_warnings(given)) log.warn(line);
-  const auto& path = given.tokenizer.path;
-  check_run(path ? fit_model_to_tokenizer(given, *open_tokenizer(find_tokenizer(*path))) : given);
-  check_teacher(given);
-  PretrainResult result;
-  const auto prepare = [&]() -> PreparedRun {
-    Corpus corpus = prepare_corpus(given, log, communicator);
-    RunConfig config = fit_model_to_tokenizer(given, *corpus.tokenizer);
+  require_computable(spec.options, device);
+  require_memory(spec.options, device, communicator.size());
+  for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
+  const RunSession session(spec, log, communicator);
+  return with_recorded_errors(log, [&] {
+    Corpus corpus = prepare_corpus(spec, log, communicator);
+    const RunSpec complete = with_tokenizer(spec, corpus.tokenizer);
     Distillation distillation;
-    if (config.distillation.teacher) distillation = load_teacher(config, device);
-    auto objective = std::make_unique<MaskedLmObjective>(
-        config, std::move(corpus), std::move(distillation), result.evaluation, communicator);
-    require_schedules_within_run(config, objective->samples());
-    return {std::move(config), std::move(objective)};
-  };
-  result.run = train_run(given, prepare, log, device, communicator, on_step);
-  return result;
+    if (complete.teacher) distillation = load_teacher(complete, device);
+    PretrainResult result;
+    MaskedLmObjective objective(complete.options, std::move(corpus), std::move(distillation),
+                                result.evaluation, communicator);
+    require_schedules_within_run(complete.options, objective.samples());
+    result.run = train_run(session, complete, objective, device, on_step);
+    return result;
+  });
 }
 
 }  // namespace nystrom

@@ -13,10 +13,9 @@ struct PretrainResult {
   Evaluation evaluation;  ///< the last evaluation; its `tokens` are 0 if there was none
 };
 
-/// Prepares the text of `given` (prepare_corpus) and pretrains in its run directory with train_run.
-/// With model.from the run starts from the weights and the tokenizer of that folder; tokenizer.path
-/// replaces the tokenizer. Throws an InputError for an invalid configuration or unusable text.
-PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communicator& communicator,
+/// Prepares the text of a run (prepare_corpus) and pretrains with train_run. `spec` is resolved for
+/// pretraining. Throws an InputError for unusable text.
+PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
                         const OnStep& on_step = {});
 
 }  // namespace nystrom

@@ -243,8 +243,7 @@ TEST_F(WarmStart, AHeadThatIsDiscardedBlocksNothing) {
     const ModelConfig config = read_model_config(model_, {}, HeadUse::discarded);
     EXPECT_EQ(config.head, Head::none);
     load_model(model_, config, DType::f32, StoreMode::inference);
-    Log quiet(true);
-    const ModelFolder start = open_start_folder(model_, quiet);
+    const ModelFolder start = open_start_folder(model_);
     for (const Head head : {Head::masked_lm, Head::sequence_classification}) {
       ModelConfig run = start.config;
       run.head = head;
@@ -256,8 +255,7 @@ TEST_F(WarmStart, AHeadThatIsDiscardedBlocksNothing) {
 TEST_F(WarmStart, AHeadOfTheSameKindIsNotReplacedInSilence) {
   take("bert_regression_relu");
   set_option("problem_type", "multi_label_classification");
-  Log quiet(true);
-  const ModelFolder start = open_start_folder(model_, quiet);
+  const ModelFolder start = open_start_folder(model_);
   ModelConfig run = start.config;
   run.head = Head::sequence_classification;
   EXPECT_EQ(message_of([&] { check_start(run, start, false); }),

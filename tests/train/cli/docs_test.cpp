@@ -8,8 +8,8 @@
 #include <set>
 
 #include "tests/support/places.h"
+#include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 
 namespace nystrom::testing {

@@ -13,9 +13,9 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/checkpoint/model_folder.h"
-#include "train/config/config_io.h"
 #include "train/export/forward.h"
 #include "train/formats/hf_config.h"
+#include "train/loop/run_spec.h"
 
 namespace nystrom::testing {
 namespace {
@@ -161,7 +161,7 @@ TEST(Program, InfoCountsParameters) {
   const std::filesystem::path yaml = source_folder() / "configs" / "base.yaml";
   const std::pair<std::filesystem::path, ModelConfig> targets[] = {
       {model_folder(), read_model_config(model_folder(), {})},
-      {yaml, read_config(yaml.string(), start_defaults, {}).model},
+      {yaml, read_run(config_file(yaml.string())).options.model},
   };
   for (const auto& [target, config] : targets) {
     SCOPED_TRACE(target);

@@ -10,7 +10,7 @@
 #include "nn/model.h"
 #include "tests/support/places.h"
 #include "tests/support/run_program.h"
-#include "train/checkpoint/model_folder.h"
+#include "tests/support/start_defaults.h"
 #include "train/config/config_io.h"
 
 namespace nystrom::testing {

@@ -1,4 +1,3 @@
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <set>
 
 #include "tests/support/places.h"
+#include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -593,7 +593,7 @@ TEST(ConfigRoundTrip, WritesOptionsUnderTheirSections) {
 
 std::string read_error_of(const std::string& path) {
   try {
-    read_config(path, start_defaults);
+    config_file(path);
   } catch (const InputError& error) {
     return error.what();
   }

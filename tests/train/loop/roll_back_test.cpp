@@ -42,8 +42,7 @@ class RollBackTest : public ::testing::Test {
     Log log(true);
     log.mute();
     Communicator alone;
-    const auto prepare = [&] { return PreparedRun{config, std::move(objective)}; };
-    train_run(config, prepare, log, cpu_device, alone);
+    train_numbered(config, *objective, log, cpu_device, alone);
   }
   static void train(const RunConfig& config, const SpikingObjective::Far& far) {
     train(config, std::make_unique<SpikingObjective>(0, 1, far));

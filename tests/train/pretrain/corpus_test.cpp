@@ -9,7 +9,6 @@
 
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 
 namespace nystrom {
@@ -21,19 +20,18 @@ class CorpusTest : public ::testing::Test {
  protected:
   void SetUp() override { testing::write_small_text(folder_ / "text.txt"); }
 
-  RunConfig config(const std::string& data) {
+  RunSpec spec(const std::string& data) {
     const std::string path = (folder_ / "run.yaml");
     std::ofstream(path) << "tokenizer: {train: {vocab_size: 32}}\ndata: {train: ["
                         << (folder_ / "text.txt").string()
                         << "], sequence_length: 32, cache: " << (folder_ / "cache").string() << ", "
                         << data << "}\n";
-    Overrides none;
-    return read_config(path, start_defaults, none);
+    return read_run(config_file(path));
   }
   Corpus prepare(const std::string& data) {
     Log quiet(true);
     Communicator alone;
-    return prepare_corpus(config(data), quiet, alone);
+    return prepare_corpus(spec(data), quiet, alone);
   }
   std::vector<std::string> lines() {
     std::ifstream file(folder_ / "text.txt");

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 #include "train/report/report.h"
 

@@ -1,29 +1,15 @@
-#include "train/pretrain/teacher.h"
+#include "train/loop/teacher.h"
 
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tokenizers/tokenizer_folder.h"
 #include "nn/layer_kinds.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/distributed/replicas.h"
 #include "train/formats/hf_config.h"
 #include "train/formats/transformers_class.h"
 
 namespace nystrom {
 namespace {
-
-ModelFolder open_teacher_folder(const RunConfig& config) {
-  Log quiet(true);
-  return open_model_folder(*config.distillation.teacher, {}, quiet);
-}
-
-/// The tokenizer of a run that trains none.
-std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
-  Log quiet(true);
-  return open_tokenizer(config.tokenizer.path ? find_tokenizer(*config.tokenizer.path)
-                                              : find_model(*config.start.from, quiet));
-}
 
 void require_same_vocabulary(const Tokenizer& teacher, const Tokenizer& run) {
   constexpr const char* advice =
@@ -72,33 +58,37 @@ void require_positions(const ModelConfig& teacher, const RunConfig& config) {
 
 }  // namespace
 
-void check_teacher(const RunConfig& config) {
-  if (!config.distillation.teacher) return;
+ModelFolder open_teacher(const RunSpec& spec) {
+  Log quiet(true);
+  return with_context("distillation.teacher", [&] {
+    return open_model_folder(*spec.options.distillation.teacher, {}, quiet);
+  });
+}
+
+void check_teacher(const RunSpec& spec) {
+  const ModelFolder& folder = *spec.teacher;
+  const ModelConfig &teacher = folder.config, &student = spec.options.model;
   with_context("distillation.teacher", [&] {
-    const ModelFolder folder = open_teacher_folder(config);
-    const ModelConfig& teacher = folder.config;
-    const auto tokenizer = open_masked_lm_tokenizer(folder), own = open_run_tokenizer(config);
+    const auto tokenizer = open_masked_lm_tokenizer(folder);
     with_context(printable_path(folder.path), [&] {
       require_input(has_exact_attention(teacher),
                     "its attention is {}; a teacher has exact attention, softmax: name the folder "
                     "from which the model was converted",
                     describe_kinds(teacher));
-      require_same_vocabulary(*tokenizer, *own);
-      const std::int64_t rows =
-          config.vocab_size_from_tokenizer ? own->vocab_size() : config.model.vocab_size;
-      require_input(teacher.vocab_size == rows,
+      require_same_vocabulary(*tokenizer, *spec.tokenizer);
+      require_input(teacher.vocab_size == student.vocab_size,
                     "it predicts {} tokens, the model {}; set model.vocab_size to {}",
-                    teacher.vocab_size, rows, teacher.vocab_size);
-      require_same_shape(teacher, config);
-      require_positions(teacher, config);
+                    teacher.vocab_size, student.vocab_size, teacher.vocab_size);
+      require_same_shape(teacher, spec.options);
+      require_positions(teacher, spec.options);
     });
   });
 }
 
-Distillation load_teacher(const RunConfig& config, Device device) {
-  const ModelFolder folder = open_teacher_folder(config);
-  return {config.distillation, load_model(folder.path, folder.config, config.training.dtype,
-                                          StoreMode::inference, device)};
+Distillation load_teacher(const RunSpec& spec, Device device) {
+  return {spec.options.distillation,
+          load_model(spec.teacher->path, spec.teacher->config, spec.options.training.dtype,
+                     StoreMode::inference, device)};
 }
 
 std::string teacher_hash(const Model& teacher) {

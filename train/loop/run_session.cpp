@@ -1,0 +1,56 @@
+#include "train/loop/run_session.h"
+
+#include <filesystem>
+
+#include "core/base/file_io.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+/// Throws an InputError unless all processes have the same configuration.
+void require_same_config(const RunConfig& config, Communicator& communicator) {
+  const auto found = communicator.find_divergent_rank(to_yaml(config));
+  if (!found) return;
+  throw InputError(fmt::format(
+      "{} has another configuration than {}: give all processes the same file and options",
+      communicator.name_of(found->rank), communicator.name_of(found->majority)));
+}
+
+/// Throws an InputError unless a step's batch is large enough for `processes` processes. With
+/// `task`, batches are sorted by length and divided into whole micro-batches.
+void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
+  const std::int64_t batch = training.batch_size, micro = training.micro_batch_size,
+                     parts = (batch + micro - 1) / micro;
+  require_input(batch >= processes,
+                "training.batch_size {} leaves some of {} processes without a sequence; raise it, "
+                "or start fewer",
+                batch, processes);
+  // Tasks divide a step by length into whole micro-batches.
+  require_input(!task || parts >= processes,
+                "training.batch_size {} makes {} micro-batches of training.micro_batch_size {}, "
+                "too few for {} processes; set "
+                "training.micro_batch_size to {} or less",
+                batch, parts, micro, processes, batch / processes);
+  require_input(task || !training.deterministic || batch % (micro * processes) == 0,
+                "training.deterministic with {} processes needs a batch_size that is divisible by "
+                "{} x micro_batch_size {}; got {}",
+                processes, processes, micro, batch);
+}
+
+}  // namespace
+
+RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator)
+    : log_(log), communicator_(communicator) {
+  const RunConfig& options = spec.options;
+  require_same_config(options, communicator);
+  require_work_for_all(options.training, has_task(options), communicator.size());
+  if (!communicator.is_first()) return;
+  check_run_place(options.run_dir);
+  make_folders(options.run_dir);
+  lock_.emplace(options.run_dir);
+  remove_unfinished(options.run_dir);
+  log.append_to(std::filesystem::path(options.run_dir) / "log.txt");
+}
+
+}  // namespace nystrom

@@ -1,0 +1,99 @@
+// The resolution of a run: its options, and the folders that they name, found and opened once,
+// before anything starts.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/problem.h"
+#include "data/tokenizers/tokenizer.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/checkpoint/saved_run.h"
+#include "train/config/config_io.h"
+
+namespace nystrom {
+
+/// A run before its start. The functions below make it; nothing changes one that is made. What the
+/// data decide makes another: with_tokenizer for a trained tokenizer, prepare_task for labels.
+struct RunSpec {
+  RunConfig options;
+  std::optional<StartFolder> start{};  ///< the folder of model.from
+  /// Null if the run trains one or reads features. The model's options fit it.
+  std::shared_ptr<const Tokenizer> tokenizer{};
+  std::optional<ModelFolder> teacher{};  ///< the folder of distillation.teacher
+  SavedRun saved{};                      ///< what run_dir holds
+};
+
+/// What a run trains.
+enum class RunKind { pretraining, finetuning };
+
+/// The errors of a resolution: the first one is thrown, or all are collected for nystrom check.
+class ResolutionErrors {
+ public:
+  /// Throws the first error.
+  ResolutionErrors() = default;
+  /// Collects all errors. `file` is the name of the configuration, in front of each.
+  explicit ResolutionErrors(std::string file) : file_(std::move(file)) {}
+
+  /// Runs f. An InputError becomes a line with `option` in front, unless that is empty. Returns
+  /// whether f succeeded.
+  template <class F>
+  bool note(const std::string& option, const F& f) {
+    if (!file_) return f(), true;
+    try {
+      f();
+      return true;
+    } catch (const InputError& error) {
+      lines_.push_back(*file_ + ": " + (option.empty() ? "" : option + ": ") + error.what());
+      return false;
+    }
+  }
+  void add(const Problems& problems);
+  std::size_t size() const { return lines_.size(); }
+  bool empty() const { return lines_.empty(); }
+  /// Throws one InputError with all lines, if there are any.
+  void throw_if_any() const;
+
+ private:
+  std::optional<std::string> file_;
+  std::vector<std::string> lines_;
+};
+
+/// Reads the options and opens the folder of model.from: all that one needs to know of a run that
+/// does not start. Throws an InputError with all errors of single options, one per line.
+RunSpec read_run(const ConfigText& yaml, Overrides overrides = {});
+
+/// The whole resolution: checks the rules of its kind, finds the text files, opens tokenizer and
+/// teacher, and compares with the run in run_dir and with the weights of model.from. Resolves the
+/// task. Writes nothing. The files of a task are not read.
+RunSpec resolve(RunSpec given, RunKind kind, ResolutionErrors& errors);
+/// The same for a run that starts; throws the first InputError.
+RunSpec resolve(const ConfigText& yaml, Overrides overrides, RunKind kind);
+
+/// The run with a tokenizer. Sets the options of the model that depend on it: the ids of padding
+/// and of the ends of a text, and vocab_size if the file leaves it out. Throws an InputError if the
+/// tokenizer has more pieces than model.vocab_size, or lacks the padding token. A run without a
+/// task also needs the tokens of masked language models.
+RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer);
+
+/// The folder or file of the tokenizer: that of tokenizer.path, else that of model.from; nothing
+/// for a fixed vocabulary and for a tokenizer that is trained.
+std::optional<std::filesystem::path> tokenizer_place(const RunSpec& spec);
+
+/// The run with the tokenizer that its options name, and with its task resolved. Throws an
+/// InputError if the tokenizer does not exist, or does not fit the model, the task or
+/// data.sequence_length.
+RunSpec with_named_tokenizer(RunSpec spec);
+
+/// Throws an InputError unless the saved run, if there is one, has the same settings, and a new run
+/// can start with the weights of model.from. The options must be complete.
+void require_same_run(const RunSpec& spec);
+
+/// Returns a line for each file that the patterns of training and validation both match. Missing
+/// files are ignored.
+std::vector<std::string> shared_file_warnings(const RunConfig& config);
+
+}  // namespace nystrom

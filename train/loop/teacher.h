@@ -1,0 +1,25 @@
+// The teacher of distillation: which folders suit a run, and loading one.
+#pragma once
+
+#include <string>
+
+#include "train/loop/distillation.h"
+#include "train/loop/run_spec.h"
+
+namespace nystrom {
+
+/// The folder of distillation.teacher. Throws an InputError if it holds no model.
+ModelFolder open_teacher(const RunSpec& spec);
+
+/// Throws an InputError unless the teacher suits the run: a masked language model with exact
+/// attention, the vocabulary of the run, the lengths of its sequences and, with attention_output,
+/// the model's layers and width. The run has a teacher and a tokenizer.
+void check_teacher(const RunSpec& spec);
+
+/// Loads the teacher of a run that passes check_teacher, in the run's dtype.
+Distillation load_teacher(const RunSpec& spec, Device device);
+
+/// A hash of the teacher's configuration and weights.
+std::string teacher_hash(const Model& teacher);
+
+}  // namespace nystrom
