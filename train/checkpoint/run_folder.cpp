@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -33,16 +32,11 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-bool is_folder(const fs::path& path) {
-  return fs::symlink_status(path).type() == fs::file_type::directory;
-}
-
 bool is_file(const fs::path& path) {
   return fs::symlink_status(path).type() == fs::file_type::regular;
 }
 
-/// Whether the entry at `path` is an empty lock: that of an earlier version, or of a process that
-/// is about to write its mark.
+/// Whether the entry at `path` is the lock of a process that is about to write its mark.
 bool is_unmarked_lock(const fs::path& path) {
   return path.filename() == lock_name && is_file(path) && fs::file_size(path) == 0;
 }
@@ -64,32 +58,9 @@ bool holds_checkpoint(const fs::path& run_dir) {
   });
 }
 
-/// Whether a line begins with a time as in log.txt: 2026-03-01T12:00:00Z and a space.
-bool begins_with_time(const std::string& line) {
-  constexpr std::string_view form = "0000-00-00T00:00:00Z ";
-  return line.size() > form.size() &&
-         std::ranges::equal(form, line.substr(0, form.size()), [](char expected, char c) {
-           return expected == '0' ? c >= '0' && c <= '9' : c == expected;
-         });
-}
-
+/// Whether the folder is a run, or the copy of one without its lock.
 bool is_run(const fs::path& folder) {
-  if (first_line(folder / lock_name) + "\n" == mark || holds_checkpoint(folder)) return true;
-  return is_unmarked_lock(folder / lock_name) && begins_with_time(first_line(folder / "log.txt"));
-}
-
-/// Whether a folder without a mark is a sweep of an earlier version: runs, and what a sweep and a
-/// report write beside them.
-bool is_unmarked_sweep(const fs::path& folder, int depth = 1) {
-  std::size_t runs = 0;
-  for (const fs::path& entry : folder_entries(folder)) {
-    const std::string name = entry.filename().string();
-    if (depth == 1 && is_file(entry) && (name == "summary.json" || name == "report.html")) continue;
-    if (!is_folder(entry) || !(is_run(entry) || (depth > 0 && is_unmarked_sweep(entry, depth - 1))))
-      return false;
-    ++runs;
-  }
-  return runs > 0;
+  return first_line(folder / lock_name) + "\n" == mark || holds_checkpoint(folder);
 }
 
 }  // namespace
@@ -116,7 +87,7 @@ RunLock::~RunLock() { ::close(descriptor_); }
 void check_run_place(const fs::path& run_dir) {
   if (!fs::is_directory(run_dir)) return;
   const bool unused = std::ranges::all_of(folder_entries(run_dir), is_unmarked_lock);
-  require_input(unused || is_run(run_dir) || is_unmarked_sweep(run_dir),
+  require_input(unused || is_run(run_dir),
                 "{}: is not empty and holds no run; choose another run_dir",
                 printable_path(run_dir));
   require_no_link(run_dir / "checkpoints");

@@ -22,8 +22,8 @@ class RunLock {
 };
 
 /// Throws an InputError if the folder holds anything but a run or a sweep, or if its checkpoints
-/// are elsewhere, behind a link. Runs of earlier versions have no mark; they are known by their
-/// checkpoints or their log. Writes nothing.
+/// are elsewhere, behind a link. A copy of a run without its mark is known by its checkpoints.
+/// Writes nothing.
 void check_run_place(const std::filesystem::path& run_dir);
 
 /// Removes what killed processes left of the files that a run writes directly in its folder. Only
@@ -31,8 +31,8 @@ void check_run_place(const std::filesystem::path& run_dir);
 void remove_unfinished(const std::filesystem::path& run_dir);
 
 /// The place of a run within its sweep, POINT/seed-S or, without `options`, seed-S, from `run_dir`
-/// of summary.json. Only its last names count: earlier versions wrote the path from where they ran,
-/// and a sweep may have moved since. Throws an InputError if there is no such folder in the sweep.
+/// of summary.json. Only its last names count, so that it stays within the sweep. Throws an
+/// InputError if there is no such folder in the sweep.
 std::filesystem::path place_in_sweep(const std::filesystem::path& sweep, bool options,
                                      const std::filesystem::path& run_dir);
 

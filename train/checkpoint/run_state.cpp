@@ -59,10 +59,8 @@ LossScale read_loss_scale(const json& saved) {
 }
 
 LossWatch read_losses(const json& saved) {
-  // Older versions called them usual and far.
-  const bool old = saved.contains("usual");
-  auto baseline = saved.at(old ? "usual" : "baseline").get<std::vector<double>>();
-  auto outliers = saved.at(old ? "far" : "outliers").get<std::vector<double>>();
+  auto baseline = saved.at("baseline").get<std::vector<double>>();
+  auto outliers = saved.at("outliers").get<std::vector<double>>();
   require_input(
       baseline.size() <= LossWatch::window && outliers.size() < LossWatch::in_a_row,
       "losses has {} in its baseline and {} outliers; expected at most {} and fewer than {}",
@@ -101,7 +99,7 @@ RunState state_of(const json& saved) {
   state.evaluated_step = count("evaluated_step");
   saved.at("tokenizer").get_to(state.tokenizer);
   saved.at("data").get_to(state.data);
-  if (saved.contains("validation")) saved["validation"].get_to(state.validation);
+  saved.at("validation").get_to(state.validation);
   if (saved.contains("teacher")) saved["teacher"].get_to(state.teacher);
   saved.at("settings").get_to(state.settings);
   saved.at("version").get_to(state.version);

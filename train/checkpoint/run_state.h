@@ -38,10 +38,10 @@ struct RunState {
   std::int64_t evaluations_since_best = 0;
   std::int64_t evaluated_step = 0;  ///< the step of the last evaluation
   std::string tokenizer, data;      ///< hashes of the training data and its tokenizer
-  std::string validation;  ///< hash of the validation data; empty in checkpoints of older versions
-  std::string teacher;     ///< hash of the teacher; empty without one
-  std::string settings;    ///< hash of the resolved configuration
-  std::string version;     ///< version of the program
+  std::string validation;           ///< hash of the validation data
+  std::string teacher;              ///< hash of the teacher; empty without one
+  std::string settings;             ///< hash of the resolved configuration
+  std::string version;              ///< version of the program
 
   /// The step of the best evaluation; nothing before the first evaluation.
   std::optional<std::int64_t> best() const {

@@ -278,7 +278,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   const auto loaded = load_model(source.path, loaded_config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
-  /// Folders of older versions have the defaults of transformers' class.
+  // A folder of Hugging Face may have the defaults of its class in their place.
   if (tokenizer) set_text_ends(config, tokenizer->special());
   if (const std::string foreign = foreign_classes(source.path); !foreign.empty())
     log.say(

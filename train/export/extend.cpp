@@ -104,7 +104,7 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
   const std::filesystem::path place = require_empty_target(folder);
   const auto tokenizer = open_tokenizer_of(source);
   ModelConfig config = model.config();
-  /// Folders of older versions have the defaults of transformers' class.
+  // A folder of Hugging Face may have the defaults of its class in their place.
   if (tokenizer) set_text_ends(config, tokenizer->special());
   NewFolder written(place);
   write_text_file(written.path() / "config.json", config_text_of(source, config));

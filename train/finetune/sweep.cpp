@@ -72,8 +72,7 @@ SweepRun run_of(const nlohmann::json& json, const fs::path& folder) {
 }
 
 /// The finished run in `folder`, or nothing if its configuration has another hash. Only rank 0
-/// reads the file, because it may appear late on other machines. Results of older versions have no
-/// "config_hash", so these runs are checked again.
+/// reads the file, because it may appear late on other machines.
 std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& hash,
                                      Communicator& communicator) {
   const auto look = [&]() -> std::string {

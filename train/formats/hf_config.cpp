@@ -402,7 +402,6 @@ std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
   json block = json::object();
   Writer block_writer{block};
   block_fields(block_writer, copy);
-  // Versions before 0.2 refuse keys that they do not know.
   if (config.embedding == EmbeddingConfig{}) block.erase("embedding");
   if (config.sentence_order) block["sentence_order"] = true;
   root[block_name] = block;

@@ -58,8 +58,7 @@ TextStatistics text_statistics(const TokenDataset& dataset) {
     for (std::size_t i = 0; i < skip_reasons; ++i) {
       const auto found = json.at("left_out").find(describe(static_cast<SkipReason>(i)));
       if (found != json.at("left_out").end())
-        statistics.skipped[i] = {found->at("count"), found->value("bytes", std::int64_t{0}),
-                                 found->at("first")};  // older versions counted no bytes
+        statistics.skipped[i] = {found->at("count"), found->at("bytes"), found->at("first")};
     }
   } catch (const nlohmann::json::exception&) {
     throw InputError(

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t longest_text = 4000;
 
 // The Content-Security-Policy blocks everything outside the page itself. Pages are known by these
-// lines, also those of earlier versions.
+// lines.
 constexpr const char* head = R"(<!DOCTYPE html>
 <html lang="en">
 <head>

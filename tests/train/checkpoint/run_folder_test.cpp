@@ -63,23 +63,9 @@ TEST_F(RunFolder, TheLockMarksIt) {
   EXPECT_EQ(problem(), "no error");
 }
 
-TEST_F(RunFolder, RunsOfEarlierVersionsAreKnown) {
+TEST_F(RunFolder, ACopyWithoutItsLockIsKnownByItsCheckpoints) {
   add("run/checkpoints/step-6/MANIFEST.json", R"({"format": 1, "step": 6, "files": {}})");
   EXPECT_EQ(problem(), "no error");
-  add("begun/.lock", "");
-  add("begun/log.txt", "2026-11-26T05:07:12Z training a tokenizer of 32 pieces\n");
-  EXPECT_EQ(problem("begun"), "no error");
-}
-
-TEST_F(RunFolder, SweepsOfEarlierVersionsAreKnown) {
-  for (const char* run : {"seed-42", "rate=1e-3/seed-42"}) {
-    add(std::string("run/") + run + "/checkpoints/step-6/MANIFEST.json", R"({"files": {}})");
-    EXPECT_EQ(problem(), "no error");
-  }
-  add("run/summary.json");
-  EXPECT_EQ(problem(), "no error");
-  add("run/other/notes.txt");
-  EXPECT_EQ(problem(), foreign_);
 }
 
 TEST_F(RunFolder, LinkedCheckpointsAreRefused) {

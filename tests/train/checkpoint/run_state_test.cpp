@@ -49,22 +49,6 @@ TEST(RunState, HasWhatBelongsToSomeRunsInThoseAlone) {
   }
 }
 
-TEST(RunState, OneOfAnOlderVersionDoesNotTellTheValidationData) {
-  auto json = nlohmann::json::parse(everything().to_json());
-  json.erase("validation");
-  const TemporaryFolder folder;
-  write_bytes(folder / "state.json", json.dump());
-  EXPECT_EQ(RunState::read(folder / "state.json").validation, "");
-}
-
-TEST(RunState, LossesOfAnOlderVersionHaveOtherNames) {
-  auto json = nlohmann::json::parse(everything().to_json());
-  json["losses"] = {{"usual", json["losses"]["baseline"]}, {"far", json["losses"]["outliers"]}};
-  const TemporaryFolder folder;
-  write_bytes(folder / "state.json", json.dump());
-  EXPECT_EQ(RunState::read(folder / "state.json").to_json(), everything().to_json());
-}
-
 TEST(RunState, TheNextBatchComesBehindThoseThatAreSkipped) {
   EXPECT_EQ(everything().next_batch(), 70 + 3 + 12);
 }

@@ -165,8 +165,6 @@ TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
       "undo the changes");
 }
 
-/// A run of an older version wrote the steps of its default warm-up. A run of this version does not
-/// write them.
 TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
   ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=10").code, 0);
   const std::string by_default = "run.yaml --set schedule.warmup_steps=null --set training.steps=";

@@ -224,21 +224,6 @@ TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   ASSERT_NO_FATAL_FAILURE(run("report run"));
 }
 
-/// Older versions stored an undefined metric as 0.
-TEST_F(FinetuneTest, AResultOfAnOlderVersionIsLookedAtAgain) {
-  configure_classification("steps: 2");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 1"));
-  const fs::path file = folder_ / "run" / "seed-42" / "result.json";
-  const json result = json::parse(read_bytes(file));
-  json old = result;
-  old["asked"] = old.at("config_hash");
-  old.erase("config_hash");
-  old["value"] = 0.0;
-  write_bytes(file, old.dump());
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 1"));
-  EXPECT_EQ(json::parse(read_bytes(file)), result);
-}
-
 TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
   const auto run_of = [](std::int64_t seed, double value) {
     return SweepRun{seed, "run/seed-" + std::to_string(seed), 1, 1, "pearson", value};
