@@ -1,7 +1,7 @@
-// core/base/check.h with formatters, for messages that contain shapes and types.
+// core/base/require.h with formatters, for messages that contain shapes and types.
 #pragma once
 
-#include "core/base/check.h"
+#include "core/base/require.h"
 #include "core/dtype.h"
 #include "core/shape.h"
 

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "core/base/check.h"
+#include "core/base/require.h"
 #include "core/cuda/runtime.h"
 
 namespace nystrom {

@@ -8,8 +8,8 @@
 #include <omp.h>
 #endif
 
-#include "core/base/check.h"
 #include "core/base/control_groups.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 

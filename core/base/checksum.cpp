@@ -3,7 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/base/check.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/check.h"
 #include "core/base/printable.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/check.h"
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/base/check.h"
 #include "core/base/file_io.h"
 #include "core/base/json_sax.h"
 #include "core/base/printable.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 namespace {

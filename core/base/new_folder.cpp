@@ -4,9 +4,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "core/base/check.h"
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/fuzz/input_files.h"
 #include "train/logging/metrics.h"
 #include "train/pretrain/mask_samples.h"
-#include "train/report/report.h"
+#include "train/report/report_page.h"
 
 namespace {
 
@@ -41,13 +41,13 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   folder.fill({reinterpret_cast<const char*>(data), size});
   const auto run_path = folder.path() / "seed-1";
   try {
-    nystrom::run_report(nystrom::read_run(run_path), read_masks(run_path),
-                        nystrom::read_study(run_path));
+    nystrom::run_page(nystrom::read_run_history(run_path), read_masks(run_path),
+                      nystrom::read_study(run_path));
   } catch (const nystrom::InputError&) {
   }
   try {
     const nystrom::SweepRecord sweep = nystrom::read_sweep(folder.path());
-    nystrom::comparison_report(sweep.runs, sweep.sweep);
+    nystrom::comparison_page(sweep.runs, sweep.sweep);
   } catch (const nystrom::InputError&) {
   }
   return 0;

@@ -12,7 +12,7 @@
 #include "train/checkpoint/run_state.h"
 #include "train/checkpoint/saved_run.h"
 #include "train/logging/metrics.h"
-#include "train/report/run_record.h"
+#include "train/report/run_history.h"
 
 namespace {
 
@@ -27,7 +27,7 @@ void read_state(const fs::path& file) {
 }
 
 void read_record(const fs::path& folder) {
-  nystrom::RunRecord run = nystrom::read_run(folder);
+  nystrom::RunHistory run = nystrom::read_run_history(folder);
   run.higher_is_better();
   if (const auto* best = run.best(); best && !best->metrics.contains(run.metric_name()))
     std::abort();

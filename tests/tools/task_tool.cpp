@@ -19,8 +19,8 @@
 
 #include "core/check.h"
 #include "data/tasks/listops.h"
-#include "data/tasks/task_report.h"
 #include "data/tasks/task_scorer.h"
+#include "data/tasks/task_statistics.h"
 #include "data/tokenizers/tokenizer_folder.h"
 
 namespace nystrom {
@@ -96,7 +96,7 @@ void listops(const Arguments& arguments) {
   fmt::print("{} examples, {} labels are not the value\n", examples, wrong);
 }
 
-Json to_json(const TaskSetReport& report) {
+Json to_json(const TaskSetStatistics& report) {
   const EncodingCounts& counts = report.encoding;
   Json labels = Json::object();
   for (const auto& [label, count] : report.labels) labels[label] = count;
@@ -128,7 +128,7 @@ void report(const Arguments& arguments) {
       TaskDataset::read(setup.encoder, validation_files, Labelled::required, true);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const TaskReport report = report_task(train, validation);
+  const TaskStatistics report = task_statistics(train, validation);
   const Json json = {{"train", to_json(report.train)},
                      {"validation", to_json(report.validation)},
                      {"overlap", report.overlap},

@@ -11,6 +11,7 @@
 
 #include "core/base/file_io.h"
 #include "core/check.h"
+#include "train/config/validation.h"
 #include "train/formats/hf_config.h"
 #include "train/formats/safetensors.h"
 #include "train/pretrain/corpus.h"

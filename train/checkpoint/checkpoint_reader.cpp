@@ -1,4 +1,5 @@
-// Discovery and verification of checkpoints. Their files may be malicious.
+#include "train/checkpoint/checkpoint_reader.h"
+
 #include <algorithm>
 #include <charconv>
 
@@ -8,7 +9,6 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/checkpoint/checkpoint.h"
 
 namespace nystrom {
 namespace {

@@ -16,7 +16,7 @@
 #include "train/logging/scratch_folder.h"
 #include "train/logging/stop_signals.h"
 #include "train/pretrain/evaluation.h"
-#include "train/pretrain/text_record.h"
+#include "train/pretrain/text_statistics.h"
 #include "train/report/approximation_cost.h"
 #include "train/report/approximation_matrices.h"
 #include "train/report/approximation_model.h"

@@ -13,14 +13,15 @@
 #include "core/check.h"
 #include "data/text/match_files.h"
 #include "nn/model.h"
+#include "train/cli/check_report.h"
 #include "train/cli/commands.h"
-#include "train/cli/run_plan.h"
+#include "train/config/validation.h"
 #include "train/finetune/embedding_objective.h"
 #include "train/finetune/finetune.h"
 #include "train/loop/run_memory.h"
 #include "train/optim/schedule.h"
 #include "train/plan/memory_plan.h"
-#include "train/pretrain/data_report.h"
+#include "train/pretrain/corpus_statistics.h"
 #include "train/pretrain/evaluation.h"
 
 namespace nystrom {
@@ -103,70 +104,71 @@ RunSpec resolve_sound(const CheckOptions& options, Device device) {
 
 /// Warns that the warm-up cannot be checked: training.epochs gives a number of steps only with the
 /// data.
-void add_warmup_warning(RunPlan& plan) {
-  const auto warmup = plan.config.schedule.warmup_steps;
-  if (plan.sequences || plan.config.training.steps || warmup.value_or(0) == 0) return;
-  plan.warnings.push_back(
+void add_warmup_warning(CheckReport& report) {
+  const auto warmup = report.config.schedule.warmup_steps;
+  if (report.sequences || report.config.training.steps || warmup.value_or(0) == 0) return;
+  report.warnings.push_back(
       fmt::format("training.epochs decide the steps: whether schedule.warmup_steps {} is fewer is "
                   "known with --data",
                   *warmup));
 }
 
 /// Reads the data of a task, which completes the configuration of the plan.
-void read_task(RunPlan& plan, const RunSpec& spec) {
+void read_task(CheckReport& report, const RunSpec& spec) {
   if (spec.options.task.kind == TaskKind::embeddings) {
     RunSpec complete = spec;
     const EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
-    plan.task = describe(data);
-    for (std::string& line : embedding_warnings(data)) plan.warnings.push_back(std::move(line));
-    plan.sequences = std::ssize(data.train->samples());
+    report.task = describe(data);
+    for (std::string& line : embedding_warnings(data)) report.warnings.push_back(std::move(line));
+    report.sequences = std::ssize(data.train->samples());
     require_same_run(complete);
-    plan.config = std::move(complete.options);
+    report.config = std::move(complete.options);
     return;
   }
   PreparedTask task = prepare_task(spec);
-  const TaskReport report = report_task(*task.train, *task.validation);
-  plan.config = std::move(task.spec.options);
-  plan.task = describe(report, plan.config);
-  plan.sequences = task.train->size();
+  const TaskStatistics statistics = task_statistics(*task.train, *task.validation);
+  report.config = std::move(task.spec.options);
+  report.task = describe(statistics, report.config);
+  report.sequences = task.train->size();
   // These warnings compare examples. They replace those about shared files.
   for (const Lines& more :
-       {tokenizer_warnings(plan.config, spec.tokenizer.get()), task_warnings(report)})
-    plan.warnings.insert(plan.warnings.end(), more.begin(), more.end());
+       {tokenizer_warnings(report.config, spec.tokenizer.get()), task_warnings(statistics)})
+    report.warnings.insert(report.warnings.end(), more.begin(), more.end());
 }
 
 /// Reads the data of pretraining, or the tokens in the cache, and completes the configuration.
-void read_corpus(RunPlan& plan, const RunSpec& spec, bool data, Log& log) {
+void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) {
   Communicator alone;
   const std::optional<Corpus> corpus =
       data ? prepare_corpus(spec, log, alone) : cached_corpus(spec);
   if (!corpus) return;
   if (!data) report_unreadable(spec.options, *corpus, log);
-  plan.config = with_tokenizer(spec, corpus->tokenizer).options;
+  report.config = with_tokenizer(spec, corpus->tokenizer).options;
   if (data) {
-    plan.data = report_data(plan.config, *corpus, log);
-    plan.sequences = plan.data->train.sequences;
-    for (const std::string& line : data_warnings(*plan.data)) plan.warnings.push_back(line);
+    report.data = corpus_statistics(report.config, *corpus, log);
+    report.sequences = report.data->train.sequences;
+    for (const std::string& line : data_warnings(*report.data)) report.warnings.push_back(line);
   } else {
-    plan.sequences = masked_samples(corpus->train, *corpus->tokenizer, plan.config).packing->size();
+    report.sequences =
+        masked_samples(corpus->train, *corpus->tokenizer, report.config).packing->size();
   }
-  require_schedules_within_run(plan.config, *plan.sequences);
-  for (const std::string& line : epoch_warnings(epochs(plan.config, *plan.sequences)))
-    plan.warnings.push_back(line);
+  require_schedules_within_run(report.config, *report.sequences);
+  for (const std::string& line : epoch_warnings(epochs(report.config, *report.sequences)))
+    report.warnings.push_back(line);
 }
 
-RunPlan make_plan(const CheckOptions& options, Device device, Log& log) {
+CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
   const RunSpec spec = resolve_sound(options, device);
-  RunPlan plan;
-  plan.config = spec.options;
-  plan.warnings = shared_file_warnings(plan.config);
-  if (!has_task(plan.config))
-    read_corpus(plan, spec, options.data, log);
+  CheckReport report;
+  report.config = spec.options;
+  report.warnings = shared_file_warnings(report.config);
+  if (!has_task(report.config))
+    read_corpus(report, spec, options.data, log);
   else if (options.data)
-    read_task(plan, spec);
-  plan.parameters = Model(plan.config.model).parameters().count();
-  add_warmup_warning(plan);
-  return plan;
+    read_task(report, spec);
+  report.parameters = Model(report.config.model).parameters().count();
+  add_warmup_warning(report);
+  return report;
 }
 
 Fit find_fit(const CheckOptions& options, const RunConfig& config) {
@@ -212,15 +214,15 @@ void run(const CheckOptions& options) {
   const Device device = options.common.apply();
   Log log(options.common.quiet);
   try {
-    RunPlan plan = make_plan(options, device, log);
-    if (options.plans_elsewhere() || device.is_cpu()) plan.fit = find_fit(options, plan.config);
-    if (plan.fit) require_fit(*plan.fit, plan.config);
+    CheckReport report = make_report(options, device, log);
+    if (options.plans_elsewhere() || device.is_cpu()) report.fit = find_fit(options, report.config);
+    if (report.fit) require_fit(*report.fit, report.config);
     if (options.json) {
-      fmt::print("{}\n", plan_json(plan));
+      fmt::print("{}\n", report_json(report));
     } else {
-      print(plan);
+      print(report);
       std::fflush(stdout);  // the report appears before the warnings
-      for (const std::string& line : plan.warnings) log.warn(line);
+      for (const std::string& line : report.warnings) log.warn(line);
     }
   } catch (const InputError& error) {
     if (options.json)

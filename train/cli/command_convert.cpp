@@ -17,7 +17,7 @@
 #include "train/logging/progress.h"
 #include "train/logging/scratch_folder.h"
 #include "train/logging/stop_signals.h"
-#include "train/pretrain/text_record.h"
+#include "train/pretrain/text_statistics.h"
 
 namespace nystrom {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/task_report.h"
+#include "data/tasks/task_statistics.h"
 #include "data/text/match_files.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
@@ -25,7 +25,7 @@
 #include "train/logging/stop_signals.h"
 #include "train/pretrain/evaluation.h"
 #include "train/pretrain/minimal_pairs.h"
-#include "train/pretrain/text_record.h"
+#include "train/pretrain/text_statistics.h"
 
 namespace nystrom {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/answers.h"
-#include "data/tasks/task_report.h"
+#include "data/tasks/task_statistics.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
 #include "train/cli/prediction_stream.h"

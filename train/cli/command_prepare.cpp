@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "train/cli/commands.h"
+#include "train/config/validation.h"
 #include "train/distributed/processes.h"
 #include "train/pretrain/corpus.h"
 

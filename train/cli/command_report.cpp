@@ -10,7 +10,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
-#include "train/report/report.h"
+#include "train/report/report_page.h"
 
 namespace nystrom {
 namespace {
@@ -24,12 +24,12 @@ struct ReportCommand {
   std::int64_t examples = 2000;
 };
 
-std::string page_of_run(const ReportCommand& options, const RunRecord& run, Device device,
+std::string page_of_run(const ReportCommand& options, const RunHistory& run, Device device,
                         Log& log) {
   const bool masked_lm = !has_task(run.config);
   require_input(masked_lm || options.texts.empty(),
                 "--text: {} trains a task; masks are filled by masked language models", run.name);
-  return run_report(
+  return run_page(
       run,
       options.texts.empty() ? read_mask_samples(run.path) : sample_masks(run, options.texts, log),
       read_study(run.path),
@@ -47,9 +47,9 @@ std::string page_of_runs(const ReportCommand& options) {
     require_input(seen.insert(fs::weakly_canonical(run)).second, "{}: is given twice",
                   printable(run));
     if (is_sweep) sweep = read_sweep(run);
-    if (!is_sweep) sweep.runs.push_back(read_run(run));
+    if (!is_sweep) sweep.runs.push_back(read_run_history(run));
   }
-  return comparison_report(sweep.runs, sweep.sweep);
+  return comparison_page(sweep.runs, sweep.sweep);
 }
 
 void run(const ReportCommand& options) {
@@ -63,8 +63,9 @@ void run(const ReportCommand& options) {
                           : one                   ? first / "report.html"
                                                   : fs::path("report.html");
   check_page_place(output);
-  const std::string page =
-      one && !sweep ? page_of_run(options, read_run(first), device, log) : page_of_runs(options);
+  const std::string page = one && !sweep
+                               ? page_of_run(options, read_run_history(first), device, log)
+                               : page_of_runs(options);
   write_text_file(output, page);
   fmt::print("{}\n", printable_path(output));
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/check.h"
+#include "core/base/require.h"
 #include "train/config/config_reader.h"
 #include "train/optim/schedule.h"
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/base/fields.h"
-#include "core/device.h"
 #include "core/dtype.h"
 #include "data/tasks/task_config.h"
 #include "data/text/text.h"
@@ -393,20 +392,5 @@ void require_schedules_within_run(const RunConfig& config, std::int64_t samples)
 /// The number of steps between evaluations: evaluation.every, or one epoch of `samples` training
 /// samples if that is null.
 std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);
-
-/// The rules between options that `config` breaks; the ranges of single options were checked when
-/// the file was read. Each message is one line and begins with the path of an option:
-/// "schedule.warmup_steps 10000 exceeds training.steps 500; …".
-Problems validate(const RunConfig& config);
-/// Throws an InputError, which names training.dtype, if `device` cannot compute in that dtype.
-void require_computable(const RunConfig& config, Device device);
-/// The problems of validate(), and those of masked-LM pretraining: it needs text to train on, text
-/// to evaluate on, and no task.
-Problems validate_pretraining(const RunConfig& config);
-/// The problems of validate(), and those of fine-tuning: it needs a task with files to train and
-/// evaluate on, and a model or tokenizer to start from if the task reads text.
-Problems validate_finetuning(const RunConfig& config);
-/// Throws an InputError with the messages of all problems, one per line, if there are any.
-void require_none(const Problems& problems);
 
 }  // namespace nystrom

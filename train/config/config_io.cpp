@@ -6,6 +6,7 @@
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "train/config/config_reader.h"
+#include "train/config/validation.h"
 
 namespace nystrom {
 namespace {

@@ -1,15 +1,15 @@
-// The rules of configurations that ranges of options do not express.
+#include "train/config/validation.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
-#include "core/base/check.h"
 #include "core/base/printable.h"
+#include "core/base/require.h"
 #include "core/dispatch.h"
 #include "nn/model.h"
-#include "train/config/config.h"
 #include "train/config/config_reader.h"
 #include "train/optim/parameter_groups.h"
 #include "train/optim/schedule.h"

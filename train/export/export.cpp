@@ -315,7 +315,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   }
   for (const std::string& note : card.notes) log.say("note: " + note);
   if (options.verify)
-    card.differences = check_export(written.path(), model, tokenizer.get(), card.longest);
+    card.differences = verify_export(written.path(), model, tokenizer.get(), card.longest);
   write_text_file(written.path() / "README.md", model_card(card));
   written.commit();
   return {card.parameters, names_in(place), card.differences};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "train/checkpoint/model_folder.h"
-#include "train/export/export_check.h"
+#include "train/export/export_verification.h"
 #include "train/export/sentence_transformers.h"
 #include "train/formats/hf_config.h"
 #include "train/formats/transformers_class.h"

@@ -9,7 +9,7 @@
 #include "data/tasks/task_scorer.h"
 #include "data/text/match_files.h"
 #include "data/text/text.h"
-#include "train/export/export_check.h"
+#include "train/export/export_verification.h"
 #include "train/export/onnx_int8.h"
 #include "train/finetune/task_loss.h"
 #include "train/finetune/task_settings.h"
@@ -20,7 +20,7 @@
 #include "train/loop/train_step.h"
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/evaluation.h"
-#include "train/pretrain/text_record.h"
+#include "train/pretrain/text_statistics.h"
 
 namespace nystrom {
 namespace {

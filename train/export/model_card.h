@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/export/export_check.h"
+#include "train/export/export_verification.h"
 #include "train/formats/architecture.h"
 
 namespace nystrom {

@@ -6,6 +6,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_scorer.h"
+#include "train/config/validation.h"
 #include "train/finetune/embedding_objective.h"
 #include "train/finetune/task_evaluation.h"
 #include "train/finetune/task_loss.h"
@@ -45,7 +46,7 @@ class TaskObjective : public Objective {
  public:
   TaskObjective(const RunConfig& config, std::shared_ptr<const TaskDataset> train,
                 std::shared_ptr<const TaskDataset> validation,
-                std::shared_ptr<const Tokenizer> tokenizer, const TaskReport& report,
+                std::shared_ptr<const Tokenizer> tokenizer, const TaskStatistics& report,
                 Communicator& communicator)
       : config_(config),
         communicator_(communicator),
@@ -122,7 +123,7 @@ class TaskObjective : public Objective {
 
 }  // namespace
 
-std::vector<std::string> describe(const TaskReport& report, const RunConfig& config) {
+std::vector<std::string> describe(const TaskStatistics& report, const RunConfig& config) {
   std::vector<std::string> lines;
   const char* unit = config.task.kind == TaskKind::features ? "steps" : "tokens";
   for (const auto& [name, set] :
@@ -225,7 +226,7 @@ RunResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& c
     return finetune_embeddings(spec, log, device, communicator, describe_data, on_step);
   const PreparedTask run = prepare_task(spec);  // reports errors before any file is written
   const RunConfig& options = run.spec.options;
-  const TaskReport report = report_task(*run.train, *run.validation);
+  const TaskStatistics report = task_statistics(*run.train, *run.validation);
   const RunSession session(spec, log, communicator);
   if (describe_data) {
     for (const std::string& line : describe(report, options)) log.say(line);

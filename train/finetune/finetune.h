@@ -1,7 +1,7 @@
 // A fine-tuning run on a downstream task.
 #pragma once
 
-#include "data/tasks/task_report.h"
+#include "data/tasks/task_statistics.h"
 #include "train/finetune/task_data.h"
 #include "train/loop/trainer.h"
 
@@ -20,7 +20,7 @@ PreparedTask prepare_task(const RunSpec& spec);
 
 /// A description of a task's data, as lines of text: the number of examples, their lengths, the
 /// truncation, and the frequency of each label.
-std::vector<std::string> describe(const TaskReport& report, const RunConfig& config);
+std::vector<std::string> describe(const TaskStatistics& report, const RunConfig& config);
 
 /// Warnings about a tokenizer that does not suit the task, one line each; none for features.
 std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Tokenizer* tokenizer);

@@ -15,6 +15,7 @@
 #include "train/checkpoint/run_folder.h"
 #include "train/config/config_docs.h"
 #include "train/config/config_io.h"
+#include "train/config/validation.h"
 #include "train/finetune/finetune.h"
 
 namespace nystrom {

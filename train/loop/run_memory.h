@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/device.h"
 #include "train/config/config.h"
 
 namespace nystrom {

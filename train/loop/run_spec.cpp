@@ -10,6 +10,7 @@
 #include "data/text/match_files.h"
 #include "data/text/text.h"
 #include "data/tokenizers/tokenizer_folder.h"
+#include "train/config/validation.h"
 #include "train/formats/hf_config.h"
 #include "train/loop/teacher.h"
 

@@ -12,7 +12,7 @@
 #include "train/config/config_io.h"
 #include "train/formats/hf_config.h"
 #include "train/logging/stop_signals.h"
-#include "train/loop/run_report.h"
+#include "train/loop/run_logger.h"
 #include "train/loop/trained_model.h"
 #include "train/optim/schedule.h"
 
@@ -61,7 +61,7 @@ class Run {
   const OnStep& on_step_;
   TrainedModel trained_;
   CheckpointFolder checkpoints_;
-  std::optional<RunReport> report_;  // while it trains
+  std::optional<RunLogger> report_;  // while it trains
   RunState state_;
   std::int64_t steps_, evaluation_interval_;
   std::string settings_;      // hash of config_

@@ -13,7 +13,7 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/logging/progress.h"
 #include "train/logging/stop_signals.h"
-#include "train/pretrain/text_record.h"
+#include "train/pretrain/text_statistics.h"
 
 namespace nystrom {
 namespace {

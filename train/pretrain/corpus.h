@@ -40,7 +40,7 @@ Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator)
 std::optional<Corpus> cached_corpus(const RunSpec& spec);
 
 /// Warns of files and documents of a corpus that cannot be read as text (report_unreadable in
-/// train/pretrain/text_record.h). prepare_corpus does so too.
+/// train/pretrain/text_statistics.h). prepare_corpus does so too.
 void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log);
 
 /// Tokenizes the documents whose number `takes` accepts into a data set at `folder`. It runs in one

@@ -4,6 +4,7 @@
 
 #include "core/base/file_io.h"
 #include "core/check.h"
+#include "train/config/validation.h"
 #include "train/loop/run_memory.h"
 #include "train/loop/teacher.h"
 #include "train/optim/schedule.h"

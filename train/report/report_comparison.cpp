@@ -5,9 +5,9 @@
 
 #include "core/check.h"
 #include "train/config/config_io.h"
-#include "train/report/report.h"
 #include "train/report/report_curves.h"
 #include "train/report/report_html.h"
+#include "train/report/report_page.h"
 #include "train/report/report_parts.h"
 #include "train/report/report_sweep.h"
 
@@ -17,9 +17,9 @@ namespace {
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 /// A table of runs with their states and final metrics.
-std::string reached(const std::vector<RunRecord>& runs) {
+std::string reached(const std::vector<RunHistory>& runs) {
   std::set<std::string> metrics;
-  for (const RunRecord& run : runs) {
+  for (const RunHistory& run : runs) {
     if (!run.best()) continue;
     for (const auto& [name, value] : run.best()->metrics) metrics.insert(name);
   }
@@ -30,7 +30,7 @@ std::string reached(const std::vector<RunRecord>& runs) {
   int best = -1;
   double best_value = 0;
   bool comparable = true;
-  for (const RunRecord& run : runs) {
+  for (const RunHistory& run : runs) {
     const EvaluationRecord* top = run.best();
     rows.push_back({run.name, state_of(run), top ? Cell(top->step) : Cell(unknown)});
     for (const std::string& metric : metrics) {
@@ -50,10 +50,10 @@ std::string reached(const std::vector<RunRecord>& runs) {
   return html_table(columns, rows, comparable ? best : -1);
 }
 
-std::string differences(const std::vector<RunRecord>& runs) {
+std::string differences(const std::vector<RunHistory>& runs) {
   std::vector<std::vector<std::pair<std::string, std::string>>> options;
   std::vector<std::string> keys, columns = {"option"};
-  for (const RunRecord& run : runs) {
+  for (const RunHistory& run : runs) {
     options.push_back(option_values(run.config));
     columns.push_back(run.name);
     for (const auto& [key, value] : options.back()) {
@@ -76,7 +76,7 @@ std::string differences(const std::vector<RunRecord>& runs) {
 
 }  // namespace
 
-std::string comparison_report(const std::vector<RunRecord>& runs, const SweepResult& sweep) {
+std::string comparison_page(const std::vector<RunHistory>& runs, const SweepResult& sweep) {
   const std::string title = fmt::format("{} runs compared", runs.size());
   std::string body = "<h1>" + html_text(title) + "</h1>\n" + html_notes(runs);
   body += html_section("Sweep", html_sweep(sweep));

@@ -136,14 +136,14 @@ std::string member_name(const std::string& metric, const std::string& family) {
   return name;
 }
 
-void add_baseline(Chart& chart, const RunRecord& run) {
+void add_baseline(Chart& chart, const RunHistory& run) {
   if (run.baseline)
     chart.levels = {
         {fmt::format("{}: {}", run.baseline_name(), short_number(*run.baseline)), *run.baseline}};
 }
 
 /// The chart of one metric that is no member of a family.
-Chart single_chart(const RunRecord& run, const std::string& base) {
+Chart single_chart(const RunHistory& run, const std::string& base) {
   const MetricView view = view_of(base);
   Chart chart = chart_of(view.title, view);
   const bool has_means = run.curves.contains(std::string(mean) + base);
@@ -168,19 +168,19 @@ std::string grid_of(const std::vector<Chart>& charts) {
   return html + "</div>\n";
 }
 
-std::set<std::string> bases_of(const RunRecord& run) {
+std::set<std::string> bases_of(const RunHistory& run) {
   std::set<std::string> bases;
   for (const auto& [name, curve] : run.curves) bases.insert(base_of(name));
   return bases;
 }
 
-bool is_held_out(const RunRecord& run, const std::string& base) {
+bool is_held_out(const RunHistory& run, const std::string& base) {
   return run.curves.contains(std::string(validation) + base);
 }
 
 /// Charts of families, in the order of their first members. `of_layers` selects families of layers
 /// or all others.
-std::vector<Chart> family_charts(const RunRecord& run, bool of_layers) {
+std::vector<Chart> family_charts(const RunHistory& run, bool of_layers) {
   std::vector<std::pair<std::string, Chart>> charts;
   for (const std::string& base : ordered(bases_of(run), run.metric_name())) {
     const std::string family = family_of(base);
@@ -207,7 +207,7 @@ std::vector<Chart> family_charts(const RunRecord& run, bool of_layers) {
 
 }  // namespace
 
-std::string validation_curves(const RunRecord& run) {
+std::string validation_curves(const RunHistory& run) {
   std::vector<std::string> names = ordered(bases_of(run), run.metric_name());
   std::vector<Chart> charts;
   for (const std::string& base : names) {
@@ -216,9 +216,9 @@ std::string validation_curves(const RunRecord& run) {
   return grid_of(charts);
 }
 
-std::string training_curves(const RunRecord& run) { return grid_of(family_charts(run, false)); }
+std::string training_curves(const RunHistory& run) { return grid_of(family_charts(run, false)); }
 
-std::string layer_curves(const RunRecord& run) {
+std::string layer_curves(const RunHistory& run) {
   const std::vector<Chart> charts = family_charts(run, true);
   if (charts.empty()) return "";
   std::size_t layers = 0;
@@ -226,13 +226,13 @@ std::string layer_curves(const RunRecord& run) {
   return html_folded(fmt::format("{} charts of {} layers", charts.size(), layers), grid_of(charts));
 }
 
-std::string compared_curves(const std::vector<RunRecord>& runs) {
+std::string compared_curves(const std::vector<RunHistory>& runs) {
   std::set<std::string> metrics;
-  for (const RunRecord& run : runs) {
+  for (const RunHistory& run : runs) {
     for (const auto& [name, curve] : run.curves) metrics.insert(name);
   }
   const std::string decisive = runs.empty() ? "loss" : runs[0].metric_name();
-  const bool same_baseline = std::all_of(runs.begin(), runs.end(), [&](const RunRecord& run) {
+  const bool same_baseline = std::all_of(runs.begin(), runs.end(), [&](const RunHistory& run) {
     return run.metric_name() == decisive && run.baseline == runs[0].baseline;
   });
   std::vector<Chart> charts, of_layers;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-double median_of(const RunRecord& run, const char* metric) {
+double median_of(const RunHistory& run, const char* metric) {
   const auto found = run.curves.find(metric);
   if (found == run.curves.end()) return unknown;
   std::vector<double> values;
@@ -44,7 +44,7 @@ std::string html_section(const char* title, const std::string& content) {
   return content.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", html_text(title), content);
 }
 
-std::string state_of(const RunRecord& run) {
+std::string state_of(const RunHistory& run) {
   const std::string steps = run.total_steps
                                 ? fmt::format("step {} of {}", run.steps, *run.total_steps)
                                 : fmt::format("step {}", run.steps);
@@ -53,13 +53,13 @@ std::string state_of(const RunRecord& run) {
   return steps + ", still going or stopped";
 }
 
-double speed_of(const RunRecord& run) {
+double speed_of(const RunHistory& run) {
   // Older runs recorded no means, so single steps are used.
   const double speed = median_of(run, "mean_tokens_per_second");
   return std::isfinite(speed) ? speed : median_of(run, "tokens_per_second");
 }
 
-double largest_of(const RunRecord& run, const char* metric) {
+double largest_of(const RunHistory& run, const char* metric) {
   const auto found = run.curves.find(metric);
   double largest = unknown;
   if (found == run.curves.end()) return largest;
@@ -67,7 +67,7 @@ double largest_of(const RunRecord& run, const char* metric) {
   return largest;
 }
 
-std::string html_notes(const std::vector<RunRecord>& runs) {
+std::string html_notes(const std::vector<RunHistory>& runs) {
   std::vector<Note> notes;
   const auto add = [&](const std::string& run, const RunWarning& warning) {
     const auto same = [&](const Note& note) { return note.text == warning.text; };
@@ -76,7 +76,7 @@ std::string html_notes(const std::vector<RunRecord>& runs) {
     place->count += warning.count;
     if (place->runs.empty() || place->runs.back() != run) place->runs.push_back(run);
   };
-  for (const RunRecord& run : runs) {
+  for (const RunHistory& run : runs) {
     for (const std::string& note : run.notes) add(run.name, {note});
     for (const RunWarning& warning : run.warnings) add(run.name, warning);
   }

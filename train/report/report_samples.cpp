@@ -1,7 +1,7 @@
 // Filled masks of a run's checkpoints, for its report.
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/model_folder.h"
-#include "train/report/report.h"
+#include "train/report/report_page.h"
 
 namespace nystrom {
 namespace {
@@ -14,7 +14,7 @@ constexpr std::uintmax_t small_model_bytes = std::uintmax_t{64} << 20;
 
 /// The best checkpoint of a run and, for a small model, the other complete ones. They are in order
 /// of steps.
-std::vector<fs::path> checkpoints_to_ask(const RunRecord& run, Log& log) {
+std::vector<fs::path> checkpoints_to_ask(const RunHistory& run, Log& log) {
   const fs::path best = find_model(run.path, log), folder = run.path / "checkpoints";
   std::vector<fs::path> paths;
   for (const std::int64_t step : checkpoint_steps(folder)) {
@@ -43,7 +43,7 @@ FilledMasks ask(const fs::path& checkpoint, const std::vector<std::string>& text
 
 }  // namespace
 
-MaskSamples sample_masks(const RunRecord& run, const std::vector<std::string>& texts, Log& log) {
+MaskSamples sample_masks(const RunHistory& run, const std::vector<std::string>& texts, Log& log) {
   MaskSamples samples;
   samples.texts = texts;
   std::vector<fs::path> checkpoints;

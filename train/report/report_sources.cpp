@@ -7,8 +7,8 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/checkpoint/run_folder.h"
-#include "train/report/report.h"
 #include "train/report/report_html.h"
+#include "train/report/report_page.h"
 
 namespace nystrom {
 namespace {
@@ -63,7 +63,7 @@ SweepRecord read_sweep(const fs::path& folder) {
       for (const auto& run : each.at("runs")) {
         const fs::path within =
             place_in_sweep(folder, !point.overrides.empty(), run.at("run_dir").get<std::string>());
-        record.runs.push_back(read_run(folder / within));
+        record.runs.push_back(read_run_history(folder / within));
         record.runs.back().name = within.string();
         point.runs.push_back({run.at("seed"), within.string(), run.at("steps"), run.at("best_step"),
                               run.at("metric"), number_or_nan(run.at("value"))});

@@ -258,7 +258,7 @@ TaskFindings judge_values(const std::vector<JudgedExample>& examples) {
   return findings;
 }
 
-TaskFindings find_task_errors(const RunRecord& run, std::int64_t max_examples, Device device,
+TaskFindings find_task_errors(const RunHistory& run, std::int64_t max_examples, Device device,
                               Log& log) {
   TaskFindings findings;
   try {

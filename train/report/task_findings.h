@@ -7,7 +7,7 @@
 
 #include "core/device.h"
 #include "train/logging/log.h"
-#include "train/report/run_record.h"
+#include "train/report/run_history.h"
 
 namespace nystrom {
 
@@ -51,7 +51,7 @@ TaskFindings judge_values(const std::vector<JudgedExample>& examples);
 
 /// Predicts the first `max_examples` of the validation files (task.validation) with the best
 /// checkpoint of a run. Without the files or a usable checkpoint the result is a note.
-TaskFindings find_task_errors(const RunRecord& run, std::int64_t max_examples, Device device,
+TaskFindings find_task_errors(const RunHistory& run, std::int64_t max_examples, Device device,
                               Log& log);
 
 }  // namespace nystrom

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "data/tasks/task_report.h"
+#include "data/tasks/task_statistics.h"
 #include "tests/data/tasks/letter_tokenizer.h"
 #include "tests/support/errors.h"
 
@@ -174,13 +174,13 @@ TEST(TaskScorer, WantsEverySampleOnce) {
   EXPECT_EQ(message_of([&] { scorer.scores(); }), "TaskScorer: sample 0 was not added");
 }
 
-TEST(TaskReport, CountsLabelsDuplicatesAndOverlap) {
+TEST(TaskStatistics, CountsLabelsDuplicatesAndOverlap) {
   const auto task = task_of(TaskKind::classification);
   const auto train = dataset_of(
       task, labelled({{"a", "x"}, {"b", "y"}, {"a", "x"}, {"b", "x"}, {"abcdefghijklmnopq", "x"}}),
       {"x", "y", "z"});
   const auto validation = dataset_of(task, labelled({{"a", "x"}, {"c", "y"}}), {"x", "y", "z"});
-  const TaskReport report = report_task(train, validation);
+  const TaskStatistics report = task_statistics(train, validation);
   using Counts = std::vector<std::pair<std::string, std::int64_t>>;
   EXPECT_EQ(report.train.labels, (Counts{{"x", 4}, {"y", 1}, {"z", 0}}));
   EXPECT_EQ(report.train.duplicates, 2);
@@ -197,7 +197,7 @@ TEST(TaskReport, CountsLabelsDuplicatesAndOverlap) {
           "validation: 1 of 2 examples are in the training data too; their score is no test"}));
 }
 
-TEST(TaskReport, KnowsQuestionsAndNumbers) {
+TEST(TaskStatistics, KnowsQuestionsAndNumbers) {
   std::vector<Example> questions(2);
   for (Example& example : questions) {
     example.text = "q";
@@ -208,7 +208,7 @@ TEST(TaskReport, KnowsQuestionsAndNumbers) {
   TaskConfig task = task_of(TaskKind::questions);
   task.no_answer = true;
   const auto data = dataset_of(task, questions);
-  const TaskReport report = report_task(data, data);
+  const TaskStatistics report = task_statistics(data, data);
   EXPECT_EQ(report.train.unanswerable, 1);
   EXPECT_EQ(report.train.duplicates, 1);
   EXPECT_EQ(report.train.encoding.examples, 2);
@@ -218,11 +218,11 @@ TEST(TaskReport, KnowsQuestionsAndNumbers) {
   numbers[1].value = 4;
   numbers[0].labelled = numbers[1].labelled = true;
   const auto values = dataset_of(task_of(TaskKind::regression), numbers);
-  EXPECT_EQ(report_task(values, values).train.mean, 2.5);
-  EXPECT_EQ(report_task(values, values).train.values, 2);
+  EXPECT_EQ(task_statistics(values, values).train.mean, 2.5);
+  EXPECT_EQ(task_statistics(values, values).train.values, 2);
 }
 
-TEST(TaskReport, SaysWhatIsCutAndNamesTheFirst) {
+TEST(TaskStatistics, SaysWhatIsCutAndNamesTheFirst) {
   const auto texts = dataset_of(task_of(TaskKind::classification),
                                 labelled({{"a", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y"});
   EXPECT_EQ(describe_cut(TaskKind::classification, texts.counts(), 16),
@@ -234,36 +234,36 @@ TEST(TaskReport, SaysWhatIsCutAndNamesTheFirst) {
   EXPECT_EQ(
       describe_cut(TaskKind::questions, questions.counts(), 16),
       "1 with a question cut to half of a window (100.0 %; the first: the example 'abcdefgh')");
-  EXPECT_EQ(report_task(questions, questions).train.median_length, 14)
+  EXPECT_EQ(task_statistics(questions, questions).train.median_length, 14)
       << "as it would be if nothing had been cut";
   EXPECT_EQ(describe_cut(TaskKind::classification, EncodingCounts(), 16), "");
 }
 
-TEST(TaskReport, WarnsOfBlankTexts) {
+TEST(TaskStatistics, WarnsOfBlankTexts) {
   const auto train = dataset_of(task_of(TaskKind::classification),
                                 labelled({{"a", "x"}, {" ", "y"}, {"", "x"}}), {"x", "y"});
   const auto validation =
       dataset_of(task_of(TaskKind::classification), labelled({{"b", "x"}, {"c", "y"}}), {"x", "y"});
-  EXPECT_EQ(task_warnings(report_task(train, validation)),
+  EXPECT_EQ(task_warnings(task_statistics(train, validation)),
             std::vector<std::string>{"training: 2 examples have an empty text, or one of white "
                                      "space alone; the first: the example ' '"});
 }
 
-TEST(TaskReport, WarnsOfALabelThatLooksLikeAHeader) {
+TEST(TaskStatistics, WarnsOfALabelThatLooksLikeAHeader) {
   auto task = task_of(TaskKind::classification);
   const std::vector<std::string> labels{"label", "x", "y"};
   const auto rows = labelled({{"sentence", "label"}, {"a", "x"}, {"b", "y"}, {"c", "x"}});
   const auto validation =
       dataset_of(task, labelled({{"d", "x"}, {"e", "label"}, {"f", "y"}}), labels);
-  EXPECT_EQ(task_warnings(report_task(dataset_of(task, rows, labels), validation)),
+  EXPECT_EQ(task_warnings(task_statistics(dataset_of(task, rows, labels), validation)),
             std::vector<std::string>{});
   task.header = false;
-  EXPECT_EQ(task_warnings(report_task(dataset_of(task, rows, labels), validation)),
+  EXPECT_EQ(task_warnings(task_statistics(dataset_of(task, rows, labels), validation)),
             std::vector<std::string>{"training: only the first row has the label 'label'; if it "
                                      "names the columns, set task.header: true"});
 }
 
-TEST(TaskReport, WarnsOfLabelsThatAreAlike) {
+TEST(TaskStatistics, WarnsOfLabelsThatAreAlike) {
   const std::vector<std::string> labels{"Pos", "caf\u00e9", "cafe\u0301",
                                         "neg", "pos",       "pos\u00a0"};
   const auto train = dataset_of(task_of(TaskKind::classification),
@@ -279,13 +279,13 @@ TEST(TaskReport, WarnsOfLabelsThatAreAlike) {
            "' differ only in white space, case or Unicode form; if they mean the same, correct the "
            "files";
   };
-  std::vector<std::string> warnings = task_warnings(report_task(train, train));
+  std::vector<std::string> warnings = task_warnings(task_statistics(train, train));
   std::erase_if(warnings, [](const std::string& line) { return !line.starts_with("the labels "); });
   EXPECT_EQ(warnings, (std::vector<std::string>{warning(labels[1], labels[2]),
                                                 warning("Pos", "pos"), warning("Pos", labels[5])}));
 }
 
-TEST(TaskReport, WarnsOfConstantValues) {
+TEST(TaskStatistics, WarnsOfConstantValues) {
   const auto values_of = [](const std::vector<double>& values) {
     std::vector<Example> examples;
     for (const double value : values) {
@@ -297,7 +297,7 @@ TEST(TaskReport, WarnsOfConstantValues) {
     return dataset_of(task_of(TaskKind::regression), examples);
   };
   std::vector<std::string> warnings =
-      task_warnings(report_task(values_of({1, 2}), values_of({0.5, 0.5, 0.5})));
+      task_warnings(task_statistics(values_of({1, 2}), values_of({0.5, 0.5, 0.5})));
   std::erase_if(warnings, [](const std::string& line) {
     return line.find("training data too") != line.npos;
   });

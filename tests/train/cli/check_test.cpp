@@ -6,7 +6,7 @@
 
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/pretrain/data_report.h"
+#include "train/pretrain/corpus_statistics.h"
 
 namespace nystrom::testing {
 namespace {
@@ -415,7 +415,7 @@ TEST_F(PlantedData, SamplesAreTheTextWithItsMasks) {
   }
 }
 
-TEST(DataReport, SamplesAreShownInColourOrBrackets) {
+TEST(CorpusStatistics, SamplesAreShownInColourOrBrackets) {
   const std::vector<ShownToken> sample = {{"[CLS]", Masking::none, ""},
                                           {" the", Masking::none, ""},
                                           {" sea", Masking::masked, "[MASK]"},
@@ -426,8 +426,8 @@ TEST(DataReport, SamplesAreShownInColourOrBrackets) {
             "[CLS] the \x1b[33msea→[MASK]\x1b[0m\x1b[31ms→men\x1b[0m \x1b[32mwas→was\x1b[0m");
 }
 
-TEST(DataReport, WarnsOfPaddingAndOfTooFewEpochs) {
-  DataReport report;
+TEST(CorpusStatistics, WarnsOfPaddingAndOfTooFewEpochs) {
+  CorpusStatistics report;
   report.train.tokens = report.validation.tokens = 100;
   report.train.unknown = report.validation.unknown = 1;  // 1 % is not above the limit of 1 %
   report.padding = 0.5;

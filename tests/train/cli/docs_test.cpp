@@ -11,6 +11,7 @@
 #include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config_io.h"
+#include "train/config/validation.h"
 
 namespace nystrom::testing {
 namespace {

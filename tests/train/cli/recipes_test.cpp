@@ -12,6 +12,7 @@
 #include "tests/support/run_program.h"
 #include "tests/support/start_defaults.h"
 #include "train/config/config_io.h"
+#include "train/config/validation.h"
 
 namespace nystrom::testing {
 namespace {

@@ -257,7 +257,7 @@ TEST_F(ExportTest, AClassThatWasWrittenOtherwiseIsFound) {
   const auto model = make_model(masked_lm_config(), DType::f32);
   run(write_model(masked_lm_config()));
   write_bytes(target() / "modeling_nystrom.py", "# mine\n");
-  EXPECT_EQ(message_of([&] { check_export(target(), *model, nullptr, 9); }),
+  EXPECT_EQ(message_of([&] { verify_export(target(), *model, nullptr, 9); }),
             "modeling_nystrom.py was written, but read back otherwise");
 }
 

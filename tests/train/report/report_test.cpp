@@ -12,9 +12,9 @@
 namespace nystrom::testing {
 namespace {
 
-TEST(RunRecord, HoldsCurvesEvaluationsAndTheBest) {
+TEST(RunHistory, HoldsCurvesEvaluationsAndTheBest) {
   const TemporaryFolder folder;
-  const RunRecord run = read_run(write_run(folder, "run"));
+  const RunHistory run = read_run_history(write_run(folder, "run"));
   EXPECT_EQ(run.steps, 3);
   EXPECT_EQ(run.total_steps, 3);
   EXPECT_TRUE(run.notes.empty());
@@ -25,22 +25,22 @@ TEST(RunRecord, HoldsCurvesEvaluationsAndTheBest) {
   EXPECT_EQ(run.best()->step, 2);
 }
 
-TEST(RunRecord, OfATaskIsJudgedByItsMetric) {
+TEST(RunHistory, OfATaskIsJudgedByItsMetric) {
   const TemporaryFolder folder;
-  const RunRecord run = read_run(
+  const RunHistory run = read_run_history(
       write_run(folder, "run", records, "task: {kind: classification}\ntraining: {epochs: 1}\n"));
   EXPECT_EQ(run.metric_name(), "accuracy");
   EXPECT_EQ(run.best()->step, 3);
   EXPECT_EQ(run.total_steps, std::nullopt);
 }
 
-TEST(RunRecord, NotesWhatIsDamaged) {
+TEST(RunHistory, NotesWhatIsDamaged) {
   const TemporaryFolder folder;
   const std::string damaged =
       std::string(records) +
       "{\"step\":4,\"loss\"\n{\"step\":2,\"loss\":1.0}\n[]\n{\"step\":5,\"loss\":\"low\"}\n" +
       "{\"step\":6,\"loss\":3.0}\n{\"step\":7,\"lo";
-  const RunRecord run = read_run(write_run(folder, "run", damaged));
+  const RunHistory run = read_run_history(write_run(folder, "run", damaged));
   EXPECT_EQ(run.steps, 6);
   ASSERT_EQ(run.notes.size(), 1U);
   EXPECT_TRUE(
@@ -48,7 +48,7 @@ TEST(RunRecord, NotesWhatIsDamaged) {
       << run.notes[0];
 }
 
-TEST(RunRecord, ReadsTheLog) {
+TEST(RunHistory, ReadsTheLog) {
   const TemporaryFolder folder;
   const fs::path path =
       write_run(folder, "run", records, "task: {kind: classification}\ntraining: {epochs: 1}\n");
@@ -56,7 +56,7 @@ TEST(RunRecord, ReadsTheLog) {
               "2026-01-01T00:00:00Z training 1234 parameters on 2 threads in run, to step 9\n"
               "2026-01-01T00:00:01Z warning: step 2 skipped\n2026-01-01T00:00:02Z stopped early: 3 "
               "evaluations\n");
-  const RunRecord run = read_run(path);
+  const RunHistory run = read_run_history(path);
   EXPECT_EQ(run.parameters, 1234);
   EXPECT_EQ(run.total_steps, 9);
   EXPECT_TRUE(run.stopped_early);
@@ -109,9 +109,9 @@ TEST(Report, EscapesWhateverStandsInARun) {
   findings.notes = {hostile};
   const SweepResult sweep{hostile,
                           {{{hostile + "=" + attribute}, {{1, hostile, 1, 1, hostile, 0.5}}}}};
-  const RunRecord run = read_run(path);
+  const RunHistory run = read_run_history(path);
   for (const std::string& page :
-       {run_report(run, samples, study, findings), comparison_report({run, run}, sweep)}) {
+       {run_page(run, samples, study, findings), comparison_page({run, run}, sweep)}) {
     for (const char* part :
          {"<script", "<img src=x", "</svg><b>", "a<b>", "\x01", "\xff", " onload=\"x"})
       EXPECT_FALSE(holds(page, part)) << part;
@@ -126,7 +126,7 @@ TEST(Report, BeginsWithTheValidationAndItsBaseline) {
   const std::string with_baseline =
       std::string(records) + "{\"step\":4,\"validation_loss\":4.0,\"validation_baseline\":6.5}\n";
   const fs::path path = write_run(folder, "run", with_baseline);
-  EXPECT_EQ(read_run(path).baseline, 6.5);
+  EXPECT_EQ(read_run_history(path).baseline, 6.5);
   const std::string page = page_of(path);
   EXPECT_EQ(count_of(page, ">by token frequency: 6.5</text>"), 1);
   EXPECT_EQ(count_of(page, ">Baseline</text>"), 0) << "it has no chart of its own";
@@ -176,11 +176,11 @@ TEST(Report, CountsRepeatedWarningsInOneBox) {
                                     "warning: layer 1: rough\n" + time +
                                     "warning: step 17 skipped: no finite gradient\n" + time +
                                     "a line about warning: nothing\n");
-  const RunRecord run = read_run(path);
+  const RunHistory run = read_run_history(path);
   ASSERT_EQ(run.warnings.size(), 3U);
   EXPECT_EQ(run.warnings[0].text, "step 17 skipped: no finite gradient");
   EXPECT_EQ(run.warnings[0].count, 2);
-  const std::string page = run_report(run, {}, {});
+  const std::string page = run_page(run, {}, {});
   EXPECT_EQ(count_of(page, "<div class=\"notes\">"), 1);
   EXPECT_TRUE(holds(page, "<li>1 of 6 lines of metrics.jsonl were left out"));
   EXPECT_TRUE(holds(page, "<li>step 17 skipped: no finite gradient (2 times)</li>"));
@@ -190,14 +190,14 @@ TEST(Report, CountsRepeatedWarningsInOneBox) {
 
 TEST(Report, OfSeveralRunsNamesThoseWithAWarning) {
   const TemporaryFolder folder;
-  std::vector<RunRecord> runs;
+  std::vector<RunHistory> runs;
   for (const char* name : {"first", "second"}) {
-    runs.push_back(read_run(write_run(folder, name)));
+    runs.push_back(read_run_history(write_run(folder, name)));
     runs.back().name = name;
     runs.back().warnings = {{"both"}};
   }
   runs[1].warnings.push_back({"only one", 3});
-  const std::string page = comparison_report(runs, {});
+  const std::string page = comparison_page(runs, {});
   EXPECT_EQ(count_of(page, "<div class=\"notes\">"), 1);
   EXPECT_TRUE(holds(page, "<li>both</li>"));
   EXPECT_TRUE(holds(page, "<li>second: only one (3 times)</li>"));
@@ -231,13 +231,13 @@ TEST(Report, ShowsMasksAsTheRunFilledThem) {
   write_bytes(path / "fill-masks.jsonl", record(1, "old [MASK]", "one") +
                                              record(2, "new [MASK]", "two") +
                                              record(3, "new [MASK]", "three") + "{\"step\":4");
-  const std::string page = run_report(read_run(path), read_mask_samples(path), {});
+  const std::string page = run_page(read_run_history(path), read_mask_samples(path), {});
   EXPECT_TRUE(holds(page, "new [MASK]"));
   EXPECT_FALSE(holds(page, "old [MASK]")) << "the texts were changed";
   EXPECT_TRUE(
       holds(page, "<tr><td class=\"number\">3</td><td class=\"text\">“three” 50 %</td></tr>"));
   write_bytes(path / "fill-masks.jsonl", record(1, "new [MASK]", "one") + "{\"step\":2}\n");
-  EXPECT_TRUE(holds(run_report(read_run(path), read_mask_samples(path), {}),
+  EXPECT_TRUE(holds(run_page(read_run_history(path), read_mask_samples(path), {}),
                     "fill-masks.jsonl:2: is no record of filled masks"));
 }
 
@@ -247,7 +247,7 @@ TEST(Report, ShowsStepsUnderEachOther) {
   samples.texts = {"the [MASK]"};
   samples.steps = {{1, {{{{0.25, 3, "sea", "the sea"}}}}},
                    {2, {{{{0.5, 3, "sky", "the sky"}, {0.125, 4, "sea", "the sea"}}}}}};
-  const std::string page = run_report(read_run(write_run(folder, "run")), samples, {});
+  const std::string page = run_page(read_run_history(write_run(folder, "run")), samples, {});
   EXPECT_TRUE(
       holds(page, "<tr><td class=\"number\">1</td><td class=\"text\">“sea” 25 %</td></tr>"));
   EXPECT_TRUE(holds(page,
@@ -258,10 +258,10 @@ TEST(Report, ShowsStepsUnderEachOther) {
 TEST(Report, ComparesCurvesMetricsAndSettings) {
   const TemporaryFolder folder;
   const std::string better = std::string(records) + "{\"step\":4,\"validation_loss\":3.5}\n";
-  const RunRecord first = read_run(write_run(folder, "first"));
-  const RunRecord second = read_run(write_run(
+  const RunHistory first = read_run_history(write_run(folder, "first"));
+  const RunHistory second = read_run_history(write_run(
       folder, "second", better, "training: {steps: 4}\nschedule: {warmup_steps: 1}\nseed: 7\n"));
-  const std::string page = comparison_report({first, second}, {});
+  const std::string page = comparison_page({first, second}, {});
   EXPECT_TRUE(holds(page, "2 runs compared"));
   EXPECT_EQ(count_of(page, "<svg "), 7) << "training and validation apart";
   EXPECT_TRUE(holds(

@@ -7,7 +7,7 @@
 #include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config_io.h"
-#include "train/report/report.h"
+#include "train/report/report_page.h"
 
 namespace nystrom::testing {
 
@@ -39,7 +39,7 @@ inline fs::path write_run(
   return run;
 }
 
-inline std::string page_of(const fs::path& run) { return run_report(read_run(run), {}, {}); }
+inline std::string page_of(const fs::path& run) { return run_page(read_run_history(run), {}, {}); }
 
 inline bool holds(const std::string& page, const std::string& part) {
   return page.find(part) != page.npos;

@@ -74,9 +74,9 @@ TEST(TaskFindings, ShowAMatrixOrTheMostFrequentConfusions) {
   EXPECT_EQ(html_findings({}), "");
 }
 
-using TaskReport = FinetuneTest;
+using TaskStatistics = FinetuneTest;
 
-TEST_F(TaskReport, PredictsTheValidationFilesWithTheBestCheckpoint) {
+TEST_F(TaskStatistics, PredictsTheValidationFilesWithTheBestCheckpoint) {
   configure_classification("epochs: 2");
   train();
   run("report run --quiet --threads 1");
@@ -95,7 +95,7 @@ TEST_F(TaskReport, PredictsTheValidationFilesWithTheBestCheckpoint) {
                     "The validation data are not judged: 'dev.tsv' matches no file"));
 }
 
-TEST_F(TaskReport, JudgesTheWordsOfSentences) {
+TEST_F(TaskStatistics, JudgesTheWordsOfSentences) {
   std::string text;
   for (int i = 0; i < 12; ++i) text += "the O\nsea B-PLACE\nwas O\ncalm O\n\n";
   write_bytes(folder_ / "train.conll", text);

@@ -1,4 +1,4 @@
-#include "train/loop/run_report.h"
+#include "train/loop/run_logger.h"
 
 #include <filesystem>
 
@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-RunReport::RunReport(const RunConfig& config, Device device, Communicator& communicator, Log& log,
+RunLogger::RunLogger(const RunConfig& config, Device device, Communicator& communicator, Log& log,
                      std::int64_t done, std::int64_t steps)
     : config_(config),
       device_(device),
@@ -28,22 +28,22 @@ RunReport::RunReport(const RunConfig& config, Device device, Communicator& commu
     metrics_.emplace(config.run_dir, done, config.logging.tensorboard, log);
 }
 
-void RunReport::roll_back(std::int64_t done) {
+void RunLogger::roll_back(std::int64_t done) {
   if (metrics_) metrics_->roll_back(done);
   samples_.reset();  // opened again, they are rolled back
   progress_.emplace("step", done, steps_, log_);
 }
 
-void RunReport::begin_stage() { speed_ = SpeedWatch(!device_.is_cpu()); }
+void RunLogger::begin_stage() { speed_ = SpeedWatch(!device_.is_cpu()); }
 
-void RunReport::begin_step(std::int64_t step, StepOptions& options) {
+void RunLogger::begin_step(std::int64_t step, StepOptions& options) {
   step_ = step;
   begin_ = Clock::now();
   communication_ = {communicator_.working_seconds(), communicator_.waiting_seconds()};
   if (communicator_.is_first()) attention_.begin(step, options);
 }
 
-double RunReport::end_step(const ObjectiveStep& done, const StepOptions& options) {
+double RunLogger::end_step(const ObjectiveStep& done, const StepOptions& options) {
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   const Metrics of_attention = attention_.end();
   const bool record =
@@ -66,7 +66,7 @@ double RunReport::end_step(const ObjectiveStep& done, const StepOptions& options
   return static_cast<double>(done.tokens) / seconds;
 }
 
-void RunReport::record_step(const ObjectiveStep& done, const StepOptions& options, double seconds,
+void RunLogger::record_step(const ObjectiveStep& done, const StepOptions& options, double seconds,
                             const ArenaStatistics& memory, const Metrics& of_attention) {
   const StepResult& result = done.result;
   Metrics metrics = {{"loss", result.loss}};
@@ -96,7 +96,7 @@ void RunReport::record_step(const ObjectiveStep& done, const StepOptions& option
   metrics_->write(step_, metrics);
 }
 
-void RunReport::evaluation(std::int64_t step, const Score& score, const std::string& samples) {
+void RunLogger::evaluation(std::int64_t step, const Score& score, const std::string& samples) {
   Metrics metrics;
   for (const auto& [name, value] : score.metrics) metrics.emplace_back("validation_" + name, value);
   if (metrics_) metrics_->write(step, metrics);
@@ -104,7 +104,7 @@ void RunReport::evaluation(std::int64_t step, const Score& score, const std::str
 }
 
 /// A file that cannot be opened, as on a full disk, does not stop the run.
-void RunReport::record_samples(std::int64_t step, const std::string& samples) {
+void RunLogger::record_samples(std::int64_t step, const std::string& samples) {
   try {
     if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, step - 1, log_);
     samples_->write(samples);
@@ -114,7 +114,7 @@ void RunReport::record_samples(std::int64_t step, const std::string& samples) {
 }
 
 /// Says once that products do not run where the GPU is fast.
-void RunReport::warn_of_slow_products() {
+void RunLogger::warn_of_slow_products() {
   const cuda::SlowProducts slow = cuda::slow_products();
   if (slow.count == 0 || warned_of_slow_products_) return;
   warned_of_slow_products_ = true;

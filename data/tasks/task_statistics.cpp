@@ -1,4 +1,4 @@
-#include "data/tasks/task_report.h"
+#include "data/tasks/task_statistics.h"
 
 #include <algorithm>
 #include <map>
@@ -20,7 +20,7 @@ struct Truth {
   }
 };
 
-void count_labels(const TaskDataset& data, TaskSetReport& report) {
+void count_labels(const TaskDataset& data, TaskSetStatistics& report) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(data.labels().size()));
   std::map<std::int64_t, std::int64_t> places;
   std::int64_t last_example = -1;
@@ -52,7 +52,7 @@ void count_labels(const TaskDataset& data, TaskSetReport& report) {
 
 /// The label of the first row, if only that row has it. A header that is read as a row looks like
 /// this.
-std::string lone_first_label(const TaskDataset& data, const TaskSetReport& report) {
+std::string lone_first_label(const TaskDataset& data, const TaskSetStatistics& report) {
   if (data.target() != TaskTarget::classes || data.task().header.value_or(true) ||
       data.size() == 0 || !data.sample(0).labelled)
     return "";
@@ -62,7 +62,7 @@ std::string lone_first_label(const TaskDataset& data, const TaskSetReport& repor
   return count == 1 && others_repeat ? label : "";
 }
 
-void count_duplicates(const TaskDataset& data, TaskSetReport& report) {
+void count_duplicates(const TaskDataset& data, TaskSetStatistics& report) {
   std::map<Digest, Truth> known;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
@@ -75,8 +75,8 @@ void count_duplicates(const TaskDataset& data, TaskSetReport& report) {
   }
 }
 
-TaskSetReport report_set(const TaskDataset& data) {
-  TaskSetReport report;
+TaskSetStatistics report_set(const TaskDataset& data) {
+  TaskSetStatistics report;
   report.encoding = data.counts();
   report.skipped = data.skipped();
   count_labels(data, report);
@@ -95,7 +95,7 @@ double percent(std::int64_t part, std::int64_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void warn_about_set(const std::string& name, const TaskSetReport& report,
+void warn_about_set(const std::string& name, const TaskSetStatistics& report,
                     std::vector<std::string>& lines) {
   const EncodingCounts& encoding = report.encoding;
   std::ranges::copy(report.skipped.notes, std::back_inserter(lines));
@@ -137,9 +137,9 @@ void warn_about_set(const std::string& name, const TaskSetReport& report,
 
 }  // namespace
 
-TaskReport report_task(const TaskDataset& train, const TaskDataset& validation) {
-  TaskReport report{report_set(train), report_set(validation), 0, constant_scores(validation),
-                    constant_prediction(validation.target())};
+TaskStatistics task_statistics(const TaskDataset& train, const TaskDataset& validation) {
+  TaskStatistics report{report_set(train), report_set(validation), 0, constant_scores(validation),
+                        constant_prediction(validation.target())};
   std::vector<Digest> known = train.digests();
   std::ranges::sort(known);
   report.overlap = std::ranges::count_if(validation.digests(), [&](const Digest& digest) {
@@ -159,7 +159,7 @@ std::string describe_cut(TaskKind kind, const EncodingCounts& counts,
                      percent(counts.truncated.count, counts.examples), counts.truncated.first);
 }
 
-std::vector<std::string> task_warnings(const TaskReport& report) {
+std::vector<std::string> task_warnings(const TaskStatistics& report) {
   std::vector<std::string> lines;
   warn_about_set("training", report.train, lines);
   std::vector<std::string> labels;

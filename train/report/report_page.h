@@ -7,7 +7,7 @@
 #include "train/finetune/sweep.h"
 #include "train/logging/log.h"
 #include "train/pretrain/mask_samples.h"
-#include "train/report/run_record.h"
+#include "train/report/run_history.h"
 #include "train/report/study.h"
 #include "train/report/task_findings.h"
 
@@ -16,7 +16,7 @@ namespace nystrom {
 /// Predicts the masks in `texts` with the best checkpoint of a run and, for small models, with
 /// every other intact one. Without a usable checkpoint the result is a note. Throws an InputError
 /// for a text without valid masks.
-MaskSamples sample_masks(const RunRecord& run, const std::vector<std::string>& texts, Log& log);
+MaskSamples sample_masks(const RunHistory& run, const std::vector<std::string>& texts, Log& log);
 
 /// Pictures and sentences of a study, from the folder `approximation` of a run.
 struct StudyFindings {
@@ -28,12 +28,12 @@ struct StudyFindings {
 StudyFindings read_study(const std::filesystem::path& run_dir);
 
 /// The page of one run. `findings` are empty for masked language models.
-std::string run_report(const RunRecord& run, const MaskSamples& samples, const StudyFindings& study,
-                       const TaskFindings& findings = {});
+std::string run_page(const RunHistory& run, const MaskSamples& samples, const StudyFindings& study,
+                     const TaskFindings& findings = {});
 
 /// The page that compares several runs: curves in one chart, best metrics, and settings that
 /// differ. `sweep` is the sweep that they belong to; without points there is none.
-std::string comparison_report(const std::vector<RunRecord>& runs, const SweepResult& sweep);
+std::string comparison_page(const std::vector<RunHistory>& runs, const SweepResult& sweep);
 
 /// Throws an InputError if there is a file at `path` that is no page of a report: it would be
 /// replaced.
@@ -41,7 +41,7 @@ void check_page_place(const std::filesystem::path& path);
 
 /// A sweep's folder: its existing runs, and its points.
 struct SweepRecord {
-  std::vector<RunRecord> runs;
+  std::vector<RunHistory> runs;
   SweepResult sweep;
 };
 /// Reads a sweep. Throws an InputError when summary.json of `folder` does not belong to a sweep.

@@ -26,8 +26,9 @@ struct ExportDifference {
 /// transformers' own class, then runs the model in both semantics on texts of up to `longest`
 /// tokens. They are bundled texts or, without a tokenizer, random ids. Throws an Error when
 /// anything differs, and when results of exact attention differ beyond rounding.
-std::vector<ExportDifference> check_export(const std::filesystem::path& folder, const Model& source,
-                                           const Tokenizer* tokenizer, std::int64_t longest);
+std::vector<ExportDifference> verify_export(const std::filesystem::path& folder,
+                                            const Model& source, const Tokenizer* tokenizer,
+                                            std::int64_t longest);
 
 /// The configuration that transformers reads: config.json of `folder` without the `nystrom` block.
 ModelConfig config_in_transformers(const std::filesystem::path& folder);

@@ -18,11 +18,11 @@
 namespace nystrom {
 
 /// The report of one run. All processes have one, and rank 0 alone writes files.
-class RunReport {
+class RunLogger {
  public:
   /// A report that goes on after step `done` of `steps`: records of later steps are removed. Throws
   /// an InputError if a file cannot be opened. All references must outlive the report.
-  RunReport(const RunConfig& config, Device device, Communicator& communicator, Log& log,
+  RunLogger(const RunConfig& config, Device device, Communicator& communicator, Log& log,
             std::int64_t done, std::int64_t steps);
   /// Goes on after an earlier step, and removes the records of later ones.
   void roll_back(std::int64_t done);

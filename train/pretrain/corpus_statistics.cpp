@@ -1,4 +1,4 @@
-#include "train/pretrain/data_report.h"
+#include "train/pretrain/corpus_statistics.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 #include "core/check.h"
 #include "train/logging/progress.h"
 #include "train/pretrain/evaluation.h"
-#include "train/pretrain/text_record.h"
+#include "train/pretrain/text_statistics.h"
 
 namespace nystrom {
 namespace {
@@ -84,7 +84,7 @@ class DocumentCounter {
     }
   }
 
-  DocumentReport finish() {
+  DocumentStatistics finish() {
     if (across_) report_.dropped = is_dropped((report_.tokens + report_.documents - 1) % piece_);
     report_.longest = lengths_.rbegin()->first;
     std::int64_t passed = 0;
@@ -101,7 +101,7 @@ class DocumentCounter {
 
   bool across_;
   std::int64_t piece_, least_;
-  DocumentReport report_;
+  DocumentStatistics report_;
   std::map<std::int64_t, std::int64_t> lengths_;  // at most about √(2n) entries for n tokens
 };
 
@@ -134,7 +134,7 @@ std::vector<ShownToken> show_sequence(const Batch& batch, std::size_t sequence,
 }
 
 /// Adds what masking.whole_word takes for words in the first sequences.
-void add_units(const MaskedSamples& samples, DataReport& report) {
+void add_units(const MaskedSamples& samples, CorpusStatistics& report) {
   constexpr std::int64_t max_sequences = 100;
   constexpr std::size_t max_units = 12;
   std::size_t units = 0, tokens = 0;
@@ -155,7 +155,7 @@ void add_units(const MaskedSamples& samples, DataReport& report) {
 
 /// Draws the batches of the first training steps, and adds their padding and samples to the report.
 void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer,
-                 DataReport& report) {
+                 CorpusStatistics& report) {
   const std::int64_t steps =
       std::min<std::int64_t>(total_steps(config.training, samples.packing->size()), 8);
   Loader loader(samples, {config.training.batch_size, config.training.micro_batch_size});
@@ -180,11 +180,11 @@ void try_batches(const RunConfig& config, const MaskedSamples& samples, const To
 
 }  // namespace
 
-DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log) {
+CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus, Log& log) {
   const MaskedSamples samples = masked_samples(corpus.train, *corpus.tokenizer, config);
   const MaskedSamples held_out = with_context(
       "validation", [&] { return masked_samples(corpus.validation, *corpus.tokenizer, config); });
-  DataReport report;
+  CorpusStatistics report;
   std::vector<Digest> digests;
   digests.reserve(static_cast<std::size_t>(corpus.train->documents()));
   DocumentCounter train(*samples.packing), validation(*held_out.packing);
@@ -212,7 +212,7 @@ double epochs(const RunConfig& config, std::int64_t sequences) {
          static_cast<double>(sequences);
 }
 
-std::vector<std::string> data_warnings(const DataReport& report) {
+std::vector<std::string> data_warnings(const CorpusStatistics& report) {
   std::vector<std::string> lines;
   if (report.overlap > 0) {
     lines.push_back(

@@ -1,4 +1,4 @@
-#include "train/report/report.h"
+#include "train/report/report_page.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t max_evaluations = 1000, long_table = 12;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-std::string kind_of(const RunRecord& run) {
+std::string kind_of(const RunHistory& run) {
   if (!has_task(run.config)) return "masked language model";
   const auto kind = resolve_task(run.config.task).kind;
   return fmt::format("fine-tuning: {}", kind ? enum_name(*kind) : "task");
@@ -31,7 +31,7 @@ std::string memory_text(double peak, double reserved) {
                                  : text;
 }
 
-std::string facts_of(const RunRecord& run) {
+std::string facts_of(const RunHistory& run) {
   const ModelConfig& model = run.config.model;
   std::vector<std::pair<std::string, std::string>> facts = {{"Trains", kind_of(run)},
                                                             {"State", state_of(run)}};
@@ -62,7 +62,7 @@ std::string facts_of(const RunRecord& run) {
   return html + "</div>\n";
 }
 
-std::string evaluations_of(const RunRecord& run) {
+std::string evaluations_of(const RunHistory& run) {
   if (run.evaluations.empty()) return "<p class=\"soft\">No evaluation yet.</p>\n";
   std::vector<std::string> metrics = {run.metric_name()};  // the decisive one first
   for (const auto& evaluation : run.evaluations) {
@@ -101,7 +101,7 @@ std::string words_of(const std::vector<MaskFill>& fills) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::string samples_of(const MaskSamples& samples, const RunRecord& run) {
+std::string samples_of(const MaskSamples& samples, const RunHistory& run) {
   if (!samples.note.empty()) return "<p class=\"soft\">" + html_text(samples.note) + "</p>\n";
   std::string html;
   for (std::size_t t = 0; t < samples.texts.size(); ++t) {
@@ -119,7 +119,7 @@ std::string samples_of(const MaskSamples& samples, const RunRecord& run) {
   return html;
 }
 
-std::string settings_of(const RunRecord& run) {
+std::string settings_of(const RunHistory& run) {
   RunConfig defaults;
   if (has_task(run.config)) {
     defaults.task.kind = resolve_task(run.config.task).kind;  // adds the section task
@@ -147,7 +147,7 @@ std::string study_of(const StudyFindings& study) {
   return html + "</div>\n";
 }
 
-std::string log_of(const RunRecord& run) {
+std::string log_of(const RunHistory& run) {
   if (run.log_end.empty()) return "";
   std::string text;
   for (const std::string& line : run.log_end) text += html_text(line) + "\n";
@@ -157,8 +157,8 @@ std::string log_of(const RunRecord& run) {
 
 }  // namespace
 
-std::string run_report(const RunRecord& run, const MaskSamples& samples, const StudyFindings& study,
-                       const TaskFindings& findings) {
+std::string run_page(const RunHistory& run, const MaskSamples& samples, const StudyFindings& study,
+                     const TaskFindings& findings) {
   const std::string title = fmt::format("Run {}", run.name);
   std::string body = "<h1>" + html_text(title) + "</h1>\n" + facts_of(run) + html_notes({run});
   body += html_section("Validation", validation_curves(run) + evaluations_of(run));

@@ -1,4 +1,4 @@
-#include "train/cli/run_plan.h"
+#include "train/cli/check_report.h"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 // ---- Output as JSON -----------------------------------------------------------------------------
 
-Json to_json(const DocumentReport& set) {
+Json to_json(const DocumentStatistics& set) {
   Json left_out = Json::object();
   for (std::size_t i = 0; i < skip_reasons; ++i) {
     const Skipped& skipped = set.text.skipped[i];
@@ -53,38 +53,39 @@ Json stages_json(const DataConfig& data) {
   return stages;
 }
 
-Json to_json(const RunPlan& plan) {
-  const TrainingConfig& training = plan.config.training;
-  const std::int64_t length = plan.config.data.sequence_length;
-  Json json = {{"ok", true},
-               {"parameters", plan.parameters},
-               {"steps", training.steps || plan.sequences
-                             ? Json(total_steps(training, plan.sequences.value_or(0)))
-                             : Json()},
-               {"batch_size", training.batch_size},
-               {"sequence_length", length},
-               {"max_tokens_per_step", training.batch_size * length},
-               {"length_stages", stages_json(plan.config.data)},
-               {"sequences", plan.sequences ? Json(*plan.sequences) : Json()},
-               {"epochs", plan.sequences ? Json(epochs(plan.config, *plan.sequences)) : Json()},
-               {"warnings", plan.warnings}};
-  if (plan.fit) json["memory"] = to_json(*plan.fit, training.micro_batch_size);
-  if (!plan.task.empty()) json["data"] = plan.task;
-  if (!plan.data) return json;
+Json to_json(const CheckReport& report) {
+  const TrainingConfig& training = report.config.training;
+  const std::int64_t length = report.config.data.sequence_length;
+  Json json = {
+      {"ok", true},
+      {"parameters", report.parameters},
+      {"steps", training.steps || report.sequences
+                    ? Json(total_steps(training, report.sequences.value_or(0)))
+                    : Json()},
+      {"batch_size", training.batch_size},
+      {"sequence_length", length},
+      {"max_tokens_per_step", training.batch_size * length},
+      {"length_stages", stages_json(report.config.data)},
+      {"sequences", report.sequences ? Json(*report.sequences) : Json()},
+      {"epochs", report.sequences ? Json(epochs(report.config, *report.sequences)) : Json()},
+      {"warnings", report.warnings}};
+  if (report.fit) json["memory"] = to_json(*report.fit, training.micro_batch_size);
+  if (!report.task.empty()) json["data"] = report.task;
+  if (!report.data) return json;
   Json samples = Json::array();
-  for (const auto& sample : plan.data->samples) samples.push_back(shown(sample, false));
+  for (const auto& sample : report.data->samples) samples.push_back(shown(sample, false));
   json["data"] = {
-      {"train", to_json(plan.data->train)},    {"validation", to_json(plan.data->validation)},
-      {"duplicates", plan.data->duplicates},   {"overlap", plan.data->overlap},
-      {"padding", plan.data->padding},         {"samples", samples},
-      {"unit_tokens", plan.data->unit_tokens}, {"units", plan.data->units}};
+      {"train", to_json(report.data->train)},    {"validation", to_json(report.data->validation)},
+      {"duplicates", report.data->duplicates},   {"overlap", report.data->overlap},
+      {"padding", report.data->padding},         {"samples", samples},
+      {"unit_tokens", report.data->unit_tokens}, {"units", report.data->units}};
   return json;
 }
 
 // ---- Output as text -----------------------------------------------------------------------------
 
-void print(const DataReport& report) {
-  const DocumentReport &a = report.train, &b = report.validation;
+void print(const CorpusStatistics& statistics) {
+  const DocumentStatistics &a = statistics.train, &b = statistics.validation;
   fmt::print("\n{:<40}{:>16}{:>16}\n", "", "training", "validation");
   const auto row = [](const std::string& name, auto x, auto y) {
     fmt::print("{:<40}{:>16}{:>16}\n", name, x, y);
@@ -103,27 +104,27 @@ void print(const DataReport& report) {
   row("tokens of a document: longest", a.longest, b.longest);
   row("documents cut into several sequences", a.cut, b.cut);
   row("remainders dropped as too short", a.dropped, b.dropped);
-  const auto share = [](const DocumentReport& set) {
+  const auto share = [](const DocumentStatistics& set) {
     return fmt::format("{:.3f} %",
                        100 * static_cast<double>(set.unknown) / static_cast<double>(set.tokens));
   };
   row("unknown tokens", share(a), share(b));
   row("sequences", a.sequences, b.sequences);
   for (std::size_t i = 0; i < skip_reasons; ++i) {
-    for (const DocumentReport* set : {&a, &b}) {
+    for (const DocumentStatistics* set : {&a, &b}) {
       const Skipped& skipped = set->text.skipped[i];
       if (skipped.count > 0)
         fmt::print("first left out as {}: {}\n", describe(static_cast<SkipReason>(i)),
                    skipped.first);
     }
   }
-  fmt::print("\npadding: {:.1f} % of a batch\n", 100 * report.padding);
-  if (report.unit_tokens > 0)
+  fmt::print("\npadding: {:.1f} % of a batch\n", 100 * statistics.padding);
+  if (statistics.unit_tokens > 0)
     fmt::print("whole words: {:.1f} tokens on average, at most {}; the first ones: {}\n",
-               report.unit_tokens, max_word_tokens, fmt::join(report.units, " · "));
+               statistics.unit_tokens, max_word_tokens, fmt::join(statistics.units, " · "));
   fmt::print(
       "training documents that repeat another: {}; validation documents found in training: {}\n",
-      report.duplicates, report.overlap);
+      statistics.duplicates, statistics.overlap);
   fmt::print(
       "(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are "
       "held)\n");
@@ -131,7 +132,7 @@ void print(const DataReport& report) {
   const char* key = colour ? "\x1b[33mmasked\x1b[0m, \x1b[31mreplaced\x1b[0m, \x1b[32mkept\x1b[0m"
                            : "[word→[MASK]] masked, [word→other] replaced, [word→word] kept";
   fmt::print("\nas the model sees it; original→seen: {}\n", key);
-  for (const auto& sample : report.samples) fmt::print("  {}\n", shown(sample, colour));
+  for (const auto& sample : statistics.samples) fmt::print("  {}\n", shown(sample, colour));
 }
 
 void print(const Fit& fit, const RunConfig& config) {
@@ -156,31 +157,31 @@ void print(const Fit& fit, const RunConfig& config) {
 
 }  // namespace
 
-std::string plan_json(const RunPlan& plan) { return to_json(plan).dump(); }
+std::string report_json(const CheckReport& report) { return to_json(report).dump(); }
 
-void print(const RunPlan& plan) {
-  const TrainingConfig& training = plan.config.training;
-  const std::int64_t length = plan.config.data.sequence_length;
-  fmt::print("ok\nparameters: {}\n", plan.parameters);
+void print(const CheckReport& report) {
+  const TrainingConfig& training = report.config.training;
+  const std::int64_t length = report.config.data.sequence_length;
+  fmt::print("ok\nparameters: {}\n", report.parameters);
   const std::string extent = training.steps ? fmt::format("{} steps", *training.steps)
                                             : fmt::format("{} epochs", training.epochs.value_or(1));
   fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n",
              extent, training.batch_size, length, training.batch_size * length);
-  const std::vector<LengthStage> stages = length_stages(plan.config.data);
+  const std::vector<LengthStage> stages = length_stages(report.config.data);
   for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i) {
     const std::int64_t batch = training.batch_size * (length / stages[i].length);
     fmt::print("  from step {}: {} sequences of at most {} tokens\n", stages[i].begin + 1, batch,
                stages[i].length);
   }
-  if (plan.sequences) {
-    fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences,
-               epochs(plan.config, *plan.sequences));
+  if (report.sequences) {
+    fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *report.sequences,
+               epochs(report.config, *report.sequences));
   } else {
     fmt::print("data: not read yet; --data reads and describes it\n");
   }
-  if (plan.fit) print(*plan.fit, plan.config);
-  if (plan.data) print(*plan.data);
-  for (const std::string& line : plan.task) fmt::print("{}\n", line);
+  if (report.fit) print(*report.fit, report.config);
+  if (report.data) print(*report.data);
+  for (const std::string& line : report.task) fmt::print("{}\n", line);
 }
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-#include "train/export/export_check.h"
+#include "train/export/export_verification.h"
 
 #include <algorithm>
 #include <cmath>
@@ -176,8 +176,8 @@ const char* result_name(const ModelConfig& config) {
   return config.head == Head::none ? "last_hidden_state" : "logits";
 }
 
-std::vector<ExportDifference> check_export(const fs::path& folder, const Model& source,
-                                           const Tokenizer* tokenizer, std::int64_t longest) {
+std::vector<ExportDifference> verify_export(const fs::path& folder, const Model& source,
+                                            const Tokenizer* tokenizer, std::int64_t longest) {
   const ModelConfig written = read_hf_config(folder);
   ModelConfig ours = written;
   ours.attention.semantics = Semantics::nystrom;

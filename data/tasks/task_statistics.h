@@ -12,7 +12,7 @@
 namespace nystrom {
 
 /// Statistics of one data set.
-struct TaskSetReport {
+struct TaskSetStatistics {
   EncodingCounts encoding;
   SkippedRows skipped;
   /// Counts of each label (tokens: of words; choices: of right positions).
@@ -29,8 +29,8 @@ struct TaskSetReport {
 };
 
 /// Statistics of training and validation data.
-struct TaskReport {
-  TaskSetReport train, validation;
+struct TaskStatistics {
+  TaskSetStatistics train, validation;
   std::int64_t overlap = 0;  ///< validation examples with the same inputs as a training example
   /// The scores on the validation data of the best prediction that ignores the input, and what it
   /// predicts.
@@ -39,12 +39,12 @@ struct TaskReport {
 };
 
 /// Computes the statistics. Both data sets are labelled, and keep examples if they have questions.
-TaskReport report_task(const TaskDataset& train, const TaskDataset& validation);
+TaskStatistics task_statistics(const TaskDataset& train, const TaskDataset& validation);
 
 /// Warnings about the data, one line each. They cover overlap, contradictions, truncation of more
 /// than a tenth, constant values, blank texts, cut answers and skipped rows. They also cover labels
 /// that never occur, are alike, or look like a header.
-std::vector<std::string> task_warnings(const TaskReport& report);
+std::vector<std::string> task_warnings(const TaskStatistics& report);
 
 /// A message about samples that lost tokens, "3 cut to 512 tokens (0.1 %; the first: train.tsv:7)".
 /// Empty if none has.

@@ -131,7 +131,7 @@ TEST_F(ExportTest, VerifyingFindsOtherWeights) {
   const ModelConfig config = masked_lm_config();
   run(write_model(config));
   const auto other = make_model(config, DType::f32, 3);
-  EXPECT_EQ(message_of([&] { check_export(target(), *other, nullptr, 9); }),
+  EXPECT_EQ(message_of([&] { verify_export(target(), *other, nullptr, 9); }),
             "nystromformer.encoder.layer.0.attention.self.query.weight was written, but read back "
             "otherwise");
 }

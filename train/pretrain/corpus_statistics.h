@@ -11,7 +11,7 @@
 namespace nystrom {
 
 /// The documents of a data set.
-struct DocumentReport {
+struct DocumentStatistics {
   /// The text that was read. With data.validation_fraction it includes both data sets.
   TextStatistics text;
   std::int64_t documents = 0, tokens = 0;
@@ -30,8 +30,8 @@ struct ShownToken {
   std::string now;  ///< the token that the model sees; empty for Masking::none
 };
 
-struct DataReport {
-  DocumentReport train, validation;
+struct CorpusStatistics {
+  DocumentStatistics train, validation;
   std::int64_t duplicates = 0;  ///< training documents that equal an earlier training document
   std::int64_t overlap = 0;     ///< validation documents that equal a training document
   double padding = 0;           ///< share of positions without a token, in the first steps
@@ -43,13 +43,13 @@ struct DataReport {
 /// Reads the whole corpus and reports on it. `config` must be fitted to the tokenizer
 /// (with_tokenizer). Documents are equal if the 128-bit hashes of their token ids are.
 /// Memory: 16 bytes per training document, and one counter per distinct document length.
-DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log);
+CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus, Log& log);
 
 /// The number of passes over `sequences` training sequences in the whole run.
 double epochs(const RunConfig& config, std::int64_t sequences);
 
 /// Warnings about overlap, unknown tokens and padding, one line each.
-std::vector<std::string> data_warnings(const DataReport& report);
+std::vector<std::string> data_warnings(const CorpusStatistics& report);
 /// Warnings about fewer than one pass over the data, or more than 100.
 std::vector<std::string> epoch_warnings(double epochs);
 

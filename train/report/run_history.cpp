@@ -1,4 +1,4 @@
-#include "train/report/run_record.h"
+#include "train/report/run_history.h"
 
 #include <algorithm>
 #include <charconv>
@@ -32,7 +32,7 @@ std::optional<std::int64_t> number_behind(std::string_view line, std::string_vie
 
 /// Adds one line of metrics.jsonl, completely or not at all. Throws an InputError for a malformed
 /// line.
-void add_record(RunRecord& run, const std::string& line, const std::string& source) {
+void add_record(RunHistory& run, const std::string& line, const std::string& source) {
   const nlohmann::json json = parse_json(line, source);
   require_input(json.is_object() && json.contains("step") && json["step"].is_number_unsigned(),
                 "{}: has no step", source);
@@ -61,7 +61,7 @@ void add_record(RunRecord& run, const std::string& line, const std::string& sour
   run.steps = step;
 }
 
-void read_metrics(RunRecord& run) {
+void read_metrics(RunHistory& run) {
   std::ifstream file(run.path / "metrics.jsonl");
   if (!file) return run.notes.push_back("there is no metrics.jsonl yet: no step was recorded");
   std::size_t number = 0, damaged = 0;
@@ -127,7 +127,7 @@ class WarningList {
   std::int64_t left_out_ = 0;
 };
 
-void read_log(RunRecord& run) {
+void read_log(RunHistory& run) {
   std::ifstream file(run.path / "log.txt");
   std::deque<std::string> end;
   WarningList warnings;
@@ -148,19 +148,19 @@ void read_log(RunRecord& run) {
 
 }  // namespace
 
-std::string RunRecord::metric_name() const {
+std::string RunHistory::metric_name() const {
   if (!has_task(config)) return "loss";
   const auto metric = resolve_task(config.task).metric;
   return metric ? enum_name(*metric) : "loss";
 }
 
-bool RunRecord::higher_is_better() const { return metric_name() != "loss"; }
+bool RunHistory::higher_is_better() const { return metric_name() != "loss"; }
 
-std::string RunRecord::baseline_name() const {
+std::string RunHistory::baseline_name() const {
   return has_task(config) ? "always the same answer" : "by token frequency";
 }
 
-const EvaluationRecord* RunRecord::best() const {
+const EvaluationRecord* RunHistory::best() const {
   const EvaluationRecord* best = nullptr;
   const std::string metric = metric_name();
   for (const EvaluationRecord& evaluation : evaluations) {
@@ -173,7 +173,7 @@ const EvaluationRecord* RunRecord::best() const {
   return best;
 }
 
-RunRecord read_run(const fs::path& folder) {
+RunHistory read_run_history(const fs::path& folder) {
   const std::string name = printable_path(folder);
   require_input(fs::exists(folder),
                 "{}: no such folder; expected the run_dir of nystrom pretrain or finetune", name);
@@ -183,7 +183,7 @@ RunRecord read_run(const fs::path& folder) {
       fs::exists(folder / "config.yaml"),
       "{}: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune",
       name);
-  RunRecord run;
+  RunHistory run;
   run.path = folder;
   run.name = name;
   run.config = read_resolved_config((folder / "config.yaml").string());

@@ -1,4 +1,4 @@
-#include "train/pretrain/text_record.h"
+#include "train/pretrain/text_statistics.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

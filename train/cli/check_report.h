@@ -1,4 +1,4 @@
-// The facts about a planned run that `nystrom check` reports, and their output.
+// The report of `nystrom check`: the facts about a planned run, and their output.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include "train/finetune/finetune.h"
 #include "train/plan/memory_plan.h"
-#include "train/pretrain/data_report.h"
+#include "train/pretrain/corpus_statistics.h"
 
 namespace nystrom {
 
@@ -21,21 +21,21 @@ struct Fit {
   std::optional<StepTime> time;
 };
 
-/// The facts about a planned run that the command reports.
-struct RunPlan {
+/// The facts about a planned run.
+struct CheckReport {
   RunConfig config;
   std::int64_t parameters = 0;
   std::optional<std::int64_t> sequences;  // of the training data; unknown before tokenization
-  std::optional<DataReport> data;
+  std::optional<CorpusStatistics> data;
   std::vector<std::string> task;  // what the task's data is like; empty if it was not read
   std::optional<Fit> fit;
   std::vector<std::string> warnings;
 };
 
-/// The plan as one JSON object, for programs.
-std::string plan_json(const RunPlan& plan);
+/// The report as one JSON object, for programs.
+std::string report_json(const CheckReport& report);
 
-/// Prints the plan for people.
-void print(const RunPlan& plan);
+/// Prints the report for people.
+void print(const CheckReport& report);
 
 }  // namespace nystrom

@@ -31,7 +31,7 @@ struct RunWarning {
 };
 
 /// The content of a run directory.
-struct RunRecord {
+struct RunHistory {
   std::filesystem::path path;
   std::string name;  ///< its name in reports
   RunConfig config;
@@ -64,6 +64,6 @@ struct RunRecord {
 /// Reads the run in `folder`. A missing or partly damaged metrics.jsonl gives notes. A last line
 /// without line end is being written and is ignored. Throws an InputError when the folder holds no
 /// run, or when its config.yaml is invalid.
-RunRecord read_run(const std::filesystem::path& folder);
+RunHistory read_run_history(const std::filesystem::path& folder);
 
 }  // namespace nystrom
