@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/image_files.h"
+#include "data/text/byte_source.h"
 #include "data/text/match_files.h"
 
 namespace nystrom {
@@ -26,6 +27,7 @@ TaskFormat task_format_of(TableFormat format) {
 TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labelled) {
   if (task.format) return *task.format;
   if (fs::is_directory(file)) return TaskFormat::folders;
+  refuse_columns_of_arrow(file);
   const std::string name = name_ending(file);
   const bool tokens = *task.kind == TaskKind::tokens;
   if (name == ".txt" && labelled == Labelled::optional) return TaskFormat::lines;

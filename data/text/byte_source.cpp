@@ -4,6 +4,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <vector>
 
 #include "core/base/file_io.h"
@@ -169,7 +170,29 @@ class ZstdSource : public CompressedSource {
 
 }  // namespace
 
+void refuse_columns_of_arrow(const std::filesystem::path& path) {
+  const std::string ending = last_ending(path);
+  const auto refuse = [&](const char* form, const char* line) {
+    const std::string name = printable_path(path);
+    throw InputError(fmt::format(
+        "{}: is {} file, which this program does not read; convert it: python3 -c \"{}\", or give "
+        "it to nystrom in Python",
+        name, form, fmt::format(fmt::runtime(line), name)));
+  };
+  if (ending == ".arrow")
+    refuse("an Arrow", "import datasets; datasets.Dataset.from_file('{0}').to_json('{0}.jsonl')");
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return;
+  char begin[4] = {};
+  std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
+  if (ending == ".parquet" || std::string_view(begin, sizeof begin) == "PAR1")
+    refuse("a Parquet",
+           "import pandas; pandas.read_parquet('{0}').to_json('{0}.jsonl', orient='records', "
+           "lines=True, force_ascii=False)");
+}
+
 std::unique_ptr<ByteSource> open_byte_source(const std::filesystem::path& path) {
+  refuse_columns_of_arrow(path);
   const std::string ending = last_ending(path);
   if (ending == ".gz") return std::make_unique<GzipSource>(path);
   if (ending == ".zst") return std::make_unique<ZstdSource>(path);

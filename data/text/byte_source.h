@@ -33,9 +33,13 @@ class ByteSource {
   virtual std::int64_t position() const = 0;
 };
 
+/// Throws an InputError for a Parquet or an Arrow file, with the line that converts it. Their rows
+/// lie in columns, which only Python's libraries read.
+void refuse_columns_of_arrow(const std::filesystem::path& path);
+
 /// Opens a file by the ending of its name: .gz (concatenated members form one text), .zst
 /// (likewise, with windows up to 128 MiB), or uncompressed. Throws an InputError when the file is
-/// absent, unreadable or not regular.
+/// absent, unreadable or not regular, and for the files that refuse_columns_of_arrow refuses.
 std::unique_ptr<ByteSource> open_byte_source(const std::filesystem::path& path);
 
 }  // namespace nystrom

@@ -72,8 +72,10 @@ std::string TextStatistics::summary() const {
 
 std::vector<fs::path> match_texts(std::span<const std::string> patterns, const TextForm& form) {
   std::vector<fs::path> files = match_files(patterns);
-  for (const fs::path& file : files)
+  for (const fs::path& file : files) {
+    refuse_columns_of_arrow(file);
     if (table_format_of(file)) TextReader({file}, form).next();
+  }
   return files;
 }
 

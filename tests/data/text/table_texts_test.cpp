@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "data/text/byte_source.h"
 #include "data/text/match_files.h"
 #include "data/text/table_cells.h"
 #include "data/text/table_reader.h"
 #include "data/text/text.h"
+#include "tests/support/errors.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -130,6 +132,26 @@ TEST_F(TableTexts, TablesAreCheckedBeforeAnythingElse) {
   const std::string pattern = (folder_ / "*").string();
   EXPECT_THROW(match_texts(std::span(&pattern, 1), Documents::files), InputError);
   EXPECT_EQ(match_texts(std::span(&pattern, 1), {Documents::files, "body"}).size(), 2);
+}
+
+TEST_F(TableTexts, ParquetIsRefusedWithTheLineThatConvertsIt) {
+  for (const char* name : {"rows.parquet", "rows.txt", "rows.csv"}) {
+    write_bytes(folder_ / name, "PAR1 and columns");
+    const std::string file = (folder_ / name).string();
+    const std::string expected =
+        file +
+        ": is a Parquet file, which this program does not read; convert it: python3 -c \"import "
+        "pandas; pandas.read_parquet('" +
+        file + "').to_json('" + file +
+        ".jsonl', orient='records', lines=True, force_ascii=False)\", or give it to nystrom in "
+        "Python";
+    EXPECT_EQ(testing::message_of([&] { match_texts(std::span(&file, 1), Documents::files); }),
+              expected);
+    EXPECT_EQ(testing::message_of([&] { open_byte_source(file); }), expected);
+  }
+  EXPECT_EQ(
+      testing::message_of([&] { open_byte_source("rows.arrow"); }).find("rows.arrow: is an Arrow"),
+      0);
 }
 
 TEST_F(TableTexts, JsonLinesUnderAnotherNameAreCounted) {
