@@ -23,6 +23,13 @@ TaskScores class_scores(const TaskDataset& data, std::span<const std::int64_t> t
   if (data.labels().size() == 2) scores.values.emplace_back("f1", binary_f1(truth, predicted).f1);
   scores.values.emplace_back("f1_macro", macro_f1(truth, predicted));
   scores.values.emplace_back("matthews", matthews_correlation(truth, predicted));
+  const std::int64_t labels = data.labels().size();
+  if (labels > max_confusion) return scores;
+  scores.confusion.assign(static_cast<std::size_t>(labels),
+                          std::vector<std::int64_t>(static_cast<std::size_t>(labels)));
+  for (std::size_t i = 0; i < truth.size(); ++i)
+    ++scores.confusion.at(static_cast<std::size_t>(truth[i]))
+          .at(static_cast<std::size_t>(predicted[i]));
   return scores;
 }
 

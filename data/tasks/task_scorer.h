@@ -22,7 +22,10 @@ struct TaskScores {
   std::vector<std::pair<std::string, double>> values;
   std::string metric;   ///< name of the decisive metric: task.metric
   double decisive = 0;  ///< its value; NaN counts as the worst
+  /// Classes, up to max_confusion of them: how many examples of each (a row) got each (a column).
+  std::vector<std::vector<std::int64_t>> confusion{};
 };
+inline constexpr std::int64_t max_confusion = 200;
 
 /// The part of a batch's `outputs` for each of its samples: for word_classes as many rows as the
 /// sample has tokens, else parts of equal size.

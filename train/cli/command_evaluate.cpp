@@ -211,6 +211,10 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
     nlohmann::ordered_json json = {{"examples", dataset->examples()}, {"loss", result.loss}};
     for (const auto& [name, value] : result.scores.values) json[name] = value;
     json["baseline"] = baseline.decisive;
+    if (!result.scores.confusion.empty()) {
+      json["labels"] = dataset->labels().names();
+      json["confusion"] = result.scores.confusion;
+    }
     fmt::print("{}\n", json.dump());
     return;
   }

@@ -3,6 +3,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
@@ -15,6 +17,7 @@ struct ExtendCommand {
   CommonOptions common;
   std::string model, folder, positions = "tile";
   ExtendOptions extend;
+  bool json = false;
 };
 
 void run(const ExtendCommand& options) {
@@ -24,6 +27,13 @@ void run(const ExtendCommand& options) {
   ExtendOptions extend = options.extend;
   extend.positions = value_named<NewPositions>(options.positions);
   const ExtendResult result = write_extended(source, extend, options.folder, log);
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"positions", extend.length},
+                                              {"landmarks", result.landmarks},
+                                              {"parameters", result.parameters}}
+                           .dump());
+    return;
+  }
   fmt::print(
       "{}: {} positions instead of {}, {} landmarks, {} parameters; train on with model.from "
       "before use\n",
@@ -56,6 +66,7 @@ Command add_extend_command(CLI::App& app) {
                    "tile: new positions repeat the trained ones; interpolate: these are stretched")
       ->check(CLI::IsMember({"tile", "interpolate"}))
       ->capture_default_str();
+  command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.device = false});
   return {command, [options] { run(*options); }};
 }
