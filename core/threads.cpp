@@ -38,12 +38,14 @@ void set_num_threads(int n) {
   omp_set_num_threads(std::min(n, omp_get_thread_limit()));
 }
 int num_threads() { return omp_get_max_threads(); }
+void end_waiting_threads() { omp_pause_resource_all(omp_pause_hard); }
 #else
 void disable_dynamic_threads() {}
 void set_num_threads(int n) {
   require(n >= 1, "the number of threads must be at least 1, got {}", n);
 }
 int num_threads() { return 1; }
+void end_waiting_threads() {}
 #endif
 
 }  // namespace nystrom

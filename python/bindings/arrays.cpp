@@ -1,5 +1,10 @@
+#include <nanobind/stl/string.h>
+#include <pthread.h>
+
+#include <atomic>
 #include <chrono>
 
+#include "core/threads.h"
 #include "python/bindings/bindings.h"
 #include "train/config/config.h"
 
@@ -94,9 +99,31 @@ nb::object array_of(const Tensor& tensor) {
                                        : shown(TypeTag<nb::numpy>{});
 }
 
+LogSink log_sink() {
+  nb::object function = nb::module_::import_("nystrom._output").attr("sink")();
+  if (function.is_none()) return {};
+  // Any thread may drop it.
+  const std::shared_ptr<nb::object> kept(new nb::object(std::move(function)), [](nb::object* held) {
+    if (!nb::is_alive()) return;
+    const nb::gil_scoped_acquire lock;
+    delete held;
+  });
+  return [kept](const std::string& line) {
+    const nb::gil_scoped_acquire lock;
+    (*kept)(line);
+  };
+}
+
 DType dtype_called(const std::string& name) {
   return value_called("dtype", name, enum_names(DType{}));
 }
+
+namespace {
+
+std::atomic<int> working = 0;   // the objects Unlocked
+bool forked_from_work = false;  // whether there was one when this process began
+
+}  // namespace
 
 Unlocked::Unlocked()
     : check_([next = std::chrono::steady_clock::time_point()]() mutable {
@@ -106,6 +133,18 @@ Unlocked::Unlocked()
         next = now + pause;
         const nb::gil_scoped_acquire lock;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      }) {}
+      }) {
+  require(!forked_from_work,
+          "this process was forked while its parent computed in another thread or in a run, and "
+          "cannot compute; start processes before that, or by "
+          "multiprocessing.get_context('spawn')");
+  ++working;
+}
+
+Unlocked::~Unlocked() { --working; }
+
+void prepare_for_forks() {
+  ::pthread_atfork(end_waiting_threads, nullptr, [] { forked_from_work |= working.load() > 0; });
+}
 
 }  // namespace nystrom::python

@@ -14,6 +14,7 @@
 #include "core/base/interruption.h"
 #include "core/check.h"
 #include "core/tensor.h"
+#include "train/logging/log.h"
 
 namespace nystrom::python {
 
@@ -25,15 +26,24 @@ using Array = nb::ndarray<nb::ro, nb::device::cpu>;
 using WritableArray = nb::ndarray<nb::device::cpu>;
 
 /// Work without the interpreter's lock, which Ctrl-C ends at the next check_interruption().
+/// Throws an Error in a process that was forked during such work: what its threads held stays locked
+/// there.
 class Unlocked {
  public:
   Unlocked();
+  ~Unlocked();
 
  private:
   nb::gil_scoped_release released_;
   InterruptionCheck check_;
 };
 using ReleaseLock = nb::call_guard<Unlocked>;
+
+/// Lets processes that are forked from now on compute.
+void prepare_for_forks();
+
+/// Where the messages of a call go: what nystrom._output.sink returns. The lock must be held.
+LogSink log_sink();
 
 /// A tensor on the memory of an array, which lives as long as the tensor. Booleans become u8.
 /// Throws an InputError for element types that nystrom lacks and for negative strides.
@@ -60,6 +70,7 @@ DType dtype_called(const std::string& name);
 void bind_autodiff(nb::module_& module);
 void bind_ops(nb::module_& module);
 void bind_nn(nb::module_& module);
+void bind_tokenizer(nb::module_& module);
 void bind_model(nb::module_& module);
 void bind_runs(nb::module_& module);
 

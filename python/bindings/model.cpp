@@ -1,22 +1,25 @@
-// Models and tokenizers.
+// Trained models.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <filesystem>
 #include <mutex>
 
+#include "core/base/file_io.h"
 #include "core/base/printable.h"
-#include "data/tokenizers/encoding.h"
-#include "docs.h"
+#include "data/tasks/task_report.h"
 #include "python/bindings/bindings.h"
+#include "train/config/yaml.h"
 #include "train/embeddings/text_embedder.h"
 #include "train/export/export.h"
+#include "train/export/extend.h"
 #include "train/export/forward.h"
 #include "train/finetune/task_predict.h"
 #include "train/formats/hf_config.h"
+#include "train/logging/scratch_folder.h"
 #include "train/pretrain/fill_mask.h"
 
 namespace nystrom::python {
@@ -49,8 +52,7 @@ struct VectorOptions {
 class LoadedModel {
  public:
   LoadedModel(const std::string& path, const std::string& dtype, const std::string& device,
-              const Strings& overrides) {
-    Log log(/*quiet=*/true);
+              const Strings& overrides, Log& log) {
     const Device place =
         with_context("device '" + device + "'", [&] { return device_called(device); });
     folder_ = open_model_folder(path, overrides, log);
@@ -85,8 +87,10 @@ class LoadedModel {
     return result;
   }
 
-  Strings predict(const std::vector<GivenTexts>& texts, std::int64_t top_k,
-                  std::int64_t batch_size) {
+  /// The predictions as JSON. Without `truncate`, a text that is too long is an InputError; else
+  /// the log is told of it.
+  Strings predict(const std::vector<GivenTexts>& texts, std::int64_t top_k, std::int64_t batch_size,
+                  bool truncate, Log& log) {
     require_input(top_k >= 1, "top_k {}; expected at least 1", top_k);
     require_input(task_of(folder_.config).has_value(),
                   "{}: is a {}, which does no task; finetune makes a model that does",
@@ -94,13 +98,29 @@ class LoadedModel {
     const TaskModel& task = opened_task();
     const TaskConfig& options = task.settings.task;
     Strings result;
+    EncodingCounts counts;
     const auto add = [&](const Predictions& predictions) {
       for (const Prediction& each : predictions.all) result.push_back(prediction_json(task, each));
+      const Occurrences& cut = predictions.counts.truncated;
+      require_input(truncate || cut.count == 0,
+                    "{}: has more than the {} tokens that the model reads; truncate=True reads its "
+                    "beginning",
+                    cut.first, task.settings.data.sequence_length);
+      if (counts.truncated.count == 0) counts.truncated.first = cut.first;
+      counts.truncated.count += cut.count;
+      counts.examples += predictions.counts.examples;
+    };
+    const auto tell = [&] {
+      const std::string cut =
+          describe_cut(*options.kind, counts, task.settings.data.sequence_length);
+      if (!cut.empty())
+        log.warn(fmt::format("{} texts: {}; the rest was not read", counts.examples, cut));
     };
     if (options.kind == TaskKind::features) {
       Strings files;
       for (const GivenTexts& text : texts) files.push_back(text.text);
       add(predict_features(task, files, batch_size, top_k));
+      tell();
       return result;
     }
     const bool described = is_task_described(folder_, std::nullopt);
@@ -112,6 +132,7 @@ class LoadedModel {
                             examples.begin() + static_cast<std::ptrdiff_t>(end)},
                            batch_size, top_k));
     });
+    tell();
     return result;
   }
 
@@ -140,11 +161,40 @@ class LoadedModel {
     return run_forward(*model_, inputs, /*gradients=*/false);
   }
 
-  const ParameterStore& parameters() const { return model_->parameters(); }
+  ParameterStore& parameters() const { return task_.model->parameters(); }
 
-  Strings export_to(const std::string& folder, const ExportOptions& options) const {
-    Log log(/*quiet=*/true);
-    return export_model(folder_, folder, options, log).files;
+  /// The kind of the model's task; nothing for masked language models and bare encoders.
+  std::optional<std::string> kind() const {
+    const auto kind = task_of(folder_.config);
+    return kind ? std::optional<std::string>(enum_name(*kind)) : std::nullopt;
+  }
+
+  /// The names of the classes; empty for other outputs.
+  Strings labels() const {
+    const auto kind = task_of(folder_.config);
+    const bool classes = kind && (has_labels(*kind) ||
+                                  (kind == TaskKind::features && folder_.config.num_labels() > 1));
+    return classes ? folder_.config.labels : Strings();
+  }
+
+  /// Writes a folder as a checkpoint is, with the weights of this moment.
+  void save(const std::string& folder, Log& log) const {
+    write_model_folder(folder_, *model_, trained_length(), folder, log);
+    const std::filesystem::path settings = folder_.path / "config.yaml";
+    if (std::filesystem::exists(settings))
+      write_text_file(std::filesystem::path(folder) / "config.yaml",
+                      read_text_file(settings, max_yaml_bytes));
+  }
+
+  /// `weights_now`: the weights of this moment in the place of those of the folder.
+  Strings export_to(const std::string& folder, const ExportOptions& options, bool weights_now,
+                    Log& log) const {
+    if (!weights_now) return export_model(folder_, folder, options, log).files;
+    const ScratchFolder scratch;
+    ModelFolder now = folder_;
+    now.path = scratch.path() / folder_.path.filename();
+    save(now.path.string(), log);
+    return export_model(now, folder, options, log).files;
   }
 
  private:
@@ -165,42 +215,6 @@ class LoadedModel {
   const Model* model_;  // that of task_
 };
 
-void bind_tokenizer(nb::module_& module) {
-  nb::class_<Encoding>(module, "Encoding", doc::Encoding)
-      .def_ro("ids", &Encoding::ids, "The id of each token.")
-      .def_ro("type_ids", &Encoding::type_ids, doc::WrappedIds_type_ids)
-      .def_ro("offsets", &Encoding::offsets, doc::Encoding_offsets)
-      .def("__len__", [](const Encoding& encoding) { return encoding.ids.size(); });
-  const auto names = [](bool special) {
-    return special ? SpecialNames::tokens : SpecialNames::text;
-  };
-  nb::class_<Tokenizer>(module, "Tokenizer", "Converts between text and the ids of tokens.")
-      .def(
-          "encode",
-          [names](const Tokenizer& tokenizer, const std::string& text, bool add_special_tokens,
-                  bool parse_special_tokens) {
-            return encode_with_places(tokenizer, text, add_special_tokens,
-                                      names(parse_special_tokens));
-          },
-          nb::arg("text"), nb::arg("add_special_tokens") = true,
-          nb::arg("parse_special_tokens") = false, doc::encode_with_places, ReleaseLock())
-      .def(
-          "decode",
-          [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
-             bool skip_special_tokens) { return tokenizer.decode(ids, skip_special_tokens); },
-          nb::arg("ids"), nb::arg("skip_special_tokens") = true, doc::Tokenizer_decode,
-          ReleaseLock())
-      .def("id_to_token", &Tokenizer::piece, nb::arg("id"), doc::Tokenizer_piece)
-      .def(
-          "token_to_id",
-          [](const Tokenizer& tokenizer, const std::string& token) {
-            return tokenizer.find(token);
-          },
-          nb::arg("token"), doc::Tokenizer_find)
-      .def_prop_ro("vocab_size", &Tokenizer::vocab_size, doc::Tokenizer_vocab_size)
-      .def("__len__", &Tokenizer::vocab_size);
-}
-
 std::vector<GivenTexts> given_texts(const Strings& texts,
                                     const std::vector<std::optional<std::string>>& pairs,
                                     const std::vector<Strings>& choices) {
@@ -212,16 +226,23 @@ std::vector<GivenTexts> given_texts(const Strings& texts,
 }  // namespace
 
 void bind_model(nb::module_& module) {
-  bind_tokenizer(module);
   nb::class_<LoadedModel>(module, "Model", "The C++ part of nystrom.Model.")
-      .def(nb::init<const std::string&, const std::string&, const std::string&, const Strings&>(),
-           nb::arg("path"), nb::arg("dtype"), nb::arg("device"), nb::arg("overrides"),
-           ReleaseLock())
+      .def(
+          "__init__",
+          [](LoadedModel* place, const std::string& path, const std::string& dtype,
+             const std::string& device, const Strings& overrides) {
+            Log log(/*quiet=*/true, log_sink());
+            const Unlocked unlocked;
+            new (place) LoadedModel(path, dtype, device, overrides, log);
+          },
+          nb::arg("path"), nb::arg("dtype"), nb::arg("device"), nb::arg("overrides"))
       .def_prop_ro("path", [](const LoadedModel& model) { return model.folder().path.string(); })
       .def_prop_ro("config",
                    [](const LoadedModel& model) { return hf_config_text(model.folder().config); })
       .def_prop_ro("tokenizer", &LoadedModel::tokenizer)
       .def_prop_ro("max_length", &LoadedModel::trained_length)
+      .def_prop_ro("kind", &LoadedModel::kind)
+      .def_prop_ro("labels", &LoadedModel::labels)
       .def_prop_ro("num_parameters",
                    [](const LoadedModel& model) { return model.parameters().count(); })
       .def("fill_masks", &LoadedModel::fill_masks, nb::arg("texts"), nb::arg("top_k"),
@@ -230,11 +251,15 @@ void bind_model(nb::module_& module) {
           "predict",
           [](LoadedModel& model, const Strings& texts,
              const std::vector<std::optional<std::string>>& pairs,
-             const std::vector<Strings>& choices, std::int64_t top_k, std::int64_t batch_size) {
-            return model.predict(given_texts(texts, pairs, choices), top_k, batch_size);
+             const std::vector<Strings>& choices, std::int64_t top_k, std::int64_t batch_size,
+             bool truncate) {
+            Log log(/*quiet=*/true, log_sink());
+            const Unlocked unlocked;
+            return model.predict(given_texts(texts, pairs, choices), top_k, batch_size, truncate,
+                                 log);
           },
           nb::arg("texts"), nb::arg("pairs"), nb::arg("choices"), nb::arg("top_k"),
-          nb::arg("batch_size"), ReleaseLock())
+          nb::arg("batch_size"), nb::arg("truncate"))
       .def(
           "encode",
           [](const LoadedModel& model, const Strings& texts,
@@ -289,10 +314,41 @@ void bind_model(nb::module_& module) {
           },
           nb::sig("def parameters(self) -> dict[str, numpy.ndarray]"))
       .def(
+          "weights",
+          [](const LoadedModel& model) {
+            nb::dict result;
+            const ParameterStore& store = model.parameters();
+            for (const Parameter& parameter : store.parameters()) {
+              const Tensor value = store.master(parameter.name()).to(cpu_device);
+              result[parameter.name().c_str()] =
+                  array_of(value.dtype() == DType::f64 ? value : value.cast(DType::f32));
+            }
+            return result;
+          },
+          nb::sig("def weights(self) -> dict[str, numpy.ndarray]"))
+      .def(
+          "set_weights",
+          [](LoadedModel& model, const std::map<std::string, Array>& weights) {
+            for (const auto& [name, array] : weights)
+              model.parameters().set(name, tensor_of(array).contiguous());
+          },
+          nb::arg("weights"),
+          nb::sig("def set_weights(self, weights: dict[str, typing.Any]) -> None"))
+      .def(
+          "save",
+          [](const LoadedModel& model, const std::string& folder) {
+            Log log(/*quiet=*/true, log_sink());
+            const Unlocked unlocked;
+            model.save(folder, log);
+          },
+          nb::arg("folder"))
+      .def(
           "export",
           [](const LoadedModel& model, const std::string& folder, const std::string& format,
              bool softmax, const std::optional<std::string>& sentence_transformers,
-             const std::string& onnx, bool verify) {
+             const std::string& onnx, bool verify, bool weights_now) {
+            Log log(/*quiet=*/true, log_sink());
+            const Unlocked unlocked;
             ExportOptions options;
             options.format = value_called("format", format, enum_names(ExportFormat{}));
             options.softmax = softmax;
@@ -304,11 +360,11 @@ void bind_model(nb::module_& module) {
             }
             options.onnx = value_called("onnx", onnx, enum_names(OnnxExport{}));
             options.verify = verify;
-            return model.export_to(folder, options);
+            return model.export_to(folder, options, weights_now, log);
           },
           nb::arg("folder"), nb::arg("format"), nb::arg("softmax"),
           nb::arg("sentence_transformers").none(), nb::arg("onnx"), nb::arg("verify"),
-          ReleaseLock());
+          nb::arg("weights_now"));
 }
 
 }  // namespace nystrom::python

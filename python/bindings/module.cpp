@@ -9,14 +9,15 @@ namespace nystrom::python {
 namespace {
 
 struct Exceptions {
-  nb::object input, internal, interrupted;
+  nb::object input, internal, interrupted, in_words_of_python;
 };
 
 void throw_exceptions_of_python() {
   const nb::module_ errors = nb::module_::import_("nystrom.errors");
   // Lives as long as the process: exceptions may come until its end.
-  static const auto& exceptions = *new Exceptions{
-      errors.attr("InputError"), errors.attr("InternalError"), errors.attr("Interrupted")};
+  static const auto& exceptions =
+      *new Exceptions{errors.attr("InputError"), errors.attr("InternalError"),
+                      errors.attr("Interrupted"), errors.attr("in_words_of_python")};
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
@@ -29,7 +30,8 @@ void throw_exceptions_of_python() {
       const nb::object& type = failure.kind == FailureKind::input         ? exceptions.input
                                : failure.kind == FailureKind::interrupted ? exceptions.interrupted
                                                                           : exceptions.internal;
-      PyErr_SetString(type.ptr(), failure.message.c_str());
+      nb::object message = exceptions.in_words_of_python(failure.message);
+      PyErr_SetObject(type.ptr(), message.ptr());
     }
   });
 }
@@ -39,6 +41,7 @@ void throw_exceptions_of_python() {
 NB_MODULE(_core, module) {
   module.attr("version") = NYSTROM_VERSION;
   throw_exceptions_of_python();
+  prepare_for_forks();
   module.def(
       "set_num_threads",
       [](int n) {
@@ -51,6 +54,7 @@ NB_MODULE(_core, module) {
   bind_autodiff(module);
   bind_ops(module);
   bind_nn(module);
+  bind_tokenizer(module);
   bind_model(module);
   bind_runs(module);
 }

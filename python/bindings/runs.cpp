@@ -6,8 +6,11 @@
 #include "core/threads.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/checkpoint/run_folder.h"
 #include "train/distributed/processes.h"
 #include "train/finetune/finetune.h"
+#include "train/finetune/task_settings.h"
 #include "train/pretrain/pretrain.h"
 
 namespace nystrom::python {
@@ -29,23 +32,32 @@ struct GivenRun {
   bool quiet;
 };
 
-/// Calls a function of Python after each step. What it throws stops the run, which saves a
-/// checkpoint, and is thrown at its end.
-class StepObserver {
- public:
-  explicit StepObserver(nb::handle function) : function_(function) {}
+ConfigText text_of(const GivenRun& given) {
+  return given.is_text ? ConfigText{"config", given.config} : config_file(given.config);
+}
 
-  bool operator()(const StepRecord& record) {
-    const nb::gil_scoped_acquire lock;
-    try {
-      // Ctrl-C from a moment in which the run has no handler of its own.
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (!function_.is_none()) function_(record);
-      return true;
-    } catch (...) {
-      thrown_ = std::current_exception();
-      return false;
-    }
+/// Calls functions of Python after each step and each evaluation. What they throw stops the run,
+/// which saves a checkpoint, and is thrown at its end.
+class PythonObserver {
+ public:
+  PythonObserver(nb::handle on_step, nb::handle on_evaluation)
+      : on_step_(on_step), on_evaluation_(on_evaluation) {}
+
+  RunObserver observer() {
+    return {[this](const StepRecord& record) {
+              return call([&] {
+                if (!on_step_.is_none()) on_step_(record);
+              });
+            },
+            [this](std::int64_t step, const Metrics& metrics) {
+              return call([&] {
+                if (on_evaluation_.is_none()) return;
+                nb::dict record;
+                record["step"] = step;
+                for (const auto& [name, value] : metrics) record[name.c_str()] = value;
+                on_evaluation_(record);
+              });
+            }};
   }
   bool has_thrown() const { return thrown_ != nullptr; }
   void rethrow() const {
@@ -53,15 +65,30 @@ class StepObserver {
   }
 
  private:
-  nb::handle function_;
+  template <class Work>
+  bool call(const Work& work) {
+    const nb::gil_scoped_acquire lock;
+    try {
+      // Ctrl-C from a moment in which the run has no handler of its own.
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      work();
+      return true;
+    } catch (...) {
+      if (!thrown_) thrown_ = std::current_exception();
+      return false;
+    }
+  }
+
+  nb::handle on_step_, on_evaluation_;
   std::exception_ptr thrown_;
 };
 
-using Train = std::function<RunResult(const RunSpec&, Log&, Device, Communicator&, const OnStep&)>;
+using Train =
+    std::function<RunResult(const RunSpec&, Log&, Device, Communicator&, const RunObserver&)>;
 
-FinishedRun run(const GivenRun& given, nb::handle on_step, RunKind kind, const Train& train) {
-  StepObserver observer(on_step);
+FinishedRun run(const GivenRun& given, PythonObserver& python, RunKind kind, const Train& train) {
   FinishedRun finished;
+  const LogSink sink = log_sink();
   {
     const Unlocked unlocked;
     require_input(started_as().size == 1,
@@ -71,16 +98,59 @@ FinishedRun run(const GivenRun& given, nb::handle on_step, RunKind kind, const T
     if (given.threads > 0) set_num_threads(given.threads);
     const Device device =
         with_context("device '" + given.device + "'", [&] { return device_called(given.device); });
-    const ConfigText yaml =
-        given.is_text ? ConfigText{"config", given.config} : config_file(given.config);
-    const RunSpec spec = resolve(yaml, given.overrides, kind);
-    Log log(given.quiet);
+    const RunSpec spec = resolve(text_of(given), given.overrides, kind);
+    Log log(given.quiet, sink);
     Communicator alone;
-    finished = {spec.options.run_dir, train(spec, log, device, alone, std::ref(observer))};
-    if (!observer.has_thrown()) require_finished(finished.result, log);
+    finished = {spec.options.run_dir, train(spec, log, device, alone, python.observer())};
+    if (!python.has_thrown()) require_finished(finished.result, log);
   }
-  observer.rethrow();
+  python.rethrow();
   return finished;
+}
+
+/// Which columns a task reads, and its kind; None where the task names none.
+void add_columns(nb::dict& plan, TaskConfig task) {
+  if (problems(task).empty()) task = resolve_task(task);
+  const TaskColumns columns = named_columns(task);
+  plan["kind"] = task.kind ? nb::cast(enum_name(*task.kind)) : nb::none();
+  plan["text"] = columns.text;
+  plan["pair"] = columns.pair;
+  plan["label"] = columns.label;
+  plan["id"] = columns.id;
+  plan["choices"] = columns.choices;
+  plan["negatives"] = columns.negatives;
+}
+
+/// What a configuration says of a run before it begins: where its files lie, and which columns its
+/// task reads.
+nb::dict plan_of(const GivenRun& given, bool task) {
+  RunConfig config;
+  {
+    const Unlocked unlocked;
+    config = read_run(text_of(given), given.overrides).options;
+  }
+  nb::dict plan;
+  plan["run_dir"] = config.run_dir;
+  plan["cache"] = config.data.cache;
+  plan["seed"] = config.seed;
+  plan["text_column"] = config.data.text_column;
+  if (task) add_columns(plan, config.task);
+  return plan;
+}
+
+/// The same of a trained model, for files that it is evaluated on.
+nb::dict plan_of_model(const std::string& path, const std::vector<std::string>& overrides) {
+  RunConfig config;
+  {
+    const Unlocked unlocked;
+    Log log(/*quiet=*/true, [](const std::string&) {});  // who reads the model tells all that
+    config = settings_of(open_model_folder(path, {}, log), std::nullopt, overrides);
+  }
+  nb::dict plan;
+  plan["head"] = enum_name(config.model.head);
+  plan["text_column"] = config.data.text_column;
+  add_columns(plan, config.task);
+  return plan;
 }
 
 }  // namespace
@@ -98,11 +168,8 @@ void bind_runs(nb::module_& module) {
       .def("__repr__", [](const StepRecord& record) {
         return fmt::format("nystrom.Step(step={}, loss={:.4f})", record.step, record.loss);
       });
-  nb::class_<FinishedRun>(module, "Run",
-                          "A finished run. It stands for its folder: nystrom.load(run) opens its "
-                          "best model.")
+  nb::class_<FinishedRun>(module, "FinishedRun", "The C++ part of nystrom.Run.")
       .def_ro("run_dir", &FinishedRun::run_dir, "The folder of the run.")
-      .def("__fspath__", [](const FinishedRun& run) { return run.run_dir; })
       .def_prop_ro(
           "steps", [](const FinishedRun& run) { return run.result.steps; }, doc::RunResult_steps)
       .def_prop_ro(
@@ -118,20 +185,38 @@ void bind_runs(nb::module_& module) {
         name,
         [kind, train](const std::string& config, bool is_text,
                       const std::vector<std::string>& overrides, nb::object on_step,
-                      const std::string& device, int threads, bool quiet) {
-          return run({config, is_text, overrides, device, threads, quiet}, on_step, kind, train);
+                      nb::object on_evaluation, const std::string& device, int threads,
+                      bool quiet) {
+          PythonObserver observer(on_step, on_evaluation);
+          return run({config, is_text, overrides, device, threads, quiet}, observer, kind, train);
         },
         nb::arg("config"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("on_step").none(),
-        nb::arg("device"), nb::arg("threads"), nb::arg("quiet"));
+        nb::arg("on_evaluation").none(), nb::arg("device"), nb::arg("threads"), nb::arg("quiet"));
   };
-  define("pretrain", RunKind::pretraining,
-         [](const RunSpec& spec, Log& log, Device device, Communicator& alone,
-            const OnStep& on_step) { return pretrain(spec, log, device, alone, on_step).run; });
   define(
-      "finetune", RunKind::finetuning,
-      [](const RunSpec& spec, Log& log, Device device, Communicator& alone, const OnStep& on_step) {
-        return finetune(spec, log, device, alone, /*describe_data=*/true, on_step);
-      });
+      "pretrain", RunKind::pretraining,
+      [](const RunSpec& spec, Log& log, Device device, Communicator& alone,
+         const RunObserver& observer) { return pretrain(spec, log, device, alone, observer).run; });
+  define("finetune", RunKind::finetuning,
+         [](const RunSpec& spec, Log& log, Device device, Communicator& alone,
+            const RunObserver& observer) {
+           return finetune(spec, log, device, alone, /*describe_data=*/true, observer);
+         });
+  module.def(
+      "plan",
+      [](const std::string& config, bool is_text, const std::vector<std::string>& overrides,
+         bool task) {
+        return plan_of({config, is_text, overrides, "cpu", 0, true}, task);
+      },
+      nb::arg("config"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("task"),
+      nb::sig("def plan(config: str, is_text: bool, overrides: list[str], task: bool) -> dict[str, "
+              "typing.Any]"));
+  module.def("plan_of_model", &plan_of_model, nb::arg("path"), nb::arg("overrides"),
+             nb::sig("def plan_of_model(path: str, overrides: list[str]) -> dict[str, "
+                     "typing.Any]"));
+  module.def(
+      "check_run_place", [](const std::string& run_dir) { check_run_place(run_dir); },
+      nb::arg("run_dir"));
 }
 
 }  // namespace nystrom::python

@@ -18,9 +18,11 @@ from nystrom._extension import (
     version as __version__,
 )
 from nystrom import nn, ops, optim
+from nystrom.commands import approximation, check, convert, evaluate, extend, info, search
 from nystrom.errors import InputError, InternalError, Interrupted
 from nystrom.model import Model, load
 from nystrom.runs import Run, finetune, pretrain
+from nystrom.tokenizer import Tokenizer
 
 __all__ = [
     "InputError",
@@ -32,14 +34,22 @@ __all__ = [
     "Step",
     "Tape",
     "Tensor",
+    "Tokenizer",
     "__version__",
+    "approximation",
+    "check",
     "checkpoint",
+    "convert",
+    "evaluate",
+    "extend",
     "finetune",
+    "info",
     "load",
     "nn",
     "num_threads",
     "ops",
     "optim",
     "pretrain",
+    "search",
     "set_num_threads",
 ]

@@ -24,6 +24,3 @@ try:
 finally:
     if _spins:
         del os.environ["GOMP_SPINCOUNT"]
-
-# The waiting threads of OpenMP do not survive a fork: the child computes alone.
-os.register_at_fork(after_in_child=lambda: set_num_threads(1))

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+#: The file, in a model's folder or its run's, that gives labels which are no texts their types.
+LABEL_TYPES = "label_types.json"
+
 _dtypes = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
 
 

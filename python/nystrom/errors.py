@@ -1,4 +1,4 @@
-"""The exceptions of nystrom. Their messages are the program's."""
+"""The exceptions of nystrom. Their messages are the program's, in the words of Python."""
 
 
 class InputError(ValueError):
@@ -11,3 +11,37 @@ class InternalError(RuntimeError):
 
 class Interrupted(KeyboardInterrupt):
     """A signal stopped the work. What had to be saved is saved."""
+
+
+_option = (
+    r"(?P<kept>'[^'\n]*'|nystrom [a-z]+ (?!--help)[^,;()\n]*)"  # quoted values, whole commands
+    r"|nystrom (?P<help>[a-z]+) --help"
+    r"|--set (?P<section>\w+)(?:\.(?P<key>[\w.]+)=(?P<value>[^\s;,)]+))?"
+    r"|--(?P<flag>[a-z][a-z-]*)(?: [A-Z]+\b)?"
+)
+_renamed = {"pair": "pairs", "choice": "choices"}
+
+
+def in_words_of_python(message: str) -> str:
+    """A message of the program without its command line: top_k for --top-k, and
+    data={'sequence_length': 128} for --set data.sequence_length=128."""
+
+    import re
+
+    def reworded(match: "re.Match[str]") -> str:
+        if match["kept"]:
+            return match["kept"]
+        if match["help"]:
+            return f"help(nystrom.{match['help']})"
+        if match["section"]:
+            *inner, key = (match["key"] or "").split(".")
+            if not key:
+                return match["section"]
+            value = f"{{{key!r}: {match['value']}}}"
+            for each in reversed(inner):
+                value = f"{{{each!r}: {value}}}"
+            return f"{match['section']}={value}"
+        name = match["flag"].replace("-", "_")
+        return _renamed.get(name, name)
+
+    return re.sub(_option, reworded, message) if "--" in message else message

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 
 from nystrom import _core
-from nystrom._options import dtype_name, overrides
+from nystrom._options import LABEL_TYPES, dtype_name, overrides
 from nystrom._texts import several, text_of, texts_of
 from nystrom.errors import InputError
+from nystrom.tokenizer import Tokenizer
 
 TYPE_CHECKING = False  # as that of typing, whose import takes longer than all others
 if TYPE_CHECKING:
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
-
-    from nystrom._core import Tokenizer
 
     DType = Literal["f32", "bf16", "f16", "f64", "float32", "bfloat16", "float16", "float64"]
     Pooling = Literal["mean", "cls", "landmarks"]
@@ -43,9 +43,20 @@ def load(
     return Model(os.fspath(path), dtype_name(dtype), device, options)
 
 
+def _restored(
+    path: str, dtype: str, device: str, options: list[str], weights: dict[str, Any] | None
+) -> Model:
+    """A model that was pickled or copied."""
+    model = Model(path, dtype, device, options)
+    if weights is not None:
+        model._core.set_weights(weights)
+        model._weights_shown = True
+    return model
+
+
 class Model:
     """A trained model, its tokenizer and, if it was fine-tuned, its task. Several threads may call
-    it."""
+    it. Copies and pickles are opened from its folder; they carry weights that may have changed."""
 
     def __init__(self, path: str, dtype: str, device: str, options: list[str]) -> None:
         """nystrom.load calls it."""
@@ -54,6 +65,7 @@ class Model:
         self._core = _core.Model(path, dtype, device, options)
         self._options = (dtype, device, options)
         self._weights_shown = False  # whether parameters() let someone write to them
+        self._labels = typed_labels(self._core.path, self._core.labels)
 
     @property
     def path(self) -> str:
@@ -69,15 +81,14 @@ class Model:
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer; None for a folder without one."""
-        return self._core.tokenizer
+        core = self._core.tokenizer
+        return None if core is None else Tokenizer(self.path, core)
 
     @property
-    def labels(self) -> list[str]:
-        """The classes of a classifier in the order of its outputs; empty for other models."""
-        config = self.config
-        names: dict[str, str] = config.get("id2label") or {}
-        classifies = config["architectures"][0].endswith("ForSequenceClassification")
-        return [names[str(at)] for at in range(len(names))] if classifies and len(names) > 1 else []
+    def labels(self) -> list[Any]:
+        """The classes in the order of the outputs, of the types that they had in training; empty
+        for a model without classes."""
+        return list(self._labels.values())
 
     @property
     def max_length(self) -> int:
@@ -157,6 +168,7 @@ class Model:
         *,
         top_k: int | None = 5,
         batch_size: int = 16,
+        truncate: bool = True,
         progress: bool = False,
     ) -> Any:
         """The predictions of a fine-tuned model, as Hugging Face's pipelines give them.
@@ -167,13 +179,16 @@ class Model:
         predict("Who built it?", "The bridge was built by Brunel."). A task of features takes names
         of files.
 
-        top_k None: all classes. progress: a bar of tqdm, or lines where that is not installed.
+        top_k None: all classes. A text of more tokens than the model reads gives a warning, and
+        without `truncate` an error. progress: a bar of tqdm, or lines where that is not installed.
         """
         if isinstance(texts, str):
             if pairs is not None and not isinstance(pairs, str):
                 raise InputError("pairs: expected one text, as `texts` is one text")
             given_choices = [[] if choices is None else texts_of(choices, "choices")]
-            results = self._predict([texts], [pairs], given_choices, top_k, batch_size, progress)
+            results = self._predict(
+                [texts], [pairs], given_choices, top_k, batch_size, truncate, progress
+            )
             return results[0] if len(results) == 1 else results
         if isinstance(pairs, str):
             raise InputError("pairs: expected a list, as `texts` is one")
@@ -194,7 +209,9 @@ class Model:
                 raise InputError(
                     f"{name}: got {len(values)}, expected {len(given)}, one for each text"
                 )
-        return self._predict(given, given_pairs, given_choices, top_k, batch_size, progress)
+        return self._predict(
+            given, given_pairs, given_choices, top_k, batch_size, truncate, progress
+        )
 
     def predict_proba(
         self,
@@ -202,16 +219,19 @@ class Model:
         pairs: str | Iterable[str | None] | None = None,
         *,
         batch_size: int = 16,
+        truncate: bool = True,
         progress: bool = False,
     ) -> NDArray[np.float64]:
         """The probabilities of a classifier: [texts, classes], or [classes] for a single text. The
         columns are in the order of `labels`."""
         import numpy
 
-        if not self.labels:
+        if not self._labels or self._core.kind not in ("classification", "features"):
             raise InputError(f"{self.path}: does not classify texts, and has no probabilities")
         single = isinstance(texts, str)
-        found = self.predict(texts, pairs, top_k=None, batch_size=batch_size, progress=progress)
+        found = self.predict(
+            texts, pairs, top_k=None, batch_size=batch_size, truncate=truncate, progress=progress
+        )
         places = {label: at for at, label in enumerate(self.labels)}
         result = numpy.empty((1 if single else len(found), len(places)))
         for row, guesses in enumerate([found] if single else found):
@@ -226,18 +246,26 @@ class Model:
         choices: list[list[str]],
         top_k: int | None,
         batch_size: int,
+        truncate: bool,
         progress: bool,
     ) -> list[Any]:
         count = 2**31 if top_k is None else top_k
 
         def part(begin: int, end: int) -> list[Any]:
             found = self._core.predict(
-                texts[begin:end], pairs[begin:end], choices[begin:end], count, batch_size
+                texts[begin:end], pairs[begin:end], choices[begin:end], count, batch_size, truncate
             )
-            return [json.loads(each) for each in found]
+            return [self._with_types(json.loads(each)) for each in found]
 
         parts = _in_parts(part, len(texts), batch_size, progress, "predict")
         return [each for part in parts for each in part]
+
+    def _with_types(self, prediction: Any) -> Any:
+        """A prediction whose labels have the types that they had in training."""
+        for guess in prediction if isinstance(prediction, list) else []:
+            if "label" in guess:
+                guess["label"] = self._labels.get(guess["label"], guess["label"])
+        return prediction
 
     def __call__(
         self,
@@ -261,25 +289,22 @@ class Model:
         """All parameters by name, as arrays on the model's own memory: writing changes the model.
 
         In bf16, which NumPy lacks, they are objects with __dlpack__ for libraries that have it.
+        After this call, export, save, copies and pickles have the weights of their moment.
         """
-        parameters = self._core.parameters()
         self._weights_shown = True
-        return parameters
+        return self._core.parameters()
 
-    def _require_weights_of_folder(self) -> None:
-        """Throws an InputError where writing to parameters() changed the model."""
-        if not self._weights_shown:
-            return
-        import numpy
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the model with its weights of this moment into a new folder, as checkpoints are:
+        for nystrom.load, and for model={"from": folder}."""
+        self._core.save(os.fspath(folder))
+        self._write_label_types(folder)
 
-        stored = _core.Model(self.path, *self._options).parameters()
-        for name, value in self._core.parameters().items():
-            comparable = hasattr(value, "__array_interface__")  # not bf16
-            if not comparable or not numpy.array_equal(value, stored[name], equal_nan=True):
-                raise InputError(
-                    f"{name}: parameters() let it be changed, and export writes the weights of "
-                    f"{self.path}; load the model anew to export it unchanged"
-                )
+    def _write_label_types(self, folder: str | os.PathLike[str]) -> None:
+        types = {text: label for text, label in self._labels.items() if not isinstance(label, str)}
+        if types:
+            with open(os.path.join(folder, LABEL_TYPES), "w", encoding="utf-8") as file:
+                json.dump(types, file)
 
     def export(
         self,
@@ -303,18 +328,43 @@ class Model:
     ) -> list[str]:
         """Writes the folder of this model for Hugging Face, and returns its files.
 
-        It does what `nystrom export` does, with the weights of the model's folder. softmax: exact
+        It does what `nystrom export` does, with the weights of this moment. softmax: exact
         attention in place of the model's own. sentence_transformers: also that program's files;
-        model stands for the model's own pooling. verify: reads the files back and compares them. A
-        model that writing to parameters() changed is an InputError.
+        model stands for the model's own pooling. verify: reads the files back and compares them.
         """
-        self._require_weights_of_folder()
-        return self._core.export(
-            os.fspath(folder), format, softmax, sentence_transformers, onnx, verify
-        )
+        files: list[str] = self._core.export(
+            os.fspath(folder), format, softmax, sentence_transformers, onnx, verify,
+            self._weights_shown,
+        )  # fmt: skip
+        self._write_label_types(folder)
+        return files
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        weights = self._core.weights() if self._weights_shown else None
+        return _restored, (os.path.abspath(self.path), *self._options, weights)
 
     def __repr__(self) -> str:
         return f"nystrom.Model({self.path!r}, {self.num_parameters} parameters)"
+
+    def _repr_html_(self) -> str:
+        """What the model is, as a table for notebooks."""
+        from html import escape
+
+        config = self.config
+        facts = {
+            "task": self._core.kind or "none",
+            "labels": ", ".join(map(str, self.labels)),
+            "parameters": f"{self.num_parameters:,}",
+            "longest input": f"{self.max_length} tokens",
+            "layers": config.get("num_hidden_layers"),
+            "width": config.get("hidden_size"),
+        }
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>"
+            for name, value in facts.items()
+            if value not in (None, "")
+        )
+        return f"<div><b>{escape(self.path)}</b><table>{rows}</table></div>"
 
 
 def _in_parts(
@@ -326,13 +376,25 @@ def _in_parts(
         yield work(0, count)
         return
     size = 64 * batch_size  # texts that are sorted by length to share batches
-    from nystrom._progress import bar
+    from nystrom._output import bar
 
     with bar(name, count) as advance:
         for begin in range(0, max(count, 1), size):
             end = min(begin + size, count)
             yield work(begin, end)
             advance(end - begin)
+
+
+def typed_labels(path: str, names: list[str]) -> dict[str, Any]:
+    """The labels by their names in the model. A folder, or the run of a checkpoint, says which are
+    no texts."""
+    kept: dict[str, Any] = {}
+    for place in (path, os.path.dirname(os.path.dirname(path))) if names else ():
+        with contextlib.suppress(OSError, ValueError):
+            with open(os.path.join(place, LABEL_TYPES), encoding="utf-8") as file:
+                kept = json.load(file)
+            break
+    return {name: kept.get(name, name) for name in names}
 
 
 def _array(value: Any) -> Any:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 from collections.abc import Mapping
 
 from nystrom import _core
 from nystrom._options import overrides, text_of
+from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from nystrom._core import Step
+    from nystrom._given import GivenData
     from nystrom.model import Model
 
     Config = str | os.PathLike[str] | Mapping[str, Any]
     OnStep = Callable[[Step], object]
+    OnEvaluation = Callable[[dict[str, Any]], object]
 
 
 class Run:
     """A finished run. It stands for its folder: nystrom.load(run) opens its best model."""
 
-    def __init__(self, core: _core.Run) -> None:
+    def __init__(self, core: _core.FinishedRun) -> None:
         self._core = core
 
     @property
@@ -105,41 +110,250 @@ def _shown(value: Any) -> str:
 def pretrain(
     config: Config,
     *,
+    texts: Any = None,
+    validation: Any = None,
+    text: str | None = None,
     on_step: OnStep | None = None,
+    on_evaluation: OnEvaluation | None = None,
     device: str = "cpu",
     threads: int = 0,
     quiet: bool = False,
+    overwrite: bool = False,
     **sections: Any,
 ) -> Run:
     """Pretrains a masked language model, as `nystrom pretrain` does; resumes by itself.
 
     `config` is the path of a YAML file or a dict of the same form. Sections override its options:
-    training={"steps": 500}. `on_step` is called after each step with its Step. What it throws
-    stops the run, which then saves a checkpoint. So does Ctrl-C, which throws Interrupted, a
-    KeyboardInterrupt. threads: as set_num_threads; 0 leaves their number. quiet: prints warnings
-    only.
+    training={"steps": 500}. Without run_dir each call has a new folder below runs.
+
+    `texts`, in the place of data.train, are documents in memory: an iterable of texts, or a table
+    (a data frame, a Dataset, an Arrow table, dicts) with the column `text`. A path is one of files,
+    Parquet too. `validation` is the same, or a share of the documents such as 0.01. What is given
+    is a part of the run: with other texts it does not go on.
+
+    `on_step` is called after each step with its Step, `on_evaluation` after each evaluation with a
+    dict of its metrics. What they throw stops the run, which then saves a checkpoint. So does
+    Ctrl-C, which throws Interrupted, a KeyboardInterrupt. threads: as set_num_threads; 0 leaves
+    their number. quiet: prints warnings only. overwrite: removes the run that lies in run_dir.
     """
-    return Run(
-        _core.pretrain(*_given(config), overrides(sections), on_step, device, threads, quiet)
-    )
+    options = overrides(sections)
+    if text is not None:
+        options.append(f"data.text_column={text_of(text)}")
+    share = _share(validation)
+    if share is not None:
+        options.append(f"data.validation_fraction={share}")
+    with _place(config, options, overwrite, task=False) as (plan, place, data):
+        from nystrom._given import Columns, file_names, text_file_names
+
+        columns = Columns.of_texts(plan["text_column"])
+        given = {"train": ("texts", texts), "validation": ("validation", validation)}
+        for key, (name, rows) in given.items():
+            if rows is not None and not (share and key == "validation"):
+                files = file_names(rows, text_file_names(rows), name, columns, data)
+                options.append(f"data.{key}={text_of(files)}")
+        return Run(
+            _core.pretrain(
+                *_given(config), options + place, on_step, on_evaluation, device, threads, quiet
+            )
+        )
 
 
 def finetune(
     config: Config,
     *,
+    train: Any = None,
+    validation: Any = None,
+    text: str | None = None,
+    label: str | None = None,
+    pair: str | None = None,
     on_step: OnStep | None = None,
+    on_evaluation: OnEvaluation | None = None,
     device: str = "cpu",
     threads: int = 0,
     quiet: bool = False,
+    overwrite: bool = False,
     **sections: Any,
 ) -> Run:
     """Trains a downstream task, as `nystrom finetune` does; resumes by itself.
 
-    The arguments are those of pretrain. model={"from": "runs/mine"} starts from a run.
+    model={"from": "runs/mine"} starts from a run. `train` and `validation`, in the place of
+    task.train and task.validation, are rows in memory: a data frame of pandas or polars, a Dataset,
+    an Arrow table, a dict of columns, or an iterable of dicts or of tuples (text, label). A path,
+    or a list of paths, is one of files, Parquet too. `validation` may be a share of the rows of
+    `train`, such as 0.1: of each class alike, and drawn by the run's seed. `text`, `label` and
+    `pair` name columns. Without task.kind, labels that are texts, whole numbers or bools make a
+    classification. The labels of the model keep their types.
+
+    All other arguments are those of pretrain.
     """
-    return Run(
-        _core.finetune(*_given(config), overrides(sections), on_step, device, threads, quiet)
+    options = overrides(sections)
+    for name, column in (("text", text), ("label", label), ("pair", pair)):
+        if column is not None:
+            options.append(f"task.columns.{name}={text_of(str(column))}")
+    share = _share(validation)
+    with _place(config, options, overwrite, task=True) as (plan, place, data):
+        if plan["kind"] is None and train is not None:
+            if hasattr(train, "__next__") and not hasattr(train, "schema"):
+                train = _Peeked(train)
+            options.append(f"task.kind={_kind_of(train, plan)}")
+            plan = _core.plan(*_given(config), options, True)
+        from nystrom._given import Columns, file_names, holds_rows, names_of_files
+
+        columns = Columns(plan)
+        if share is not None:
+            if train is None or not holds_rows(train):
+                raise InputError(
+                    f"validation={share} is a share of rows in memory; read the files of train "
+                    "first, as by train=pandas.read_csv(…), or name files of validation"
+                )
+            parts = data.split(train, "train", columns, share, plan["seed"])
+            for name, file in zip(("train", "validation"), parts):
+                options.append(f"task.{name}={text_of([file])}")
+        else:
+            for name, rows in (("train", train), ("validation", validation)):
+                if rows is not None:
+                    files = file_names(rows, names_of_files(rows), name, columns, data)
+                    options.append(f"task.{name}={text_of(files)}")
+        try:
+            return Run(
+                _core.finetune(
+                    *_given(config), options + place, on_step, on_evaluation, device, threads, quiet
+                )
+            )
+        finally:
+            data.write_label_types(plan["run_dir"])
+
+
+# ---- Data ----------------------------------------------------------------------------------------
+
+def _share(validation: Any) -> float | None:
+    """A share of the rows; None for what is none."""
+    from numbers import Real
+
+    if isinstance(validation, bool) or not isinstance(validation, Real):
+        return None
+    share = float(validation)
+    if not 0 < share < 1:
+        raise InputError(f"validation={share:g}: a share lies between 0 and 1")
+    return share
+
+
+def _kind_of(train: Any, plan: dict[str, Any]) -> str:
+    """The kind of a task that names none, by its first label."""
+    from nystrom._given import holds_rows
+
+    if not holds_rows(train):
+        raise InputError(
+            "task.kind is missing; give task={'kind': 'classification'}, or regression, tokens, …"
+        )
+    from nystrom._rows import rows_of
+
+    names = [each for each in (plan["text"], plan["pair"], plan["label"]) if each]
+    first = None
+    if isinstance(train, _Peeked):
+        first = next(iter(rows_of(train.first, "train", names)), None)
+    elif not hasattr(train, "__next__"):
+        first = next(iter(rows_of(train, "train", names)), None)
+    label: Any = None if first is None else first[-1]
+    if hasattr(label, "item"):
+        label = label.item()
+    if isinstance(label, (str, int)):  # bool too
+        return "classification"
+    raise InputError(
+        f"train: labels such as {label!r} do not tell the kind of the task; give "
+        "task={'kind': 'regression'}, or classification, tokens, …"
     )
+
+
+class _Peeked:
+    """The rows of a generator, whose first is known."""
+
+    def __init__(self, rows: Iterator[Any]) -> None:
+        self.first = list(itertools.islice(rows, 1))
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain(self.first, self._rows)
+
+
+# ---- Folders -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _place(
+    config: Config, options: list[str], overwrite: bool, task: bool
+) -> Iterator[tuple[dict[str, Any], list[str], GivenData]]:
+    """What the configuration says (_core.plan), the option of the run's folder where it names
+    none, and the place of data in memory."""
+    from nystrom._given import GivenData
+
+    plan = _core.plan(*_given(config), options, task)
+    place = []
+    unnamed = not _names_run_dir(config, options)
+    if unnamed:
+        plan["run_dir"] = _new_folder(plan["run_dir"])
+        place = [f"run_dir={text_of(plan['run_dir'])}"]
+    elif overwrite:
+        _remove_run(plan["run_dir"])
+    try:
+        with GivenData(plan["cache"]) as data:
+            yield plan, place, data
+    finally:
+        if unnamed:
+            with contextlib.suppress(OSError):
+                os.rmdir(plan["run_dir"])  # where the run did not begin
+
+
+def _names_run_dir(config: Config, options: Sequence[str]) -> bool:
+    if any(each.startswith("run_dir=") for each in options):
+        return True
+    if isinstance(config, Mapping):
+        return config.get("run_dir") is not None
+    import re
+
+    with open(config, encoding="utf-8", errors="replace") as file:
+        return any(re.match(r"[\"']?run_dir[\"']?\s*:", line) for line in file)
+
+
+def _new_folder(default: str) -> str:
+    """A folder of its own for a run without a name: runs/base-1, runs/base-2."""
+    os.makedirs(os.path.dirname(default), exist_ok=True)
+    number = 1
+    while True:
+        try:
+            os.mkdir(f"{default}-{number}")
+            return f"{default}-{number}"
+        except FileExistsError:
+            number += 1
+
+
+_written = ["checkpoints", "config.yaml", "metrics.jsonl", "fill-masks.jsonl", "log.txt"]
+_written += ["label_types.json", "report.html", ".waiting", "events.out.tfevents.*", ".lock"]
+
+
+def _remove_run(run_dir: str) -> None:
+    """Removes what a run wrote into its folder, and nothing else."""
+    import fcntl
+    import shutil
+    from pathlib import Path
+
+    if not os.path.isdir(run_dir):
+        return
+    _core.check_run_place(run_dir)
+    lock = os.open(os.path.join(run_dir, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{run_dir}: another process trains in this run directory") from None
+        for pattern in _written:
+            for path in Path(run_dir).glob(pattern):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+    finally:
+        os.close(lock)
 
 
 def _given(config: Config) -> tuple[str, bool]:

@@ -1,7 +1,13 @@
-"""What comes back: records, probabilities, and refusals of what is no text."""
+"""What comes back: records, probabilities, copies, messages."""
 
 import contextlib
+import copy
+import io
+import json
+import logging
+import pickle
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +29,12 @@ def classes(classifier: Path) -> nystrom.Model:
 
 
 def test_a_run_tells_its_history(config):
-    run = nystrom.pretrain(config, quiet=True)
+    seen = []
+    run = nystrom.pretrain(config, quiet=True, on_evaluation=seen.append)
     assert [each["step"] for each in run.history] == list(range(1, 13))
     assert {"loss", "learning_rate", "grad_norm"} <= run.history[0].keys()
     assert [each["step"] for each in run.evaluations] == [6, 12]
+    assert seen == run.evaluations
     assert run.best_value == min(each["validation_loss"] for each in run.evaluations)
     assert repr(run).startswith(f"nystrom.Run({run.run_dir!r}, 12 steps, best loss ")
     assert "<th>loss</th>" in run._repr_html_() and "12 steps" in run._repr_html_()
@@ -37,6 +45,16 @@ def test_the_history_is_a_table(config):
     pandas = pytest.importorskip("pandas")
     run = nystrom.pretrain(config, quiet=True, training={"steps": 3}, schedule={"warmup_steps": 1})
     assert list(pandas.DataFrame(run.history).loss) == [each["loss"] for each in run.history]
+
+
+def test_what_an_observer_of_evaluations_raises_stops_the_run(config):
+    def observer(metrics: dict[str, object]) -> None:
+        raise LookupError(metrics["step"])
+
+    with pytest.raises(LookupError, match="6"):
+        nystrom.pretrain(config, on_evaluation=observer, quiet=True)
+    assert (config["run_dir"] / "checkpoints" / "step-6").is_dir()
+    assert nystrom.pretrain(config, quiet=True).steps == 12
 
 
 # ---- Predictions --------------------------------------------------------------------------------
@@ -78,6 +96,15 @@ def test_progress_changes_no_result(model, classes, with_tqdm, monkeypatch, caps
     ):
         assert call(progress=True) == call()
         assert "70/70" in capsys.readouterr().err
+
+
+def test_long_texts_are_cut_with_a_warning_or_refused(classes, capsys):
+    long = " ".join(TEXTS)
+    classes.predict(["the sea", long])
+    assert "warning: 2 texts: 1 cut to 32 tokens" in capsys.readouterr().err
+    with pytest.raises(nystrom.InputError, match="has more than the 32 tokens.*truncate=True"):
+        classes.predict(["the sea", long], truncate=False)
+    classes.predict(["the sea"], truncate=False)
 
 
 # ---- Texts --------------------------------------------------------------------------------------
@@ -123,7 +150,7 @@ def test_columns_are_texts(model):
     ],
 )
 def test_what_is_no_text_is_named(model, classes, texts, message):
-    for call in (model.encode, model.fill_mask, classes.predict):
+    for call in (model.encode, model.fill_mask, classes.predict, model.tokenizer):
         with pytest.raises(TypeError, match=message):
             call(texts)
 
@@ -138,11 +165,52 @@ def test_pairs_are_named_too(classes):
         classes.predict(["a", "b"], ["c", 3])
 
 
-# ---- Models ------------------------------------------------------------------------------------
+# ---- Weights ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changed(trained: Path) -> nystrom.Model:
+    """A model that is not that of its folder any more."""
+    model = nystrom.load(trained)
+    model.parameters()[EMBEDDINGS][7] += 1
+    return model
 
 
 def logits(model: nystrom.Model) -> np.ndarray:
     return model([[2, 7, 3]])["logits"]
+
+
+def test_what_is_written_has_the_weights_of_the_moment(changed, model, tmp_path):
+    assert not np.array_equal(logits(changed), logits(model))
+    changed.export(tmp_path / "exported")
+    changed.save(tmp_path / "saved")
+    for folder in ("exported", "saved"):
+        np.testing.assert_array_equal(logits(nystrom.load(tmp_path / folder)), logits(changed))
+
+
+def test_a_saved_model_keeps_its_task(classes, tmp_path):
+    classes.save(tmp_path / "saved")
+    assert nystrom.load(tmp_path / "saved").predict(TEXTS) == classes.predict(TEXTS)
+    with pytest.raises(nystrom.InputError, match="not empty"):
+        classes.save(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_have_the_weights_of_the_moment(changed, model, copied):
+    for original in (changed, model):
+        np.testing.assert_array_equal(logits(copied(original)), logits(original))
+
+
+def test_a_pickle_of_an_unchanged_model_is_small(trained):
+    assert len(pickle.dumps(nystrom.load(trained))) < 1000
+
+
+def test_a_pickle_keeps_the_options(trained):
+    model = nystrom.load(trained, dtype="bf16", model={"attention": {"num_landmarks": 2}})
+    model.parameters()
+    twin = pickle.loads(pickle.dumps(model))
+    assert twin.config["num_landmarks"] == 2
+    assert twin.fill_mask("the [MASK]") == model.fill_mask("the [MASK]")
 
 
 @pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype("float64"), "f64"])
@@ -152,15 +220,89 @@ def test_element_types_have_the_names_of_numpy(trained, dtype):
 
 def test_element_types_have_the_names_of_torch(trained):
     """An object that prints as torch's do."""
+    bfloat16 = types.SimpleNamespace()
+    type(bfloat16).__str__  # as every object
     named = type("dtype", (), {"__str__": lambda self: "torch.bfloat16"})()
     assert not hasattr(nystrom.load(trained, dtype=named).parameters()[EMBEDDINGS], "tolist")
 
 
-def test_an_export_of_changed_weights_is_refused(trained, tmp_path):
-    model = nystrom.load(trained)
-    parameters = model.parameters()
-    model.export(tmp_path / "unchanged")
-    parameters[EMBEDDINGS][7] += 1
-    with pytest.raises(nystrom.InputError, match="word_embeddings.weight: parameters.. let it be changed"):
-        model.export(tmp_path / "changed")
-    assert not (tmp_path / "changed").exists()
+# ---- Tokenizers ---------------------------------------------------------------------------------
+
+
+def test_texts_become_inputs(model):
+    tokenizer = model.tokenizer
+    inputs = tokenizer(TEXTS[:3])
+    assert {each.dtype for each in inputs.values()} == {np.dtype(np.int64)}
+    for row, text in enumerate(TEXTS[:3]):
+        ids = tokenizer.encode(text).ids
+        assert inputs["input_ids"][row, : len(ids)].tolist() == ids
+        assert inputs["attention_mask"][row].sum() == len(ids)
+    assert model(**inputs)["last_hidden_state"].shape == (*inputs["input_ids"].shape, 32)
+    assert tokenizer("the sea")["input_ids"].shape[0] == 1
+
+
+def test_inputs_have_a_length(model):
+    tokenizer = model.tokenizer
+    assert tokenizer(TEXTS, max_length=6)["input_ids"].shape == (70, 6)
+    padded = tokenizer(TEXTS[:1], padding="max_length", max_length=80)
+    assert padded["input_ids"].shape == (1, 80)
+    ends = {row[row > 0][-1] for row in tokenizer(TEXTS, max_length=6)["input_ids"]}
+    assert ends == {tokenizer.token_to_id("[SEP]")}
+    with pytest.raises(nystrom.InputError, match="padding False: arrays are padded"):
+        tokenizer(TEXTS, padding=False)
+    with pytest.raises(nystrom.InputError, match="max_length 1; the special tokens alone are 2"):
+        tokenizer(TEXTS, max_length=1)
+
+
+def test_pairs_become_inputs(model):
+    inputs = model.tokenizer(TEXTS[:2], TEXTS[2:4])
+    assert set(np.unique(inputs["token_type_ids"])) <= {0, 1}
+    assert model.tokenizer(TEXTS[:2], TEXTS[2:4], max_length=9)["input_ids"].shape == (2, 9)
+    with pytest.raises(nystrom.InputError, match="pairs: got 1, expected 2"):
+        model.tokenizer(TEXTS[:2], TEXTS[:1])
+
+
+def test_a_tokenizer_is_pickled_by_its_folder(model):
+    twin = pickle.loads(pickle.dumps(model.tokenizer))
+    assert twin.encode(TEXTS[0]).ids == model.tokenizer.encode(TEXTS[0]).ids
+    assert repr(twin) == f"nystrom.Tokenizer({model.path!r}, 36 tokens)"
+
+
+# ---- Messages -----------------------------------------------------------------------------------
+
+
+def test_redirected_output_has_the_messages(config):
+    with contextlib.redirect_stderr(io.StringIO()) as output:
+        nystrom.pretrain(config)
+    assert "step 12/12" in output.getvalue()
+    assert "step 12: validation loss" in output.getvalue()
+
+
+def test_logging_has_the_messages(config, caplog):
+    with caplog.at_level(logging.INFO, logger="nystrom"):
+        nystrom.pretrain(config)
+    assert {record.name for record in caplog.records} == {"nystrom"}
+    assert any("step 12: validation loss" in record.message for record in caplog.records)
+
+
+def test_quiet_is_quiet(config, capsys):
+    nystrom.pretrain(config, quiet=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_messages_are_in_the_words_of_python(classes):
+    from nystrom.errors import in_words_of_python as words
+
+    assert words("--top-k 3: the model") == "top_k 3: the model"
+    assert words("give --pair TEXT") == "give pairs"
+    assert words("; --set data.sequence_length=32") == "; data={'sequence_length': 32}"
+    assert words("--set model.attention.semantics=x") == "model={'attention': {'semantics': x}}"
+    assert words('--set training={"a": 1}: unknown') == 'training={"a": 1}: unknown'
+    assert words("see nystrom search --help") == "see help(nystrom.search)"
+    assert words("'a --b': (nystrom evaluate x --text y)") == "'a --b': (nystrom evaluate x --text y)"
+    with pytest.raises(nystrom.InputError, match="has single texts.*leave pairs out"):
+        classes.predict("the sea", "old")
+
+
+def test_a_model_shows_itself(classes):
+    assert "<th>labels</th><td>calm, rough</td>" in classes._repr_html_()

@@ -202,7 +202,7 @@ namespace {
 
 RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
                               Communicator& communicator, bool describe_data,
-                              const OnStep& on_step) {
+                              const RunObserver& observer) {
   RunSpec complete = spec;
   EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
   require_schedules_within_run(complete.options, std::ssize(data.train->samples()));
@@ -213,17 +213,17 @@ RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
     for (const std::string& line : embedding_warnings(data)) log.warn(line);
   }
   const auto objective = make_embedding_objective(complete.options, std::move(data), communicator);
-  return train_run(session, complete, *objective, device, on_step);
+  return train_run(session, complete, *objective, device, observer);
 }
 
 }  // namespace
 
 RunResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
-                   bool describe_data, const OnStep& on_step) {
+                   bool describe_data, const RunObserver& observer) {
   require_computable(spec.options, device);
   require_memory(spec.options, device, communicator.size());
   if (spec.options.task.kind == TaskKind::embeddings)
-    return finetune_embeddings(spec, log, device, communicator, describe_data, on_step);
+    return finetune_embeddings(spec, log, device, communicator, describe_data, observer);
   const PreparedTask run = prepare_task(spec);  // reports errors before any file is written
   const RunConfig& options = run.spec.options;
   const TaskStatistics report = task_statistics(*run.train, *run.validation);
@@ -235,7 +235,7 @@ RunResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& c
       log.warn(line);
   }
   TaskObjective objective(options, run.train, run.validation, spec.tokenizer, report, communicator);
-  const RunResult result = train_run(session, run.spec, objective, device, on_step);
+  const RunResult result = train_run(session, run.spec, objective, device, observer);
   const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive);
   if (!result.interrupted && useless)
     log.warn(

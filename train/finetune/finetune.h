@@ -29,6 +29,6 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
 /// the training files become part of the configuration and of the model. Throws an InputError for
 /// an error in the task's files. `describe_data`: log what the data is like, with its warnings.
 RunResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
-                   bool describe_data = true, const OnStep& on_step = {});
+                   bool describe_data = true, const RunObserver& observer = {});
 
 }  // namespace nystrom

@@ -19,7 +19,8 @@ void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace
 
-Log::Log(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
+Log::Log(bool quiet, LogSink sink)
+    : sink_(std::move(sink)), quiet_(quiet), terminal_(!sink_ && ::isatty(STDERR_FILENO) == 1) {}
 
 Log::~Log() {
   if (drawn_) put("\n");
@@ -33,6 +34,7 @@ void Log::append_to(const std::filesystem::path& file) {
 
 void Log::print(const std::string& line) {
   if (muted_) return;
+  if (sink_) return sink_(line);
   put((drawn_ ? "\r\x1b[K" : "") + line + "\n");
   drawn_ = false;
 }

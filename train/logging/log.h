@@ -2,15 +2,19 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace nystrom {
 
+/// Takes the lines of a log in the place of standard error.
+using LogSink = std::function<void(const std::string& line)>;
+
 /// The messages of one command. Results go to standard output, not to the log.
 class Log {
  public:
-  /// With `quiet`, prints warnings only.
-  explicit Log(bool quiet = false);
+  /// With `quiet`, prints warnings only. Lines go to `sink` where there is one.
+  explicit Log(bool quiet = false, LogSink sink = {});
   /// Ends a line that draw() has left open, and closes the file.
   ~Log();
   Log(const Log&) = delete;
@@ -42,6 +46,7 @@ class Log {
  private:
   void print(const std::string& line);
 
+  LogSink sink_;
   bool quiet_, terminal_;
   bool muted_ = false;
   bool drawn_ = false;  // whether the cursor is behind a drawn line

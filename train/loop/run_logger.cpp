@@ -96,11 +96,12 @@ void RunLogger::record_step(const ObjectiveStep& done, const StepOptions& option
   metrics_->write(step_, metrics);
 }
 
-void RunLogger::evaluation(std::int64_t step, const Score& score, const std::string& samples) {
+Metrics RunLogger::evaluation(std::int64_t step, const Score& score, const std::string& samples) {
   Metrics metrics;
   for (const auto& [name, value] : score.metrics) metrics.emplace_back("validation_" + name, value);
   if (metrics_) metrics_->write(step, metrics);
   if (!samples.empty()) record_samples(step, samples);
+  return metrics;
 }
 
 /// A file that cannot be opened, as on a full disk, does not stop the run.

@@ -34,8 +34,9 @@ class RunLogger {
   void begin_step(std::int64_t step, StepOptions& options);
   /// Called after the step. Returns its tokens a second.
   double end_step(const ObjectiveStep& done, const StepOptions& options);
-  /// Records the score of an evaluation after step `step`, and `samples` if not empty.
-  void evaluation(std::int64_t step, const Score& score, const std::string& samples);
+  /// Records the score of an evaluation after step `step`, and `samples` if not empty. Returns the
+  /// recorded metrics.
+  Metrics evaluation(std::int64_t step, const Score& score, const std::string& samples);
 
  private:
   void record_step(const ObjectiveStep& done, const StepOptions& options, double seconds,

@@ -32,7 +32,7 @@ std::string fault_at(std::int64_t step) {
 class Run {
  public:
   Run(const RunSession& session, const RunSpec& spec, Objective& objective, Device device,
-      const OnStep& on_step);
+      const RunObserver& observer);
   RunResult train();
 
  private:
@@ -58,7 +58,7 @@ class Run {
   Log& log_;
   Device device_;
   Communicator& communicator_;
-  const OnStep& on_step_;
+  const RunObserver& observer_;
   TrainedModel trained_;
   CheckpointFolder checkpoints_;
   std::optional<RunLogger> report_;  // while it trains
@@ -66,19 +66,19 @@ class Run {
   std::int64_t steps_, evaluation_interval_;
   std::string settings_;      // hash of config_
   std::string saved_;         // state in the newest checkpoint
-  bool stop_wanted_ = false;  // by the observer of the steps
+  bool stop_wanted_ = false;  // by the observer
   bool stop_agreed_ = false;
 };
 
 Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, Device device,
-         const OnStep& on_step)
+         const RunObserver& observer)
     : config_(spec.options),
       objective_(objective),
       identity_(objective.identity()),
       log_(session.log()),
       device_(device),
       communicator_(session.communicator()),
-      on_step_(on_step),
+      observer_(observer),
       trained_(spec, objective.micro_batch_ranks(), device, communicator_),
       checkpoints_(fs::path(config_.run_dir) / "checkpoints", config_.checkpoint.keep),
       steps_(total_steps(config_.training, objective.samples())),
@@ -239,7 +239,7 @@ bool Run::evaluate(const StopSignals& stop) {
   } catch (const Stopped&) {
     return false;  // a resumed run evaluates before its next step
   }
-  report_->evaluation(state_.step, score, samples);
+  const Metrics metrics = report_->evaluation(state_.step, score, samples);
   const auto& best = state_.best_value;
   const bool better =
       std::isfinite(score.value) &&
@@ -253,6 +253,8 @@ bool Run::evaluate(const StopSignals& stop) {
   }
   log_.say(fmt::format("step {}: validation {}{}", state_.step, score.text,
                        better ? " (best so far)" : ""));
+  if (observer_.on_evaluation && communicator_.is_first())
+    stop_wanted_ |= !observer_.on_evaluation(state_.step, metrics);
   return true;
 }
 
@@ -281,14 +283,14 @@ void Run::step(const StopSignals& stop) {
   if (!done.new_stage.empty()) begin_stage(done.new_stage);
   judge(done.result);
   const double tokens_per_second = report_->end_step(done, options);
-  if (on_step_ && communicator_.is_first()) {
-    stop_wanted_ |= !on_step_({.step = state_.step,
-                               .steps = steps_,
-                               .loss = done.result.loss,
-                               .accuracy = done.result.accuracy,
-                               .learning_rate = options.learning_rate,
-                               .gradient_norm = done.result.gradient_norm,
-                               .tokens_per_second = tokens_per_second});
+  if (observer_.on_step && communicator_.is_first()) {
+    stop_wanted_ |= !observer_.on_step({.step = state_.step,
+                                        .steps = steps_,
+                                        .loss = done.result.loss,
+                                        .accuracy = done.result.accuracy,
+                                        .learning_rate = options.learning_rate,
+                                        .gradient_norm = done.result.gradient_norm,
+                                        .tokens_per_second = tokens_per_second});
   }
   watch_loss(done.result.loss);
 }
@@ -382,13 +384,13 @@ void require_finished(const RunResult& result, Log& log) {
 }
 
 RunResult train_run(const RunSession& session, const RunSpec& spec, Objective& objective,
-                    Device device, const OnStep& on_step) {
+                    Device device, const RunObserver& observer) {
   Communicator& communicator = session.communicator();
   return with_recorded_errors(session.log(), [&] {
     const Communicator::TimeLimit limit(communicator, fs::path(spec.options.run_dir) / ".waiting",
                                         spec.options.training.timeout);
     if (communicator.is_first()) write_settings(spec.options, spec.saved);
-    return Run(session, spec, objective, device, on_step).train();
+    return Run(session, spec, objective, device, observer).train();
   });
 }
 

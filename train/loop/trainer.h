@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "train/logging/metrics.h"
 #include "train/loop/objective.h"
 #include "train/loop/run_session.h"
 
@@ -31,8 +32,12 @@ struct StepRecord {
   double tokens_per_second = 0;  ///< of this step
 };
 
-/// Observes the steps of a run. Returning false stops it after a checkpoint of that step.
-using OnStep = std::function<bool(const StepRecord&)>;
+/// Observes a run, where a function is set. Returning false stops the run after a checkpoint.
+struct RunObserver {
+  std::function<bool(const StepRecord&)> on_step{};
+  /// Gets the step of an evaluation, and its metrics as metrics.jsonl has them.
+  std::function<bool(std::int64_t step, const Metrics&)> on_evaluation{};
+};
 
 /// Trains until the last step of the run. `spec` is complete: it has all that follows from the
 /// tokenizer and the data. An interrupted run resumes from its newest intact checkpoint, and ends
@@ -49,9 +54,9 @@ using OnStep = std::function<bool(const StepRecord&)>;
 /// except for sharded state. Throws ProcessLost when one process lets the others wait for longer
 /// than training.timeout.
 ///
-/// Rank 0 calls `on_step` after each step. If it returns false, the run stops as a signal stops it.
+/// Rank 0 calls the `observer`. If that returns false, the run stops as a signal stops it.
 RunResult train_run(const RunSession& session, const RunSpec& spec, Objective& objective,
-                    Device device, const OnStep& on_step = {});
+                    Device device, const RunObserver& observer = {});
 
 /// Throws Interrupted if the run was stopped before its end, and records that in the run's log.
 void require_finished(const RunResult& result, Log& log);

@@ -32,7 +32,7 @@ std::int64_t bytes_in(const fs::path& folder) {
 /// Whether `name` is that of an entry, or of one that is written or removed.
 bool is_entry_name(std::string_view name) {
   name = temporary_target(name).value_or(name);
-  for (const std::string_view kind : {"tokenizer-", "tokens-"})
+  for (const std::string_view kind : {"tokenizer-", "tokens-", "rows-"})
     if (name.starts_with(kind) && is_nonce(name.substr(kind.size()))) return true;
   return false;
 }

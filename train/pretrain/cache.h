@@ -1,5 +1,5 @@
-// The cache (data.cache) holds tokenizers and token shards for all runs. A run recreates the
-// entries that are missing.
+// The cache (data.cache) holds tokenizers, token shards and rows that Python was given, for all
+// runs. A run recreates the entries that are missing.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class CacheUse {
   int descriptor_;
 };
 
-/// A tokenizer or a data set in the cache, or an incomplete one that a killed process left.
+/// A tokenizer, a data set or rows in the cache, or an incomplete one that a killed process left.
 struct CacheEntry {
   std::filesystem::path path;
   std::int64_t bytes = 0;
@@ -30,8 +30,8 @@ struct CacheEntry {
 };
 
 /// The entries of the cache at `folder`, the most recently used first. Entries are named
-/// "tokenizer-" or "tokens-" and 16 hexadecimal digits; other files and folders are ignored. Throws
-/// an InputError if the folder cannot be read.
+/// "tokenizer-", "tokens-" or "rows-" and 16 hexadecimal digits; other files and folders are
+/// ignored. Throws an InputError if the folder cannot be read.
 std::vector<CacheEntry> cache_entries(const std::filesystem::path& folder);
 
 /// Removes the entries that are not in use, and returns them. Throws an InputError if an entry

@@ -140,7 +140,7 @@ class MaskedLmObjective : public Objective {
 }  // namespace
 
 PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
-                        const OnStep& on_step) {
+                        const RunObserver& observer) {
   require_computable(spec.options, device);
   require_memory(spec.options, device, communicator.size());
   for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
@@ -154,7 +154,7 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
     MaskedLmObjective objective(complete.options, std::move(corpus), std::move(distillation),
                                 result.evaluation, communicator);
     require_schedules_within_run(complete.options, objective.samples());
-    result.run = train_run(session, complete, objective, device, on_step);
+    result.run = train_run(session, complete, objective, device, observer);
     return result;
   });
 }

@@ -16,6 +16,6 @@ struct PretrainResult {
 /// Prepares the text of a run (prepare_corpus) and pretrains with train_run. `spec` is resolved for
 /// pretraining. Throws an InputError for unusable text.
 PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
-                        const OnStep& on_step = {});
+                        const RunObserver& observer = {});
 
 }  // namespace nystrom

@@ -1,0 +1,144 @@
+// Tokenizers.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+
+#include "data/tokenizers/encoding.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "docs.h"
+#include "python/bindings/bindings.h"
+#include "train/checkpoint/model_folder.h"
+
+namespace nystrom::python {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+/// Texts as the inputs of a model.
+struct EncodedBatch {
+  std::vector<WrappedIds> rows;
+  std::int64_t width = 0;  ///< of the longest row, or more
+
+  /// The ids, the mask and the token types, all i64 [rows, width].
+  std::array<Tensor, 3> tensors(std::int32_t pad) const {
+    std::array<Tensor, 3> all;
+    for (Tensor& each : all) each = Tensor::zeros({std::ssize(rows), width}, DType::i64);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const WrappedIds& from = rows[row];
+      const auto begin = static_cast<std::int64_t>(row) * width;
+      std::int64_t* const ids = all[0].data<std::int64_t>() + begin;
+      std::fill_n(ids, width, pad);
+      std::ranges::copy(from.ids, ids);
+      std::fill_n(all[1].data<std::int64_t>() + begin, from.ids.size(), 1);
+      std::ranges::copy(from.type_ids, all[2].data<std::int64_t>() + begin);
+    }
+    return all;
+  }
+};
+
+/// Takes tokens from the end of the longer text until both fit into `room`.
+void cut_to(std::size_t room, std::vector<std::int32_t>& first, std::vector<std::int32_t>& second) {
+  while (first.size() + second.size() > room)
+    (first.size() > second.size() ? first : second).pop_back();
+}
+
+EncodedBatch encode_batch(const Tokenizer& tokenizer, const Strings& texts,
+                          const std::optional<Strings>& pairs,
+                          std::optional<std::int64_t> max_length, SpecialNames names) {
+  EncodedBatch batch;
+  const std::size_t around =
+      pairs ? tokenizer.wrap({}, {}).ids.size() : tokenizer.wrap({}).ids.size();
+  require_input(!max_length || *max_length >= static_cast<std::int64_t>(around),
+                "max_length {}; the special tokens alone are {}", max_length.value_or(0), around);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::vector<std::int32_t> first = tokenizer.encode(texts[i], names), second;
+    if (pairs) second = tokenizer.encode((*pairs)[i], names);
+    if (max_length) cut_to(static_cast<std::size_t>(*max_length) - around, first, second);
+    batch.rows.push_back(pairs ? tokenizer.wrap(first, second) : tokenizer.wrap(first));
+    batch.width = std::max(batch.width, std::ssize(batch.rows.back().ids));
+  }
+  return batch;
+}
+
+}  // namespace
+
+void bind_tokenizer(nb::module_& module) {
+  nb::class_<Encoding>(module, "Encoding", doc::Encoding)
+      .def_ro("ids", &Encoding::ids, "The id of each token.")
+      .def_ro("type_ids", &Encoding::type_ids, doc::WrappedIds_type_ids)
+      .def_ro("offsets", &Encoding::offsets, doc::Encoding_offsets)
+      .def("__len__", [](const Encoding& encoding) { return encoding.ids.size(); });
+  const auto names = [](bool special) {
+    return special ? SpecialNames::tokens : SpecialNames::text;
+  };
+  nb::class_<Tokenizer>(module, "Tokenizer", "Converts between text and the ids of tokens.")
+      .def(
+          "encode",
+          [names](const Tokenizer& tokenizer, const std::string& text, bool add_special_tokens,
+                  bool parse_special_tokens) {
+            return encode_with_places(tokenizer, text, add_special_tokens,
+                                      names(parse_special_tokens));
+          },
+          nb::arg("text"), nb::arg("add_special_tokens") = true,
+          nb::arg("parse_special_tokens") = false, doc::encode_with_places, ReleaseLock())
+      .def(
+          "encode_batch",
+          [names](const Tokenizer& tokenizer, const Strings& texts,
+                  const std::optional<Strings>& pairs, std::optional<std::int64_t> max_length,
+                  bool pad_to_max_length, bool parse_special_tokens) {
+            std::array<Tensor, 3> tensors;
+            {
+              const Unlocked unlocked;
+              EncodedBatch batch =
+                  encode_batch(tokenizer, texts, pairs, max_length, names(parse_special_tokens));
+              if (pad_to_max_length) batch.width = max_length.value_or(batch.width);
+              const std::int32_t pad = tokenizer.special().pad;
+              const bool even = std::ranges::all_of(batch.rows, [&](const WrappedIds& row) {
+                return std::ssize(row.ids) == batch.width;
+              });
+              require_input(pad != no_id || even,
+                            "the tokenizer has no padding token, and the texts are not equally "
+                            "long; encode them one by one");
+              tensors = batch.tensors(pad == no_id ? 0 : pad);
+            }
+            nb::dict result;
+            result["input_ids"] = array_of(tensors[0]);
+            result["attention_mask"] = array_of(tensors[1]);
+            result["token_type_ids"] = array_of(tensors[2]);
+            return result;
+          },
+          nb::arg("texts"), nb::arg("pairs").none(), nb::arg("max_length").none(),
+          nb::arg("pad_to_max_length"), nb::arg("parse_special_tokens"),
+          nb::sig("def encode_batch(self, texts: list[str], pairs: list[str] | None, max_length: "
+                  "int | None, pad_to_max_length: bool, parse_special_tokens: bool) -> dict[str, "
+                  "numpy.ndarray]"))
+      .def(
+          "decode",
+          [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
+             bool skip_special_tokens) { return tokenizer.decode(ids, skip_special_tokens); },
+          nb::arg("ids"), nb::arg("skip_special_tokens") = true, doc::Tokenizer_decode,
+          ReleaseLock())
+      .def("id_to_token", &Tokenizer::piece, nb::arg("id"), doc::Tokenizer_piece)
+      .def(
+          "token_to_id",
+          [](const Tokenizer& tokenizer, const std::string& token) {
+            return tokenizer.find(token);
+          },
+          nb::arg("token"), doc::Tokenizer_find)
+      .def_prop_ro("vocab_size", &Tokenizer::vocab_size, doc::Tokenizer_vocab_size)
+      .def("__len__", &Tokenizer::vocab_size);
+  module.def(
+      "open_tokenizer",
+      [](const std::string& path) -> std::shared_ptr<const Tokenizer> {
+        const Unlocked unlocked;
+        return open_tokenizer(find_tokenizer(path));
+      },
+      nb::arg("path"));
+}
+
+}  // namespace nystrom::python

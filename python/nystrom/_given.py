@@ -1,0 +1,252 @@
+"""Data in memory for a run: written once as a file of JSON Lines, whose name is its content's hash.
+
+The file lies in the run's cache (data.cache), as tokenizers and token shards do. So the run reads
+a file as ever, is known by what the file holds, and goes on when the same data is given again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from nystrom._options import LABEL_TYPES
+from nystrom._rows import label_cell, list_cell, rows_of, text_cell
+from nystrom._texts import described
+from nystrom.errors import InputError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Label = str | int | float | bool
+
+
+class Columns:
+    """The columns that a task reads, and what their cells are."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.kind = plan["kind"]
+        cell = list_cell if self.kind == "tokens" else text_cell
+        self._cells = {plan["text"]: cell}
+        if plan["pair"]:
+            self._cells[plan["pair"]] = text_cell
+        choices = plan["choices"]
+        for column in choices:
+            self._cells[column] = list_cell if len(choices) == 1 else text_cell
+        for column in plan["negatives"]:
+            self._cells[column] = text_cell
+        if plan["label"]:
+            self._cells[plan["label"]] = label_cell
+        if plan["id"]:
+            self._cells[plan["id"]] = lambda value, place: str(value)
+        self.label: str | None = plan["label"]
+        self.names = list(self._cells)
+
+    @classmethod
+    def of_texts(cls, column: str) -> Columns:
+        """Those of documents."""
+        nothing = {"kind": None, "pair": None, "label": None, "id": None}
+        return cls({"text": column, "choices": [], "negatives": [], **nothing})
+
+    def require_rows(self, name: str) -> None:
+        """Throws an InputError for a task whose examples are no rows."""
+        if self.kind in ("questions", "features"):
+            form = "in the form of SQuAD" if self.kind == "questions" else "of features"
+            raise InputError(f"{name}: a task of kind {self.kind} takes files {form}; name them")
+
+    def objects(self, data: Any, name: str) -> Iterator[dict[str, Any]]:
+        """The rows as JSON objects."""
+        for number, row in enumerate(rows_of(data, name, self.names)):
+            yield {
+                column: cell(value, f"{name}, row {number}, column {column!r}")
+                for (column, cell), value in zip(self._cells.items(), row)
+            }
+
+
+class GivenData:
+    """What the arguments of one call hold, as files. It keeps them in the cache while it lives."""
+
+    def __init__(self, cache: str) -> None:
+        self.folder = Path(cache)
+        self._locks: list[int] = []
+        #: Labels that are no texts, by the texts that stand for them.
+        self.labels: dict[str, Label] = {}
+
+    def __enter__(self) -> GivenData:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for lock in self._locks:
+            os.close(lock)
+
+    def write(self, data: Any, name: str, columns: Columns) -> str:
+        """The file of the rows of `data`."""
+        columns.require_rows(name)
+        return self._keep(
+            self._line(row, columns, f"{name}, row {number}")
+            for number, row in enumerate(columns.objects(data, name))
+        ) or self._refuse_none(name)
+
+    def split(
+        self, data: Any, name: str, columns: Columns, share: float, seed: int
+    ) -> tuple[str, str]:
+        """The files of two parts of the rows: a share, of each class alike, comes second."""
+        columns.require_rows(name)
+        groups: dict[Any, list[int]] = {}
+        classes = columns.kind == "classification"
+        folder, _ = self._unfinished()
+        try:
+            with open(folder / "all", "w+", encoding="utf-8", newline="\n") as file:
+                count = 0
+                for count, row in enumerate(columns.objects(data, name), 1):
+                    line = self._line(row, columns, f"{name}, row {count - 1}")
+                    label = row[columns.label] if classes and columns.label else None
+                    groups.setdefault(json.dumps(label), []).append(count - 1)
+                    file.write(line)
+                held = held_out(groups, share, seed)
+                if not held or len(held) == count:
+                    raise InputError(
+                        f"validation={share}: of {count} rows that leaves none for one part; give "
+                        "more rows, or another share"
+                    )
+                kept = []
+                for second in (False, True):
+                    file.seek(0)
+                    kept.append(
+                        self._keep(
+                            line for at, line in enumerate(file) if (at in held) == second
+                        )
+                    )
+            return kept[0] or "", kept[1] or ""
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _line(self, row: dict[str, Any], columns: Columns, place: str) -> str:
+        if columns.label is not None and columns.kind in ("classification", "tokens"):
+            row[columns.label] = self._label(row[columns.label], place)
+        return json.dumps(row, ensure_ascii=False) + "\n"
+
+    def _label(self, label: Any, place: str) -> Any:
+        """The text that stands for a label."""
+        if isinstance(label, list):
+            return [self._label(each, place) for each in label]
+        if self.labels:
+            first = next(iter(self.labels.values()))
+            if type(first) is not type(label):
+                raise InputError(
+                    f"{place}: the label {described(label)} is of another type than "
+                    f"{described(first)} before; make all of one type"
+                )
+        text = label if isinstance(label, str) else json.dumps(label)
+        self.labels.setdefault(text, label)
+        return text
+
+    def write_label_types(self, run_dir: str) -> None:
+        """Says in the run's folder which labels are no texts, where the run began."""
+        kept = {text: label for text, label in self.labels.items() if not isinstance(label, str)}
+        if kept and Path(run_dir, "checkpoints").is_dir():
+            Path(run_dir, LABEL_TYPES).write_text(json.dumps(kept))
+
+    def _unfinished(self) -> tuple[Path, int]:
+        """A new folder in the cache, and the lock that marks it as being written."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        folder = self.folder / f"rows-{16 * '0'}.tmp-{secrets.token_hex(8)}"
+        folder.mkdir()
+        return folder, self._lock(folder, fcntl.LOCK_EX)
+
+    def _lock(self, folder: Path, how: int) -> int:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        self._locks.append(descriptor)
+        fcntl.flock(descriptor, how)
+        return descriptor
+
+    def _keep(self, lines: Iterator[str]) -> str | None:
+        """Writes lines into an entry of the cache, and returns the name of its file. None without
+        any line."""
+        checksum = hashlib.sha256()
+        folder, lock = self._unfinished()
+        try:
+            with open(folder / "rows.jsonl", "wb") as file:
+                for line in lines:
+                    encoded = line.encode()
+                    checksum.update(encoded)
+                    file.write(encoded)
+                if file.tell() == 0:
+                    return None
+                file.flush()
+                os.fsync(file.fileno())
+            entry = self.folder / f"rows-{checksum.hexdigest()[:16]}"
+            try:
+                folder.rename(entry)
+            except OSError:
+                if not (entry / "rows.jsonl").exists():  # else the same rows were given before
+                    raise
+                self._lock(entry, fcntl.LOCK_SH)
+            else:
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            os.utime(entry)
+            return str(entry / "rows.jsonl")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @staticmethod
+    def _refuse_none(name: str) -> str:
+        raise InputError(f"{name}: holds no rows")
+
+
+def names_of_files(given: Any) -> list[str] | None:
+    """The names of files and patterns that an argument gives; None for rows."""
+    if isinstance(given, (str, os.PathLike)):
+        return [os.fspath(given)]
+    if isinstance(given, (list, tuple)) and given:
+        if all(isinstance(each, (str, os.PathLike)) for each in given):
+            return [os.fspath(each) for each in given]
+    return None
+
+
+def holds_rows(given: Any) -> bool:
+    """Whether Python reads the rows of an argument: in memory, or of Parquet."""
+    from nystrom._parquet import is_parquet
+
+    return names_of_files(given) is None or is_parquet(given)
+
+
+def text_file_names(given: Any) -> list[str] | None:
+    """The same, where a list of texts is one of documents, and not of files."""
+    if isinstance(given, (list, tuple)) and any(isinstance(each, str) for each in given):
+        return None
+    return names_of_files(given)
+
+
+def file_names(
+    given: Any, paths: list[str] | None, name: str, columns: Columns, data: GivenData
+) -> list[str]:
+    """The files of an argument: `paths` where it gives those, else the one that its rows make, as
+    those of Parquet do."""
+    if paths is None:
+        return [data.write(given, name, columns)]
+    from nystrom._parquet import is_parquet
+
+    return [data.write(Path(path), name, columns) if is_parquet(path) else path for path in paths]
+
+
+def held_out(groups: dict[Any, list[int]], share: float, seed: int) -> set[int]:
+    """The rows that are held out: of each group its share, and in all the share of all rows. Each
+    group keeps a row."""
+    import random
+
+    draw = random.Random(seed)
+    total = round(share * sum(map(len, groups.values())))
+    exact = {key: share * len(rows) for key, rows in groups.items()}
+    counts = {key: int(value) for key, value in exact.items()}
+    for key in sorted(exact, key=lambda key: (counts[key] - exact[key], key)):
+        if sum(counts.values()) >= total:
+            break
+        counts[key] += len(groups[key]) > counts[key] + 1
+    return {row for key in sorted(groups) for row in draw.sample(groups[key], counts[key])}

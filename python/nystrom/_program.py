@@ -1,0 +1,81 @@
+"""Runs commands of the program nystrom, where Python has no function of the library for them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from nystrom._output import write
+from nystrom.errors import InputError, InternalError, Interrupted, in_words_of_python
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+PROGRAM = Path(__file__).with_name("bin") / "nystrom"
+_errors = {2: InputError, 130: Interrupted}
+
+
+def run(
+    command: str,
+    *words: str,
+    options: Sequence[str] = (),
+    errors_too: bool = False,
+    **flags: Any,
+) -> str:
+    """What a command prints. `words` are its arguments, and `options` those of --set. A flag is
+    true, a value, or a list of values; None and False leave it out. Messages go to sys.stderr.
+
+    Throws what the library would throw; with `errors_too` not for wrong input of which the command
+    prints something. Ctrl-C ends the command first."""
+    arguments = [str(PROGRAM), *command.split()]
+    for option in options:
+        arguments += ["--set", option]
+    for name, value in flags.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            arguments.append(flag)
+        elif value is not None and value is not False:
+            values = value if isinstance(value, (list, tuple)) else [value]
+            arguments += [f"{flag}={each}" for each in values]
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(
+            [*arguments, "--", *words], stdin=subprocess.DEVNULL, stdout=output,
+            stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+        )  # fmt: skip
+        try:
+            message = _messages(child)
+            code = child.wait()
+        except BaseException:
+            child.terminate()
+            child.wait()
+            raise
+        output.seek(0)
+        printed = output.read().decode()
+        if code != 0 and not (errors_too and code == 2 and printed):
+            raise _errors.get(code, InternalError)(
+                in_words_of_python(message) or f"nystrom {command} ended with the code {code}"
+            )
+        return printed
+
+
+def run_json(command: str, *words: str, **options: Any) -> Any:
+    """The object that a command prints with --json. The options are those of `run`."""
+    return json.loads(run(command, *words, json=True, **options))
+
+
+def _messages(child: subprocess.Popen[str]) -> str:
+    """Writes the messages of a program, and returns the one that ends it; empty without one."""
+    last: list[str] = []
+    assert child.stderr is not None
+    with child.stderr as lines:
+        for line in lines:
+            line = line.rstrip("\n")
+            if last or line.startswith("nystrom: "):
+                last.append(line.removeprefix("nystrom: "))
+            else:
+                write(in_words_of_python(line))
+    return "\n".join(last)

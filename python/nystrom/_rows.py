@@ -1,0 +1,239 @@
+"""Rows of a table that lies in memory or in Parquet, whatever library holds it.
+
+No library is imported to find out what a value is: each is known by its methods.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nystrom._texts import columns_of, described, is_missing, remedy_of, text_of
+from nystrom.errors import InputError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    Row = Sequence[Any]
+    Names = dict[str, list[str]]
+
+
+def rows_of(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
+    """The cells of `columns` in each row of `data`, which the argument `name` gave. Throws a
+    TypeError for what holds no rows, and an InputError for a column or a row that is wrong."""
+    from nystrom._parquet import is_parquet, open_parquet
+
+    if isinstance(data, os.PathLike) or is_parquet(data):
+        data = open_parquet(data, name)
+    if isinstance(data, (str, bytes, bytearray)):
+        raise TypeError(f"{name}: got {described(data)}, expected rows")
+    if len(columns) == 1 and hasattr(data, "to_pylist") and not hasattr(data, "schema"):
+        data = data.to_pylist()  # a column of Arrow
+    refusal = _refusal(data, len(columns))
+    if refusal:
+        raise TypeError(f"{name}: got a {type(data).__name__}; {refusal}")
+    rows = _table_rows(data, name, columns)
+    if rows is None:
+        try:
+            rows = _single_rows(iter(data), name, columns)
+        except TypeError:
+            raise TypeError(
+                f"{name}: got {described(data)}, expected a data frame, a Dataset, an Arrow table, "
+                "rows as dicts or tuples, or the path of a file"
+            ) from None
+    return rows
+
+
+def _refusal(data: Any, columns: int) -> str | None:
+    """Why a value that looks like rows is none."""
+    kind = type(data).__name__
+    if kind in ("DatasetDict", "IterableDatasetDict"):
+        return f"pass one of its parts: data[{next(iter(data), 'train')!r}]"
+    if kind == "LazyFrame":
+        return "compute it: data.collect()"
+    if columns > 1 and kind in ("Series", "Column", "ChunkedArray"):
+        return "it is one column; pass the whole table"
+    return None
+
+
+def _table_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row] | None:
+    """The rows of a table; None for other values."""
+    if hasattr(data, "iter_rows") or hasattr(data, "itertuples"):  # polars, pandas
+        return _column_rows(data, name, columns)
+    if hasattr(data, "to_batches") or hasattr(data, "read_next_batch"):  # Arrow
+        return _arrow_rows(data, name, columns)
+    if hasattr(data, "features") and hasattr(data, "with_format"):  # datasets
+        return _dataset_rows(data, name, columns)
+    if isinstance(data, dict):
+        return _column_rows(data, name, columns)
+    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "dtype"):  # duckdb and others
+        import pyarrow
+
+        return _arrow_rows(pyarrow.RecordBatchReader.from_stream(data), name, columns)
+    return None
+
+
+def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
+    names = columns_of(data) or []
+    _require_columns(columns, names, name)
+    parts = []
+    for column in columns:
+        same = [each for each in names if str(each) == column]  # those of pandas may be numbers
+        if len(same) > 1:
+            raise InputError(f"{name}: two columns are called {column!r}; rename one")
+        parts.append(data[same[0]])
+    for column, part in zip(columns, parts):
+        if isinstance(part, str) or not hasattr(part, "__len__"):
+            raise TypeError(f"{name}[{column!r}]: got {described(part)}, expected a list of values")
+        if len(part) != len(parts[0]):
+            raise InputError(
+                f"{name}: column {columns[0]!r} has {len(parts[0])} values, {column!r} {len(part)}"
+            )
+    return zip(*parts)
+
+
+def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
+    from nystrom._parquet import class_names
+
+    _require_columns(columns, data.schema.names, name)
+    named = class_names(data.schema)
+    batches = data.to_batches() if hasattr(data, "to_batches") else data
+    for batch in batches:
+        parts = [batch.column(batch.schema.get_field_index(c)).to_pylist() for c in columns]
+        yield from _with_names(zip(*parts), columns, named, name)
+
+
+def _dataset_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
+    if data.column_names is not None:
+        _require_columns(columns, data.column_names, name)
+        data = data.select_columns(list(columns))
+    named: Names = {}
+    for column, feature in (data.features or {}).items():
+        names = getattr(getattr(feature, "feature", feature), "names", None)
+        if names:
+            named[column] = list(names)
+    rows = _single_rows(iter(data.with_format(None)), name, columns)
+    return _with_names(rows, columns, named, name)
+
+
+def _with_names(
+    rows: Iterable[Row], columns: Sequence[str], named: Names, name: str
+) -> Iterator[Row]:
+    """Rows with the names of classes in place of their numbers."""
+    places = [(at, named[column]) for at, column in enumerate(columns) if column in named]
+    if not places:
+        yield from rows
+        return
+    for number, row in enumerate(rows):
+        cells = list(row)
+        for at, names in places:
+            cells[at] = _named(cells[at], names, f"{name}, row {number}, column {columns[at]!r}")
+        yield cells
+
+
+def _named(value: Any, names: list[str], place: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_named(each, names, place) for each in value]
+    if not isinstance(value, int):
+        return value
+    if not 0 <= value < len(names):
+        raise InputError(
+            f"{place}: class {value} has no name; there are 0 … {len(names) - 1}"
+            + (", and -1 stands for no label" if value == -1 else "")
+        )
+    return names[value]
+
+
+def _single_rows(rows: Iterator[Any], name: str, columns: Sequence[str]) -> Iterator[Row]:
+    """Rows that come one by one: dicts, tuples in the order of the columns, or single texts."""
+    for number, row in enumerate(rows):
+        if hasattr(row, "_asdict"):  # the tuples of pandas
+            row = row._asdict()
+        if hasattr(row, "keys"):
+            keys = list(row.keys())
+            for column in columns:
+                if column not in keys:
+                    _require_columns(columns, keys, f"{name}, row {number}")
+            yield [row[column] for column in columns]
+            continue
+        if isinstance(row, str) and len(columns) == 1:
+            yield [row]
+            continue
+        if hasattr(row, "tolist"):
+            row = row.tolist()
+        if not isinstance(row, (list, tuple)):
+            raise TypeError(
+                f"{name}, row {number}: got {described(row)}, expected a dict or a tuple "
+                f"({', '.join(columns)})"
+            )
+        if len(row) != len(columns):
+            raise InputError(
+                f"{name}, row {number}: {len(row)} values, expected {len(columns)}: "
+                f"({', '.join(columns)})"
+            )
+        yield row
+
+
+def _require_columns(columns: Sequence[str], names: Sequence[Any], place: str) -> None:
+    known = [str(each) for each in names]
+    for column in columns:
+        if column in known:
+            continue
+        import difflib
+
+        close = difflib.get_close_matches(column, known, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(
+            f"{place}: there is no column {column!r}{hint}; columns: "
+            f"{', '.join(map(repr, known[:20])) or 'none'}"
+            "; say which is which by text='…', label='…', pair='…'"
+        )
+
+
+# ---- Cells ---------------------------------------------------------------------------------------
+
+
+def text_cell(value: Any, place: str) -> str:
+    """A text. Throws for anything else, missing values too."""
+    text = text_of(value, place)
+    if "\0" in text:
+        raise InputError(f"{place}: the text holds the character NUL; remove it")
+    return text
+
+
+def list_cell(value: Any, place: str) -> list[str]:
+    """A list of texts, such as words."""
+    value = _plain_list(value)
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{place}: got {described(value)}, expected a list of texts")
+    return [text_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
+
+
+def _plain_list(value: Any) -> Any:
+    """An array or a column as a list, and a number of NumPy as one of Python."""
+    for convert in ("tolist", "to_list"):
+        if hasattr(value, convert):
+            return getattr(value, convert)()
+    return value
+
+
+def label_cell(value: Any, place: str) -> Any:
+    """A label as a str, int, float or bool, or a list of them."""
+    value = _plain_list(value)
+    if isinstance(value, (list, tuple)):
+        return [label_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
+    if not isinstance(value, (str, int, float)):
+        raise TypeError(
+            f"{place}: got {described(value)}, expected a str, a number or a bool; "
+            + remedy_of(value)
+        )
+    if isinstance(value, str):
+        return text_cell(value, place)
+    if is_missing(value):
+        raise InputError(f"{place}: the label is missing; leave the row out, as data.dropna() does")
+    if value in (float("inf"), float("-inf")):
+        raise InputError(f"{place}: the label is infinite")
+    return value
+
+

@@ -1,0 +1,359 @@
+"""What the commands evaluate, search, convert, extend, info, check and approximation do.
+
+Each starts the program, so its results are the program's. Data in memory goes there as files, which
+end with the call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+
+from nystrom import _core
+from nystrom._options import overrides, text_of
+from nystrom._texts import texts_of
+from nystrom.errors import InputError
+from nystrom.model import Model
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, Literal
+
+    from nystrom._given import GivenData
+    from nystrom.runs import Config
+
+    ModelLike = Model | str | os.PathLike[str]
+
+
+def evaluate(
+    model: ModelLike,
+    data: Any = None,
+    *,
+    pairs: Any = None,
+    retrieval: str | os.PathLike[str] | None = None,
+    classify: Any = None,
+    test: Any = None,
+    text: str | None = None,
+    label: str | None = None,
+    pair: str | None = None,
+    split: str | None = None,
+    dimensions: int | None = None,
+    batch_size: int = 16,
+    quiet: bool = True,
+    **sections: Any,
+) -> dict[str, Any]:
+    """Measures a model, as `nystrom evaluate` does, and returns its measures by name.
+
+    `data` are labelled rows of the model's task, in every form that nystrom.finetune takes, or
+    texts for a masked language model, as nystrom.pretrain takes them. For classes the result has
+    `labels` and `confusion`, a list of rows: how many of each true class got each class.
+
+    In place of `data`, vectors are measured: by `pairs` of texts with a score of their similarity,
+    by `retrieval` from a folder in BEIR's form (`split` of its qrels), or by a logistic regression
+    that learns `classify` and is measured on `test`.
+
+    `text`, `label` and `pair` name columns. Sections, such as task={"bad_rows": "skip"}, override
+    options.
+    """
+    given = {"data": data, "pairs": pairs, "retrieval": retrieval, "classify": classify}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        got = " and ".join(names) or "nothing"
+        raise InputError(f"evaluate: got {got}; give one of {', '.join(given)}")
+    if (names == ["classify"]) != (test is not None):
+        raise InputError("evaluate: classify and test go together: what to learn, what to measure")
+    options = overrides(sections)
+    with _opened(model) as (path, flags, given_data):
+        flags |= {"batch": batch_size, "dimensions": dimensions, "split": split, "quiet": quiet}
+        if retrieval is not None:
+            flags["retrieval"] = os.fspath(retrieval)
+            return _result(path, options, flags, None)
+        plan = _core.plan_of_model(path, options)
+        masked = data is not None and plan["head"] == "NystromformerForMaskedLM"
+        columns = _columns_of(plan, names[0], masked, text, label, pair)
+        options += _column_options(columns, masked)
+        for name, value in (given | {"test": test, "retrieval": None}).items():
+            if value is not None:
+                flag = ("text" if masked else "file") if name == "data" else name
+                flags[flag] = _files(value, name, columns, given_data, masked)
+        return _result(path, options, flags, model if isinstance(model, Model) else path)
+
+
+def search(
+    model: ModelLike,
+    corpus: Any,
+    queries: str | Iterable[str],
+    *,
+    texts: Any = None,
+    top_k: int = 5,
+    text: str | None = None,
+    vectors: str | None = None,
+    pooling: str | None = None,
+    dimensions: int | None = None,
+    batch_size: int = 32,
+    quiet: bool = True,
+) -> list[Any]:
+    """The rows of a corpus that are nearest to each query, as `nystrom search` finds them: dicts
+    with row, score and text; for several queries a list of such lists.
+
+    `corpus` are texts: an iterable, a table with the column `text`, or the path of a file. Or they
+    are vectors that Model.encode made: an array [rows, width], or the path of a .npy, .safetensors
+    or .jsonl. `texts` are then their texts, in the same forms. `vectors` is the column of a table
+    that holds the vector of each text.
+    """
+    asked = texts_of(queries, "queries")
+    if not asked:
+        return []
+    with _opened(model) as (path, flags, given_data):
+        plan = _core.plan_of_model(path, [])
+        columns = _columns_of(plan, "corpus", False, text, None, None)
+        columns |= {"label": None, "pair": None}
+        options = [f"task.columns.text={text_of(columns['text'])}"]
+        if vectors is not None:
+            from nystrom._rows import rows_of
+
+            rows = list(rows_of(corpus, "corpus", [columns["text"], vectors]))
+            texts, corpus = [row[0] for row in rows], _array([row[1] for row in rows])
+        if getattr(corpus, "ndim", 0) == 2 and not hasattr(corpus, "columns"):
+            import numpy
+
+            file = os.path.join(given_data.folder, "corpus.npy")
+            numpy.save(file, _array(corpus))
+        else:
+            file = _file(corpus, "corpus", columns, given_data)
+        if texts is not None:
+            flags["texts"] = _file(texts, "texts", columns, given_data)
+        flags |= {"top_k": top_k, "pooling": pooling, "dimensions": dimensions,
+                  "batch": batch_size, "quiet": quiet}  # fmt: skip
+        from nystrom._program import run
+
+        questions = _file(asked, "queries", columns, given_data)
+        printed = run("search", path, file, questions, options=options, json=True, **flags)
+        found = [json.loads(line)["neighbours"] for line in printed.splitlines()]
+    return found[0] if isinstance(queries, str) else found
+
+
+def convert(
+    model: ModelLike,
+    folder: str | os.PathLike[str],
+    *,
+    landmarks: int = 64,
+    conv: int | None = None,
+    length: int | None = None,
+    positions: Literal["tile", "interpolate"] = "tile",
+    keep_exact: Sequence[int] | str = (),
+    texts: Any = None,
+    quiet: bool = True,
+    **sections: Any,
+) -> dict[str, Any]:
+    """Writes a model with exact attention, such as a BERT folder, as a Nyström encoder into a new
+    folder, as `nystrom convert` does, and returns what it is.
+
+    `keep_exact` are the layers that keep exact attention. With `texts`, in the forms of
+    nystrom.pretrain, the result's `text` has the masked-LM loss before and after, and the landmarks
+    that each layer needs.
+    """
+    exact = keep_exact if isinstance(keep_exact, str) else ",".join(map(str, keep_exact))
+    with _opened(model) as (path, flags, given_data):
+        flags.pop("dtype", None)
+        flags.pop("device", None)
+        if texts is not None:
+            plan = _core.plan_of_model(path, overrides(sections))
+            columns = _columns_of(plan, "texts", True, None, None, None)
+            flags["text"] = _files(texts, "texts", columns, given_data, True)
+        from nystrom._program import run_json
+
+        return dict(run_json(
+            "convert", path, os.fspath(folder), options=overrides(sections), landmarks=landmarks,
+            conv=conv, length=length, positions=positions, keep_exact=exact or None, quiet=quiet,
+            **flags,
+        ))  # fmt: skip
+
+
+def extend(
+    model: ModelLike,
+    folder: str | os.PathLike[str],
+    *,
+    length: int,
+    landmarks: int | None = None,
+    positions: Literal["tile", "interpolate"] = "tile",
+    quiet: bool = True,
+) -> dict[str, Any]:
+    """Writes a model with a longer position table into a new folder, to train on at that length, as
+    `nystrom extend` does, and returns what it is."""
+    with _opened(model) as (path, flags, _):
+        from nystrom._program import run_json
+
+        return dict(run_json(
+            "extend", path, os.fspath(folder), options=flags.get("options", ()), length=length,
+            landmarks=landmarks, positions=positions, quiet=quiet,
+        ))  # fmt: skip
+
+
+def info(model_or_config: ModelLike | Config, **sections: Any) -> dict[str, Any]:
+    """The parameters, shapes, options and output of a model or of a run's configuration, as
+    `nystrom info` gives them."""
+    from nystrom._program import run_json
+
+    if isinstance(model_or_config, Mapping):
+        with _config_file(model_or_config) as file:
+            return dict(run_json("info", file, options=overrides(sections), quiet=True))
+    with _opened(model_or_config) as (path, _, _):
+        return dict(run_json("info", path, options=overrides(sections), quiet=True))
+
+
+def check(
+    config: Config, *, read_data: bool = False, quiet: bool = True, **sections: Any
+) -> dict[str, Any]:
+    """Looks for every error of a run's configuration before any work, as `nystrom check` does.
+
+    The result has `ok`, and `errors` or what the run would be. read_data: also read the data, and
+    tell of truncation, unknown tokens, duplicates and labels.
+    """
+    from nystrom._program import run_json
+
+    with _config_file(config) as file:
+        return dict(run_json(
+            "check", file, options=overrides(sections), data=read_data, quiet=quiet, errors_too=True
+        ))  # fmt: skip
+
+
+def approximation(
+    model: ModelLike,
+    texts: Any,
+    *,
+    sequences: int = 4,
+    output: str | os.PathLike[str] | None = None,
+    quiet: bool = True,
+    **sections: Any,
+) -> dict[str, Any]:
+    """How far a masked language model's attention is from exact attention, layer by layer, on
+    texts, as `nystrom approximation model` finds it. `output` is a folder for tables and pictures.
+    """
+    from nystrom._program import run_json
+
+    with _opened(model) as (path, flags, given_data):
+        plan = _core.plan_of_model(path, overrides(sections))
+        columns = _columns_of(plan, "texts", True, None, None, None)
+        files = _files(texts, "texts", columns, given_data, True)
+        return dict(run_json(
+            "approximation model", path, *files, options=overrides(sections), quiet=quiet,
+            sequences=sequences, output=None if output is None else os.fspath(output),
+        ))  # fmt: skip
+
+
+# ---- What they share -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _opened(model: ModelLike | Config) -> Iterator[tuple[str, dict[str, Any], GivenData]]:
+    """The folder of a model, the flags by which it was loaded, and a place for data in memory. A
+    model whose weights may have changed is saved first."""
+    import tempfile
+
+    from nystrom._given import GivenData
+
+    with tempfile.TemporaryDirectory(prefix="nystrom-") as folder, GivenData(folder) as data:
+        if not isinstance(model, Model):
+            yield os.fspath(model), {}, data  # type: ignore[arg-type]
+            return
+        dtype, device, options = model._options
+        flags: dict[str, Any] = {"dtype": dtype, "device": device}
+        path = model.path
+        if model._weights_shown or options:
+            path = os.path.join(folder, "model")
+            model.save(path)
+        yield path, flags, data
+
+
+@contextlib.contextmanager
+def _config_file(config: Config) -> Iterator[str]:
+    """The path of a configuration, which a dict gets for the time of a call."""
+    if not isinstance(config, Mapping):
+        yield os.fspath(config)
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="nystrom-") as folder:
+        name = os.path.join(folder, "config.yaml")
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(text_of(dict(config)))
+        yield name
+
+
+def _columns_of(
+    plan: dict[str, Any],
+    name: str,
+    masked: bool,
+    text: str | None,
+    label: str | None,
+    pair: str | None,
+) -> dict[str, Any]:
+    """The columns of the rows that the argument `name` gives."""
+    columns: dict[str, Any] = {"kind": None, "id": None, "choices": [], "negatives": []}
+    if masked:
+        return columns | {"text": text or plan["text_column"], "label": None, "pair": None}
+    if name == "data":
+        columns = plan | {"id": None}
+    else:
+        columns |= {"text": plan["text"], "label": plan["label"] or "label", "pair": None}
+        columns["kind"] = "classification"
+    if name == "pairs":
+        columns |= {"kind": "regression", "pair": plan["pair"] or "pair"}
+    for key, value in (("text", text), ("label", label), ("pair", pair)):
+        columns[key] = value or columns[key]
+    return columns
+
+
+def _column_options(columns: dict[str, Any], masked: bool) -> list[str]:
+    if masked:
+        return [f"data.text_column={text_of(columns['text'])}"]
+    names = ("text", "label", "pair")
+    return [f"task.columns.{n}={text_of(columns[n])}" for n in names if columns[n]]
+
+
+def _files(
+    given: Any, name: str, columns: dict[str, Any], data: GivenData, masked: bool
+) -> list[str]:
+    """The files of what an argument gives."""
+    from nystrom._given import Columns, file_names, names_of_files, text_file_names
+
+    paths = (text_file_names if masked else names_of_files)(given)
+    return file_names(given, paths, name, Columns(columns), data)
+
+
+def _file(given: Any, name: str, columns: dict[str, Any], data: GivenData) -> str:
+    """The one file of texts."""
+    files = _files(given, name, columns, data, True)
+    if len(files) != 1:
+        raise InputError(f"{name}: got {len(files)} files, expected one")
+    return files[0]
+
+
+def _array(vectors: Any) -> Any:
+    """Vectors as an array [rows, width]."""
+    import numpy
+
+    try:
+        result = numpy.asarray(vectors, dtype=numpy.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"corpus: its vectors are no array [rows, width]: {error}") from None
+    if result.ndim != 2:
+        raise InputError(f"corpus: vectors of the shape {result.shape}; expected [rows, width]")
+    return result
+
+
+def _result(
+    path: str, options: list[str], flags: dict[str, Any], model: Model | str | None
+) -> dict[str, Any]:
+    from nystrom._program import run_json
+    from nystrom.model import typed_labels
+
+    result = dict(run_json("evaluate", path, options=options, **flags))
+    if isinstance(result.get("labels"), list) and model is not None:
+        known = model._labels if isinstance(model, Model) else typed_labels(path, result["labels"])
+        result["labels"] = [known.get(each, each) for each in result["labels"]]
+    return result

@@ -1,0 +1,234 @@
+"""Estimators of scikit-learn: Classifier, Regressor and Embedder.
+
+    Classifier("runs/mine").fit(texts, labels).predict(["A gripping film."])
+
+X are texts: a list, an array or a column, or a table of one column; of two for pairs of texts. A
+fitted estimator has its model in `model_`, and is pickled by the model's path.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from nystrom._texts import texts_of
+from nystrom.model import Model, load
+from nystrom.runs import finetune
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    Columns = tuple[list[str], list[str] | None]
+
+
+def _columns(X: Any) -> Columns:
+    """The texts, and the second texts of pairs."""
+    if isinstance(X, str):
+        raise ValueError("X: got one text, expected several: [text]")
+    if hasattr(X, "columns"):  # a table
+        parts = [list(X[name]) for name in X.columns]
+    else:
+        array = np.asarray(X, dtype=object)
+        if array.ndim == 1:
+            return texts_of(array.tolist(), "X"), None
+        if array.ndim != 2:
+            raise ValueError(f"X: got the shape {array.shape}, expected [texts] or [texts, 2]")
+        parts = list(map(list, zip(*array.tolist()))) if len(array) else [[]] * array.shape[1]
+    if len(parts) not in (1, 2):
+        raise ValueError(f"X: got {len(parts)} columns, expected one, or two for pairs of texts")
+    texts = [texts_of(part, f"X, column {at}") for at, part in enumerate(parts)]
+    return texts[0], texts[1] if len(texts) == 2 else None
+
+
+class _Text(BaseEstimator):
+    """What all estimators share: they take texts."""
+
+    model_: Model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.no_validation = True
+        return tags
+
+
+class _Finetuned(_Text):
+    """An estimator that fine-tunes a model."""
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] = "runs/base",
+        *,
+        epochs: float = 3,
+        learning_rate: float = 5e-5,
+        batch_size: int = 16,
+        sequence_length: int | None = None,
+        validation_fraction: float | None = 0.1,
+        random_state: int = 0,
+        run_dir: str | os.PathLike[str] | None = None,
+        device: str = "cpu",
+        quiet: bool = True,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        """`model` is what nystrom.load opens. validation_fraction: the share of the texts that
+        decides the best epoch; None: the training texts do. run_dir: the folder of the run, which
+        fit writes anew; None: one of its own for each fit. `options` are sections of a run's
+        configuration: {"training": {"dtype": "f32"}}."""
+        self.model = model
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.sequence_length = sequence_length
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.run_dir = run_dir
+        self.device = device
+        self.quiet = quiet
+        self.options = options
+
+    def _fit(self, X: Any, labels: list[Any], kind: str) -> None:
+        texts, pairs = _columns(X)
+        if len(texts) != len(labels):
+            raise ValueError(f"X has {len(texts)} texts, and y {len(labels)} values")
+        if not texts:
+            raise ValueError("X: got 0 texts, while a minimum of 1 is required")
+        rows: dict[str, Any] = {"text": texts, "label": labels}
+        columns: dict[str, Any] = {"text": "text", "label": "label", "pair": None}
+        if pairs is not None:
+            rows["pair"] = pairs
+            columns["pair"] = "pair"
+        config: dict[str, Any] = {
+            "model": {"from": os.fspath(self.model)},
+            "task": {"kind": kind, "columns": columns},
+            "data": {},
+            "optimizer": {"learning_rate": self.learning_rate},
+            "training": {
+                "epochs": self.epochs,
+                "steps": None,
+                "batch_size": self.batch_size,
+                "micro_batch_size": self.batch_size,
+            },
+            "evaluation": {"every": None},
+            "seed": self.random_state,
+        }
+        if self.sequence_length is not None:
+            config["data"]["sequence_length"] = self.sequence_length
+        if self.run_dir is not None:
+            config["run_dir"] = os.fspath(self.run_dir)
+        share = self.validation_fraction
+        run = finetune(
+            config,
+            train=rows,
+            validation=rows if share is None else share,
+            device=self.device,
+            quiet=self.quiet,
+            overwrite=self.run_dir is not None,
+            **(self.options or {}),
+        )
+        self.model_ = load(run, device=self.device)
+
+
+class Classifier(ClassifierMixin, _Finetuned):
+    """Classes of texts, by a model that `fit` fine-tunes."""
+
+    def fit(self, X: Any, y: Any) -> Classifier:
+        """Fine-tunes the model on texts and their classes."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        labels = np.asarray(y)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels.ravel()
+        if labels.ndim != 1:
+            raise ValueError(f"y: got the shape {labels.shape}, expected one class for each text")
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y: got {len(self.classes_)} class; a classifier needs at least 2")
+        self._fit(X, labels.tolist(), "classification")
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, in the order of classes_: [texts, classes]."""
+        check_is_fitted(self, "model_")
+        texts, pairs = _columns(X)
+        places = [self.model_.labels.index(each) for each in self.classes_.tolist()]
+        return self.model_.predict_proba(texts, pairs)[:, places]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each text."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+
+class Regressor(RegressorMixin, _Finetuned):
+    """Numbers of texts, by a model that `fit` fine-tunes."""
+
+    def fit(self, X: Any, y: Any) -> Regressor:
+        """Fine-tunes the model on texts and their numbers."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        values = np.asarray(y, dtype=np.float64).ravel()
+        if not np.isfinite(values).all():
+            raise ValueError("y: holds NaN or infinity")
+        self._fit(X, values.tolist(), "regression")
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The number of each text."""
+        check_is_fitted(self, "model_")
+        texts, pairs = _columns(X)
+        return np.array([each["value"] for each in self.model_.predict(texts, pairs)])
+
+
+class Embedder(TransformerMixin, _Text):
+    """Vectors of texts, for other estimators. Nothing is learned: `fit` opens the model."""
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] = "runs/base",
+        *,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        dimensions: int | None = None,
+        batch_size: int = 32,
+        device: str = "cpu",
+    ) -> None:
+        """The arguments are those of nystrom.load and Model.encode."""
+        self.model = model
+        self.pooling = pooling
+        self.normalize = normalize
+        self.dimensions = dimensions
+        self.batch_size = batch_size
+        self.device = device
+
+    def fit(self, X: Any = None, y: Any = None) -> Embedder:
+        """Opens the model."""
+        self.model_ = load(self.model, device=self.device)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """A vector of each text: [texts, width]."""
+        check_is_fitted(self, "model_")
+        texts, pairs = _columns(X)
+        if pairs is not None:
+            raise ValueError("X: got two columns, expected one of texts")
+        return self.model_.encode(
+            texts,
+            pooling=self.pooling,  # type: ignore[arg-type]
+            normalize=self.normalize,
+            dimensions=self.dimensions,
+            batch_size=self.batch_size,
+        )
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the numbers of a vector."""
+        check_is_fitted(self, "model_")
+        width = self.dimensions or self.model_.encode("").shape[0]
+        return np.array([f"embedder{at}" for at in range(width)], dtype=object)

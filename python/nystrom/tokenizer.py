@@ -1,0 +1,90 @@
+"""Tokenizers of models."""
+
+from __future__ import annotations
+
+from nystrom import _core
+from nystrom._texts import text_of, texts_of
+from nystrom.errors import InputError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Literal
+
+    from numpy.typing import NDArray
+
+    from nystrom._core import Encoding
+
+
+class Tokenizer:
+    """Converts between text and the ids of tokens. Its copies in other processes are opened from
+    the model's folder."""
+
+    def __init__(self, path: str, core: _core.Tokenizer | None = None) -> None:
+        """The tokenizer of the folder `path`: of a model, or with the files of a tokenizer."""
+        self._path = path
+        self._core = _core.open_tokenizer(path) if core is None else core
+
+    def __call__(
+        self,
+        texts: str | Iterable[str],
+        pairs: str | Iterable[str] | None = None,
+        *,
+        padding: Literal["longest", "max_length"] | bool = "longest",
+        truncation: bool = True,
+        max_length: int | None = None,
+        parse_special_tokens: bool = False,
+    ) -> dict[str, NDArray[Any]]:
+        """The inputs of a model for one text or several: input_ids, attention_mask and
+        token_type_ids, int64 arrays [texts, tokens].
+
+        `pairs` are second texts. Shorter texts are padded to the longest (padding "longest", True)
+        or to max_length. With truncation, tokens beyond max_length are left out, those of a pair's
+        longer text first. parse_special_tokens: names such as [MASK] are the tokens themselves.
+        """
+        if padding not in ("longest", "max_length", True):
+            raise InputError(
+                f"padding {padding!r}: arrays are padded; expected longest or max_length"
+            )
+        if padding == "max_length" and max_length is None:
+            raise InputError("padding 'max_length' needs max_length")
+        given = texts_of(texts, "texts")
+        second = None if pairs is None else texts_of(pairs, "pairs")
+        if second is not None and len(second) != len(given):
+            raise InputError(f"pairs: got {len(second)}, expected {len(given)}, one for each text")
+        limit = max_length if truncation or padding == "max_length" else None
+        return self._core.encode_batch(
+            given, second, limit, padding == "max_length", parse_special_tokens
+        )
+
+    def encode(
+        self, text: str, add_special_tokens: bool = True, parse_special_tokens: bool = False
+    ) -> Encoding:
+        """One text as ids, with the characters of each token."""
+        return self._core.encode(text_of(text, "text"), add_special_tokens, parse_special_tokens)
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        """The text of ids."""
+        return self._core.decode([int(each) for each in ids], skip_special_tokens)
+
+    def id_to_token(self, id: int) -> str:
+        """The token of an id, as the vocabulary has it."""
+        return self._core.id_to_token(id)
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of a token; None for one that the vocabulary lacks."""
+        return self._core.token_to_id(token)
+
+    @property
+    def vocab_size(self) -> int:
+        """The largest id plus 1."""
+        return self._core.vocab_size
+
+    def __len__(self) -> int:
+        return self._core.vocab_size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tokenizer, (self._path,)
+
+    def __repr__(self) -> str:
+        return f"nystrom.Tokenizer({self._path!r}, {self.vocab_size} tokens)"

@@ -1,0 +1,153 @@
+"""Commands as functions: the program's results, from data in memory."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nystrom
+from conftest import lines
+
+ROWS = [(text, "calm" if "calm" in text else "rough") for text in lines(30, seed=9)]
+CORPUS = lines(20, seed=10)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    file = tmp_path / "rows.tsv"
+    file.write_text("\n".join(["text\tlabel", *map("\t".join, ROWS)]))
+    return file
+
+
+def test_a_classifier_is_evaluated_as_by_the_program(classifier, table, program):
+    printed = json.loads(program.run("evaluate", classifier, "--file", table, "--json"))
+    model = nystrom.load(classifier)
+    for found in (
+        nystrom.evaluate(classifier, table),
+        nystrom.evaluate(model, ROWS),
+        nystrom.evaluate(model, [{"body": t, "stars": s} for t, s in ROWS], text="body", label="stars"),
+    ):  # fmt: skip
+        assert found == printed
+    predicted = [each[0]["label"] for each in model.predict([text for text, _ in ROWS])]
+    counts = np.zeros((2, 2), int)
+    for (_, truth), guess in zip(ROWS, predicted):
+        counts[found["labels"].index(truth), found["labels"].index(guess)] += 1
+    assert found["confusion"] == counts.tolist()
+    assert found["examples"] == 30
+
+
+def test_a_masked_language_model_is_evaluated_on_texts(trained, model, program, tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(CORPUS))
+    printed = program.run("evaluate", trained, "--text", tmp_path / "text.txt", "--json")
+    assert nystrom.evaluate(model, CORPUS) == json.loads(printed)
+    assert nystrom.evaluate(trained, tmp_path / "text.txt") == json.loads(printed)
+
+
+def test_changed_weights_are_evaluated(trained):
+    model = nystrom.load(trained)
+    before = nystrom.evaluate(model, CORPUS)["loss"]
+    for value in model.parameters().values():
+        value *= 0
+    assert nystrom.evaluate(model, CORPUS)["loss"] != before
+
+
+def test_vectors_are_evaluated_by_pairs_and_classes(model):
+    pairs = [(a, b, len(set(a.split()) & set(b.split()))) for a, b in zip(CORPUS, CORPUS[1:])]
+    found = nystrom.evaluate(model, pairs=pairs)
+    assert found["pairs"] == 19 and -1 <= found["spearman"] <= 1
+    found = nystrom.evaluate(model, classify=ROWS[:20], test=ROWS[20:])
+    assert 0 <= found["accuracy"] <= 1
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({}, "got nothing; give one of data, pairs, retrieval, classify"),
+        ({"data": ROWS, "pairs": ROWS}, "got data and pairs; give one of"),
+        ({"classify": ROWS}, "classify and test go together"),
+        ({"data": "missing.tsv"}, "'missing.tsv' matches no file"),
+    ],
+)
+def test_one_thing_is_evaluated(classifier, arguments, message):
+    with pytest.raises(nystrom.InputError, match=message):
+        nystrom.evaluate(classifier, **arguments)
+
+
+def test_texts_are_searched(model, trained, program, tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(CORPUS))
+    printed = program.run("search", trained, tmp_path / "corpus.txt", CORPUS[3], "--json")
+    expected = json.loads(printed)["neighbours"]
+    assert nystrom.search(model, CORPUS, CORPUS[3]) == expected
+    assert nystrom.search(trained, tmp_path / "corpus.txt", [CORPUS[3]]) == [expected]
+    found = nystrom.search(model, model.encode(CORPUS), CORPUS[:2], texts=CORPUS, top_k=1)
+    assert [each[0]["row"] for each in found] == [0, 1]
+    assert found[1][0]["text"] == CORPUS[1]
+    assert nystrom.search(model, CORPUS, []) == []
+
+
+def test_a_query_may_look_like_anything(model):
+    for query in ("-", "--top-k", "a/b.txt", "[MASK]"):
+        assert len(nystrom.search(model, CORPUS, query, top_k=2)) == 2
+
+
+def test_vectors_of_parquet_are_searched(model, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"text": CORPUS, "vector": model.encode(CORPUS).tolist()})
+    parquet.write_table(table, tmp_path / "vectors.parquet")
+    found = nystrom.search(model, tmp_path / "vectors.parquet", CORPUS[5], vectors="vector")
+    assert found[0]["row"] == 5 and found[0]["text"] == CORPUS[5]
+
+
+@pytest.fixture(scope="module")
+def exact(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with exact attention."""
+    folder = tmp_path_factory.mktemp("exact") / "model"
+    nystrom.load(trained).export(folder, softmax=True)
+    return folder
+
+
+def test_a_model_is_converted(exact, tmp_path):
+    found = nystrom.convert(exact, tmp_path / "longer", landmarks=4, length=64, keep_exact=[0],
+                            texts=CORPUS)  # fmt: skip
+    assert (found["landmarks"], found["positions"]) == (4, 64)
+    assert found["text"]["tokens"] > 0
+    assert nystrom.load(tmp_path / "longer").config["max_position_embeddings"] == 64
+
+
+def test_a_model_is_extended(trained, tmp_path):
+    found = nystrom.extend(trained, tmp_path / "longer", length=64, landmarks=8)
+    assert found == {
+        "positions": 64,
+        "landmarks": 8,
+        "parameters": nystrom.load(tmp_path / "longer").num_parameters,
+    }
+
+
+def test_a_model_and_a_configuration_are_described(trained, model, config, program):
+    assert nystrom.info(trained) == json.loads(program.run("info", trained, "--json"))
+    assert nystrom.info(model)["parameters"] == model.num_parameters
+    assert nystrom.info(config, model={"num_hidden_layers": 1})["memory"]
+
+
+def test_a_configuration_is_checked(config):
+    assert nystrom.check(config, read_data=True)["ok"]
+    found = nystrom.check(config, training={"stepz": 3}, data={"sequence_length": 4})
+    assert not found["ok"] and any("stepz" in each for each in found["errors"])
+
+
+def test_attention_is_compared(model, tmp_path):
+    found = nystrom.approximation(model, CORPUS, sequences=1, output=tmp_path / "study")
+    assert found and list((tmp_path / "study").glob("*.svg"))
+
+
+def test_wrong_options_are_in_the_words_of_python(trained, tmp_path):
+    with pytest.raises(nystrom.InputError) as raised:
+        nystrom.extend(trained, tmp_path / "x", length=0)
+    assert "--" not in str(raised.value) and "length" in str(raised.value)
+
+
+def test_messages_go_to_stderr(trained, capsys):
+    nystrom.evaluate(trained, CORPUS, quiet=False)
+    assert "sequence" in capsys.readouterr().err

@@ -1,0 +1,434 @@
+"""Data in memory for runs, from whatever holds it: the same run as from a file."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nystrom
+from conftest import lines
+
+ROWS = [(text, "calm" if "calm" in text else "rough") for text in lines(60, seed=2)]
+
+
+@pytest.fixture
+def task(trained: Path, tmp_path: Path) -> dict[str, object]:
+    """A run of two steps on given rows."""
+    return {
+        "run_dir": tmp_path / "run",
+        "model": {"from": trained},
+        "task": {"kind": "classification"},
+        "data": {"sequence_length": 32, "cache": tmp_path / "cache"},
+        "training": {"steps": 2, "batch_size": 8, "micro_batch_size": 8, "dtype": "f32"},
+        "schedule": {"warmup_steps": 1},
+        "logging": {"every": 1, "tensorboard": False},
+    }
+
+
+def losses(run: nystrom.Run) -> list[float]:
+    return [each["loss"] for each in run.history]
+
+
+def as_dicts(rows=ROWS):
+    return [{"text": text, "label": label} for text, label in rows]
+
+
+def as_columns(rows=ROWS):
+    texts, labels = zip(*rows)
+    return {"text": list(texts), "label": list(labels)}
+
+
+def pandas_frame():
+    return pytest.importorskip("pandas").DataFrame(as_columns())
+
+
+def pandas_categories():
+    frame = pandas_frame()
+    frame["label"] = frame["label"].astype("category")
+    return frame
+
+
+def polars_frame():
+    return pytest.importorskip("polars").DataFrame(as_columns())
+
+
+def arrow_table():
+    return pytest.importorskip("pyarrow").table(as_columns())
+
+
+def arrow_dictionary():
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = as_columns()
+    labels = pyarrow.array(columns["label"]).dictionary_encode()
+    return pyarrow.table({"label": labels, "other": range(len(ROWS)), "text": columns["text"]})
+
+
+def hub_dataset():
+    return pytest.importorskip("datasets").Dataset.from_dict(as_columns())
+
+
+def hub_classes():
+    datasets = pytest.importorskip("datasets")
+    return hub_dataset().cast_column("label", datasets.ClassLabel(names=["calm", "rough"]))
+
+
+def hub_stream():
+    return hub_dataset().to_iterable_dataset()
+
+
+FORMS = {
+    "tuples": lambda: ROWS,
+    "dicts": as_dicts,
+    "a generator": lambda: iter(ROWS),
+    "columns": as_columns,
+    "an array": lambda: np.array(ROWS),
+    "pandas": pandas_frame,
+    "categories of pandas": pandas_categories,
+    "tuples of pandas": lambda: pandas_frame().itertuples(),
+    "polars": polars_frame,
+    "Arrow": arrow_table,
+    "a dictionary of Arrow": arrow_dictionary,
+    "batches of Arrow": lambda: arrow_table().to_reader(),
+    "Dataset": hub_dataset,
+    "classes of a Dataset": hub_classes,
+    "a streamed Dataset": hub_stream,
+}
+
+
+@pytest.fixture(scope="module")
+def of_a_file(trained, tmp_path_factory) -> list[float]:
+    """The losses of the same run from a file."""
+    folder = tmp_path_factory.mktemp("file")
+    file = folder / "rows.tsv"
+    file.write_text("\n".join(["text\tlabel", *map("\t".join, ROWS)]))
+    config = task.__wrapped__(trained, folder)
+    return losses(nystrom.finetune(config, train=file, validation=[str(file)], quiet=True))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_may_come_in_every_form(form, task, of_a_file):
+    run = nystrom.finetune(task, train=FORMS[form](), validation=FORMS[form](), quiet=True)
+    assert losses(run) == of_a_file
+    assert nystrom.load(run).labels == ["calm", "rough"]
+
+
+@pytest.mark.parametrize("values", [[3, 7], [True, False], [1.0, 2.5], [np.int64(4), np.int64(5)]])
+def test_labels_keep_their_types(values, task, tmp_path):
+    train = [(text, values[label == "calm"]) for text, label in ROWS]
+    run = nystrom.finetune(task, train=train, validation=train, quiet=True)
+    model = run.load()
+    assert sorted(model.labels) == sorted(values)
+    assert {type(each) for each in model.labels} == {type(np.asarray(values).tolist()[0])}
+    first = model.predict(ROWS[0][0])[0]["label"]
+    assert first in values and type(first) is type(model.labels[0])
+    model.save(tmp_path / "saved")
+    model.export(tmp_path / "exported")
+    for folder in ("saved", "exported"):
+        assert nystrom.load(tmp_path / folder).labels == model.labels
+
+
+@pytest.mark.parametrize("other", ["1", 1.0, True])
+def test_labels_of_several_types_are_refused(task, other):
+    rows = [("the sea", 1), ("pale stars", other)]
+    with pytest.raises(nystrom.InputError, match=r"row 1: the label .* than 1 \(int\) before"):
+        nystrom.finetune(task, train=rows, validation=rows)
+
+
+def test_a_run_goes_on_with_the_same_data_alone(task):
+    def stop(step: nystrom.Step) -> None:
+        if step.step == 1:
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        nystrom.finetune(task, train=ROWS, validation=ROWS, on_step=stop, quiet=True)
+    with pytest.raises(nystrom.InputError, match="holds a run with other settings.*task.train"):
+        nystrom.finetune(task, train=ROWS[1:], validation=ROWS, quiet=True)
+    steps = []
+    nystrom.finetune(
+        task, train=as_dicts(), validation=iter(ROWS), quiet=True,
+        on_step=lambda step: steps.append(step.step),
+    )  # fmt: skip
+    assert steps == [2]
+
+
+def test_columns_have_other_names(task):
+    rows = [{"body": text, "stars": label, "id": at} for at, (text, label) in enumerate(ROWS)]
+    run = nystrom.finetune(
+        task, train=rows, validation=rows, text="body", label="stars", quiet=True
+    )
+    assert run.steps == 2
+
+
+def test_columns_of_pandas_may_be_numbers(task):
+    frame = pytest.importorskip("pandas").DataFrame(ROWS)
+    run = nystrom.finetune(task, train=frame, validation=0.2, text=0, label=1, quiet=True)
+    assert run.steps == 2
+
+
+def test_questions_are_read_from_files(task):
+    task["task"] = {"kind": "questions"}
+    with pytest.raises(nystrom.InputError, match="questions takes files in the form of SQuAD"):
+        nystrom.finetune(task, train=ROWS, validation=ROWS)
+
+
+def test_pairs_have_three_columns(task):
+    rows = [(text, "old ships", label) for text, label in ROWS]
+    run = nystrom.finetune(task, train=rows, validation=rows, pair="second", quiet=True)
+    assert run.load().predict("the sea", "old ships")[0]["label"] in ("calm", "rough")
+
+
+def test_words_and_their_tags_are_lists(task):
+    rows = [
+        {"tokens": text.split(), "tags": ["X" if word == "sea" else "O" for word in text.split()]}
+        for text, _ in ROWS
+    ]
+    task["task"] = {"kind": "tokens"}
+    run = nystrom.finetune(task, train=rows, validation=rows, quiet=True)
+    assert run.load().labels == ["O", "X"]
+
+
+def test_numbers_are_learned(task):
+    task["task"] = {"kind": "regression"}
+    rows = [(text, len(text) / 10) for text, _ in ROWS]
+    run = nystrom.finetune(task, train=rows, validation=rows, quiet=True)
+    assert isinstance(run.load().predict("the sea")["value"], float)
+
+
+def test_the_kind_follows_from_labels(task):
+    task.pop("task")
+    assert nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True).metric == "accuracy"
+    with pytest.raises(nystrom.InputError, match="labels such as 0.5 do not tell the kind"):
+        nystrom.finetune(task, train=[("the sea", 0.5)], validation=0.1)
+    task["run_dir"] /= "again"
+    assert nystrom.finetune(task, train=iter(ROWS), validation=0.2, quiet=True).steps == 2
+
+
+# ---- A share ------------------------------------------------------------------------------------
+
+
+def parts_of(run: nystrom.Run) -> tuple[list[dict], list[dict]]:
+    config = (Path(run.run_dir) / "config.yaml").read_text()
+    files = [line.split("[")[1].rstrip("]") for line in config.splitlines() if "rows-" in line]
+    return tuple([json.loads(line) for line in open(file)] for file in files)
+
+
+def test_a_share_is_held_out_of_each_class_alike(task):
+    rows = [(f"the sea {at}", "rare" if at % 10 == 0 else "often") for at in range(200)]
+    train, held = parts_of(nystrom.finetune(task, train=rows, validation=0.2, quiet=True))
+    assert (len(train), len(held)) == (160, 40)
+    assert sum(row["label"] == "rare" for row in held) == 4
+    assert sorted(row["text"] for row in train + held) == sorted(text for text, _ in rows)
+
+
+def test_no_class_is_held_out_whole(task):
+    rows = [(text, f"class {at}" if at < 5 else "often") for at, (text, _) in enumerate(ROWS)]
+    train, held = parts_of(nystrom.finetune(task, train=rows, validation=0.3, quiet=True))
+    assert len({row["label"] for row in train}) == 6
+
+
+def test_the_seed_draws_the_share(task, tmp_path):
+    def held(seed: int) -> list[dict]:
+        run = nystrom.finetune(
+            task | {"run_dir": tmp_path / str(seed)}, train=iter(ROWS), validation=0.25,
+            seed=seed, quiet=True, overwrite=True,
+        )  # fmt: skip
+        return parts_of(run)[1]
+
+    assert held(1) == held(1) != held(2)
+
+
+@pytest.mark.parametrize("share", [0, 1, 1.5, -0.1])
+def test_a_share_lies_between_0_and_1(task, share):
+    with pytest.raises(nystrom.InputError, match="a share lies between 0 and 1"):
+        nystrom.finetune(task, train=ROWS, validation=share)
+
+
+def test_a_share_leaves_rows_for_both(task):
+    with pytest.raises(nystrom.InputError, match="validation=0.1: of 3 rows that leaves none"):
+        nystrom.finetune(task, train=ROWS[:3], validation=0.1)
+
+
+# ---- Documents ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        lambda: lines(300, seed=1),
+        lambda: iter(lines(300, seed=1)),
+        lambda: [{"text": line} for line in lines(300, seed=1)],
+        lambda: pytest.importorskip("pandas").Series(lines(300, seed=1)),
+        lambda: pytest.importorskip("pyarrow").chunked_array([lines(300, seed=1)]),
+        lambda: pytest.importorskip("datasets").Dataset.from_dict({"text": lines(300, seed=1)}),
+    ],
+)
+def test_texts_may_come_in_every_form(texts, config, trained):
+    config["data"].pop("train")
+    run = nystrom.pretrain(config, texts=texts(), quiet=True)
+    assert losses(run) == losses_of_folder(trained)
+
+
+def losses_of_folder(run_dir: Path) -> list[float]:
+    records = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
+    return [each["loss"] for each in records if "loss" in each]
+
+
+def test_documents_are_held_out_by_a_share(config, trained):
+    del config["data"]["train"], config["data"]["validation_fraction"]
+    run = nystrom.pretrain(config, texts=lines(300, seed=1), validation=0.1, quiet=True)
+    assert losses(run) == losses_of_folder(trained)
+
+
+def test_a_corpus_takes_bounded_memory(config):
+    """A stream of 40 MB is written without holding it."""
+    script = """
+        import resource, sys, json
+        from nystrom._given import Columns, GivenData
+        with GivenData(sys.argv[1]) as data:
+            texts = ("the sea was calm and old " * 40 + str(at) for at in range(40_000))
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            data.write(texts, "texts", Columns.of_texts("text"))
+            print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    import textwrap
+
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(config["data"]["cache"])],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(done.stdout) < 4_000  # KB
+
+
+def test_the_cache_lists_given_rows_and_prunes_them(task, program):
+    nystrom.finetune(task, train=ROWS, validation=ROWS[:20], quiet=True)
+    cache = task["data"]["cache"]
+    entries = json.loads(program.run("cache", cache, "--json"))["entries"]
+    assert len([each for each in entries if each["name"].startswith("rows-")]) == 2
+    assert not any(each["in_use"] for each in entries)
+    program.run("cache", cache, "--prune")
+    assert not list(cache.iterdir())
+
+
+# ---- Parquet ------------------------------------------------------------------------------------
+
+
+def test_parquet_is_read(task, of_a_file, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow_table(), tmp_path / "rows.parquet", row_group_size=7)
+    run = nystrom.finetune(
+        task, train=tmp_path / "rows.parquet", validation=str(tmp_path / "rows.parquet"), quiet=True
+    )
+    assert losses(run) == of_a_file
+
+
+def test_a_folder_of_the_hub_has_parts(task, of_a_file, tmp_path):
+    pytest.importorskip("pyarrow")
+    folder = tmp_path / "hub" / "data"
+    folder.mkdir(parents=True)
+    rows = hub_classes()
+    for shard in range(2):
+        rows.shard(2, shard, contiguous=True).to_parquet(
+            folder / f"train-{shard:05}-of-00002.parquet"
+        )
+    rows.to_parquet(folder / "validation-00000-of-00001.parquet")
+    run = nystrom.finetune(task, train=folder.parent, validation=folder.parent, quiet=True)
+    assert losses(run) == of_a_file
+    assert run.load().labels == ["calm", "rough"]
+
+
+def test_a_saved_dataset_is_read(task, of_a_file, tmp_path):
+    hub_classes().save_to_disk(tmp_path / "saved")
+    saved = tmp_path / "saved"
+    run = nystrom.finetune(task, train=saved, validation=saved, quiet=True)
+    assert losses(run) == of_a_file
+
+
+def test_a_broken_parquet_file_is_an_input_error(task, tmp_path):
+    pytest.importorskip("pyarrow")
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 and no more")
+    with pytest.raises(nystrom.InputError, match="broken.parquet"):
+        nystrom.finetune(task, train=broken, validation=ROWS)
+
+
+# ---- Errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rows, error, message",
+    [
+        ([], nystrom.InputError, "train: holds no rows"),
+        ({}, nystrom.InputError, "train: there is no column 'text'; columns: none"),
+        ([("the sea",)], nystrom.InputError, r"train, row 0: 1 values, expected 2: \(text, label\)"),
+        ([("the sea", "a"), (None, "b")], TypeError, "train, row 1, column 'text': got None"),
+        ([("the sea", float("nan"))], nystrom.InputError, "train, row 0, column 'label': the label is missing"),
+        ([("the sea", None)], TypeError, "train, row 0, column 'label': got None"),
+        ([(b"the sea", "a")], TypeError, "decode it"),
+        ([("half \ud800", "a")], nystrom.InputError, "half a surrogate pair"),
+        ([("a\0b", "a")], nystrom.InputError, "holds the character NUL"),
+        ([{"txt": "the sea", "label": "a"}], nystrom.InputError, "there is no column 'text'; did you mean 'txt'"),
+        ({"text": ["a", "b"], "label": ["x"]}, nystrom.InputError, "column 'text' has 2 values, 'label' 1"),
+        ({"text": "the sea", "label": "a"}, TypeError, r"train\['text'\]: got 'the sea'"),
+        (7, TypeError, "train: got 7 \\(int\\), expected a data frame"),
+        (["the sea", 3], TypeError, "train, row 0: got 'the sea' \\(str\\), expected a dict or a tuple"),
+    ],
+)  # fmt: skip
+def test_wrong_rows_are_named(task, rows, error, message):
+    with pytest.raises(error, match=message):
+        nystrom.finetune(task, train=rows, validation=ROWS)
+    assert not list(task["data"]["cache"].glob("*.tmp-*"))
+    assert not task["run_dir"].exists()
+
+
+def test_a_missing_value_of_pandas_is_named(task):
+    frame = pandas_frame()
+    frame.loc[3, "text"] = None
+    with pytest.raises(TypeError, match="train, row 3, column 'text'.*dropna"):
+        nystrom.finetune(task, train=frame, validation=ROWS)
+
+
+def test_a_dictionary_of_parts_is_refused(task):
+    parts = pytest.importorskip("datasets").DatasetDict({"train": hub_dataset()})
+    with pytest.raises(TypeError, match=r"pass one of its parts: data\['train'\]"):
+        nystrom.finetune(task, train=parts, validation=ROWS)
+
+
+def test_two_columns_of_one_name_are_refused(task):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["a", "b", "x"]], columns=["text", "text", "label"])
+    with pytest.raises(nystrom.InputError, match="two columns are called 'text'"):
+        nystrom.finetune(task, train=frame, validation=ROWS)
+
+
+# ---- Folders ------------------------------------------------------------------------------------
+
+
+def test_runs_without_a_name_have_folders_of_their_own(task, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    del task["run_dir"]
+    first = nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True)
+    second = nystrom.finetune(task, train=ROWS[1:], validation=ROWS, quiet=True)
+    assert [first.run_dir, second.run_dir] == ["runs/finetuned-1", "runs/finetuned-2"]
+    with pytest.raises(nystrom.InputError):
+        nystrom.finetune(task, train=ROWS, validation=ROWS, training={"stepz": 1})
+    with pytest.raises(TypeError):
+        nystrom.finetune(task, train=[3], validation=ROWS)
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["finetuned-1", "finetuned-2"]
+
+
+def test_overwriting_removes_the_old_run_alone(task):
+    nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True)
+    (task["run_dir"] / "notes.txt").write_text("mine")
+    run = nystrom.finetune(task, train=ROWS[5:], validation=ROWS, quiet=True, overwrite=True)
+    assert run.steps == 2 and (task["run_dir"] / "notes.txt").read_text() == "mine"
+
+
+def test_a_folder_without_a_run_is_not_overwritten(task):
+    task["run_dir"].mkdir()
+    (task["run_dir"] / "thesis.txt").write_text("mine")
+    with pytest.raises(nystrom.InputError, match="is not empty and holds no run"):
+        nystrom.finetune(task, train=ROWS, validation=ROWS, overwrite=True)
+    assert [path.name for path in task["run_dir"].iterdir()] == ["thesis.txt"]

@@ -1,0 +1,127 @@
+"""The estimators of scikit-learn. They are left out where that is not installed."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from conftest import lines
+
+sklearn = pytest.importorskip("sklearn")
+
+from sklearn.base import clone  # noqa: E402
+from sklearn.exceptions import NotFittedError  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.model_selection import GridSearchCV, cross_val_score  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.utils import estimator_checks  # noqa: E402
+
+from nystrom.sklearn import Classifier, Embedder, Regressor  # noqa: E402
+
+TEXTS = lines(80, seed=11)
+CALM = np.array(["calm" if "calm" in text else "rough" for text in TEXTS])
+OPTIONS = {"training": {"steps": 4, "epochs": None, "dtype": "f32"},
+           "schedule": {"warmup_steps": 1}, "logging": {"tensorboard": False}}  # fmt: skip
+
+
+@pytest.fixture
+def classifier(trained, tmp_path, monkeypatch) -> Classifier:
+    monkeypatch.chdir(tmp_path)
+    return Classifier(trained, options=OPTIONS)
+
+
+@pytest.mark.parametrize("labels", [CALM, (CALM == "calm"), (CALM == "calm") * 3, list(CALM)])
+def test_a_classifier_learns_labels_of_any_type(classifier, labels):
+    fitted = classifier.fit(TEXTS, labels)
+    assert fitted is classifier
+    np.testing.assert_array_equal(fitted.classes_, np.unique(labels))
+    predicted = fitted.predict(TEXTS)
+    assert set(predicted.tolist()) <= set(np.asarray(labels).tolist())
+    probabilities = fitted.predict_proba(TEXTS)
+    assert probabilities.shape == (80, 2)
+    np.testing.assert_array_equal(predicted, fitted.classes_[probabilities.argmax(axis=1)])
+    assert 0 <= fitted.score(TEXTS, labels) <= 1
+
+
+def test_a_fitted_classifier_is_pickled(classifier):
+    twin = pickle.loads(pickle.dumps(classifier.fit(TEXTS, CALM)))
+    np.testing.assert_array_equal(twin.predict_proba(TEXTS), classifier.predict_proba(TEXTS))
+
+
+def test_a_clone_is_not_fitted(classifier):
+    copy = clone(classifier.fit(TEXTS, CALM))
+    assert copy.get_params() == classifier.get_params()
+    with pytest.raises(NotFittedError):
+        copy.predict(TEXTS)
+
+
+def test_classifiers_are_cross_validated(classifier):
+    assert cross_val_score(classifier, TEXTS, CALM, cv=2).shape == (2,)
+
+
+def test_columns_of_a_table_are_texts(classifier):
+    X = np.array(TEXTS, dtype=object)
+    one = classifier.fit(X[:, None], CALM).predict(X[:, None])
+    np.testing.assert_array_equal(one, classifier.predict(X))
+    pairs = np.column_stack([X, X])
+    assert classifier.fit(pairs, CALM).predict(pairs).shape == (80,)
+
+
+def test_a_regressor_learns_numbers(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lengths = [len(text) / 10 for text in TEXTS]
+    fitted = Regressor(trained, options=OPTIONS, run_dir="runs/lengths").fit(TEXTS, lengths)
+    assert fitted.predict(TEXTS).shape == (80,)
+    fitted.fit(TEXTS[:40], lengths[:40])  # in the same folder
+
+
+def test_an_embedder_feeds_other_estimators(trained, model):
+    pipeline = make_pipeline(Embedder(trained), LogisticRegression())
+    assert pipeline.fit(TEXTS, CALM).score(TEXTS, CALM) > 0.5
+    np.testing.assert_array_equal(pipeline[0].transform(TEXTS), model.encode(TEXTS))
+    search = GridSearchCV(pipeline, {"embedder__pooling": ["mean", "cls"]}, cv=2)
+    assert search.fit(TEXTS, CALM).best_params_["embedder__pooling"] in ("mean", "cls")
+    assert len(pipeline[0].get_feature_names_out()) == 32
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_estimator_cloneable",
+        "check_estimator_get_tags_default_keys",
+        "check_estimator_repr",
+        "check_get_params_invariance",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_set_params",
+        "check_valid_tag_types",
+        "check_estimator_tags_renamed",
+        "check_mixin_order",
+    ],
+)
+@pytest.mark.parametrize("estimator", [Classifier, Regressor, Embedder])
+def test_estimators_keep_the_conventions(estimator, check):
+    if not hasattr(estimator_checks, check):
+        pytest.skip(f"this scikit-learn has no {check}")
+    getattr(estimator_checks, check)(estimator.__name__, estimator())
+
+
+@pytest.mark.parametrize(
+    "X, y, message",
+    [
+        (TEXTS, CALM[:5], "X has 80 texts, and y 5 values"),
+        (TEXTS, ["calm"] * 80, "got 1 class; a classifier needs at least 2"),
+        (TEXTS, None, "requires y to be passed, but the target y is None"),
+        ("the sea", ["calm", "rough"], "got one text, expected several"),
+        ([], [], "got 0 class"),
+        (np.zeros((2, 2, 2)), ["a", "b"], "expected \\[texts\\] or \\[texts, 2\\]"),
+    ],
+)
+def test_wrong_input_is_a_value_error(classifier, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        classifier.fit(X, y)
+
+
+def test_numbers_are_no_texts(classifier):
+    with pytest.raises(TypeError, match=r"X\[0\]: got 1.0 \(float\), expected a str"):
+        classifier.fit(np.ones(4), [0, 1, 0, 1])
