@@ -10,7 +10,7 @@
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
-#include "data/tasks/task_report.h"
+#include "data/tasks/task_statistics.h"
 #include "python/bindings/bindings.h"
 #include "train/config/yaml.h"
 #include "train/embeddings/text_embedder.h"

@@ -210,6 +210,9 @@ void bind_shapes(nb::module_& ops) {
       nb::arg("x"), nb::arg("shape"), doc::reshape, ReleaseLock());
   ops.def("transpose", &transpose, nb::arg("x"), nb::arg("axis_a"), nb::arg("axis_b"),
           doc::transpose, ReleaseLock());
+  ops.def("split_heads", &split_heads, nb::arg("x"), nb::arg("heads"), nb::arg("part") = 0,
+          nb::arg("parts") = 1, doc::split_heads, ReleaseLock());
+  ops.def("merge_heads", &merge_heads, nb::arg("x"), doc::merge_heads, ReleaseLock());
   ops.def("slice", &slice, nb::arg("x"), nb::arg("axis"), nb::arg("begin"), nb::arg("end"),
           doc::slice, ReleaseLock());
   ops.def("concat", &concat, nb::arg("parts"), nb::arg("axis"), doc::concat, ReleaseLock());

@@ -3,11 +3,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "core/threads.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/checkpoint/run_folder.h"
+#include "train/config/yaml.h"
 #include "train/distributed/processes.h"
 #include "train/finetune/finetune.h"
 #include "train/finetune/task_settings.h"
@@ -125,11 +128,20 @@ void add_columns(nb::dict& plan, TaskConfig task) {
 /// task reads.
 nb::dict plan_of(const GivenRun& given, bool task) {
   RunConfig config;
+  bool names_run_dir = false;
   {
     const Unlocked unlocked;
-    config = read_run(text_of(given), given.overrides).options;
+    const ConfigText text = text_of(given);
+    config = read_run(text, given.overrides).options;
+    names_run_dir =
+        std::ranges::any_of(parse_yaml(text.text).entries,
+                            [](const YamlEntry& entry) { return entry.key == "run_dir"; }) ||
+        std::ranges::any_of(given.overrides, [](const std::string& option) {
+          return option.starts_with("run_dir=");
+        });
   }
   nb::dict plan;
+  plan["names_run_dir"] = names_run_dir;
   plan["run_dir"] = config.run_dir;
   plan["cache"] = config.data.cache;
   plan["seed"] = config.seed;

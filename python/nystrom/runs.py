@@ -289,9 +289,9 @@ def _place(
 
     plan = _core.plan(*_given(config), options, task)
     place = []
-    unnamed = not _names_run_dir(config, options)
+    unnamed = not plan["names_run_dir"]
     if unnamed:
-        plan["run_dir"] = _new_folder(plan["run_dir"])
+        plan["run_dir"] = _new_folder("runs/finetuned" if task else plan["run_dir"])
         place = [f"run_dir={text_of(plan['run_dir'])}"]
     elif overwrite:
         _remove_run(plan["run_dir"])
@@ -302,17 +302,6 @@ def _place(
         if unnamed:
             with contextlib.suppress(OSError):
                 os.rmdir(plan["run_dir"])  # where the run did not begin
-
-
-def _names_run_dir(config: Config, options: Sequence[str]) -> bool:
-    if any(each.startswith("run_dir=") for each in options):
-        return True
-    if isinstance(config, Mapping):
-        return config.get("run_dir") is not None
-    import re
-
-    with open(config, encoding="utf-8", errors="replace") as file:
-        return any(re.match(r"[\"']?run_dir[\"']?\s*:", line) for line in file)
 
 
 def _new_folder(default: str) -> str:
@@ -328,7 +317,7 @@ def _new_folder(default: str) -> str:
 
 
 _written = ["checkpoints", "config.yaml", "metrics.jsonl", "fill-masks.jsonl", "log.txt"]
-_written += ["label_types.json", "report.html", ".waiting", "events.out.tfevents.*", ".lock"]
+_written += ["label_types.json", "report.html", ".waiting", "events.out.tfevents.*"]
 
 
 def _remove_run(run_dir: str) -> None:

@@ -185,7 +185,7 @@ def test_words_and_their_tags_are_lists(task):
         {"tokens": text.split(), "tags": ["X" if word == "sea" else "O" for word in text.split()]}
         for text, _ in ROWS
     ]
-    task["task"] = {"kind": "tokens"}
+    task["task"] = {"kind": "tokens", "metric": "accuracy"}
     run = nystrom.finetune(task, train=rows, validation=rows, quiet=True)
     assert run.load().labels == ["O", "X"]
 

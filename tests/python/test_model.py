@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nystrom
+from nystrom.errors import in_words_of_python
 import tensor_files
 from conftest import lines
 
@@ -201,7 +202,7 @@ def test_messages_are_the_programs(trained, classifier, program):
     ]:  # fmt: skip
         with pytest.raises(nystrom.InputError) as raised:
             call()
-        assert str(raised.value) == program.error(*command)
+        assert str(raised.value) == in_words_of_python(program.error(*command))
 
 
 @pytest.mark.parametrize(

@@ -227,8 +227,8 @@ def test_a_negative_number_of_threads_is_an_input_error(config):
 @pytest.mark.parametrize(
     "sections, message",
     [
-        ({"training": {"stepz": 5}}, "--set training={{\"stepz\": 5}}: unknown key 'training.stepz'; did you mean 'steps'?"),
-        ({"training": {"steps": "many"}}, "--set training={{\"steps\": \"many\"}}: training.steps: got the text 'many', expected a whole number at least 1, or null"),
+        ({"training": {"stepz": 5}}, "training={{\"stepz\": 5}}: unknown key 'training.stepz'; did you mean 'steps'?"),
+        ({"training": {"steps": "many"}}, "training={{\"steps\": \"many\"}}: training.steps: got the text 'many', expected a whole number at least 1, or null"),
         ({"data": {"train": ["{missing}"]}}, "'{missing}' matches no file; relative names start at the current folder {here}"),
     ],
 )  # fmt: skip

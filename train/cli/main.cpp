@@ -119,8 +119,8 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
     words += " " + command->get_name();
   }
   const std::string help = words + " --help";
-  const std::vector<std::string> extras =
-      command ? command->remaining() : std::vector<std::string>{};
+  std::vector<std::string> extras = command ? command->remaining() : std::vector<std::string>{};
+  std::erase(extras, "--");  // which ends the options, and remains where one of them is wrong
   if (extras.empty()) return fmt::format("{}; see {}", error.what(), help);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options()) {

@@ -431,6 +431,9 @@ std::string architecture_obstacle(const ModelConfig& config, const Architecture&
   if (config.attention.conv_kernel_size)
     return fmt::format("its attention has a convolution, and that of model_type {} has none",
                        architecture.model_type);
+  if (config.type_vocab_size == 0 && !architecture.key_of("type_vocab_size").empty())
+    return fmt::format("type_vocab_size is 0, and a model of model_type {} always adds token types",
+                       architecture.model_type);
   const json ours = compared_keys(config);
   const json theirs = compared_keys(
       parse_keys(hf_config_text(config, architecture), "the exported config.json", HeadUse::kept));

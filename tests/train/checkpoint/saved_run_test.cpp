@@ -49,7 +49,7 @@ TEST_F(SavedRunTest, DamagedSettingsOfCheckpointsAreRefused) {
   add_checkpoint();
   EXPECT_EQ(message_of([&] { read_saved_run(config_.run_dir); }),
             (folder_ / "run" / "config.yaml").string() +
-                ":1:7: seed: got 'soon', expected a whole number of at least 0");
+                ":1:7: seed: got 'soon', expected a whole number at least 0");
 }
 
 /// Another process may train and end between the check of a run and its lock.

@@ -239,7 +239,8 @@ const Case models[] = {
      "occupied: holds neither config.json nor checkpoints; expected a Hugging Face folder, a run "
      "directory or a checkpoint"},
     {"no_weights", "forward weightless --quiet --input batch.safetensors --output o",
-     "weightless: has neither model.safetensors nor model.safetensors.index.json"},
+     "weightless: has none of model.safetensors, model.safetensors.index.json, pytorch_model.bin "
+     "and pytorch_model.bin.index.json"},
     {"truncated_weights", "forward truncated --quiet --input batch.safetensors --output o",
      "truncated/model.safetensors: tensor nystromformer.encoder.layer.1.output.dense.weight ends "
      "at byte 20640 of the data, but "
@@ -306,7 +307,7 @@ const Case configurations[] = {
      "below 1"},
     {"decay", PRETRAIN "schedule.decay=step",
      "--set schedule.decay=step: schedule.decay: got 'step', expected linear or cosine or "
-     "constant"},
+     "constant or wsd"},
     {"warmup", PRETRAIN "schedule.warmup_steps=5",
      "--set schedule.warmup_steps=5: schedule.warmup_steps 5 exceeds training.steps 2; the "
      "learning rate would never reach its peak"},
@@ -333,10 +334,10 @@ const Case configurations[] = {
      "each other; both segments come from one "
      "document"},
     {"isolated_across_documents", PRETRAIN "data.packing=isolated --set data.cross_documents=true",
-     "--set data.packing=isolated, --set data.cross_documents=true: data.packing isolated and "
+     "--set data.cross_documents=true: data.packing isolated and "
      "data.cross_documents exclude each other; isolated pieces are each of one document"},
     {"order_of_isolated_pieces", PRETRAIN "data.packing=isolated --set masking.sentence_order=true",
-     "--set data.packing=isolated, --set masking.sentence_order=true: data.packing isolated and "
+     "--set masking.sentence_order=true: data.packing isolated and "
      "masking.sentence_order exclude each other; the order is predicted for a whole sequence"},
     {"order_without_types", PRETRAIN "masking.sentence_order=true --set model.type_vocab_size=1",
      "--set model.type_vocab_size=1: masking.sentence_order needs model.type_vocab_size 2, got 1; "

@@ -8,6 +8,7 @@
 #include "tests/support/recorded_metric.h"
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom::testing {
 namespace {
@@ -85,7 +86,7 @@ TEST_P(WarmStartCommands, PretrainAndExport) {
             "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n");
   run("pretrain more.yaml");
   run("export more exported --onnx f32 --verify --text text.txt");
-  EXPECT_TRUE(fs::exists(folder_ / "exported/modeling_nystrom.py"));
+  EXPECT_EQ(architecture_of(folder_ / "exported"), architecture_of(folder_ / "model"));
   run("extend more longer --length 30");
   run("evaluate longer --text text.txt");
 }

@@ -83,7 +83,8 @@ TEST(ConfigSchema, StatesOpenBounds) {
 }
 
 TEST(ConfigSchema, StatesWords) {
-  EXPECT_EQ(schema_of("schedule", "decay").at("enum"), Json({"linear", "cosine", "constant"}));
+  EXPECT_EQ(schema_of("schedule", "decay").at("enum"),
+            Json({"linear", "cosine", "constant", "wsd"}));
 }
 
 TEST(ConfigSchema, StatesListsByTheirItems) {
@@ -120,7 +121,8 @@ TEST(Explain, TellsTheOptionsOfASection) {
   EXPECT_EQ(explain_option("schedule"), "schedule: the learning rate over the steps\n\n" +
                                             explain_option("schedule.warmup_steps") + "\n" +
                                             explain_option("schedule.warmup_share") + "\n" +
-                                            explain_option("schedule.decay"));
+                                            explain_option("schedule.decay") + "\n" +
+                                            explain_option("schedule.decay_share"));
 }
 
 TEST(Explain, FindsTheSectionOfABareName) {

@@ -65,7 +65,7 @@ const Bad keys[] = {
      "run.yaml:1:9: unknown key 'model.seed'; it belongs at the top"},
     {"ForeignKey", "schedule: {zzzzzzzz: 1}",
      "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, warmup_share, "
-     "decay"},
+     "decay, decay_share"},
     {"MisspeltSection", "tasks: {}", "run.yaml:1:1: unknown key 'tasks'; did you mean 'task'?"},
     {"LengthIsNoKey", "model: {segment_means_seq_len: 64}",
      "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of from, fresh_head, "

@@ -78,6 +78,9 @@ TEST_F(FormatTest, TheFirstOptionThatDoesNotFitIsNamed) {
   config.layer_norm_eps = 1e-5;
   EXPECT_EQ(obstacle(config, "bert"), "");
   EXPECT_NE(obstacle(config, "distilbert"), "");
+  config = read_hf_config(fixture_folder() / "architectures" / "distilbert_mlm");
+  EXPECT_EQ(obstacle(config, "bert"),
+            "type_vocab_size is 0, and a model of model_type bert always adds token types");
   config.attention.kind = AttentionKind::nystrom;
   EXPECT_EQ(obstacle(config, "bert"),
             "its attention is nystrom, and that of model_type bert is exact");

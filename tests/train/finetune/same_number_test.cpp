@@ -276,7 +276,9 @@ class SameNumber : public FinetuneTest {
   }
   json evaluated(const std::string& arguments) {
     run("evaluate run --quiet --json --threads 1 " + arguments);
-    return json::parse(last_.out, nullptr, false);
+    json found = json::parse(last_.out, nullptr, false);
+    for (const char* table : {"labels", "confusion"}) found.erase(table);  // not one number
+    return found;
   }
 };
 

@@ -248,19 +248,5 @@ TEST_F(RollBackTest, MayBeSwitchedOnOnceThereWasASpike) {
   EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 53);
 }
 
-TEST_F(RollBackTest, ARunOfAVersionThatDidNotWatchGoesOn) {
-  EXPECT_THROW(train(config("run", 7), std::make_unique<EndingObjective>(20, false)), Error);
-  const fs::path path = checkpoint("run", 14);
-  auto state = nlohmann::json::parse(read_bytes(path / "state.json"));
-  for (const char* key : {"losses", "anchor"}) state.erase(key);
-  write_bytes(path / "state.json", state.dump());
-  auto manifest = nlohmann::json::parse(read_bytes(path / "MANIFEST.json"));
-  manifest["files"]["state.json"] = {{"bytes", fs::file_size(path / "state.json")},
-                                     {"xxh3_128", file_checksum(path / "state.json")}};
-  write_bytes(path / "MANIFEST.json", manifest.dump());
-  train(config("run", 7), no_spike);
-  EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").anchor, 44);
-}
-
 }  // namespace
 }  // namespace nystrom::testing

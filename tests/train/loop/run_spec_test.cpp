@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/errors.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_checkpoint.h"
@@ -23,17 +25,20 @@ const std::string two_faults =
     "data: {train: [absent.txt], validation: [missing.txt]}\ntokenizer: {path: nowhere}\n";
 
 TEST_F(RunSpecTest, ARunThrowsTheFirstError) {
-  EXPECT_EQ(message_of([&] { resolve(yaml(two_faults), {}, RunKind::pretraining); }),
-            "no file matches 'absent.txt'");
+  EXPECT_TRUE(message_of([&] {
+                resolve(yaml(two_faults), {}, RunKind::pretraining);
+              }).starts_with("'absent.txt' matches no file;"));
 }
 
 TEST_F(RunSpecTest, ACheckCollectsAllErrors) {
   ResolutionErrors errors("run.yaml");
   resolve(read_run(yaml(two_faults)), RunKind::pretraining, errors);
-  EXPECT_EQ(message_of([&] { errors.throw_if_any(); }),
-            "run.yaml: data.train: no file matches 'absent.txt'\n"
-            "run.yaml: data.validation: no file matches 'missing.txt'\n"
-            "run.yaml: tokenizer.path: nowhere: no such file or folder");
+  const std::string message = message_of([&] { errors.throw_if_any(); });
+  EXPECT_EQ(std::ranges::count(message, '\n'), 2);
+  for (const char* begin : {"run.yaml: data.train: 'absent.txt' matches no file;",
+                            "\nrun.yaml: data.validation: 'missing.txt' matches no file;",
+                            "\nrun.yaml: tokenizer.path: nowhere: no such file or folder"})
+    EXPECT_NE(message.find(begin), message.npos) << message;
 }
 
 }  // namespace
