@@ -1,7 +1,6 @@
 #include "train/formats/state_dict.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,6 +24,14 @@ constexpr StorageType storage_types[] = {
     {"torch.LongStorage", StoredType::i64},      {"torch.IntStorage", StoredType::i32},
     {"torch.ByteStorage", StoredType::u8},       {"torch.BoolStorage", StoredType::boolean}};
 
+/// The type of the elements in storages of a class.
+StoredType element_type_of(const std::string& storage_class) {
+  const auto found = std::ranges::find(storage_types, storage_class, &StorageType::name);
+  require_input(found != std::end(storage_types),
+                "has a {}; expected F64, F32, F16, BF16, I64, I32, U8 or BOOL", storage_class);
+  return found->type;
+}
+
 std::int64_t checked_product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   require_input(!__builtin_mul_overflow(a, b, &result), "has sizes out of range");
@@ -41,9 +48,8 @@ struct Extent {
   std::int64_t begin = 0, bytes = 0;
   std::optional<std::uint32_t> crc;
 };
-/// The extent of a storage with a key, a number of elements, and their size.
-using StoragePlaces =
-    std::function<Extent(const std::string& key, std::int64_t numel, std::int64_t element_bytes)>;
+/// The storages of a file by their keys.
+using Extents = std::map<std::string, Extent>;
 
 /// The elements of a call, a tuple or a persistent id.
 class Items {
@@ -96,22 +102,27 @@ std::int64_t span_of(const Shape& shape, const Shape& strides) {
   return checked_sum(last, 1);
 }
 
+/// The storage with this key, which must have `bytes` bytes.
+Extent extent_of(const Extents& extents, const std::string& key, std::int64_t bytes) {
+  const auto found = extents.find(key);
+  require_input(found != extents.end(), "lacks its storage {}", printable(key));
+  require_input(found->second.bytes == bytes, "has a storage of {} bytes, expected {}",
+                found->second.bytes, bytes);
+  return found->second;
+}
+
 /// The tensor that a call of torch._utils._rebuild_* makes.
-StoredTensor tensor_of(const Pickle& pickle, const PickleObject& call, const StoragePlaces& place) {
+StoredTensor tensor_of(const Pickle& pickle, const PickleObject& made, const Extents& extents) {
+  // A parameter wraps a tensor, once.
+  const bool parameter = made.text == "torch._utils._rebuild_parameter";
+  const PickleObject& call = parameter ? Items(pickle, made).at(0, PickleKind::call) : made;
   const Items arguments(pickle, call);
-  if (call.text == "torch._utils._rebuild_parameter")
-    return tensor_of(pickle, arguments.at(0, PickleKind::call), place);
   require_input(call.text.starts_with("torch._utils._rebuild_tensor"), "is made by {}", call.text);
   if (arguments.size() > 6)
     require_input(arguments.at(6, PickleKind::dict).items.empty(),
                   "is conjugated or negated when it is read, which nystrom does not do");
   const Items storage(pickle, arguments.at(0, PickleKind::persistent));
-  const std::string& class_name = storage.at(1, PickleKind::function).text;
-  const auto type = std::ranges::find(storage_types, class_name, &StorageType::name);
-  require_input(type != std::end(storage_types),
-                "is stored as {}; expected F64, F32, F16, BF16, "
-                "I64, I32, U8 or BOOL",
-                class_name);
+  const StoredType type = element_type_of(storage.at(1, PickleKind::function).text);
   const bool whole =
       storage.size() < 6 || (storage.size() == 6 && storage.at(5, PickleKind::none).items.empty());
   require_input(whole, "lies in a part of another storage, which nystrom does not read");
@@ -120,7 +131,7 @@ StoredTensor tensor_of(const Pickle& pickle, const PickleObject& call, const Sto
   require_input(shape.rank() == strides.rank(), "has {} sizes and {} strides", shape.rank(),
                 strides.rank());
   const std::int64_t numel = storage.number(4), offset = arguments.number(1);
-  const std::int64_t element = stored_size(type->type);
+  const std::int64_t element = stored_size(type);
   const std::int64_t span = span_of(shape, strides);
   require_input(offset <= numel && span <= numel - offset,
                 "takes {} elements from {} on of a storage of {}", span, offset, numel);
@@ -129,10 +140,11 @@ StoredTensor tensor_of(const Pickle& pickle, const PickleObject& call, const Sto
     if (span > 0) elements = checked_product(elements, size);
   require_input(span == 0 || elements <= span,
                 "repeats the elements of its storage; save a copy of it");
-  const Extent extent = place(storage.at(2, PickleKind::text).text, numel, element);
+  const Extent extent =
+      extent_of(extents, storage.at(2, PickleKind::text).text, checked_product(numel, element));
 
   StoredTensor tensor;
-  tensor.type = type->type;
+  tensor.type = type;
   tensor.shape = shape;
   tensor.begin = extent.begin + offset * element;
   tensor.end = tensor.begin + span * element;
@@ -141,7 +153,7 @@ StoredTensor tensor_of(const Pickle& pickle, const PickleObject& call, const Sto
   return tensor;
 }
 
-std::vector<StoredTensor> tensors_of(const Pickle& pickle, const StoragePlaces& place) {
+std::vector<StoredTensor> tensors_of(const Pickle& pickle, const Extents& extents) {
   const PickleObject& dict = pickle[pickle.root];
   require_input(dict.kind == PickleKind::dict,
                 "holds a {}, expected the dict of a model: save model.state_dict()",
@@ -161,7 +173,8 @@ std::vector<StoredTensor> tensors_of(const Pickle& pickle, const StoragePlaces& 
                   "entry {} is a {}, expected a tensor: a checkpoint of a training holds more than "
                   "the model; save model.state_dict() alone",
                   key.text, name_of(value.kind));
-    with_context("tensor " + key.text, [&] { tensors.push_back(tensor_of(pickle, value, place)); });
+    with_context("tensor " + key.text,
+                 [&] { tensors.push_back(tensor_of(pickle, value, extents)); });
     tensors.back().name = key.text;
   }
   return tensors;
@@ -190,15 +203,12 @@ std::vector<StoredTensor> read_zip(const InputFile& file) {
   const std::int64_t bytes = found->second.bytes;
   require_input(bytes <= static_cast<std::int64_t>(max_pickle_bytes),
                 "its pickle has {} bytes, expected at most {}", bytes, max_pickle_bytes);
-  const auto place = [&](const std::string& key, std::int64_t numel, std::int64_t element_bytes) {
-    const auto data = entries.find(folder + "data/" + key);
-    require_input(data != entries.end(), "lacks its storage {}", printable(key));
-    require_input(data->second.bytes == checked_product(numel, element_bytes),
-                  "has a storage of {} bytes, expected {} elements of {}", data->second.bytes,
-                  numel, element_bytes);
-    return Extent{data->second.begin, data->second.bytes, data->second.crc};
-  };
-  return tensors_of(parse_pickle(text_at(file, found->second.begin, bytes)), place);
+  const std::string data = folder + "data/";
+  Extents extents;
+  for (const auto& [name, entry] : entries)
+    if (name.starts_with(data))
+      extents[name.substr(data.size())] = {entry.begin, entry.bytes, entry.crc};
+  return tensors_of(parse_pickle(text_at(file, found->second.begin, bytes)), extents);
 }
 
 /// How every file of the older form begins: a pickle of a number that PyTorch chose.
@@ -232,14 +242,10 @@ std::vector<StoredTensor> read_legacy(const InputFile& file) {
   for (const PickleObject& each : dict.objects) {
     if (each.kind != PickleKind::persistent) continue;
     const Items storage(dict, each);
-    const auto type = std::ranges::find(storage_types, storage.at(1, PickleKind::function).text,
-                                        &StorageType::name);
-    require_input(type != std::end(storage_types),
-                  "has a {}; expected F64, F32, F16, BF16, I64, I32, U8 or BOOL",
-                  storage.at(1, PickleKind::function).text);
-    element_bytes[storage.at(2, PickleKind::text).text] = stored_size(type->type);
+    element_bytes[storage.at(2, PickleKind::text).text] =
+        stored_size(element_type_of(storage.at(1, PickleKind::function).text));
   }
-  std::map<std::string, Extent> extents;
+  Extents extents;
   auto begin = static_cast<std::int64_t>(at);
   for (const PickleId id : keys[keys.root].items) {
     const std::string& key = keys[id].text;
@@ -257,15 +263,7 @@ std::vector<StoredTensor> read_legacy(const InputFile& file) {
     begin += extents[key].bytes;
   }
   require_input(begin == file.size(), "has {} bytes behind its last storage", file.size() - begin);
-  const auto place = [&](const std::string& key, std::int64_t numel, std::int64_t bytes) {
-    const auto extent = extents.find(key);
-    require_input(extent != extents.end(), "lacks its storage {}", printable(key));
-    require_input(extent->second.bytes == checked_product(numel, bytes),
-                  "has a storage of {} bytes, expected {} elements of {}", extent->second.bytes,
-                  numel, bytes);
-    return extent->second;
-  };
-  return tensors_of(dict, place);
+  return tensors_of(dict, extents);
 }
 
 }  // namespace

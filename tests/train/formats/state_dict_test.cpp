@@ -112,6 +112,20 @@ TEST(StateDicts, OtherFilesAreNamed) {
   EXPECT_EQ(said(""), "is no file of torch.save: it begins with \"\"");
 }
 
+TEST(StateDicts, ParametersInParametersAreRefused) {
+  const TemporaryFolder folder;
+  std::string dict = "\x80\x02}U\x01w";
+  for (int depth = 0; depth < 200'000; ++depth) dict += "ctorch._utils\n_rebuild_parameter\n(";
+  dict += "}";
+  for (int depth = 0; depth < 200'000; ++depth) dict += "tR";
+  write_bytes(folder / "pytorch_model.bin",
+              std::string("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.") +
+                  "\x80\x02M\xe9\x03.\x80\x02}." + dict + "s.\x80\x02].");
+  EXPECT_EQ(input_error([&] { ModelWeights::open(folder.path()); }),
+            (folder / "pytorch_model.bin").string() +
+                ": tensor w: is made by torch._utils._rebuild_parameter");
+}
+
 /// The message about a pickle of these operations.
 std::string refusal(const std::string& operations) {
   return input_error([&] { parse_pickle(operations); });
