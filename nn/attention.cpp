@@ -82,6 +82,7 @@ Var DenseAttention::operator()(const AttentionInputs& in) const {
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
     : heads_(config.num_attention_heads),
       kind_(config.attention.kind),
+      landmarks_(config.attention.num_landmarks),
       projections_(adjacent_linears(scope,
                                     kind_ == AttentionKind::reformer
                                         ? std::vector<std::string>{"query", "value"}
@@ -93,9 +94,9 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
 }
 
 AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch) const {
-  // On a GPU, where launches take time, Nyström attention is fused.
+  // On a GPU, where launches take time, Nyström attention is fused. Short sequences have none.
   if (kind_ == AttentionKind::nystrom && !x.value().device().is_cpu() &&
-      !query().weight().is_int8()) {
+      !query().weight().is_int8() && batch.split(landmarks_).many) {
     const Var qkv = joint_linear(x, {query().weight(), key().weight(), value().weight()},
                                  {query().bias(), key().bias(), value().bias()});
     const auto part = [&](std::int64_t i) { return split_heads(qkv, heads_, i, 3); };

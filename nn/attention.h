@@ -96,6 +96,7 @@ class SelfAttention {
 
   std::int64_t heads_;
   AttentionKind kind_;
+  std::int64_t landmarks_;
   std::vector<Linear> projections_;  // query, key and value, or query and value
   std::optional<Convolution> conv_;
   std::unique_ptr<AttentionMethod> method_;
