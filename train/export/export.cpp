@@ -25,9 +25,8 @@ namespace fs = std::filesystem;
 /// Gives the tensors their names in a folder of `architecture`. Its sentence_transformers files
 /// hold the layers of vectors.
 void rename(std::vector<NamedTensor>& weights, const Architecture& architecture, Head head) {
-  std::erase_if(weights, [](const NamedTensor& weight) {
-    return weight.name.starts_with("embedding.") || weight.name.ends_with("conv.weight");
-  });
+  std::erase_if(weights,
+                [](const NamedTensor& weight) { return weight.name.starts_with("embedding."); });
   const std::string decoder =
       architecture.tensor_name("cls.predictions.decoder.weight", Head::masked_lm);
   const std::string base = std::string(architecture.base) + ".";
@@ -42,13 +41,13 @@ void rename(std::vector<NamedTensor>& weights, const Architecture& architecture,
   std::erase_if(weights, [&](const NamedTensor& each) { return !names.insert(each.name).second; });
 }
 
-/// The weights of the exported model. The classes of the folder need no zero kernels.
+/// The weights of the exported model. Transformers' Nyströmformer alone needs zero kernels.
 std::vector<NamedTensor> f32_weights(const Model& model, const ModelConfig& exported, bool classes,
                                      const Architecture* architecture) {
   std::vector<NamedTensor> weights = weight_tensors(model);
   std::erase_if(weights, [&](const NamedTensor& weight) {
     return (!exported.sentence_order && weight.name.starts_with(sentence_order_prefix)) ||
-           (classes && !exported.attention.conv_kernel_size &&
+           ((classes || architecture) && !exported.attention.conv_kernel_size &&
             weight.name.ends_with("conv.weight"));
   });
   for (NamedTensor& weight : weights) weight.tensor = weight.tensor.cast(DType::f32);
@@ -108,7 +107,7 @@ ModelConfig exported_config(const ModelConfig& config, const ExportOptions& opti
 }
 
 bool needs_model_classes(const ModelConfig& exported, ExportFormat format) {
-  return (format == ExportFormat::nystrom || format == ExportFormat::automatic) &&
+  return format != ExportFormat::transformers &&
          (!computed_by_transformers(exported) || convolution_reads_padding(exported));
 }
 
