@@ -1,163 +1,298 @@
 #include "data/hdf5/hdf5.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <bit>
-#include <cstring>
+#include <numeric>
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/hdf5/hdf5_structure.h"
+#include "data/hdf5/hdf5_library.h"
 
 namespace nystrom {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "stored integers are used as they lie in the file");
+/// Bytes of an array to bytes of the file. Deflate packs at most about as well.
+constexpr std::int64_t max_ratio = 1000;
 
-/// Reverses the filter shuffle, which stores the first bytes of all elements, then all second
-/// bytes, and so on.
-template <std::size_t width>
-void unshuffle(const std::byte* planes, std::size_t count, std::byte* elements) {
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t plane = 0; plane < width; ++plane)
-      elements[i * width + plane] = planes[plane * count + i];
-  }
+/// Throws an InputError with the reason of the library's failure. `what` names the file, and what
+/// of it.
+[[noreturn]] void fail(const std::string& what) {
+  const std::string reason = printable(library_reason());  // first: the next call forgets it
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  throw InputError(fmt::format(
+      "{} cannot be read: {}; the file is damaged, or of a form that HDF5 {}.{}.{} does not know",
+      what, reason, major, minor, release));
 }
 
-std::vector<std::byte> unshuffle(const std::vector<std::byte>& bytes, StoredInteger type) {
-  std::vector<std::byte> result(bytes.size());
-  const std::size_t count = bytes.size() / static_cast<std::size_t>(size_of(type));
-  switch (type) {
-    case StoredInteger::u8: return bytes;
-    case StoredInteger::u16: unshuffle<2>(bytes.data(), count, result.data()); break;
-    case StoredInteger::u32: unshuffle<4>(bytes.data(), count, result.data()); break;
-    case StoredInteger::u64: unshuffle<8>(bytes.data(), count, result.data()); break;
-  }
-  return result;
+/// Refuses to follow a link into another file.
+herr_t follow_nothing(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
+  return -1;
 }
 
-std::uint32_t rotate(std::uint32_t x, int k) { return std::rotl(x, k); }
+/// How arrays are opened.
+Id array_access(std::int64_t cache_bytes) {
+  Id access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+  constexpr std::size_t slots = 12421;  // prime, and many times the number of kept chunks
+  H5Pset_chunk_cache(access.get(), slots, static_cast<std::size_t>(cache_bytes), 1);
+  H5Pset_elink_cb(access.get(), follow_nothing, nullptr);
+  return access;
+}
+
+/// Whether all parts of a number lie inside its bytes. The library's conversions take that for
+/// granted.
+bool has_bounds(hid_t type, H5T_class_t kind) {
+  const auto is_part = [](std::size_t first, std::size_t count, std::size_t bits) {
+    return count > 0 && first < bits && count <= bits - first;
+  };
+  const std::size_t bytes = H5Tget_size(type),
+                    first = static_cast<std::size_t>(H5Tget_offset(type)),
+                    count = H5Tget_precision(type);
+  if (bytes > 16 || !is_part(first, count, 8 * bytes)) return false;
+  if (kind == H5T_INTEGER) return true;
+  std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+  return H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
+         is_part(sign, 1, count) && is_part(exponent, exponent_bits, count) &&
+         is_part(mantissa, mantissa_bits, count);
+}
+
+/// "u16", "f64", …; `what` names the array.
+std::string type_name(hid_t type, const std::string& what) {
+  static constexpr const char* kinds[] = {"integers",
+                                          "floating-point numbers",
+                                          "times",
+                                          "strings",
+                                          "bit fields",
+                                          "opaque values",
+                                          "compound values",
+                                          "references",
+                                          "enums (such as NumPy's bool)",
+                                          "variable-length values",
+                                          "arrays"};
+  const H5T_class_t kind = H5Tget_class(type);
+  require_input(kind == H5T_INTEGER || kind == H5T_FLOAT,
+                "{}: the elements are {}; only integers and floating-point numbers are read", what,
+                kind >= 0 && kind < static_cast<int>(std::size(kinds)) ? kinds[kind] : "unknown");
+  require_input(has_bounds(type, kind), "{}: its type has bits outside of it: the file is damaged",
+                what);
+  const char letter = kind == H5T_FLOAT ? 'f' : H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
+  return letter + std::to_string(8 * H5Tget_size(type));
+}
+
+/// The shape of a data space; `what` names the array.
+std::vector<std::int64_t> shape_of(hid_t space, std::int64_t element_bytes,
+                                   const std::string& what) {
+  require_input(H5Sget_simple_extent_type(space) != H5S_NULL, "{}: it is empty", what);
+  hsize_t sizes[H5S_MAX_RANK];
+  const int rank = H5Sget_simple_extent_dims(space, sizes, nullptr);
+  if (rank < 0) fail(what);
+  std::vector<std::int64_t> shape;
+  std::int64_t bytes = element_bytes;
+  for (int axis = 0; axis < rank; ++axis) {
+    shape.push_back(static_cast<std::int64_t>(sizes[axis]));
+    const bool fits =
+        sizes[axis] < (hsize_t{1} << 62) &&
+        !__builtin_mul_overflow(bytes, std::max<std::int64_t>(shape.back(), 1), &bytes);
+    require_input(fits, "{}: its sizes overflow: the file is damaged", what);
+  }
+  return shape;
+}
+
+/// Throws an InputError for storage in other files, and for filters that the library lacks. Returns
+/// whether there are fragile ones.
+bool check_storage(hid_t creation, const std::string& what) {
+  require_input(
+      H5Pget_layout(creation) != H5D_VIRTUAL && H5Pget_external_count(creation) == 0,
+      "{}: external and virtual storage are not read; copy the data into an array of its own",
+      what);
+  bool fragile = false;
+  for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    char name[64] = "";
+    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
+                                               nullptr, sizeof(name), name, nullptr);
+    require_input(filter >= 0 && H5Zfilter_avail(filter) > 0,
+                  "{}: packed with filter {} ({}), which is not built in; write it with "
+                  "compression='gzip'",
+                  what, filter, name[0] != '\0' ? printable(name) : "without a name");
+    fragile |=
+        filter == H5Z_FILTER_SZIP || filter == H5Z_FILTER_NBIT || filter == H5Z_FILTER_SCALEOFFSET;
+  }
+  return fragile;
+}
+
+/// The chunk's shape; empty without chunks.
+std::vector<std::int64_t> chunk_of(hid_t creation, std::size_t rank, std::int64_t element_bytes,
+                                   const std::string& what) {
+  if (H5Pget_layout(creation) != H5D_CHUNKED) return {};
+  hsize_t sizes[H5S_MAX_RANK];
+  if (H5Pget_chunk(creation, H5S_MAX_RANK, sizes) != static_cast<int>(rank)) fail(what);
+  std::vector<std::int64_t> chunk(sizes, sizes + rank);  // 32-bit numbers in the file
+  std::int64_t bytes = element_bytes;
+  for (const std::int64_t size : chunk) {
+    require_input(size > 0 && size <= max_chunk_bytes / bytes,
+                  "{}: its chunks have [{}] elements of {} bytes; at most {} MiB are read", what,
+                  fmt::join(chunk, ", "), element_bytes, max_chunk_bytes >> 20);
+    bytes *= size;
+  }
+  return chunk;
+}
 
 }  // namespace
 
-std::int64_t size_of(StoredInteger type) { return std::int64_t{1} << static_cast<int>(type); }
+// ---- Arrays -------------------------------------------------------------------------------------
 
-const char* name_of(StoredInteger type) {
-  static constexpr const char* names[] = {"u8", "u16", "u32", "u64"};
-  return names[static_cast<int>(type)];
-}
+struct Hdf5Array::State {
+  std::string name, where, type;  // where: the file and the name, for messages
+  std::vector<std::int64_t> shape, chunk;
+  bool fragile = false;
+  Id id;
 
-std::uint32_t hdf5_block_checksum(std::span<const std::byte> bytes) {
-  std::uint32_t state[3];
-  std::fill(std::begin(state), std::end(state),
-            0xdeadbeefu + static_cast<std::uint32_t>(bytes.size()));
-  auto& [a, b, c] = state;
-  const auto add = [&](std::span<const std::byte> part) {
-    for (std::size_t i = 0; i < part.size(); ++i)
-      state[i / 4] += std::to_integer<std::uint32_t>(part[i]) << (8 * (i % 4));
-  };
-  while (bytes.size() > 12) {
-    add(bytes.first(12));
-    a -= c, a ^= rotate(c, 4), c += b;
-    b -= a, b ^= rotate(a, 6), a += c;
-    c -= b, c ^= rotate(b, 8), b += a;
-    a -= c, a ^= rotate(c, 16), c += b;
-    b -= a, b ^= rotate(a, 19), a += c;
-    c -= b, c ^= rotate(b, 4), b += a;
-    bytes = bytes.subspan(12);
+  /// Reads elements as the library's type `as` into `values`.
+  void read(std::span<const std::int64_t> first, std::span<const std::int64_t> count, hid_t as,
+            void* values) const {
+    const std::vector<hsize_t> start(first.begin(), first.end()), size(count.begin(), count.end());
+    const LibraryLock lock;
+    const Id file_space(H5Dget_space(id.get()), H5Sclose),
+        memory_space(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr),
+                     H5Sclose);
+    H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, size.data(),
+                        nullptr);
+    if (H5Dread(id.get(), as, memory_space.get(), file_space.get(), H5P_DEFAULT, values) < 0)
+      fail(where);
   }
-  if (bytes.empty()) return c;
-  add(bytes);
-  c ^= b, c -= rotate(b, 14);
-  a ^= c, a -= rotate(c, 11);
-  b ^= a, b -= rotate(a, 25);
-  c ^= b, c -= rotate(b, 16);
-  a ^= c, a -= rotate(c, 4);
-  b ^= a, b -= rotate(a, 14);
-  c ^= b, c -= rotate(b, 24);
-  return c;
-}
 
-std::uint32_t hdf5_fletcher32(std::span<const std::byte> bytes) {
-  constexpr std::size_t block_words = 360;  // the sums cannot overflow within a block
-  const auto fold = [](std::uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
-  const auto* next = reinterpret_cast<const unsigned char*>(bytes.data());
-  std::uint32_t first = 0, second = 0;
-  for (std::size_t words = bytes.size() / 2; words > 0;) {
-    const std::size_t block = std::min(words, block_words);
-    for (std::size_t i = 0; i < block; ++i, next += 2) {
-      first += static_cast<std::uint32_t>(next[0] << 8 | next[1]);
-      second += first;
+  void require_inside(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
+                      std::size_t elements) const {
+    bool inside = !shape.empty() && first.size() == shape.size() && count.size() == shape.size();
+    std::size_t all = 1;
+    for (std::size_t axis = 0; inside && axis < shape.size(); ++axis) {
+      inside = first[axis] >= 0 && count[axis] >= 0 && first[axis] <= shape[axis] &&
+               count[axis] <= shape[axis] - first[axis];
+      all *= static_cast<std::size_t>(count[axis]);
     }
-    first = fold(first);
-    second = fold(second);
-    words -= block;
+    require(inside && all == elements, "Hdf5Array: {} [{}] has no {} elements at [{}]", name,
+            fmt::join(shape, ", "), elements, fmt::join(first, ", "));
   }
-  if (bytes.size() % 2 == 1) {
-    first += static_cast<std::uint32_t>(*next << 8);
-    second += first;
-    first = fold(first);
-    second = fold(second);
-  }
-  return fold(second) << 16 | fold(first);
+};
+
+Hdf5Array::Hdf5Array(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Hdf5Array::Hdf5Array(Hdf5Array&&) noexcept = default;
+Hdf5Array& Hdf5Array::operator=(Hdf5Array&&) noexcept = default;
+Hdf5Array::~Hdf5Array() {
+  if (state_ == nullptr) return;
+  const LibraryLock lock;
+  state_.reset();
 }
 
-Hdf5File::Hdf5File(InputFile file) : file_(std::move(file)), arrays_(read_hdf5_structure(file_)) {}
+const std::string& Hdf5Array::name() const { return state_->name; }
+const std::vector<std::int64_t>& Hdf5Array::shape() const { return state_->shape; }
+const std::string& Hdf5Array::type() const { return state_->type; }
+std::int64_t Hdf5Array::chunk_rows() const { return state_->chunk.empty() ? 0 : state_->chunk[0]; }
 
-const Hdf5Array& Hdf5File::array(const std::string& name, StoredInteger type) const {
-  const auto found = std::find_if(arrays_.begin(), arrays_.end(),
-                                  [&](const Hdf5Array& array) { return array.name == name; });
-  require_input(found != arrays_.end(), "{}: has no array {}", printable_path(path()), name);
-  require_input(found->type == type, "{}: array {} holds {}; {} expected", printable_path(path()),
-                name, name_of(found->type), name_of(type));
-  return *found;
+bool Hdf5Array::has_fragile_filters() const { return state_->fragile; }
+
+bool Hdf5Array::is_complete() const {
+  const State& s = *state_;
+  if (s.chunk.empty()) return true;
+  hsize_t expected = 1, written = 0;
+  for (std::size_t axis = 0; axis < s.shape.size(); ++axis)
+    expected *= static_cast<hsize_t>((s.shape[axis] + s.chunk[axis] - 1) / s.chunk[axis]);
+  const LibraryLock lock;
+  const Id space(H5Dget_space(s.id.get()), H5Sclose);
+  if (H5Dget_num_chunks(s.id.get(), space.get(), &written) < 0) fail(s.where);
+  return written == expected;
 }
 
-std::vector<std::byte> Hdf5File::read_chunk(const Hdf5Array& array, std::int64_t index) const {
-  require(index >= 0 && index < static_cast<std::int64_t>(array.chunks.size()),
-          "Hdf5File: array {} has no chunk {}", array.name, index);
-  const Hdf5Array::Chunk place = array.chunks[static_cast<std::size_t>(index)];
-  const auto where = [&] {
-    return fmt::format("{}: array {}, chunk {}", printable_path(path()), printable(array.name),
-                       index);
+void Hdf5Array::read(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
+                     std::span<double> values) const {
+  state_->require_inside(first, count, values.size());
+  if (!values.empty()) state_->read(first, count, H5T_NATIVE_DOUBLE, values.data());
+}
+
+void Hdf5Array::read(std::int64_t first, StoredInteger as, std::span<std::byte> values) const {
+  const std::int64_t count = static_cast<std::int64_t>(values.size()) / size_of(as);
+  state_->require_inside({&first, 1}, {&count, 1},
+                         values.size() / static_cast<std::size_t>(size_of(as)));
+  if (!values.empty()) state_->read({&first, 1}, {&count, 1}, library_type(as), values.data());
+}
+
+// ---- Files --------------------------------------------------------------------------------------
+
+struct Hdf5File::State {
+  std::filesystem::path path;
+  std::int64_t bytes;
+  Id id;
+};
+
+Hdf5File::Hdf5File(const InputFile& file)
+    : state_(std::make_unique<State>(State{file.path(), file.size(), {}})) {
+  const std::string name = printable_path(file.path());
+  const LibraryLock lock;
+  const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_file_locking(access.get(), false, true);  // some network disks cannot lock
+  state_->id = Id(H5Fopen(file.path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  if (state_->id.valid()) return;
+  const std::string reason = library_reason();
+  require_input(reason != "file signature not found", "{}: not an HDF5 file", name);
+  fail(name + ": the file");
+}
+
+Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
+Hdf5File& Hdf5File::operator=(Hdf5File&&) noexcept = default;
+Hdf5File::~Hdf5File() {
+  if (state_ == nullptr) return;
+  const LibraryLock lock;
+  state_.reset();
+}
+
+std::vector<std::string> Hdf5File::names() const {
+  std::vector<std::string> names;
+  const auto add = [](hid_t, const char* name, const H5L_info_t*, void* all) -> herr_t {
+    static_cast<std::vector<std::string>*>(all)->emplace_back(name);
+    return 0;
   };
-  std::vector<std::byte> stored(static_cast<std::size_t>(place.bytes));
-  file_.read(stored, place.address);
-  std::uint32_t checksum;
-  std::memcpy(&checksum, stored.data() + stored.size() - 4, 4);
-  stored.resize(stored.size() - 4);
-  if (hdf5_fletcher32(stored) != checksum)
-    throw InputError(where() + " does not fit its checksum: the file is damaged");
-  std::vector<std::byte> shuffled(static_cast<std::size_t>(array.chunk_bytes()));
-  uLongf length = shuffled.size();
-  const int result = ::uncompress(reinterpret_cast<Bytef*>(shuffled.data()), &length,
-                                  reinterpret_cast<const Bytef*>(stored.data()), stored.size());
-  if (result == Z_MEM_ERROR) throw Error("out of memory while reading " + where());
-  if (result != Z_OK || length != shuffled.size())
-    throw InputError(where() + " cannot be unpacked: the file is damaged");
-  std::vector<std::byte> rows = unshuffle(shuffled, array.type);
-  const std::int64_t count = std::min(array.chunk_rows, array.rows - index * array.chunk_rows);
-  rows.resize(static_cast<std::size_t>(count * size_of(array.type)));
-  return rows;
+  const LibraryLock lock;
+  if (H5Literate(state_->id.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names) < 0)
+    fail(printable_path(state_->path) + ": the root group");
+  return names;
 }
 
-void Hdf5File::read(const Hdf5Array& array, std::int64_t first, std::span<std::byte> values) const {
-  const std::int64_t width = size_of(array.type),
-                     count = static_cast<std::int64_t>(values.size()) / width;
-  require(first >= 0 && first <= array.rows && count <= array.rows - first &&
-              count * width == static_cast<std::int64_t>(values.size()),
-          "Hdf5File: array {} has no {} rows from {} on", array.name, count, first);
-  while (!values.empty()) {
-    const std::int64_t index = first / array.chunk_rows, skip = first % array.chunk_rows;
-    const std::vector<std::byte> chunk = read_chunk(array, index);
-    const auto part = std::span(chunk).subspan(static_cast<std::size_t>(skip * width));
-    const std::size_t bytes = std::min(part.size(), values.size());
-    std::memcpy(values.data(), part.data(), bytes);
-    values = values.subspan(bytes);
-    first += static_cast<std::int64_t>(bytes) / width;
+std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t cache_bytes) const {
+  const std::string where = fmt::format("{}: '{}'", printable_path(state_->path), printable(name));
+  const hid_t file = state_->id.get();
+  const LibraryLock lock;
+  const htri_t exists = H5Lexists(file, name.c_str(), H5P_DEFAULT);
+  if (exists < 0) fail(where);
+  if (exists == 0) return {};
+  H5L_info_t link;
+  if (H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT) < 0) fail(where);
+  require_input(link.type == H5L_TYPE_HARD || link.type == H5L_TYPE_SOFT,
+                "{}: it lies in another file, which is not read; copy it into this file", where);
+  auto array = std::make_unique<Hdf5Array::State>();
+  array->name = name;
+  array->where = where;
+  const Id access = array_access(cache_bytes);
+  array->id = Id(H5Dopen2(file, name.c_str(), access.get()), H5Dclose);
+  if (!array->id.valid()) fail(where);
+  const Id creation(H5Dget_create_plist(array->id.get()), H5Pclose),
+      type(H5Dget_type(array->id.get()), H5Tclose);
+  array->fragile = check_storage(creation.get(), where);
+  array->type = type_name(type.get(), where);
+  const auto element_bytes = static_cast<std::int64_t>(H5Tget_size(type.get()));
+  const Id space(H5Dget_space(array->id.get()), H5Sclose);
+  array->shape = shape_of(space.get(), element_bytes, where);
+  array->chunk = chunk_of(creation.get(), array->shape.size(), element_bytes, where);
+  const std::int64_t elements =
+      std::accumulate(array->shape.begin(), array->shape.end(), std::int64_t{1}, std::multiplies());
+  if (elements > 0 && H5Dget_storage_size(array->id.get()) == 0) {  // of damaged files too
+    if (!library_reason().empty()) fail(where);
+    throw InputError(where + ": nothing was written into it");
   }
+  require_input(elements * element_bytes / max_ratio <= state_->bytes,
+                "{}: declares {} bytes in a file of {}; at most {} times as many are read", where,
+                elements * element_bytes, state_->bytes, max_ratio);
+  return Hdf5Array(std::move(array));
 }
 
 }  // namespace nystrom

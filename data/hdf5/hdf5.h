@@ -1,17 +1,13 @@
-// The subset of HDF5 that data sets use: flat files of unsigned integer arrays, written once and
-// read in pieces.
-//
-// The HDF5 library writes the files, but does not read them, because files may be malicious and its
-// reader is not hardened. The reader here supports only the form that the writer produces
-// (docs/formats.md). Every block of that structure has a checksum and a checked position. There is
-// no code for links to other files, external storage, or other types, filters and indexes. Anything
-// unknown is an InputError that names the file and the problem.
+// Arrays of numbers in HDF5 files. The HDF5 library reads and writes them, without plugins, links
+// into other files, external and virtual storage. SECURITY.md says what its reader is worth against
+// malicious files.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,10 +16,10 @@
 
 namespace nystrom {
 
-inline constexpr std::int64_t max_hdf5_chunk_bytes = std::int64_t{4} << 20;
-inline constexpr std::size_t max_hdf5_arrays = 8;
+/// The bytes of the largest chunk.
+inline constexpr std::int64_t max_chunk_bytes = std::int64_t{256} << 20;
 
-/// The types of stored elements: unsigned, little-endian.
+/// The types of integers that are written, and read as they are: unsigned, little-endian.
 enum class StoredInteger : unsigned char { u8, u16, u32, u64 };
 
 /// The bytes of an element.
@@ -61,45 +57,70 @@ class Hdf5Writer {
   std::unique_ptr<State> state_;  // state of the HDF5 library
 };
 
-/// The type and size of an array, and the positions of its chunks in the file.
-struct Hdf5Array {
-  struct Chunk {
-    std::int64_t address, bytes;
-  };
-  std::string name;
-  StoredInteger type = StoredInteger::u8;
-  std::int64_t rows = 0;
-  std::int64_t chunk_rows = 1;
-  std::vector<Chunk> chunks;
-
-  /// The bytes of an uncompressed chunk.
-  std::int64_t chunk_bytes() const { return chunk_rows * size_of(type); }
-};
-
-/// A file that is open for reading. Opening checks the whole structure; data is checked when it is
-/// read. Thread-safe.
-class Hdf5File {
+/// An array of numbers in a file, which stays open as long as one of its arrays. Thread-safe.
+class Hdf5Array {
  public:
-  /// Reads the structure. Throws an InputError when it is damaged or unknown.
-  explicit Hdf5File(InputFile file);
+  ~Hdf5Array();
+  Hdf5Array(Hdf5Array&&) noexcept;
+  Hdf5Array& operator=(Hdf5Array&&) noexcept;
 
-  /// All arrays, in the order of the file.
-  const std::vector<Hdf5Array>& arrays() const { return arrays_; }
-  /// An array by name. Throws an InputError when it does not exist or has another type.
-  const Hdf5Array& array(const std::string& name, StoredInteger type) const;
+  /// The name.
+  const std::string& name() const;
+  /// The sizes of the axes. Their product, and its bytes, fit a signed 64-bit integer.
+  const std::vector<std::int64_t>& shape() const;
+  /// The element type: "u16", "i64", "f32", …
+  const std::string& type() const;
+  /// Whether the elements are floating-point numbers. All others are integers.
+  bool is_floating() const { return type().starts_with('f'); }
+  /// The number of indices of the first axis that a chunk has; 0 without chunks.
+  std::int64_t chunk_rows() const;
+  /// Whether every chunk was written. Elements that were not are read as the array's fill value.
+  bool is_complete() const;
+  /// Whether unpacking needs more than gzip, LZF, shuffle and checksums: scale-offset, n-bit and
+  /// szip, whose code in the library fails on some damaged data.
+  bool has_fragile_filters() const;
 
-  /// The rows of chunk `index` of an array, without the fill of the last chunk. Throws an
-  /// InputError when the chunk is damaged.
-  std::vector<std::byte> read_chunk(const Hdf5Array& array, std::int64_t index) const;
-  /// Fills `values` with whole rows from row `first` on.
-  void read(const Hdf5Array& array, std::int64_t first, std::span<std::byte> values) const;
-
-  /// The path of the file.
-  const std::filesystem::path& path() const { return file_.path(); }
+  /// Reads count[0] × count[1] × … elements, in row-major order, from the element `first` on.
+  /// Throws an InputError for damaged data.
+  void read(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
+            std::span<double> values) const;
+  /// Fills `values`, which have the type `as`, with elements `first` … of an array of rank 1.
+  /// Throws an InputError for damaged data.
+  void read(std::int64_t first, StoredInteger as, std::span<std::byte> values) const;
 
  private:
-  InputFile file_;
-  std::vector<Hdf5Array> arrays_;
+  friend class Hdf5File;
+  struct State;
+  explicit Hdf5Array(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+/// Throws an InputError unless another process gets through the structure of the file and of these
+/// arrays, the first row of each, and all rows behind fragile filters. The library crashes or loops
+/// on some damaged files, and does so whenever it reads them.
+void require_harmless(const InputFile& file, std::span<const char* const> names);
+
+/// A file that is open for reading. Thread-safe.
+class Hdf5File {
+ public:
+  /// Throws an InputError when it is no HDF5 file that the library reads.
+  explicit Hdf5File(const InputFile& file);
+  ~Hdf5File();
+  Hdf5File(Hdf5File&&) noexcept;
+  Hdf5File& operator=(Hdf5File&&) noexcept;
+
+  /// What the root group holds, by name.
+  std::vector<std::string> names() const;
+  /// The array of that name in the root group; nothing if nothing has the name. Soft links are
+  /// followed within the file. Unpacked chunks are kept in memory, up to `cache_bytes`. Throws an
+  /// InputError for what is no array of numbers, needs another file or a filter that the library
+  /// lacks, has larger chunks than max_chunk_bytes, or declares much more than the file holds.
+  std::optional<Hdf5Array> find(const std::string& name, std::int64_t cache_bytes) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace nystrom

@@ -1,92 +1,17 @@
 #include <fcntl.h>
-#include <hdf5.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <mutex>
-#include <utility>
 
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/hdf5/hdf5.h"
+#include "data/hdf5/hdf5_library.h"
 
 namespace nystrom {
-namespace {
-
-/// Locked while the library runs, because not all of its builds are thread-safe.
-class LibraryLock {
- public:
-  LibraryLock() : lock_(mutex()) {
-    static const int no_exit_handler =
-        H5dont_atexit();  // at exit it would retry writes that a full disk refused
-    static_cast<void>(no_exit_handler);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // no output by the library in this thread
-  }
-
- private:
-  static std::mutex& mutex() {
-    static auto* const instance = new std::mutex;
-    return *instance;
-  }
-  std::lock_guard<std::mutex> lock_;
-};
-
-/// The library would close at exit what it believes to be open: after a write to a full disk that
-/// is memory which it freed (HDF5 1.10). Only before its first use can this be turned off.
-[[maybe_unused]] const bool nothing_at_exit = H5dont_atexit() >= 0;
-
-/// An identifier of the library, closed with its owner.
-class Id {
- public:
-  using Close = herr_t (*)(hid_t);
-
-  Id() = default;
-  Id(hid_t id, Close closing) : id_(id), close_(closing) {}
-  Id(Id&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Id& operator=(Id&& other) noexcept {
-    std::swap(id_, other.id_);
-    std::swap(close_, other.close_);
-    return *this;
-  }
-  ~Id() { close(); }
-
-  hid_t get() const { return id_; }
-  bool valid() const { return id_ >= 0; }
-  /// Closes now. Returns false on failure, as on a full disk.
-  bool close() { return id_ < 0 || close_(std::exchange(id_, -1)) >= 0; }
-
- private:
-  hid_t id_ = -1;
-  Close close_ = nullptr;
-};
-
-hid_t library_type(StoredInteger type) {
-  switch (type) {
-    case StoredInteger::u8: return H5T_STD_U8LE;
-    case StoredInteger::u16: return H5T_STD_U16LE;
-    case StoredInteger::u32: return H5T_STD_U32LE;
-    case StoredInteger::u64: return H5T_STD_U64LE;
-  }
-  return -1;
-}
-
-/// The system's message in the innermost entry of the library's error stack: "…, error message =
-/// 'No space left on device', …".
-herr_t take_system_message(unsigned, const H5E_error2_t* entry, void* result) {
-  const std::string_view text = entry->desc == nullptr ? "" : entry->desc;
-  const std::string_view mark = "error message = '";
-  const auto begin = text.find(mark);
-  auto& message = *static_cast<std::string*>(result);
-  if (begin == std::string_view::npos || !message.empty()) return 0;
-  const auto tail = text.substr(begin + mark.size());
-  message = tail.substr(0, tail.find('\''));
-  return 0;
-}
-
-}  // namespace
 
 struct Hdf5Writer::State {
   struct Array {
@@ -109,8 +34,6 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path)
   // Other processes do not know the name, and some network disks cannot lock.
   H5Pset_file_locking(access.get(), false, true);
   H5Pset_obj_track_times(creation.get(), false);
-  // The first block of the group has space for all links, because the reader supports only one.
-  H5Pset_est_link_info(creation.get(), max_hdf5_arrays, 32);
   state_->file =
       Id(H5Fcreate(temporary_.c_str(), H5F_ACC_EXCL, creation.get(), access.get()), H5Fclose);
   if (state_->file.valid()) return;
@@ -128,21 +51,16 @@ Hdf5Writer::~Hdf5Writer() {
 }
 
 void Hdf5Writer::fail(const std::string& action) const {
-  std::string reason;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_system_message, &reason);
+  const std::string reason = library_reason();
   throw InputError(
       fmt::format("{}: {}{}{}", printable_path(path_), action, reason.empty() ? "" : ": ", reason));
 }
 
 void Hdf5Writer::add(const std::string& name, StoredInteger type, std::int64_t chunk_rows,
                      std::int64_t max_rows) {
-  require(chunk_rows > 0 && max_rows >= 0 && chunk_rows * size_of(type) <= max_hdf5_chunk_bytes,
+  require(chunk_rows > 0 && max_rows >= 0 && chunk_rows * size_of(type) <= max_chunk_bytes,
           "Hdf5Writer: cannot add array {} of {} rows in chunks of {}", name, max_rows, chunk_rows);
-  require(!state_->arrays.contains(name) && state_->arrays.size() < max_hdf5_arrays &&
-              name.size() <= 32,
-          "Hdf5Writer: cannot add array {}: a second one of that name, more than {} arrays, or a "
-          "name over 32 bytes",
-          name, max_hdf5_arrays);
+  require(!state_->arrays.contains(name), "Hdf5Writer: a second array {}", name);
   const LibraryLock lock;
   // More than one chunk always: for a single one the library would use another index.
   const hsize_t none = 0, most = static_cast<hsize_t>(std::max(max_rows, chunk_rows + 1)),

@@ -15,14 +15,13 @@
 namespace nystrom {
 namespace {
 
-// The number of open shards. Each holds a descriptor and the positions of its chunks.
+// The number of open shards. Each holds a descriptor.
 constexpr std::int64_t max_open_shards = 64;
 constexpr std::int64_t max_metadata_bytes = std::int64_t{1} << 20;
 
 /// A shard whose arrays agree with the index.
 struct Shard {
-  Hdf5File file;
-  const Hdf5Array *ids, *starts;
+  Hdf5Array ids, starts;
 };
 
 using Chunk = std::vector<std::byte>;
@@ -60,29 +59,45 @@ std::int64_t count_of(const Chunk& chunk, StoredInteger type) {
   return static_cast<std::int64_t>(chunk.size()) / size_of(type);
 }
 
+/// An array of one axis with every chunk written.
+Hdf5Array open_array(const Hdf5File& file, const char* name, StoredInteger type,
+                     const std::string& where) {
+  // Chunks are kept by TokenDataset.
+  std::optional<Hdf5Array> array = file.find(name, 0);
+  require_input(array.has_value(), "{}: has no array {}", where, name);
+  require_input(array->type() == name_of(type), "{}: array {} holds {}; {} expected", where, name,
+                array->type(), name_of(type));
+  require_input(array->shape().size() == 1, "{}: array {} has {} axes; 1 expected", where, name,
+                array->shape().size());
+  require_input(!array->has_fragile_filters(), "{}: array {} has filters that no shard has", where,
+                name);
+  require_input(array->chunk_rows() > 0 && array->is_complete(),
+                "{}: array {} lacks chunks: the file is damaged", where, name);
+  return std::move(*array);
+}
+
 std::shared_ptr<const Shard> open_shard(const std::filesystem::path& folder,
                                         const TokenSetInfo& info, const ShardEntry& entry) {
   const std::string where = printable_path(folder / entry.name);
-  InputFile input = InputFile::open_inside(folder, entry.name);
+  const InputFile input = InputFile::open_inside(folder, entry.name);
   require_input(input.size() == entry.bytes,
                 "{}: has {} bytes, the index says {}: it is cut short or another file", where,
                 input.size(), entry.bytes);
-  auto shard = std::make_shared<Shard>(Shard{Hdf5File(std::move(input)), nullptr, nullptr});
-  shard->ids = &shard->file.array(tokens_array, token_type(info.vocab_size));
-  shard->starts = &shard->file.array(documents_array, StoredInteger::u64);
-  const Hdf5Array& metadata = shard->file.array(metadata_array, StoredInteger::u8);
-  require_input(shard->file.arrays().size() == 3, "{}: has {} arrays; 3 expected", where,
-                shard->file.arrays().size());
-  require_input(metadata.rows <= max_metadata_bytes,
-                "{}: metadata of {} bytes; at most {} are read", where, metadata.rows,
-                max_metadata_bytes);
-  std::string text(static_cast<std::size_t>(metadata.rows), '\0');
-  shard->file.read(metadata, 0, std::as_writable_bytes(std::span(text)));
+  const Hdf5File file(input);
+  auto shard = std::make_shared<const Shard>(
+      Shard{open_array(file, tokens_array, token_type(info.vocab_size), where),
+            open_array(file, documents_array, StoredInteger::u64, where)});
+  const Hdf5Array metadata = open_array(file, metadata_array, StoredInteger::u8, where);
+  const std::int64_t bytes = metadata.shape()[0];
+  require_input(bytes <= max_metadata_bytes, "{}: metadata of {} bytes; at most {} are read", where,
+                bytes, max_metadata_bytes);
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  metadata.read(0, StoredInteger::u8, std::as_writable_bytes(std::span(text)));
   check_shard_metadata(text, where + ": metadata", info, entry);
   for (const auto& [array, count] :
-       {std::pair(shard->ids, entry.tokens), std::pair(shard->starts, entry.documents)}) {
-    require_input(array->rows == count, "{}: array {} has {} rows, the index says {}", where,
-                  array->name, array->rows, count);
+       {std::pair(&shard->ids, entry.tokens), std::pair(&shard->starts, entry.documents)}) {
+    require_input(array->shape()[0] == count, "{}: array {} has {} rows, the index says {}", where,
+                  array->name(), array->shape()[0], count);
   }
   return shard;
 }
@@ -110,6 +125,10 @@ struct TokenDataset::State {
     return printable_path(folder / index.shards[number].name);
   }
 
+  StoredInteger type_of(bool of_ids) const {
+    return of_ids ? token_type(index.info.vocab_size) : StoredInteger::u64;
+  }
+
   std::shared_ptr<const Shard> shard(std::size_t number) {
     {
       const std::lock_guard lock(mutex);
@@ -129,8 +148,12 @@ struct TokenDataset::State {
       const std::lock_guard lock(mutex);
       if (auto found = chunks.find(key)) return found;
     }
-    auto chunk = std::make_shared<const Chunk>(
-        shard.file.read_chunk(of_ids ? *shard.ids : *shard.starts, place));
+    const Hdf5Array& array = of_ids ? shard.ids : shard.starts;
+    const StoredInteger type = type_of(of_ids);
+    const std::int64_t first = place * array.chunk_rows(),
+                       rows = std::min(array.chunk_rows(), array.shape()[0] - first);
+    auto chunk = std::make_shared<Chunk>(static_cast<std::size_t>(rows * size_of(type)));
+    array.read(first, type, *chunk);
     if (of_ids) {
       check_ids(*chunk, number);
     } else {
@@ -177,14 +200,15 @@ struct TokenDataset::State {
       const auto number = static_cast<std::size_t>(
           std::upper_bound(base.begin(), base.end(), first) - base.begin() - 1);
       const auto source = shard(number);
-      const Hdf5Array& array = of_ids ? *source->ids : *source->starts;
+      const Hdf5Array& array = of_ids ? source->ids : source->starts;
+      const StoredInteger type = type_of(of_ids);
       const std::int64_t local = first - base[number];
-      const auto part = chunk(number, *source, of_ids, local / array.chunk_rows);
-      const std::int64_t begin = local % array.chunk_rows,
-                         end = std::min(count_of(*part, array.type), begin + count);
-      for_each(
-          *part, array.type, begin, end,
-          [&, token_base = token_bases[number]](std::uint64_t value) { f(value, token_base); });
+      const auto part = chunk(number, *source, of_ids, local / array.chunk_rows());
+      const std::int64_t begin = local % array.chunk_rows(),
+                         end = std::min(count_of(*part, type), begin + count);
+      for_each(*part, type, begin, end, [&, token_base = token_bases[number]](std::uint64_t value) {
+        f(value, token_base);
+      });
       first += end - begin;
       count -= end - begin;
     }

@@ -11,6 +11,7 @@ tests in C++."""
 
 import argparse
 import gzip
+import itertools
 import json
 import math
 import random
@@ -440,48 +441,62 @@ def check_encoding(tools, rng):
 
 
 def check_features(tool, rng):
+    chunks = {"chunks": (3, 2, 5)}
     options = [
         {},
         {"chunks": True},
         {"compression": "gzip"},
         {"compression": "gzip", "shuffle": True, "fletcher32": True},
-        {"chunks": (3, 2, 5)},
-        {"chunks": (3, 2, 5), "fletcher32": True},
+        {"compression": "lzf"},
+        {"compression": "lzf", "shuffle": True, "fletcher32": True},
+        {"scaleoffset": 3},
+        {"maxshape": (None, None, None)},
+        chunks,
+        chunks | {"fletcher32": True},
         {"chunks": (1, 1, 1), "compression": "gzip"},
+    ]
+    files = [
+        {},
+        {"libver": ("earliest", "v110")},
+        {"libver": ("v110", "v110")},
+        {"track_order": True},
+        {"userblock_size": 512},
+        {"fs_strategy": "page"},
     ]
     different = []
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "features.h5"
-        for option in options:
-            for dtype in ["f4", "f8"]:
-                for target in ["i1", "u2", "i4", "u8", "f4", "f8"]:
-                    samples, steps, width = (rng.randrange(1, 9) for _ in range(3))
-                    features = (
-                        numpy.random.default_rng(rng.randrange(2**32))
-                        .normal(size=(samples, steps, width))
-                        .astype(dtype)
-                    )
-                    lengths = [rng.randrange(1, steps + 1) for _ in range(samples)]
-                    targets = numpy.array([rng.randrange(5) for _ in range(samples)], target)
-                    if "chunks" in option and option["chunks"] is not True:
-                        option = option | {
-                            "chunks": tuple(map(min, option["chunks"], features.shape))
-                        }
-                    with h5py.File(path, "w") as file:
-                        file.create_dataset("features", data=features, **option)
-                        file["lengths"] = lengths
-                        file["values" if target[0] == "f" else "labels"] = targets
-                        file["features"].attrs["note"] = "x" * rng.randrange(200)
-                        for extra in range(rng.randrange(20)):
-                            file[f"extra{extra}"] = numpy.arange(3)
-                    result = subprocess.run([tool, "features", path], capture_output=True)
-                    assert result.returncode == 0, result.stderr.decode()
-                    ours = json.loads(result.stdout)
-                    theirs = [
-                        features[i, : lengths[i]].astype("f4").ravel().tolist()
-                        for i in range(samples)
-                    ]
-                    different.append(ours != {"features": theirs, "targets": targets.tolist()})
+        for option, form in itertools.product(options, files):
+            for dtype in ["f2", "f4", "f8", ">f4", "g", "i2", ">i4", "u1"]:
+                if dtype in ["f2", "g"] and "scaleoffset" in option:
+                    continue  # not in HDF5
+                target = rng.choice(["i1", "u2", "i4", ">i8", "u8", "f4", "f8"])
+                samples, steps, width = (rng.randrange(1, 9) for _ in range(3))
+                values = numpy.random.default_rng(rng.randrange(2**32))
+                features = numpy.abs(10 * values.normal(size=(samples, steps, width))).astype(dtype)
+                lengths = [rng.randrange(1, steps + 1) for _ in range(samples)]
+                targets = numpy.array([rng.randrange(5) for _ in range(samples)], target)
+                limits = dict(option)
+                if type(option.get("chunks")) is tuple:
+                    limits["chunks"] = tuple(map(min, option["chunks"], features.shape))
+                if "scaleoffset" in option and features.dtype.kind in "iu":
+                    limits["scaleoffset"] = 0
+                with h5py.File(path, "w", **form) as file:
+                    file.create_dataset("features", data=features, **limits)
+                    file["lengths"] = lengths
+                    file["values" if target[0] == "f" else "labels"] = targets
+                    file["features"].attrs["note"] = "x" * rng.randrange(200)
+                    for extra in range(rng.randrange(20)):
+                        file[f"extra{extra}"] = numpy.arange(3)
+                with h5py.File(path) as file:
+                    features = file["features"][:]
+                result = subprocess.run([tool, "features", path], capture_output=True)
+                assert result.returncode == 0, result.stderr.decode()
+                ours = json.loads(result.stdout)
+                theirs = [
+                    features[i, : lengths[i]].astype("f4").ravel().tolist() for i in range(samples)
+                ]
+                different.append(ours != {"features": theirs, "targets": targets.tolist()})
     return report("feature files of h5py", different)
 
 

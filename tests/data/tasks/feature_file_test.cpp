@@ -1,4 +1,4 @@
-// Feature files with the defaults of the HDF5 library, and all other variants.
+// Feature files in all forms of the HDF5 library.
 #include "data/tasks/feature_file.h"
 
 #include <gtest/gtest.h>
@@ -7,8 +7,10 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 
 #include "data/tasks/task_loader.h"
+#include "tests/support/fixtures.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -16,17 +18,19 @@ namespace {
 
 using Values = std::vector<double>;
 using Sizes = std::vector<hsize_t>;
+using Create = std::function<void(hid_t)>;
 
 /// Writes arrays into a new file, which the destructor closes.
 class Writer {
  public:
-  explicit Writer(const std::filesystem::path& path, hid_t access = H5P_DEFAULT)
-      : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access)) {}
+  explicit Writer(const std::filesystem::path& path, hid_t access = H5P_DEFAULT,
+                  hid_t creation = H5P_DEFAULT)
+      : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access)) {}
   ~Writer() { H5Fclose(file_); }
   hid_t file() const { return file_; }
 
   void add(const char* name, hid_t type, const Sizes& shape, const Values& values,
-           const std::function<void(hid_t)>& create = {}) {
+           const Create& create = {}) {
     const hid_t options = H5Pcreate(H5P_DATASET_CREATE),
                 space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
     if (create) create(options);
@@ -65,7 +69,7 @@ void packed(hid_t options) {
 
 TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
   const TemporaryFolder folder;
-  for (const auto& create : {std::function<void(hid_t)>(), std::function<void(hid_t)>(packed)}) {
+  for (const auto& create : {Create(), Create(packed)}) {
     {
       Writer writer(folder / "a.h5");
       writer.add("features", create ? H5T_IEEE_F64LE : H5T_IEEE_F32LE, {3, 4, 5}, counting(60),
@@ -84,6 +88,114 @@ TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
     EXPECT_TRUE(file.values().empty());
     EXPECT_EQ(read_sample(file, 1), (std::vector<float>{10, 10.5, 11, 11.5, 12}));
     EXPECT_EQ(read_sample(file, 2).back(), 24.5F);
+  }
+}
+
+// ---- Forms
+// ---------------------------------------------------------------------------------------
+
+hid_t half_type() {
+  const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+  H5Tset_fields(type, 15, 10, 5, 0, 10);
+  H5Tset_size(type, 2);
+  H5Tset_ebias(type, 15);
+  return type;
+}
+
+/// How a file of the features 0, 1, …, 23 is written.
+struct Form {
+  const char* name;
+  hid_t type = H5T_IEEE_F32LE;
+  Create create = {};
+  std::function<void(hid_t access, hid_t creation)> file = {};
+};
+void PrintTo(const Form& form, std::ostream* out) {
+  *out << form.name;
+}  // NOLINT: GoogleTest's name
+
+const Form forms[] = {
+    {"Half", half_type()},
+    {"Double", H5T_IEEE_F64LE},
+    {"LongDouble", H5T_NATIVE_LDOUBLE},
+    {"BigEndian", H5T_IEEE_F32BE},
+    {"Bytes", H5T_STD_U8LE},
+    {"BigEndianIntegers", H5T_STD_I16BE},
+    {"Compact", H5T_IEEE_F32LE, [](hid_t options) { H5Pset_layout(options, H5D_COMPACT); }},
+    {"ScaleOffset", H5T_IEEE_F32LE,
+     [](hid_t options) {
+       const hsize_t chunk[] = {2, 3, 4};
+       H5Pset_chunk(options, 3, chunk);
+       H5Pset_scaleoffset(options, H5Z_SO_FLOAT_DSCALE, 2);
+     }},
+    {"NBit", H5T_STD_I32LE,
+     [](hid_t options) {
+       const hsize_t chunk[] = {1, 3, 4};
+       H5Pset_chunk(options, 3, chunk);
+       H5Pset_nbit(options);
+     }},
+    {"Latest", H5T_IEEE_F32LE, packed,
+     [](hid_t access, hid_t) {
+       H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+     }},
+    {"TrackedOrder",
+     H5T_IEEE_F32LE,
+     {},
+     [](hid_t, hid_t creation) {
+       H5Pset_link_creation_order(creation, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
+     }},
+    {"UserBlock", H5T_IEEE_F32LE, packed,
+     [](hid_t, hid_t creation) { H5Pset_userblock(creation, 512); }},
+    {"Pages", H5T_IEEE_F32LE, packed,
+     [](hid_t, hid_t creation) {
+       H5Pset_file_space_strategy(creation, H5F_FSPACE_STRATEGY_PAGE, false, 1);
+     }},
+};
+
+class FeatureForms : public ::testing::TestWithParam<Form> {};
+
+TEST_P(FeatureForms, AreRead) {
+  const TemporaryFolder folder;
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
+  if (GetParam().file) GetParam().file(access, creation);
+  Values values(24);
+  std::iota(values.begin(), values.end(), 0);
+  {
+    Writer writer(folder / "a.h5", access, creation);
+    writer.add("features", GetParam().type, {2, 3, 4}, values, GetParam().create);
+    writer.add("lengths", H5T_STD_I64BE, {2}, {3, 1});
+    writer.add("values", H5T_STD_I16LE, {2}, {-1, 7});
+  }
+  H5Pclose(access);
+  H5Pclose(creation);
+  const FeatureFile file(folder / "a.h5");
+  EXPECT_EQ(read_sample(file, 0), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(read_sample(file, 1), (std::vector<float>{12, 13, 14, 15}));
+  EXPECT_EQ(file.values(), (Values{-1, 7}));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FeatureForms, ::testing::ValuesIn(forms),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(FeatureFiles, MayBeNamedByLinksWithinTheFile) {
+  const TemporaryFolder folder;
+  {
+    Writer writer(folder / "a.h5");
+    writer.add("data", H5T_IEEE_F32LE, {1, 1, 2}, {1, 2});
+    H5Lcreate_soft("/data", writer.file(), "features", H5P_DEFAULT, H5P_DEFAULT);
+  }
+  EXPECT_EQ(read_sample(FeatureFile(folder / "a.h5"), 0), (std::vector<float>{1, 2}));
+}
+
+/// Written by h5py: create_dataset("features", data=(numpy.arange(512) % 7 * 0.5).astype("f4")
+/// .reshape(8, 16, 4), compression="lzf", shuffle=True, fletcher32=True, chunks=(4, 16, 4)).
+TEST(FeatureFiles, PackedWithLzfAreRead) {
+  const FeatureFile file(testing::fixture_folder() / "tasks" / "lzf.h5");
+  for (std::int64_t sample = 0; sample < 8; ++sample) {
+    const std::vector<float> features = read_sample(file, sample);
+    ASSERT_EQ(features.size(), 64U);
+    for (std::size_t i = 0; i < 64; ++i)
+      ASSERT_EQ(features[i],
+                static_cast<float>((static_cast<std::size_t>(sample) * 64 + i) % 7) * 0.5F);
   }
 }
 
@@ -150,17 +262,12 @@ const Refused refused[] = {
      [](Writer& writer) {
        writer.add("x", H5T_IEEE_F32LE, {2}, {1, 2});
      },
-     "there is no array 'features'; arrays: 'x'"},
+     "there is no array 'features'; the file holds 'x'"},
     {"rank",
      [](Writer& writer) {
        writer.add("features", H5T_IEEE_F32LE, {2, 3}, counting(6));
      },
-     "'features' is [2, 3] f32, expected [samples, steps, width] f32 or f64"},
-    {"integers",
-     [](Writer& writer) {
-       writer.add("features", H5T_STD_I32LE, {2, 1, 1}, {1, 2});
-     },
-     "'features' is [2, 1, 1] i32, expected [samples, steps, width] f32 or f64"},
+     "'features' is [2, 3] f32, expected numbers [samples, steps, width]"},
     {"nothing",
      [](Writer& writer) {
        writer.add("features", H5T_IEEE_F32LE, {0, 3, 2}, {});
@@ -170,14 +277,9 @@ const Refused refused[] = {
      [](Writer& writer) {
        writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, {});
      },
-     "features: nothing was written into it"},
-    {"big_endian",
-     [](Writer& writer) {
-       writer.add("features", H5T_IEEE_F32BE, {2, 3, 2}, counting(12));
-     },
-     "features: the elements are big-endian; only little-endian numbers are read"},
+     "'features': nothing was written into it"},
     {"strings", [](Writer& writer) { writer.add("features", H5T_C_S1, {2}, {}); },
-     "features: the elements are strings; only integers and floating-point numbers are read"},
+     "'features': the elements are strings; only integers and floating-point numbers are read"},
     {"too_few_lengths",
      [](Writer& writer) {
        add_features(writer);
@@ -234,27 +336,6 @@ const Refused refused[] = {
        writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
      },
      "features[1, 1, 1] is nan, expected a finite number (f32)"},
-    {"soft_link",
-     [](Writer& writer) {
-       add_features(writer);
-       H5Lcreate_soft("/features", writer.file(), "other", H5P_DEFAULT, H5P_DEFAULT);
-     },
-     "root group: other is a soft link; only arrays are read"},
-    {"compact",
-     [](Writer& writer) {
-       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12),
-                  [](hid_t options) { H5Pset_layout(options, H5D_COMPACT); });
-     },
-     "features: compact storage is not read"},
-    {"other_filter",
-     [](Writer& writer) {
-       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12), [](hid_t options) {
-         const hsize_t chunk[] = {2, 3, 2};
-         H5Pset_chunk(options, 3, chunk);
-         H5Pset_scaleoffset(options, H5Z_SO_FLOAT_DSCALE, 2);
-       });
-     },
-     "features: packed with filter 6 (scaleoffset); only gzip, shuffle and fletcher32 are read"},
 };
 
 class RefusedFeatures : public ::testing::TestWithParam<Refused> {};
@@ -275,24 +356,6 @@ TEST_P(RefusedFeatures, WithOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(Files, RefusedFeatures, ::testing::ValuesIn(refused),
                          [](const auto& test) { return std::string(test.param.name); });
-
-TEST(FeatureFiles, OfTheLatestFormAreRefusedWithAWayOut) {
-  const TemporaryFolder folder;
-  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
-  {
-    Writer writer(folder / "a.h5", access);
-    add_features(writer);
-  }
-  H5Pclose(access);
-  EXPECT_EQ(input_error([&] { FeatureFile file(folder / "a.h5"); }),
-            (folder / "a.h5").string() +
-                ": HDF5 superblock of version 3; only 0 is read, which h5py writes by default "
-                "(libver='earliest')");
-  write_bytes(folder / "b.h5", std::string(200, 'x'));
-  EXPECT_EQ(input_error([&] { FeatureFile file(folder / "b.h5"); }),
-            (folder / "b.h5").string() + ": not an HDF5 file");
-}
 
 TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
   const TemporaryFolder folder;
@@ -317,11 +380,12 @@ TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
   const auto put = [&](std::size_t place, char byte) {
     file.seekp(static_cast<std::streamoff>(place)).put(byte).flush();
   };
+  // Each try takes a process. Of zeros, which are mostly unused space, every eighth is enough.
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    for (const int flip : {0x01, 0x80, 0xFF}) {
-      put(i, static_cast<char>(whole[i] ^ flip));
-      try_file();
-    }
+    if (whole[i] == 0 && i % 8 != 0) continue;
+    constexpr int flips[] = {0x01, 0x80, 0xFF};
+    put(i, static_cast<char>(whole[i] ^ flips[i % 3]));
+    try_file();
     put(i, whole[i]);
   }
   EXPECT_GT(refusals, 500);

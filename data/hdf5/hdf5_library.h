@@ -1,0 +1,55 @@
+// What the reader and the writer of HDF5 files share of the HDF5 library.
+#pragma once
+
+#include <hdf5.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "data/hdf5/hdf5.h"
+
+namespace nystrom {
+
+/// Locked while the library runs, because not all of its builds are thread-safe. The first lock
+/// also sets the library up: no plugins, no work at exit, and h5py's filter LZF.
+class LibraryLock {
+ public:
+  LibraryLock();
+
+ private:
+  std::lock_guard<std::mutex> lock_;
+};
+
+/// An identifier of the library, closed with its owner, who holds the lock.
+class Id {
+ public:
+  using Close = herr_t (*)(hid_t);
+
+  Id() = default;
+  Id(hid_t id, Close closing) : id_(id), close_(closing) {}
+  Id(Id&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Id& operator=(Id&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+  }
+  ~Id() { close(); }
+
+  hid_t get() const { return id_; }
+  bool valid() const { return id_ >= 0; }
+  /// Closes now. Returns false on failure, as on a full disk.
+  bool close() { return id_ < 0 || close_(std::exchange(id_, -1)) >= 0; }
+
+ private:
+  hid_t id_ = -1;
+  Close close_ = nullptr;
+};
+
+/// The library's name of a type.
+hid_t library_type(StoredInteger type);
+
+/// Why the library's last function failed: the system's reason, else the library's innermost one.
+std::string library_reason();
+
+}  // namespace nystrom

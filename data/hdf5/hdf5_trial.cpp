@@ -1,0 +1,103 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/hdf5/hdf5.h"
+#include "data/hdf5/hdf5_library.h"
+
+namespace nystrom {
+namespace {
+
+/// Ends this process once it has computed for long. A slow machine reads 10 MB of structure, and
+/// unpacks 10 MB, in a second.
+void limit_time(std::int64_t bytes) {
+  itimerval limit{};
+  limit.it_value = {.tv_sec = bytes / 10'000'000, .tv_usec = 500'000};
+  ::setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
+/// Lets this process crash without a word and without a trace.
+void expect_the_worst() {
+  for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGPROF})
+    ::signal(number, SIG_DFL);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::close(STDOUT_FILENO);
+  ::close(STDERR_FILENO);
+}
+
+/// Reads the first row, and all others behind fragile filters.
+void read_rows(const Hdf5Array& array) {
+  std::vector<std::int64_t> first(array.shape().size()), count = array.shape();
+  std::int64_t row = 1;
+  for (std::size_t axis = 1; axis < count.size(); ++axis) row *= count[axis];
+  const std::int64_t rows =
+      array.has_fragile_filters() ? count[0] : std::min<std::int64_t>(count[0], 1);
+  limit_time(8 * row * rows);
+  count[0] = 1;
+  std::vector<double> values(static_cast<std::size_t>(row));
+  for (; first[0] < rows; ++first[0]) array.read(first, count, values);
+}
+
+/// Does all that depends on how the file is built.
+void read_structure(const InputFile& input, std::span<const char* const> names) {
+  limit_time(input.size());
+  try {
+    const Hdf5File file(input);
+    static_cast<void>(file.names());
+    for (const char* name : names) {
+      try {
+        const std::optional<Hdf5Array> array = file.find(name, 0);
+        if (!array || array->shape().empty()) continue;
+        static_cast<void>(array->is_complete());
+        read_rows(*array);
+      } catch (const InputError&) {
+      }
+    }
+  } catch (const InputError&) {
+  }
+}
+
+}  // namespace
+
+void require_harmless(const InputFile& file, std::span<const char* const> names) {
+  const std::string path = printable_path(file.path());
+  const auto require_success = [&](bool success, const char* action) {
+    if (!success) throw Error(fmt::format("{}: {}: {}", path, action, std::strerror(errno)));
+  };
+  int ends[2];
+  require_success(::pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe");
+  pid_t child;
+  {
+    const LibraryLock lock;  // no other thread is in the library, whose state the child copies
+    child = ::fork();
+  }
+  if (child == 0) {
+    expect_the_worst();
+    read_structure(file, names);
+    _exit(::write(ends[1], "", 1) == 1 ? 0 : 1);
+  }
+  ::close(ends[1]);
+  const int error = errno;
+  char byte;
+  ssize_t count;
+  do count = ::read(ends[0], &byte, 1);
+  while (count < 0 && errno == EINTR);
+  ::close(ends[0]);
+  errno = error;
+  require_success(child > 0, "cannot start a process that tries the file");
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  require_input(count == 1, "{}: the HDF5 library fails on it or does not end: the file is damaged",
+                path);
+}
+
+}  // namespace nystrom
