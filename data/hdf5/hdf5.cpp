@@ -16,6 +16,7 @@ constexpr std::int64_t max_ratio = 1000;
 /// Throws an InputError with the reason of the library's failure. `what` names the file, and what
 /// of it.
 [[noreturn]] void fail(const std::string& what) {
+  if (read_error()) std::rethrow_exception(std::exchange(read_error(), nullptr));
   const std::string reason = printable(library_reason());  // first: the next call forgets it
   unsigned major = 0, minor = 0, release = 0;
   H5get_libversion(&major, &minor, &release);
@@ -220,18 +221,16 @@ void Hdf5Array::read(std::int64_t first, StoredInteger as, std::span<std::byte> 
 // ---- Files --------------------------------------------------------------------------------------
 
 struct Hdf5File::State {
-  std::filesystem::path path;
-  std::int64_t bytes;
+  std::shared_ptr<const InputFile> input;
   Id id;
 };
 
-Hdf5File::Hdf5File(const InputFile& file)
-    : state_(std::make_unique<State>(State{file.path(), file.size(), {}})) {
-  const std::string name = printable_path(file.path());
+Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file)
+    : state_(std::make_unique<State>(State{std::move(file), {}})) {
+  const std::string name = printable_path(state_->input->path());
   const LibraryLock lock;
-  const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  H5Pset_file_locking(access.get(), false, true);  // some network disks cannot lock
-  state_->id = Id(H5Fopen(file.path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  const Id access = access_through(state_->input);
+  state_->id = Id(H5Fopen(state_->input->path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (state_->id.valid()) return;
   const std::string reason = library_reason();
   require_input(reason != "file signature not found", "{}: not an HDF5 file", name);
@@ -254,12 +253,13 @@ std::vector<std::string> Hdf5File::names() const {
   };
   const LibraryLock lock;
   if (H5Literate(state_->id.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names) < 0)
-    fail(printable_path(state_->path) + ": the root group");
+    fail(printable_path(state_->input->path()) + ": the root group");
   return names;
 }
 
 std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t cache_bytes) const {
-  const std::string where = fmt::format("{}: '{}'", printable_path(state_->path), printable(name));
+  const std::string where =
+      fmt::format("{}: '{}'", printable_path(state_->input->path()), printable(name));
   const hid_t file = state_->id.get();
   const LibraryLock lock;
   const htri_t exists = H5Lexists(file, name.c_str(), H5P_DEFAULT);
@@ -289,9 +289,9 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
     if (!library_reason().empty()) fail(where);
     throw InputError(where + ": nothing was written into it");
   }
-  require_input(elements * element_bytes / max_ratio <= state_->bytes,
+  require_input(elements * element_bytes / max_ratio <= state_->input->size(),
                 "{}: declares {} bytes in a file of {}; at most {} times as many are read", where,
-                elements * element_bytes, state_->bytes, max_ratio);
+                elements * element_bytes, state_->input->size(), max_ratio);
   return Hdf5Array(std::move(array));
 }
 

@@ -99,13 +99,15 @@ class Hdf5Array {
 /// Throws an InputError unless another process gets through the structure of the file and of these
 /// arrays, the first row of each, and all rows behind fragile filters. The library crashes or loops
 /// on some damaged files, and does so whenever it reads them.
-void require_harmless(const InputFile& file, std::span<const char* const> names);
+void require_harmless(const std::shared_ptr<const InputFile>& file,
+                      std::span<const char* const> names);
 
 /// A file that is open for reading. Thread-safe.
 class Hdf5File {
  public:
-  /// Throws an InputError when it is no HDF5 file that the library reads.
-  explicit Hdf5File(const InputFile& file);
+  /// Reads this open file, even when another takes its name. Throws an InputError when it is no
+  /// HDF5 file that the library reads.
+  explicit Hdf5File(std::shared_ptr<const InputFile> file);
   ~Hdf5File();
   Hdf5File(Hdf5File&&) noexcept;
   Hdf5File& operator=(Hdf5File&&) noexcept;

@@ -96,6 +96,7 @@ herr_t add_reason(unsigned, const H5E_error2_t* entry, void* result) {
 LibraryLock::LibraryLock() : lock_(library_mutex()) {
   static const bool ready = set_up();
   static_cast<void>(ready);
+  read_error() = nullptr;
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // no output by the library in this thread
 }
 

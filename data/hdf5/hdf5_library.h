@@ -3,6 +3,8 @@
 
 #include <hdf5.h>
 
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -12,7 +14,8 @@
 namespace nystrom {
 
 /// Locked while the library runs, because not all of its builds are thread-safe. The first lock
-/// also sets the library up: no plugins, no work at exit, and h5py's filter LZF.
+/// also sets the library up: no plugins, no work at exit, and h5py's filter LZF. Each lock forgets
+/// read_error().
 class LibraryLock {
  public:
   LibraryLock();
@@ -48,6 +51,15 @@ class Id {
 
 /// The library's name of a type.
 hid_t library_type(StoredInteger type);
+
+/// How the library opens a file that it reads through `input`, which stays open with the file. The
+/// file is read anew although it is open already. The caller holds the lock, and `input` until
+/// then.
+Id access_through(const std::shared_ptr<const InputFile>& input);
+
+/// What InputFile threw to the library in this thread since the last lock: the cause where one of
+/// its functions failed.
+std::exception_ptr& read_error();
 
 /// Why the library's last function failed: the system's reason, else the library's innermost one.
 std::string library_reason();

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/hdf5/hdf5.h"
@@ -48,8 +49,10 @@ void read_rows(const Hdf5Array& array) {
 }
 
 /// Does all that depends on how the file is built.
-void read_structure(const InputFile& input, std::span<const char* const> names) {
-  limit_time(input.size());
+void read_structure(const std::shared_ptr<const InputFile>& input,
+                    std::span<const char* const> names) {
+  const InterruptionCheck none([] {});  // a check may wait for threads that this process lacks
+  limit_time(input->size());
   try {
     const Hdf5File file(input);
     static_cast<void>(file.names());
@@ -68,8 +71,9 @@ void read_structure(const InputFile& input, std::span<const char* const> names) 
 
 }  // namespace
 
-void require_harmless(const InputFile& file, std::span<const char* const> names) {
-  const std::string path = printable_path(file.path());
+void require_harmless(const std::shared_ptr<const InputFile>& file,
+                      std::span<const char* const> names) {
+  const std::string path = printable_path(file->path());
   const auto require_success = [&](bool success, const char* action) {
     if (!success) throw Error(fmt::format("{}: {}: {}", path, action, std::strerror(errno)));
   };

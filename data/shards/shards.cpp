@@ -79,10 +79,10 @@ Hdf5Array open_array(const Hdf5File& file, const char* name, StoredInteger type,
 std::shared_ptr<const Shard> open_shard(const std::filesystem::path& folder,
                                         const TokenSetInfo& info, const ShardEntry& entry) {
   const std::string where = printable_path(folder / entry.name);
-  const InputFile input = InputFile::open_inside(folder, entry.name);
-  require_input(input.size() == entry.bytes,
+  const auto input = std::make_shared<const InputFile>(InputFile::open_inside(folder, entry.name));
+  require_input(input->size() == entry.bytes,
                 "{}: has {} bytes, the index says {}: it is cut short or another file", where,
-                input.size(), entry.bytes);
+                input->size(), entry.bytes);
   const Hdf5File file(input);
   auto shard = std::make_shared<const Shard>(
       Shard{open_array(file, tokens_array, token_type(info.vocab_size), where),

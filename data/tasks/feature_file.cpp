@@ -31,7 +31,7 @@ struct FeatureFile::State {
   explicit State(const std::filesystem::path& place) : path(place), file(open(place)) {}
 
   static Hdf5File open(const std::filesystem::path& place) {
-    const InputFile input = InputFile::open(place);
+    const auto input = std::make_shared<const InputFile>(InputFile::open(place));
     require_harmless(input, std::array{"features", "lengths", "labels", "values"});
     return Hdf5File(input);
   }

@@ -12,10 +12,9 @@
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  static const nystrom::testing::FileOnDisk file_on_disk;
-  file_on_disk.fill({reinterpret_cast<const char*>(data), size});
+  const nystrom::testing::MemoryFile memory({reinterpret_cast<const char*>(data), size});
   try {
-    const nystrom::FeatureFile file(file_on_disk.path());
+    const nystrom::FeatureFile file(memory.path());
     for (const std::size_t count : {file.labels().size(), file.values().size()})
       if (count != 0 && static_cast<std::int64_t>(count) != file.samples()) std::abort();
     for (std::int64_t i = 0; i < std::min<std::int64_t>(file.samples(), 20); ++i) {

@@ -13,15 +13,15 @@ constexpr const char* names[] = {"x",        "a",      "b",         "c",       "
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  static const nystrom::testing::FileOnDisk file_on_disk;
-  file_on_disk.fill({reinterpret_cast<const char*>(data), size});
+  const nystrom::testing::MemoryFile file({reinterpret_cast<const char*>(data), size});
   try {
-    const auto input = nystrom::InputFile::open(file_on_disk.path());
+    const auto input =
+        std::make_shared<const nystrom::InputFile>(nystrom::InputFile::open(file.path()));
     nystrom::require_harmless(input, names);
-    const nystrom::Hdf5File file(input);
+    const nystrom::Hdf5File arrays(input);
     for (const char* name : names) {
       try {
-        const auto array = file.find(name, 1 << 20);
+        const auto array = arrays.find(name, 1 << 20);
         if (!array || array->shape().empty()) continue;
         array->is_complete();
         const std::vector<std::int64_t> first(array->shape().size());

@@ -82,17 +82,4 @@ class InputFolder {
   std::filesystem::path path_;
 };
 
-/// A file with a name, which the HDF5 library asks for. It is filled again for each input.
-class FileOnDisk {
- public:
-  void fill(std::string_view bytes) const {
-    std::ofstream(path(), std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  }
-  std::filesystem::path path() const { return folder_.path() / "file"; }
-
- private:
-  InputFolder folder_{};
-};
-
 }  // namespace nystrom::testing

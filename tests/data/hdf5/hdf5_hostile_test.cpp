@@ -38,7 +38,7 @@ void make_file(const std::filesystem::path& path, const std::function<void(hid_t
 
 /// Reads all numbers of the array x.
 std::vector<double> read_all(const std::filesystem::path& path) {
-  const Hdf5File file(InputFile::open(path));
+  const Hdf5File file(std::make_shared<const InputFile>(InputFile::open(path)));
   const std::optional<Hdf5Array> array = file.find("x", 1 << 20);
   if (!array) throw InputError("no array");
   const std::vector<std::int64_t> first(array->shape().size());

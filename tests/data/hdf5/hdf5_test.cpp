@@ -62,7 +62,7 @@ TEST(Hdf5, ReadsBackEveryTypeAndPlace) {
     write_array(file, "empty", StoredInteger::u64, std::vector<std::uint64_t>{}, 64, 1 << 20);
     file.commit();
   }
-  const Hdf5File file(InputFile::open(folder / "x.h5"));
+  const Hdf5File file(std::make_shared<const InputFile>(InputFile::open(folder / "x.h5")));
   EXPECT_EQ(file.names(), (std::vector<std::string>{"bytes", "empty", "ints", "longs", "shorts"}));
   EXPECT_FALSE(file.find("other", 0).has_value());
   EXPECT_EQ(read_array<std::uint8_t>(file, "bytes", StoredInteger::u8),

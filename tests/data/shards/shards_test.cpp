@@ -69,7 +69,8 @@ TEST(Shards, LargeVocabulariesTakeFourBytes) {
     const Documents documents{{5, vocab_size - 1, 6}};
     write_set(place, documents, 10, small_info(vocab_size));
     EXPECT_EQ(TokenDataset::open(place).read(0, 3), documents[0]);
-    const Hdf5File file(InputFile::open(place / "tokens-00000.h5"));
+    const Hdf5File file(
+        std::make_shared<const InputFile>(InputFile::open(place / "tokens-00000.h5")));
     EXPECT_EQ(file.find("tokens", 0)->type(), vocab_size == 65536 ? "u16" : "u32");
   }
 }

@@ -91,8 +91,7 @@ TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
   }
 }
 
-// ---- Forms
-// ---------------------------------------------------------------------------------------
+// ---- Forms --------------------------------------------------------------------------------------
 
 hid_t half_type() {
   const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
@@ -109,9 +108,9 @@ struct Form {
   Create create = {};
   std::function<void(hid_t access, hid_t creation)> file = {};
 };
-void PrintTo(const Form& form, std::ostream* out) {
+void PrintTo(const Form& form, std::ostream* out) {  // NOLINT: GoogleTest's name
   *out << form.name;
-}  // NOLINT: GoogleTest's name
+}
 
 const Form forms[] = {
     {"Half", half_type()},
@@ -249,9 +248,9 @@ struct Refused {
   std::function<void(Writer&)> fill;
   const char* message;  // after "DIR/a.h5: "
 };
-void PrintTo(const Refused& test, std::ostream* out) {
+void PrintTo(const Refused& test, std::ostream* out) {  // NOLINT: GoogleTest's name
   *out << test.name;
-}  // NOLINT: GoogleTest's name
+}
 
 void add_features(Writer& writer) {
   writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
@@ -357,6 +356,8 @@ TEST_P(RefusedFeatures, WithOneLine) {
 INSTANTIATE_TEST_SUITE_P(Files, RefusedFeatures, ::testing::ValuesIn(refused),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// ---- Damaged and replaced files -----------------------------------------------------------------
+
 TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
   const TemporaryFolder folder;
   {
@@ -395,6 +396,38 @@ TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
     try_file();
     EXPECT_EQ(refusals, before + 1) << size;
   }
+}
+
+/// The library itself would read the new numbers by the structure of the file before.
+TEST(FeatureFiles, OverwrittenWhileOpenAreReadAnew) {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name, const Sizes& shape, double first) {
+    Values values(shape[0] * shape[1] * shape[2]);
+    std::iota(values.begin(), values.end(), first);
+    Writer(folder / name).add("features", H5T_IEEE_F32LE, shape, values, packed);
+  };
+  write("a.h5", {2, 3, 2}, 0);
+  write("b.h5", {4, 2, 2}, 100);
+  const FeatureFile before(folder / "a.h5");
+  EXPECT_EQ(read_sample(before, 0), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  // In place, as h5py.File(…, "w") does.
+  write_bytes(folder / "a.h5", read_bytes(folder / "b.h5"));
+  const FeatureFile after(folder / "a.h5");
+  EXPECT_EQ(after.samples(), 4);
+  EXPECT_EQ(read_sample(after, 3), (std::vector<float>{112, 113, 114, 115}));
+}
+
+TEST(FeatureFiles, ReplacedWhileOpenStayTheFileThatWasOpened) {
+  const TemporaryFolder folder;
+  for (const auto& [name, last] : {std::pair("a.h5", 11.0), std::pair("b.h5", 7.0)}) {
+    Values values = counting(12);
+    values.back() = last;
+    Writer(folder / name).add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
+  }
+  const FeatureFile before(folder / "a.h5");
+  std::filesystem::rename(folder / "b.h5", folder / "a.h5");
+  EXPECT_EQ(read_sample(before, 1).back(), 11);
+  EXPECT_EQ(read_sample(FeatureFile(folder / "a.h5"), 1).back(), 7);
 }
 
 }  // namespace
