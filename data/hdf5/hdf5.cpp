@@ -56,6 +56,25 @@ bool has_bounds(hid_t type, H5T_class_t kind) {
          is_part(mantissa, mantissa_bits, count);
 }
 
+/// The half-precision numbers of IEEE 754, of which the library has no name before 1.14.4.
+hid_t half_type() {
+  static const hid_t half = [] {
+    const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+    H5Tset_fields(type, 15, 10, 5, 0, 10);
+    H5Tset_size(type, 2);
+    H5Tset_ebias(type, 15);
+    return type;
+  }();
+  return half;
+}
+
+/// Whether a type is half_type() in either order of bytes.
+bool is_half_type(hid_t type) {
+  const Id little_endian(H5Tcopy(type), H5Tclose);
+  return H5Tget_size(type) == 2 && H5Tset_order(little_endian.get(), H5T_ORDER_LE) >= 0 &&
+         H5Tequal(little_endian.get(), half_type()) > 0;
+}
+
 /// "u16", "f64", …; `what` names the array.
 std::string type_name(hid_t type, const std::string& what) {
   static constexpr const char* kinds[] = {"integers",
@@ -146,7 +165,7 @@ std::vector<std::int64_t> chunk_of(hid_t creation, std::size_t rank, std::int64_
 struct Hdf5Array::State {
   std::string name, where, type;  // where: the file and the name, for messages
   std::vector<std::int64_t> shape, chunk;
-  bool fragile = false;
+  bool fragile = false, half = false;
   Id id;
 
   /// Reads elements as the library's type `as` into `values`.
@@ -192,6 +211,7 @@ const std::string& Hdf5Array::type() const { return state_->type; }
 std::int64_t Hdf5Array::chunk_rows() const { return state_->chunk.empty() ? 0 : state_->chunk[0]; }
 
 bool Hdf5Array::has_fragile_filters() const { return state_->fragile; }
+bool Hdf5Array::is_half() const { return state_->half; }
 
 bool Hdf5Array::is_complete() const {
   const State& s = *state_;
@@ -209,6 +229,13 @@ void Hdf5Array::read(std::span<const std::int64_t> first, std::span<const std::i
                      std::span<double> values) const {
   state_->require_inside(first, count, values.size());
   if (!values.empty()) state_->read(first, count, H5T_NATIVE_DOUBLE, values.data());
+}
+
+void Hdf5Array::read(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
+                     std::span<f16> values) const {
+  state_->require_inside(first, count, values.size());
+  require(state_->half, "Hdf5Array: {} holds {}, read as f16", state_->name, state_->type);
+  if (!values.empty()) state_->read(first, count, half_type(), values.data());
 }
 
 void Hdf5Array::read(std::int64_t first, StoredInteger as, std::span<std::byte> values) const {
@@ -279,6 +306,7 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
       type(H5Dget_type(array->id.get()), H5Tclose);
   array->fragile = check_storage(creation.get(), where);
   array->type = type_name(type.get(), where);
+  array->half = is_half_type(type.get());
   const auto element_bytes = static_cast<std::int64_t>(H5Tget_size(type.get()));
   const Id space(H5Dget_space(array->id.get()), H5Sclose);
   array->shape = shape_of(space.get(), element_bytes, where);

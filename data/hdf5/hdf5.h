@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/file_io.h"
+#include "core/dtype.h"
 
 namespace nystrom {
 
@@ -70,6 +71,8 @@ class Hdf5Array {
   const std::vector<std::int64_t>& shape() const;
   /// The element type: "u16", "i64", "f32", …
   const std::string& type() const;
+  /// Whether the elements are half-precision numbers of IEEE 754.
+  bool is_half() const;
   /// Whether the elements are floating-point numbers. All others are integers.
   bool is_floating() const { return type().starts_with('f'); }
   /// The number of indices of the first axis that a chunk has; 0 without chunks.
@@ -84,6 +87,9 @@ class Hdf5Array {
   /// Throws an InputError for damaged data.
   void read(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
             std::span<double> values) const;
+  /// The same for half-precision numbers, without a conversion. is_half() must be true.
+  void read(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
+            std::span<f16> values) const;
   /// Fills `values`, which have the type `as`, with elements `first` … of an array of rank 1.
   /// Throws an InputError for damaged data.
   void read(std::int64_t first, StoredInteger as, std::span<std::byte> values) const;

@@ -121,7 +121,14 @@ void FeatureFile::read(std::int64_t sample, std::span<float> features) const {
           "FeatureFile: room for {} numbers", features.size());
   std::vector<double> numbers(features.size());
   const std::int64_t first[] = {sample, 0, 0}, count[] = {1, length(sample), width()};
-  state_->features->read(first, count, numbers);
+  if (state_->features->is_half()) {  // the library converts them in 70 ns each
+    std::vector<f16> halves(features.size());
+    state_->features->read(first, count, std::span(halves));
+    std::ranges::transform(halves, numbers.begin(),
+                           [](f16 half) { return static_cast<float>(half); });
+  } else {
+    state_->features->read(first, count, std::span(numbers));
+  }
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     features[i] = static_cast<float>(numbers[i]);
     require_input(std::isfinite(features[i]),

@@ -2,9 +2,11 @@
 #include "data/hdf5/hdf5.h"
 
 #include <gtest/gtest.h>
+#include <hdf5.h>
 #include <sys/resource.h>
 
 #include <csignal>
+#include <numeric>
 
 #include "core/rng.h"
 #include "tests/support/temporary_folder.h"
@@ -41,6 +43,41 @@ std::vector<T> read_array(const Hdf5File& file, const std::string& name, StoredI
   std::vector<T> values(static_cast<std::size_t>(array.shape().at(0)));
   array.read(0, type, std::as_writable_bytes(std::span(values)));
   return values;
+}
+
+/// Also infinities, NaNs and denormal numbers keep their bits.
+TEST(Hdf5, GivesHalfPrecisionNumbersAsTheyAre) {
+  const TemporaryFolder folder;
+  const hid_t half = H5Tcopy(H5T_IEEE_F32LE);
+  H5Tset_fields(half, 15, 10, 5, 0, 10);
+  H5Tset_size(half, 2);
+  H5Tset_ebias(half, 15);
+  std::vector<std::uint16_t> all(65536);
+  std::iota(all.begin(), all.end(), std::uint16_t{0});
+  for (const H5T_order_t order : {H5T_ORDER_LE, H5T_ORDER_BE}) {
+    H5Tset_order(half, order);
+    const hid_t file =
+        H5Fcreate((folder / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hsize_t sizes[] = {256, 256};
+    const hid_t space = H5Screate_simple(2, sizes, nullptr),
+                set = H5Dcreate2(file, "x", half, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (order == H5T_ORDER_BE)
+      for (std::uint16_t& bits : all) bits = static_cast<std::uint16_t>(bits << 8 | bits >> 8);
+    H5Dwrite(set, half, H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data());
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Fclose(file);
+    const Hdf5File read(std::make_shared<const InputFile>(InputFile::open(folder / "x.h5")));
+    const Hdf5Array array = read.find("x", 0).value();
+    EXPECT_TRUE(array.is_half());
+    std::vector<f16> halves(65536);
+    array.read(std::vector<std::int64_t>{0, 0}, array.shape(), std::span(halves));
+    for (std::size_t i = 0; i < halves.size(); ++i) ASSERT_EQ(halves[i].bits, i);
+    std::vector<std::uint16_t> integers(4);
+    EXPECT_THROW(array.read(0, StoredInteger::u16, std::as_writable_bytes(std::span(integers))),
+                 Error);  // two axes
+  }
+  H5Tclose(half);
 }
 
 TEST(Hdf5, RefusesMoreRowsThanAnnounced) {

@@ -101,6 +101,19 @@ hid_t half_type() {
   return type;
 }
 
+hid_t big_endian(hid_t type) {
+  H5Tset_order(type, H5T_ORDER_BE);
+  return type;
+}
+
+/// bfloat16, which has two bytes too.
+hid_t brain_float_type() {
+  const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+  H5Tset_fields(type, 15, 7, 8, 0, 7);
+  H5Tset_size(type, 2);
+  return type;
+}
+
 /// How a file of the features 0, 1, …, 23 is written.
 struct Form {
   const char* name;
@@ -117,6 +130,8 @@ void PrintTo(const Form& form, std::ostream* out) {  // NOLINT: GoogleTest's nam
 std::vector<Form> forms() {
   return {
       {"Half", half_type()},
+      {"BigEndianHalf", big_endian(half_type())},
+      {"BrainFloat", brain_float_type()},
       {"Double", H5T_IEEE_F64LE},
       {"LongDouble", H5T_NATIVE_LDOUBLE},
       {"BigEndian", H5T_IEEE_F32BE},
