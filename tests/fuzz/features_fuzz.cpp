@@ -6,10 +6,8 @@
 
 #include "core/base/error.h"
 #include "data/tasks/feature_file.h"
+#include "tests/fuzz/hdf5_flaws.h"
 #include "tests/fuzz/input_files.h"
-
-/// The library forgets memory where it meets damage.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const nystrom::testing::MemoryFile memory({reinterpret_cast<const char*>(data), size});

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "data/shards/shard_index.h"
 #include "data/shards/shards.h"
+#include "tests/fuzz/hdf5_flaws.h"
 #include "tests/fuzz/input_files.h"
 
 namespace {
@@ -29,9 +30,6 @@ void read(const std::filesystem::path& folder) {
 }
 
 }  // namespace
-
-/// The library forgets memory where it meets damage.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   static nystrom::testing::InputFolder folder{"index.json", "tokens-00000.h5", "tokens-00001.h5"};
