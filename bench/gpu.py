@@ -186,7 +186,7 @@ def smoke(gpu: Gpu, seconds: float) -> dict:
 
 
 def expected(gpu: Gpu, length: int) -> dict[str, float]:
-    """Seconds of each op in a step on paper, as docs/performance.md explains."""
+    """Seconds of each op in a step on paper, as docs/gpu.md explains."""
     tables = json.loads(Path("bench/expected_ops.json").read_text())
     return tables["h200" if "h200" in gpu.name else "h100"].get(str(length), {})
 

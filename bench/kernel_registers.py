@@ -1,7 +1,7 @@
-"""Lists the registers and the spills of every CUDA kernel, for docs/performance.md.
+"""Lists the registers and the spills of every CUDA kernel, for docs/gpu.md.
 
     python3 bench/kernel_registers.py           # prints the table
-    python3 bench/kernel_registers.py --write   # replaces the table in docs/performance.md
+    python3 bench/kernel_registers.py --write   # replaces the table in docs/gpu.md
 
 The numbers are those that ptxas reports for sm_90. It needs nvcc, and no GPU. The script fails if a
 kernel spills that is not in the list of known ones.
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/performance.md"
+PAGE = ROOT / "docs/gpu.md"
 BEGIN, END = "<!-- kernel_registers: begin -->", "<!-- kernel_registers: end -->"
 # Kernels of f64, which serve tests, and of head width or landmarks 128.
 MAY_SPILL = ("double", "128")
