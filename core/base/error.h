@@ -17,7 +17,9 @@ class Error : public std::exception {
 
   const char* what() const noexcept override { return message_.c_str(); }
   /// Puts `context` and ": " in front of the message.
-  void add_context(const std::string& context) { message_ = context + ": " + message_; }
+  void add_context(const std::string& context) {
+    if (!context.empty()) message_ = context + ": " + message_;
+  }
 
  private:
   std::string message_;

@@ -9,9 +9,11 @@
 // A visitor is called as v(member, name, help, range…). A member is a bool, an int64, a double, a
 // std::string, an enum with enum_names, or a struct with its own `fields`. An optional or a vector
 // of these is also possible; a range then applies to the values within. A vector of pairs of a
-// std::string and one of these is a mapping in files. A vector of structs is a list of mappings.
+// std::string and one of these is a mapping in files. A vector of structs is a list of mappings, or
+// of texts that stand for them (ShortSection).
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -97,6 +99,14 @@ struct is_mapping<std::vector<std::pair<std::string, T>>> : std::true_type {};
 template <class T>
 concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> && !is_optional<T>::value &&
                   !is_vector<T>::value;
+
+/// A section for which files may have a text alone. as_text() is nothing where the section holds
+/// more than that.
+template <class T>
+concept ShortSection = Section<T> && requires(const T& section, const std::string& text) {
+  { T::of_text(text) } -> std::same_as<T>;
+  { section.as_text() } -> std::same_as<std::optional<std::string>>;
+};
 
 /// A list of structs with their own field lists.
 template <class T>

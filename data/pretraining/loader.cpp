@@ -48,11 +48,16 @@ std::vector<std::int64_t> sequence_lengths(const Packing& packing, std::int64_t 
 
 }  // namespace
 
-Batch make_batch(const MaskedSamples& source, std::span<const SampleUse> uses) {
+double sampling_weight(const MaskedSamples& source) {
+  return source.weight.value_or(static_cast<double>(source.packing->size()));
+}
+
+Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleUse> uses) {
   Batch result;
   result.input.offsets = {0};
   std::vector<std::int64_t> ids, types, labels, swapped, sample_ids;
   for (const SampleUse& use : uses) {
+    const MaskedSamples& source = sources[use.source];
     const MaskingKey key{source.seed, static_cast<std::uint64_t>(use.epoch),
                          static_cast<std::uint64_t>(use.sample)};
     std::vector<std::int64_t> own = source.packing->ids(use.sample);
@@ -78,7 +83,7 @@ Batch make_batch(const MaskedSamples& source, std::span<const SampleUse> uses) {
   result.input.input_ids = tensor(ids);
   result.labels = tensor(labels);
   result.sample_ids = tensor(sample_ids);
-  if (source.sentence_order) {
+  if (!swapped.empty()) {
     result.input.token_type_ids = tensor(types);
     result.swapped = tensor(swapped);
   }
@@ -154,12 +159,15 @@ std::optional<Batch> Prefetcher::next() {
   return batch;
 }
 
-Loader::Loader(MaskedSamples source, LoaderOptions options, std::int64_t first_step)
-    : source_(std::move(source)),
-      options_(options),
-      order_(source_.packing->size(), source_.seed),
-      step_(first_step) {
-  check(source_, options_);
+Loader::Loader(std::vector<MaskedSamples> sources, LoaderOptions options, std::int64_t first_step)
+    : sources_(std::move(sources)), options_(options), step_(first_step) {
+  std::vector<double> weights;
+  for (const MaskedSamples& source : sources_) {
+    check(source, options_);
+    orders_.emplace_back(source.packing->size(), source.seed);
+    weights.push_back(sampling_weight(source));
+  }
+  if (sources_.size() > 1) mixture_.emplace(weights, sources_[0].seed);
   require(first_step >= 0, "loader: step {}", first_step);
   require_input(options_.batch_size >= options_.world_size,
                 "loader: batch_size {} leaves some of the {} ranks without a sequence",
@@ -182,16 +190,22 @@ std::vector<int> micro_batch_ranks(const LoaderOptions& options) {
   return ranks;
 }
 
+/// The sample at a position of the training data.
+SampleUse Loader::draw(std::int64_t place) const {
+  const auto [source, number] = mixture_ ? (*mixture_)(place) : SourceOrder::Draw{0, place};
+  const SampleOrder& order = orders_[source];
+  const std::int64_t epoch = number / order.size();
+  return {order(epoch, number % order.size()), epoch, place, source};
+}
+
 Batch Loader::make(std::int64_t unit) const {
   const std::int64_t step = unit / units_per_step_, size = micro_batch_of(options_),
                      begin = unit % units_per_step_ * size,
                      batch = options_.batch_size * options_.sequences_for_one;
   std::vector<SampleUse> uses;
-  for (std::int64_t row = begin; row < std::min(begin + size, rows_); ++row) {
-    const std::int64_t place = step * batch + first_row_ + row, epoch = place / order_.size();
-    uses.push_back({order_(epoch, place % order_.size()), epoch, place});
-  }
-  return make_batch(source_, uses);
+  for (std::int64_t row = begin; row < std::min(begin + size, rows_); ++row)
+    uses.push_back(draw(step * batch + first_row_ + row));
+  return make_batch(sources_, uses);
 }
 
 std::vector<Batch> Loader::next() {
@@ -215,7 +229,7 @@ EvaluationLoader::EvaluationLoader(MaskedSamples source, LoaderOptions options)
         std::vector<SampleUse> uses;
         for (std::int64_t sample = begin; sample < std::min(begin + size, samples); ++sample)
           uses.push_back({sample, 0, sample});
-        return make_batch(source_, uses);
+        return make_batch(std::span(&source_, 1), uses);
       });
 }
 

@@ -17,7 +17,7 @@
 
 namespace nystrom {
 
-/// The source of batches: packed samples and the options of masking.
+/// A source of batches: packed samples and the options of masking.
 struct MaskedSamples {
   std::shared_ptr<const Packing> packing;
   std::shared_ptr<const MaskingTable> table;
@@ -26,7 +26,11 @@ struct MaskedSamples {
   /// Cuts samples into two segments for sentence-order prediction. The packing must reserve a token
   /// for the additional sep.
   bool sentence_order = false;
+  std::optional<double> weight = std::nullopt;  ///< of sampling_weight; nothing: its samples
 };
+
+/// How often a Loader draws from a source, relative to its other sources.
+double sampling_weight(const MaskedSamples& source);
 
 /// A sample of a batch.
 struct SampleUse {
@@ -34,10 +38,11 @@ struct SampleUse {
   std::int64_t epoch;   ///< the epoch, which decides its masks
   /// The value in Batch::sample_ids; of isolated pieces the first, over Packing::most_sequences.
   std::int64_t id;
+  std::size_t source = 0;
 };
 
-/// Makes the batch of these samples.
-Batch make_batch(const MaskedSamples& source, std::span<const SampleUse> uses);
+/// Makes the batch of these samples of one source or several, which have the same options.
+Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleUse> uses);
 
 /// Computes `make(first)` … `make(end − 1)` ahead in several threads, and returns the results in
 /// order. At most `ahead` results wait at a time.
@@ -80,12 +85,13 @@ std::vector<int> micro_batch_ranks(const LoaderOptions& options);
 /// The training data, step after step without end. Sequence i of step s has position p = s ·
 /// batch_size + i. It is sample p mod N of epoch p / N in the order of SampleOrder,
 /// where N is the number of samples. A step may thus cross the end of an epoch. Rank r of w gets
-/// sequences r · batch_size / w … (r + 1) · batch_size / w − 1 of each step.
+/// sequences r · batch_size / w … (r + 1) · batch_size / w − 1 of each step. Of several sources
+/// SourceOrder gives position p its source, and the p above is the number of the draw from it.
 class Loader {
  public:
   /// Starts at `first_step`; earlier steps cost nothing. Throws an InputError when the options do
   /// not fit together.
-  Loader(MaskedSamples source, LoaderOptions options, std::int64_t first_step = 0);
+  Loader(std::vector<MaskedSamples> sources, LoaderOptions options, std::int64_t first_step = 0);
   // Not copyable: its workers refer to this object.
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -97,10 +103,12 @@ class Loader {
 
  private:
   Batch make(std::int64_t unit) const;
+  SampleUse draw(std::int64_t place) const;
 
-  MaskedSamples source_;
+  std::vector<MaskedSamples> sources_;
   LoaderOptions options_;
-  SampleOrder order_;
+  std::vector<SampleOrder> orders_;     // of each source
+  std::optional<SourceOrder> mixture_;  // of several sources
   std::int64_t step_;
   std::int64_t first_row_, rows_;  // sequences of a step on this rank
   std::int64_t units_per_step_;

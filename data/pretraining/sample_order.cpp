@@ -1,6 +1,9 @@
 #include "data/pretraining/sample_order.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <numeric>
 
 #include "core/check.h"
 #include "core/rng.h"
@@ -10,7 +13,18 @@ namespace {
 
 // Separates these draws from others under the same seed.
 constexpr std::uint64_t order_stream = 0x6f72646572212121ull;
+constexpr std::uint64_t source_stream = 0x736f757263652121ull;
 constexpr std::uint32_t rounds = 8;
+
+/// The places of a block, of which the source with the least weight has at least four.
+std::int64_t block_of(std::span<const double> weights) {
+  const double share =
+      *std::ranges::min_element(weights) / std::accumulate(weights.begin(), weights.end(), 0.0);
+  require_input(share >= 1e-10, "a source has {} of the weight of all, at least 1e-10 expected",
+                share);
+  const auto places = static_cast<std::uint64_t>(std::ceil(4 / share));
+  return static_cast<std::int64_t>(std::bit_ceil(std::max<std::uint64_t>(places, 1024)));
+}
 
 }  // namespace
 
@@ -40,6 +54,34 @@ std::int64_t SampleOrder::operator()(std::int64_t epoch, std::int64_t place) con
     value = left << half_bits_ | right;
   } while (value >= static_cast<std::uint64_t>(size_));
   return static_cast<std::int64_t>(value);
+}
+
+SourceOrder::SourceOrder(std::span<const double> weights, std::uint64_t seed)
+    : shares_(weights.begin(), weights.end()),
+      block_(block_of(weights)),
+      order_(block_, seed ^ source_stream) {
+  std::partial_sum(shares_.begin(), shares_.end(), shares_.begin());
+  const double sum = shares_.back();
+  for (double& share : shares_) share /= sum;
+}
+
+std::int64_t SourceOrder::draws_before(std::int64_t block, std::size_t sources) const {
+  if (sources == 0) return 0;
+  // Rounded down, the draws of a block from one source differ by at most one from block to block.
+  const double places = static_cast<double>(block) * static_cast<double>(block_);
+  return static_cast<std::int64_t>(std::floor(places * shares_[sources - 1]));
+}
+
+SourceOrder::Draw SourceOrder::operator()(std::int64_t place) const {
+  const std::int64_t block = place / block_;
+  std::int64_t rank = order_(block, place % block_);
+  for (std::size_t source = 0;; ++source) {
+    const std::int64_t before = draws_before(block, source + 1) - draws_before(block, source),
+                       after =
+                           draws_before(block + 1, source + 1) - draws_before(block + 1, source);
+    if (rank < after - before || source + 1 == shares_.size()) return {source, before + rank};
+    rank -= after - before;
+  }
 }
 
 }  // namespace nystrom

@@ -1,7 +1,11 @@
-// The order of training samples: a permutation for each epoch, with random access.
+// The order of training samples, with random access: the source of each, and a permutation of each
+// source's samples for each epoch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace nystrom {
 
@@ -21,6 +25,32 @@ class SampleOrder {
   std::int64_t size_;
   std::uint64_t seed_;
   int half_bits_;
+};
+
+/// Which of several sources each place of the training data is drawn from. In every block of places
+/// each source has its share of them, to one; their order within a block is random. It depends on
+/// weights, seed and place only.
+class SourceOrder {
+ public:
+  /// The order of sources with these weights, under `seed`. Throws an InputError if one of them has
+  /// less than 1e-10 of the weight of all.
+  SourceOrder(std::span<const double> weights, std::uint64_t seed);
+
+  /// A draw: its source, and its number among the draws from that source, from 0.
+  struct Draw {
+    std::size_t source;
+    std::int64_t number;
+  };
+  /// The draw at `place`, from 0.
+  Draw operator()(std::int64_t place) const;
+
+ private:
+  /// The draws from the first `sources` sources before a block.
+  std::int64_t draws_before(std::int64_t block, std::size_t sources) const;
+
+  std::vector<double> shares_;  // of the first source, of the first two, …
+  std::int64_t block_;          // places of a block
+  SampleOrder order_;           // of the places of each block
 };
 
 }  // namespace nystrom

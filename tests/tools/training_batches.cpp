@@ -57,8 +57,8 @@ void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t s
                    const fs::path& file) {
   // One micro-batch is a whole step: the rows are the same.
   const std::int64_t rows = config.training.batch_size;
-  const std::int64_t pad = corpus.train->info().special.pad;
-  Loader loader(masked_samples(corpus.train, *corpus.tokenizer, config), {rows, rows});
+  const std::int64_t pad = corpus.train[0].tokens->info().special.pad;
+  Loader loader(masked_sources(corpus.train, *corpus.tokenizer, config), {rows, rows});
   std::vector<NamedTensor> tensors;
   for (std::int64_t step = 1; step <= steps; ++step) {
     const Batch batch = loader.next().front();

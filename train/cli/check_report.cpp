@@ -72,13 +72,24 @@ Json to_json(const CheckReport& report) {
   if (report.fit) json["memory"] = to_json(*report.fit, training.micro_batch_size);
   if (!report.task.empty()) json["data"] = report.task;
   if (!report.data) return json;
-  Json samples = Json::array();
+  Json sources = Json::array(), samples = Json::array();
+  for (const SourceStatistics& source : report.data->sources)
+    sources.push_back({{"name", source.name},
+                       {"documents", source.documents},
+                       {"tokens", source.tokens},
+                       {"sequences", source.sequences},
+                       {"share", source.share},
+                       {"passes", source.passes}});
   for (const auto& sample : report.data->samples) samples.push_back(shown(sample, false));
-  json["data"] = {
-      {"train", to_json(report.data->train)},    {"validation", to_json(report.data->validation)},
-      {"duplicates", report.data->duplicates},   {"overlap", report.data->overlap},
-      {"padding", report.data->padding},         {"samples", samples},
-      {"unit_tokens", report.data->unit_tokens}, {"units", report.data->units}};
+  json["data"] = {{"train", to_json(report.data->train)},
+                  {"validation", to_json(report.data->validation)},
+                  {"duplicates", report.data->duplicates},
+                  {"overlap", report.data->overlap},
+                  {"padding", report.data->padding},
+                  {"samples", samples},
+                  {"unit_tokens", report.data->unit_tokens},
+                  {"units", report.data->units},
+                  {"sources", sources}};
   return json;
 }
 
@@ -118,6 +129,12 @@ void print(const CorpusStatistics& statistics) {
                    skipped.first);
     }
   }
+  if (!statistics.sources.empty())
+    fmt::print("\n{:<24}{:>16}{:>16}{:>12}{:>10}{:>10}\n", "source", "documents", "tokens",
+               "sequences", "share", "passes");
+  for (const SourceStatistics& source : statistics.sources)
+    fmt::print("{:<24}{:>16}{:>16}{:>12}{:>8.1f} %{:>10.2f}\n", source.name, source.documents,
+               source.tokens, source.sequences, 100 * source.share, source.passes);
   fmt::print("\npadding: {:.1f} % of a batch\n", 100 * statistics.padding);
   if (statistics.unit_tokens > 0)
     fmt::print("whole words: {:.1f} tokens on average, at most {}; the first ones: {}\n",

@@ -149,8 +149,9 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
     report.sequences = report.data->train.sequences;
     for (const std::string& line : data_warnings(*report.data)) report.warnings.push_back(line);
   } else {
-    report.sequences =
-        masked_samples(corpus->train, *corpus->tokenizer, report.config).packing->size();
+    report.sequences = 0;
+    for (const auto& source : masked_sources(corpus->train, *corpus->tokenizer, report.config))
+      *report.sequences += source.packing->size();
   }
   require_schedules_within_run(report.config, *report.sequences);
   for (const std::string& line : epoch_warnings(epochs(report.config, *report.sequences)))

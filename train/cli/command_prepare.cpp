@@ -3,6 +3,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <fmt/ranges.h>
+
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/config/validation.h"
@@ -17,6 +19,16 @@ struct PrepareOptions {
   std::string config;
 };
 
+/// "12 documents, 3456 tokens", for each source.
+std::string describe(const std::vector<CorpusSource>& sources) {
+  std::vector<std::string> texts;
+  for (const CorpusSource& source : sources)
+    texts.push_back(fmt::format("{}{}{} documents, {} tokens", source.name,
+                                source.name.empty() ? "" : ": ", source.tokens->documents(),
+                                source.tokens->tokens()));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 void run(const PrepareOptions& options, Communicator& communicator) {
   const RunSpec spec = read_run(config_file(options.config), options.common.overrides);
   require_none(validate_pretraining(spec.options));
@@ -26,10 +38,8 @@ void run(const PrepareOptions& options, Communicator& communicator) {
   const Corpus corpus = prepare_corpus(spec, log, communicator);
   log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(),
                       corpus.tokenizer_folder.string()));
-  log.say(fmt::format("training: {} documents, {} tokens; validation: {} documents, {} tokens: {}",
-                      corpus.train->documents(), corpus.train->tokens(),
-                      corpus.validation->documents(), corpus.validation->tokens(),
-                      corpus.token_folder.string()));
+  log.say(fmt::format("training: {}; validation: {}: {}", describe(corpus.train),
+                      describe(corpus.validation), corpus.token_folder.string()));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "data/tokenizers/builtin_tokenizer.h"
 #include "nn/embedding_loss_options.h"
 #include "nn/model_config.h"
+#include "train/config/text_source.h"
 #include "train/optim/options.h"
 
 namespace nystrom {
@@ -67,8 +68,8 @@ void fields(V& v, TokenizerConfig& c) {
 }
 
 struct DataConfig {
-  std::vector<std::string> train;
-  std::vector<std::string> validation;
+  std::vector<TextSource> train;
+  std::vector<TextSource> validation;
   std::optional<double> validation_fraction;
   Documents documents = Documents::files;
   std::string text_column = "text";
@@ -84,8 +85,8 @@ template <class V>
 void fields(V& v, DataConfig& c) {
   v(c.train, "train",
     "text files and tables (.jsonl, .json, .csv, .tsv) to train on: paths and patterns; plain, .gz "
-    "or .zst");
-  v(c.validation, "validation", "held-out text files");
+    "or .zst. Or a mixture of sources: [{files: [wiki/*.txt], name: wiki, weight: 0.7}, …]");
+  v(c.validation, "validation", "held-out text files; with names, as in train, the loss of each");
   v(c.validation_fraction, "validation_fraction",
     "share of the training documents to hold out when no validation files are given", below_one);
   v(c.documents, "documents",

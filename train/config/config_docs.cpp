@@ -21,6 +21,7 @@ struct OptionDoc {
   std::string section, name, meaning;
   Kind kind = Kind::text;
   bool list = false, mapping = false, optional = false;
+  bool or_text = false;  ///< a text may stand for each section (ShortSection)
   Range range = any_number;
   std::vector<std::string> words = {};
   std::optional<Json> value = {};  ///< the default; absent if it depends on the tokenizer
@@ -52,6 +53,7 @@ void describe_type(OptionDoc& option) {
     option.kind = Kind::word;
     for (const auto& entry : enum_names(T{})) option.words.emplace_back(entry.name);
   } else {
+    option.or_text = ShortSection<T>;
     option.kind = Section<T>                        ? Kind::section
                   : std::is_same_v<T, bool>         ? Kind::boolean
                   : std::is_same_v<T, std::int64_t> ? Kind::whole
@@ -122,7 +124,7 @@ std::string type_of(const OptionDoc& option) {
                      : option.kind == Kind::word    ? "word"
                      : option.kind == Kind::section ? "mapping"
                                                     : "text";
-  if (option.list) type = "list of " + type + "s";
+  if (option.list) type = (option.or_text ? "list of texts or " : "list of ") + type + "s";
   if (option.mapping) type = "mapping to " + type + "s";
   return option.optional ? type + " or null" : type;
 }
@@ -201,9 +203,10 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
   for (const OptionDoc& option : options) {
     if (option.section != section) continue;
     const bool has_options = option.kind == OptionDoc::Kind::section;
-    Json schema = option.is_section() ? schema_of_section(options, option.path())
-                  : has_options       ? Json{{"type", "array"},
-                                       {"items", schema_of_section(options, option.own_section())}}
+    Json entry = has_options ? schema_of_section(options, option.own_section()) : Json();
+    if (option.or_text) entry = {{"anyOf", {{{"type", "string"}}, std::move(entry)}}};
+    Json schema = option.is_section() ? std::move(entry)
+                  : has_options       ? Json{{"type", "array"}, {"items", std::move(entry)}}
                   : option.list       ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
                   : option.mapping
                       ? Json{{"type", "object"}, {"additionalProperties", schema_of_value(option)}}

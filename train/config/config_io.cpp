@@ -155,6 +155,8 @@ template <class T>
 std::string format_value(const T& value);
 template <class T>
 std::string format_value(const std::optional<T>& value);
+template <class T>
+std::string format_value(const std::vector<T>& values);
 
 /// A visitor that writes a section as a mapping in one line.
 struct MappingWriter {
@@ -171,6 +173,9 @@ std::string format_value(const T& value) {
   if constexpr (std::is_enum_v<T>) {
     return enum_name(value);
   } else if constexpr (Section<T>) {
+    if constexpr (ShortSection<T>) {
+      if (const auto text = value.as_text()) return format_value(*text);
+    }
     T copy = value;  // field lists take a mutable struct
     MappingWriter writer;
     fields(writer, copy);

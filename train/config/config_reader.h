@@ -247,8 +247,15 @@ class SectionReader {
 
   template <class T>
   bool read_section(T& value, const YamlNode& node, const YamlMark& mark, const std::string& path) {
+    if constexpr (ShortSection<T>) {
+      if (node.kind == YamlNode::Kind::scalar) {
+        value = T::of_text(node.text);
+        return true;
+      }
+    }
     if (node.kind != YamlNode::Kind::mapping)
-      return wrong(node, mark, path, "a mapping of options");
+      return wrong(node, mark, path,
+                   ShortSection<T> ? "a text, or a mapping of options" : "a mapping of options");
     SectionReader inner(context_, node, path);
     fields(inner, value);
     inner.report_unknown_keys();

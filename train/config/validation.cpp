@@ -79,6 +79,8 @@ void check_data(const RunConfig& config, Problems& found) {
     found.push_back(
         {{"data.validation_fraction", "data.validation"},
          "data.validation_fraction and data.validation exclude each other; give one of them"});
+  std::ranges::move(source_problems(config.data.train, config.data.validation),
+                    std::back_inserter(found));
   if (config.tokenizer.builtin && config.tokenizer.path)
     found.push_back(
         {{"tokenizer.builtin", "tokenizer.path"},

@@ -192,7 +192,7 @@ std::optional<ExportScores> score_export(const fs::path& folder, const ModelFold
   if (patterns.empty()) {
     if (!fs::exists(source.path / "config.yaml")) return std::nullopt;
     const RunConfig config = settings_of(source, std::nullopt, {});
-    patterns = masked_lm ? config.data.validation : config.task.validation;
+    patterns = masked_lm ? patterns_of(config.data.validation) : config.task.validation;
     const auto missing = [](const std::string& pattern) {
       try {
         return !fs::is_directory(pattern) && match_files(std::span(&pattern, 1)).empty();

@@ -94,8 +94,8 @@ void match_each(const char* option, const std::vector<std::string>& patterns, co
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   errors.add(validate_pretraining(spec.options));
   const DataConfig& data = spec.options.data;
-  match_each("data.train", data.train, text_form(data), errors);
-  match_each("data.validation", data.validation, text_form(data), errors);
+  match_each("data.train", patterns_of(data.train), text_form(data), errors);
+  match_each("data.validation", patterns_of(data.validation), text_form(data), errors);
   const bool named = spec.options.tokenizer.path.has_value();
   const bool fits = errors.note(named ? "tokenizer.path" : "model.from",
                                 [&] { spec = with_named_tokenizer(spec); });
@@ -174,10 +174,11 @@ std::set<fs::path> canonical_paths(const std::vector<std::string>& patterns) {
 
 std::vector<std::string> shared_file_warnings(const RunConfig& config) {
   const bool task = has_task(config);
-  const std::set<fs::path> train = canonical_paths(task ? config.task.train : config.data.train);
+  const std::set<fs::path> train =
+      canonical_paths(task ? config.task.train : patterns_of(config.data.train));
   std::vector<std::string> lines;
   for (const fs::path& path :
-       canonical_paths(task ? config.task.validation : config.data.validation)) {
+       canonical_paths(task ? config.task.validation : patterns_of(config.data.validation))) {
     if (!train.contains(path)) continue;
     lines.push_back(
         fmt::format("{} is matched by both {}: the model would be evaluated on its training data; "

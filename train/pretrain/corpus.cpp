@@ -2,9 +2,11 @@
 
 #include <cstring>
 #include <future>
+#include <map>
 
 #include "core/base/checksum.h"
 #include "core/base/new_folder.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "core/rng.h"
 #include "core/threads.h"
@@ -29,6 +31,9 @@ constexpr int statistics_version = 2;
 // that changes the ids of any text or the tokenizer trained on any text. Such changes concern
 // normalization, word splitting, models, added tokens, reading of text or the trainer.
 constexpr int text_version = 3;
+
+// Names of data sets in their folder. That of a source has its name behind.
+constexpr const char *training_set = "train", *validation_set = "validation";
 
 /// The name and the checksum of every file. Sizes and times do not tell the state of a corpus:
 /// files of a container image have one time, and copies may keep that of the original.
@@ -58,25 +63,59 @@ void make_folder(const fs::path& folder, const Fill& fill) {
   }
 }
 
+/// The files of a source.
+struct SourceFiles {
+  TextSource source;
+  Files files;
+};
+
+std::vector<SourceFiles> files_of(const char* option, const std::vector<TextSource>& entries,
+                                  const TextForm& form) {
+  std::vector<SourceFiles> found;
+  std::map<fs::path, std::string> owners;
+  for (const TextSource& source : sources_of(entries)) {
+    found.push_back({source, match_texts(source.files, form)});
+    for (const fs::path& file : found.back().files) {
+      const auto [owner, fresh] = owners.emplace(fs::weakly_canonical(file), source.name);
+      require_input(fresh, "{}: {} is in two sources, {} and {}; name it in one of them", option,
+                    printable_path(file), owner->second, source.name);
+    }
+  }
+  return found;
+}
+
+std::string describe_sources(const std::vector<SourceFiles>& sources) {
+  std::string text;
+  for (const auto& [source, files] : sources)
+    text += (source.name.empty() ? "" : source.name + "\n") + describe_files(files);
+  return text;
+}
+
 /// The text files of a run, and what they hold.
 struct CorpusFiles {
-  Files train, validation;
+  std::vector<SourceFiles> train, validation;
   std::string train_content, validation_content;
 
   /// Reads all files.
   explicit CorpusFiles(const DataConfig& data)
-      : train(match_texts(data.train, text_form(data))),
-        validation(match_texts(data.validation, text_form(data))),
-        train_content(describe_files(train)),
-        validation_content(describe_files(validation)) {}
+      : train(files_of("data.train", data.train, text_form(data))),
+        validation(files_of("data.validation", data.validation, text_form(data))),
+        train_content(describe_sources(train)),
+        validation_content(describe_sources(validation)) {}
+
+  Files all_training_files() const {
+    Files all;
+    for (const auto& [source, files] : train) all.insert(all.end(), files.begin(), files.end());
+    return all;
+  }
 
   /// Throws an InputError if a file is not what it was at first: what is made of it would stand for
   /// another content.
   void require_unchanged() const {
-    require_input(
-        train_content == describe_files(train) && validation_content == describe_files(validation),
-        "the text files changed while they were read; start again when nothing writes "
-        "them");
+    require_input(train_content == describe_sources(train) &&
+                      validation_content == describe_sources(validation),
+                  "the text files changed while they were read; start again when nothing writes "
+                  "them");
   }
 };
 
@@ -144,7 +183,7 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
   make_folder(folder, [&](const fs::path& made) {
-    TextReader text(files.train, text_form(config.data));
+    TextReader text(files.all_training_files(), text_form(config.data));
     SentencePieceTraining options;
     options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe
                                                     : SentencePieceModel::Kind::unigram;
@@ -237,17 +276,36 @@ void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer,
   }
 }
 
-void open_datasets(Corpus& corpus) {
-  corpus.train = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "train"));
+/// The folder of a source's data set below that of all.
+std::string data_set_name(const char* set, const TextSource& source) {
+  return source.name.empty() ? set : fmt::format("{}-{}", set, source.name);
+}
+
+std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
+                                       const std::vector<SourceFiles>& sources) {
+  std::vector<CorpusSource> opened;
+  for (const auto& [source, files] : sources) {
+    const fs::path own = folder / data_set_name(set, source);
+    opened.push_back(
+        {source.name, source.weight, own, std::make_shared<TokenDataset>(TokenDataset::open(own))});
+  }
+  return opened;
+}
+
+void open_datasets(Corpus& corpus, const CorpusFiles& files) {
+  const bool split = files.validation.empty();
+  corpus.train = open_sources(corpus.token_folder, training_set, files.train);
   corpus.validation =
-      std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
+      open_sources(corpus.token_folder, validation_set, split ? files.train : files.validation);
 }
 
 /// Tokenizes the documents whose number `takes` accepts. Rank 0 writes the data set at `folder`. If
-/// `stop_requested` is true in any process, all processes throw Interrupted.
-void write_tokens(const Files& files, const TextForm& form, const Tokenizer& tokenizer,
-                  const fs::path& folder, Log& log, const std::function<bool(std::int64_t)>& takes,
-                  Communicator& communicator, const std::function<bool()>& stop_requested) {
+/// `stop_requested` is true in any process, all processes throw Interrupted. Returns the number of
+/// documents, also of those that are not taken.
+std::int64_t write_tokens(const Files& files, const TextForm& form, const Tokenizer& tokenizer,
+                          const fs::path& folder, Log& log,
+                          const std::function<bool(std::int64_t)>& takes,
+                          Communicator& communicator, const std::function<bool()>& stop_requested) {
   constexpr std::size_t piece_bytes = std::size_t{1} << 18;
   // One piece for each thread of all processes, within limits that keep memory small.
   const double threads = communicator.sum(static_cast<double>(num_threads()));
@@ -289,7 +347,7 @@ void write_tokens(const Files& files, const TextForm& form, const Tokenizer& tok
     number += begins;
   }
   flush();  // even without pieces: flush() is collective, and another process may have more text
-  if (!writer) return;
+  if (!writer) return number;
   const TextStatistics& statistics = text.statistics();
   if (writer->tokens() == 0 && statistics.documents > 0) refuse_fraction(statistics.documents);
   require_input(writer->tokens() > 0, "no document with a token was taken: {}",
@@ -297,24 +355,35 @@ void write_tokens(const Files& files, const TextForm& form, const Tokenizer& tok
   writer->finish(statistics_json(statistics));
   log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(),
                       writer->documents(), writer->tokens()));
+  return number;
 }
 
-/// Tokenizes the text of a run into two data sets below `folder`.
+/// Tokenizes the text of a run into data sets below `folder`, two for each source.
 void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer,
                     const fs::path& folder, Log& log, Communicator& communicator,
                     const StopSignals& stop) {
   const auto fill = [&](const fs::path& made) {
     const bool split = files.validation.empty();
-    const auto write = [&](const Files& text, const char* name,
-                           const std::function<bool(std::int64_t)>& takes) {
-      write_tokens(text, text_form(config.data), tokenizer, made / name, log, takes, communicator,
-                   [&] { return stop.requested(); });
+    const auto write = [&](const std::vector<SourceFiles>& sources, const char* set,
+                           bool held_out) {
+      std::int64_t before = 0;  // documents of earlier sources, as the tokenizer counted them
+      for (const SourceFiles& texts : sources) {
+        const std::string& name = texts.source.name;
+        log.say(fmt::format("turning the {} text{} into tokens",
+                            set == training_set ? "training" : set,
+                            name.empty() ? "" : fmt::format(" ({})", name)));
+        const auto takes = [&](std::int64_t i) {
+          return !split || is_held_out(config, before + i) == held_out;
+        };
+        before += with_context(name, [&] {
+          return write_tokens(texts.files, text_form(config.data), tokenizer,
+                              made / data_set_name(set, texts.source), log, takes, communicator,
+                              [&] { return stop.requested(); });
+        });
+      }
     };
-    log.say("turning the training text into tokens");
-    write(files.train, "train", [&](std::int64_t i) { return !split || !is_held_out(config, i); });
-    log.say("turning the validation text into tokens");
-    write(split ? files.train : files.validation, "validation",
-          [&](std::int64_t i) { return !split || is_held_out(config, i); });
+    write(files.train, training_set, false);
+    write(split ? files.train : files.validation, validation_set, true);
     files.require_unchanged();
   };
   if (communicator.is_first())
@@ -343,7 +412,7 @@ std::optional<Corpus> cached_corpus(const RunSpec& spec) {
   corpus.tokenizer = spec.tokenizer ? spec.tokenizer : open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) return std::nullopt;
-  open_datasets(corpus);
+  open_datasets(corpus, files);
   return corpus;
 }
 
@@ -395,16 +464,19 @@ Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator)
   corpus.token_use = std::make_shared<CacheUse>(corpus.token_folder);
   if (!given)
     CacheUse(corpus.tokenizer_folder);  // only records the time; the tokenizer is in memory already
-  open_datasets(corpus);
+  open_datasets(corpus, files);
   report_unreadable(config, corpus, log);
   return corpus;
 }
 
 void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log) {
-  const double limit = config.data.max_unreadable;
-  report_unreadable("data.train", text_statistics(*corpus.train), limit, log);
-  if (!config.data.validation.empty())
-    report_unreadable("data.validation", text_statistics(*corpus.validation), limit, log);
+  const auto report = [&](const std::string& option, const std::vector<CorpusSource>& sources) {
+    for (const CorpusSource& source : sources)
+      report_unreadable(source.name.empty() ? option : option + " " + source.name,
+                        text_statistics(*source.tokens), config.data.max_unreadable, log);
+  };
+  report("data.train", corpus.train);
+  if (!config.data.validation.empty()) report("data.validation", corpus.validation);
 }
 
 }  // namespace nystrom

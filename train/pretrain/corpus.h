@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "data/shards/shards.h"
 #include "data/tokenizers/tokenizer.h"
@@ -16,10 +18,18 @@
 
 namespace nystrom {
 
+/// The tokens of a source of data.train or data.validation (train/config/text_source.h).
+struct CorpusSource {
+  std::string name;  ///< empty where files are given alone
+  std::optional<double> weight;
+  std::filesystem::path folder;
+  std::shared_ptr<const TokenDataset> tokens;
+};
+
 /// The tokenizer and the data sets of a run.
 struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::shared_ptr<const TokenDataset> train, validation;
+  std::vector<CorpusSource> train, validation;
   std::filesystem::path tokenizer_folder, token_folder;  ///< their folders
   /// Protects the token shards from prune_cache; null from cached_corpus.
   std::shared_ptr<const CacheUse> token_use;

@@ -57,17 +57,34 @@ void for_each_document(const TokenDataset& set, const std::string& name, Log& lo
   }
 }
 
-/// Collects the statistics of documents, split as in Packing.
+void add(TextStatistics& sum, const TextStatistics& more) {
+  sum.files += more.files;
+  sum.bytes += more.bytes;
+  sum.documents += more.documents;
+  for (std::size_t i = 0; i < skip_reasons; ++i) {
+    Skipped& skipped = sum.skipped[i];
+    if (skipped.count == 0) skipped.first = more.skipped[i].first;
+    skipped.count += more.skipped[i].count;
+    skipped.bytes += more.skipped[i].bytes;
+  }
+}
+
+/// Collects the statistics of the documents of all sources, split as in Packing.
 class DocumentCounter {
  public:
-  explicit DocumentCounter(const Packing& packing)
-      : across_(packing.options().cross_documents),
-        piece_(packing.options().sequence_length - packing.options().reserved - 2),
-        least_(packing.options().minimum_piece) {
-    report_.text = text_statistics(packing.dataset());
-    report_.documents = packing.dataset().documents();
-    report_.tokens = packing.dataset().tokens();
-    report_.sequences = packing.size();
+  explicit DocumentCounter(const PackingOptions& options)
+      : across_(options.cross_documents),
+        piece_(options.sequence_length - options.reserved - 2),
+        least_(options.minimum_piece) {}
+
+  /// Begins with the documents of another source.
+  void add_source(const Packing& packing) {
+    const TokenDataset& set = packing.dataset();
+    nystrom::add(report_.text, text_statistics(set));
+    report_.documents += set.documents();
+    report_.tokens += set.tokens();
+    report_.sequences += packing.size();
+    if (across_) report_.dropped += is_dropped((set.tokens() + set.documents() - 1) % piece_);
   }
 
   void add(const Document& document) {
@@ -85,7 +102,6 @@ class DocumentCounter {
   }
 
   DocumentStatistics finish() {
-    if (across_) report_.dropped = is_dropped((report_.tokens + report_.documents - 1) % piece_);
     report_.longest = lengths_.rbegin()->first;
     std::int64_t passed = 0;
     for (const auto& [length, count] : lengths_) {
@@ -153,12 +169,29 @@ void add_units(const MaskedSamples& samples, CorpusStatistics& report) {
       static_cast<double>(tokens) / static_cast<double>(std::max<std::size_t>(units, 1));
 }
 
+/// Adds how often each source of the training data is drawn.
+void add_sources(const RunConfig& config, const Corpus& corpus,
+                 const std::vector<MaskedSamples>& samples, CorpusStatistics& report) {
+  double weights = 0;
+  for (const MaskedSamples& source : samples) weights += sampling_weight(source);
+  const double passes = epochs(config, report.train.sequences);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const Packing& packing = *samples[i].packing;
+    const double share = sampling_weight(samples[i]) / weights,
+                 size = static_cast<double>(packing.size()) /
+                        static_cast<double>(report.train.sequences);
+    report.sources.push_back({corpus.train[i].name, packing.dataset().documents(),
+                              packing.dataset().tokens(), packing.size(), share,
+                              passes * share / size});
+  }
+}
+
 /// Draws the batches of the first training steps, and adds their padding and samples to the report.
-void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer,
-                 CorpusStatistics& report) {
+void try_batches(const RunConfig& config, const std::vector<MaskedSamples>& sources,
+                 const Tokenizer& tokenizer, CorpusStatistics& report) {
   const std::int64_t steps =
-      std::min<std::int64_t>(total_steps(config.training, samples.packing->size()), 8);
-  Loader loader(samples, {config.training.batch_size, config.training.micro_batch_size});
+      std::min<std::int64_t>(total_steps(config.training, report.train.sequences), 8);
+  Loader loader(sources, {config.training.batch_size, config.training.micro_batch_size});
   std::int64_t tokens = 0, positions = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
     for (const Batch& batch : loader.next()) {
@@ -173,7 +206,7 @@ void try_batches(const RunConfig& config, const MaskedSamples& samples, const To
       positions += batch.input.sequences() * longest;
     }
   }
-  if (samples.packing->options().isolated)
+  if (sources[0].packing->options().isolated)
     positions = steps * config.training.batch_size * config.data.sequence_length;
   report.padding = 1 - static_cast<double>(tokens) / static_cast<double>(positions);
 }
@@ -181,28 +214,36 @@ void try_batches(const RunConfig& config, const MaskedSamples& samples, const To
 }  // namespace
 
 CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus, Log& log) {
-  const MaskedSamples samples = masked_samples(corpus.train, *corpus.tokenizer, config);
-  const MaskedSamples held_out = with_context(
-      "validation", [&] { return masked_samples(corpus.validation, *corpus.tokenizer, config); });
+  const auto samples = masked_sources(corpus.train, *corpus.tokenizer, config);
+  const auto held_out = with_context(
+      "validation", [&] { return masked_sources(corpus.validation, *corpus.tokenizer, config); });
   CorpusStatistics report;
   std::vector<Digest> digests;
-  digests.reserve(static_cast<std::size_t>(corpus.train->documents()));
-  DocumentCounter train(*samples.packing), validation(*held_out.packing);
-  for_each_document(*corpus.train, "training data", log, [&](const Document& document) {
-    train.add(document);
-    digests.push_back(document.digest);
-  });
+  DocumentCounter train(samples[0].packing->options()), validation = train;
+  for (const MaskedSamples& source : samples) {
+    train.add_source(*source.packing);
+    for_each_document(source.packing->dataset(), "training data", log,
+                      [&](const Document& document) {
+                        train.add(document);
+                        digests.push_back(document.digest);
+                      });
+  }
   std::sort(digests.begin(), digests.end());
   for (std::size_t i = 1; i < digests.size(); ++i)
     report.duplicates += digests[i] == digests[i - 1];
-  for_each_document(*corpus.validation, "validation data", log, [&](const Document& document) {
-    validation.add(document);
-    report.overlap += std::binary_search(digests.begin(), digests.end(), document.digest);
-  });
+  for (const MaskedSamples& source : held_out) {
+    validation.add_source(*source.packing);
+    for_each_document(
+        source.packing->dataset(), "validation data", log, [&](const Document& document) {
+          validation.add(document);
+          report.overlap += std::binary_search(digests.begin(), digests.end(), document.digest);
+        });
+  }
   report.train = train.finish();
   report.validation = validation.finish();
+  if (!corpus.train[0].name.empty()) add_sources(config, corpus, samples, report);
   try_batches(config, samples, *corpus.tokenizer, report);
-  if (samples.masking.whole_word) add_units(samples, report);
+  if (samples[0].masking.whole_word) add_units(samples[0], report);
   return report;
 }
 
@@ -227,6 +268,13 @@ std::vector<std::string> data_warnings(const CorpusStatistics& report) {
     lines.push_back(
         fmt::format("{:.1f} % of the {} tokens are unknown; the tokenizer does not fit the text",
                     100 * unknown, name));
+  }
+  for (const SourceStatistics& source : report.sources) {
+    if (source.passes <= 100) continue;
+    lines.push_back(
+        fmt::format("the run goes over {} {:.0f} times; lower its weight in data.train, or give it "
+                    "more text",
+                    source.name, source.passes));
   }
   if (report.padding > 0.5) {
     lines.push_back(fmt::format(

@@ -30,8 +30,17 @@ struct ShownToken {
   std::string now;  ///< the token that the model sees; empty for Masking::none
 };
 
+/// A source of the training data.
+struct SourceStatistics {
+  std::string name;
+  std::int64_t documents = 0, tokens = 0, sequences = 0;
+  double share = 0;   ///< of the sequences that the run draws
+  double passes = 0;  ///< over the source in the whole run
+};
+
 struct CorpusStatistics {
-  DocumentStatistics train, validation;
+  DocumentStatistics train, validation;   ///< over all sources
+  std::vector<SourceStatistics> sources;  ///< of data.train, if they have names
   std::int64_t duplicates = 0;  ///< training documents that equal an earlier training document
   std::int64_t overlap = 0;     ///< validation documents that equal a training document
   double padding = 0;           ///< share of positions without a token, in the first steps

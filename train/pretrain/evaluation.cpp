@@ -6,6 +6,7 @@
 
 #include "core/base/interruption.h"
 #include "core/check.h"
+#include "core/rng.h"
 #include "train/loop/train_step.h"
 
 namespace nystrom {
@@ -54,6 +55,40 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                         : std::nullopt};
   result.seed = static_cast<std::uint64_t>(config.seed);
   return result;
+}
+
+std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
+                                          const Tokenizer& tokenizer, const RunConfig& config) {
+  std::vector<MaskedSamples> all;
+  for (const CorpusSource& source : sources) {
+    MaskedSamples samples =
+        with_context(source.name, [&] { return masked_samples(source.tokens, tokenizer, config); });
+    if (!all.empty()) samples.seed = mix64(samples.seed ^ all.size());  // other masks, other order
+    samples.weight = source.weight;
+    all.push_back(std::move(samples));
+  }
+  return all;
+}
+
+Evaluation mean_of(std::span<const Evaluation> sources) {
+  if (sources.size() == 1) return sources[0];
+  Evaluation mean;
+  double ordered = 0;
+  for (const Evaluation& one : sources) {
+    const auto tokens = static_cast<double>(one.tokens);
+    mean.loss += one.loss * tokens;
+    mean.accuracy += one.accuracy * tokens;
+    mean.frequency_loss += one.frequency_loss * tokens;
+    mean.frequency_accuracy += one.frequency_accuracy * tokens;
+    mean.tokens += one.tokens;
+    mean.sequences += one.sequences;
+    ordered += one.order_accuracy.value_or(0) * static_cast<double>(one.sequences);
+  }
+  for (double* sum : {&mean.loss, &mean.accuracy, &mean.frequency_loss, &mean.frequency_accuracy})
+    *sum /= static_cast<double>(mean.tokens);
+  if (sources[0].order_accuracy)
+    mean.order_accuracy = ordered / static_cast<double>(mean.sequences);
+  return mean;
 }
 
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
@@ -110,6 +145,7 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   require_input(tokens > 0, "the text holds no token to predict");
   Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens,
                   sum[most_frequent_masked] / tokens, static_cast<std::int64_t>(tokens)};
+  mean.sequences = total;
   if (samples.sentence_order) mean.order_accuracy = sum[ordered] / static_cast<double>(total);
   return mean;
 }

@@ -6,6 +6,7 @@
 #include "nn/model.h"
 #include "train/config/config.h"
 #include "train/distributed/communicator.h"
+#include "train/pretrain/corpus.h"
 
 namespace nystrom {
 
@@ -18,6 +19,10 @@ std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> da
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                              const Tokenizer& tokenizer, const RunConfig& config);
 
+/// The samples of each source, as masked_samples; their weights, and a seed for each.
+std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
+                                          const Tokenizer& tokenizer, const RunConfig& config);
+
 /// The results of an evaluation. Losses and accuracies are means over all masked tokens.
 struct Evaluation {
   double loss = 0;      ///< cross-entropy, in nats
@@ -29,7 +34,11 @@ struct Evaluation {
   std::int64_t tokens = 0;  ///< number of masked tokens
   /// The share of sequences with a correct sentence-order prediction, if the samples have one.
   std::optional<double> order_accuracy{};
+  std::int64_t sequences = 0;
 };
+
+/// The results over all tokens of several sources. Each baseline is that of its source.
+Evaluation mean_of(std::span<const Evaluation> sources);
 
 /// Evaluates each sample once with the masks of epoch 0, in batches of `micro_batch_size`, without
 /// dropout. `progress` is called with the number of samples done. The processes share the work. The

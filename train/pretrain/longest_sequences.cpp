@@ -7,7 +7,7 @@ namespace {
 
 MaskedSequence sequence_of(const MaskedSamples& samples, std::int64_t sample) {
   const SampleUse use{sample, 0, sample};
-  const Batch batch = make_batch(samples, {&use, 1});
+  const Batch batch = make_batch({&samples, 1}, {&use, 1});
   return {batch.input, batch.labels, batch.tokens, batch.targets};
 }
 

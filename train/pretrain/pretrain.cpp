@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/checksum.h"
 #include "core/base/file_io.h"
 #include "core/check.h"
 #include "train/config/validation.h"
@@ -15,6 +16,20 @@
 namespace nystrom {
 namespace {
 
+/// A hash of the tokens of all sources.
+std::string content_checksum(const std::vector<CorpusSource>& sources) {
+  std::string text;
+  for (const CorpusSource& source : sources)
+    text += fmt::format("{} {}\n", source.name, file_checksum(source.folder / "index.json"));
+  return text_checksum(text);
+}
+
+std::int64_t sequences_of(const std::vector<MaskedSamples>& sources) {
+  std::int64_t sequences = 0;
+  for (const MaskedSamples& source : sources) sequences += source.packing->size();
+  return sequences;
+}
+
 /// The objective of masked language modelling on a corpus.
 class MaskedLmObjective : public Objective {
  public:
@@ -25,8 +40,8 @@ class MaskedLmObjective : public Objective {
         communicator_(communicator),
         corpus_(std::move(corpus)),
         stages_(length_stages(config.data)),
-        train_(masked_samples(corpus_.train, *corpus_.tokenizer, config)),
-        validation_(masked_samples(corpus_.validation, *corpus_.tokenizer, config)),
+        train_(masked_sources(corpus_.train, *corpus_.tokenizer, config)),
+        validation_(masked_sources(corpus_.validation, *corpus_.tokenizer, config)),
         distillation_(std::move(distillation)),
         evaluation_(last) {
     options_.batch_size = config.training.batch_size;
@@ -36,17 +51,14 @@ class MaskedLmObjective : public Objective {
   }
 
   DataIdentity identity() const override {
-    const auto checksum = [&](const char* set) {
-      return file_checksum(corpus_.token_folder / set / "index.json");
-    };
-    return {corpus_.train->info().tokenizer,
-            checksum("train"),
-            checksum("validation"),
+    return {corpus_.train[0].tokens->info().tokenizer,
+            content_checksum(corpus_.train),
+            content_checksum(corpus_.validation),
             "data.train",
             config_.data.validation.empty() ? "data.train" : "data.validation",
             distillation_.teacher ? teacher_hash(*distillation_.teacher) : ""};
   }
-  std::int64_t samples() const override { return train_.packing->size(); }
+  std::int64_t samples() const override { return sequences_of(train_); }
   std::string metric_name() const override { return "loss"; }
   bool higher_is_better() const override { return false; }
   std::vector<TokenizerFile> tokenizer_files() const override {
@@ -61,8 +73,9 @@ class MaskedLmObjective : public Objective {
     const LengthStage& stage = *stage_of(batch);
     LoaderOptions options = options_;
     options.sequences_for_one = config_.data.sequence_length / stage.length;
-    MaskedSamples samples = train_;
-    samples.packing = packing_of(corpus_.train, stage.length, config_);
+    std::vector<MaskedSamples> samples = train_;
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      samples[i].packing = packing_of(corpus_.train[i].tokens, stage.length, config_);
     loader_ = std::make_unique<Loader>(std::move(samples), options, batch - stage.begin);
   }
 
@@ -87,10 +100,16 @@ class MaskedLmObjective : public Objective {
   }
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
-    const std::int64_t total = validation_.packing->size();
-    evaluation_ =
-        evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, communicator_,
-                           [&](std::int64_t done) { progress(done, total); });
+    const std::int64_t total = sequences_of(validation_);
+    std::vector<Evaluation> sources;
+    std::int64_t before = 0;
+    for (const MaskedSamples& samples : validation_) {
+      sources.push_back(
+          evaluate_masked_lm(model, samples, config_.training.micro_batch_size, communicator_,
+                             [&](std::int64_t done) { progress(before + done, total); }));
+      before += samples.packing->size();
+    }
+    evaluation_ = mean_of(sources);
     Score score{evaluation_.loss,
                 {{"loss", evaluation_.loss},
                  {"accuracy", evaluation_.accuracy},
@@ -100,6 +119,12 @@ class MaskedLmObjective : public Objective {
     if (const auto order = evaluation_.order_accuracy) {
       score.metrics.emplace_back("sentence_order_accuracy", *order);
       score.text += fmt::format(", sentence order {:.1f} %", 100 * *order);
+    }
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const std::string& name = corpus_.validation[i].name;
+      if (name.empty()) continue;
+      score.metrics.emplace_back("loss_" + name, sources[i].loss);
+      score.text += fmt::format(", {} {:.4f}", name, sources[i].loss);
     }
     return score;
   }
@@ -130,10 +155,10 @@ class MaskedLmObjective : public Objective {
   LoaderOptions options_;
   Corpus corpus_;
   std::vector<LengthStage> stages_;
-  MaskedSamples train_, validation_;  // of sequence_length
-  Distillation distillation_;         // without a teacher: nothing
-  std::int64_t next_ = 0;             // the next batch
-  std::unique_ptr<Loader> loader_;    // of its stage
+  std::vector<MaskedSamples> train_, validation_;  // of each source, of sequence_length
+  Distillation distillation_;                      // without a teacher: nothing
+  std::int64_t next_ = 0;                          // the next batch
+  std::unique_ptr<Loader> loader_;                 // of its stage
   Evaluation& evaluation_;
 };
 

@@ -118,7 +118,7 @@ Rows rows_of(Loader& loader, int steps) {
 
 /// Shorter sequences in place of longer ones: ranks and micro-batches divide them as the longer.
 TEST_F(LoaderTest, SeveralSequencesForOneKeepTheDivision) {
-  Loader plain(source_, {.batch_size = 15, .micro_batch_size = 15});
+  Loader plain({source_}, {.batch_size = 15, .micro_batch_size = 15});
   const Rows expected = rows_of(plain, 4);
   const LoaderOptions for_one{.batch_size = 5, .micro_batch_size = 2, .world_size = 2};
   LoaderOptions for_three = for_one;
@@ -128,7 +128,7 @@ TEST_F(LoaderTest, SeveralSequencesForOneKeepTheDivision) {
   for (int rank = 0; rank < 2; ++rank) {
     LoaderOptions options = for_three;
     options.rank = rank;
-    Loader loader(source_, options);
+    Loader loader({source_}, options);
     for (int step = 0; step < 4; ++step) {
       const std::vector<Batch> batches = loader.next();
       EXPECT_EQ(std::ssize(batches), rank == 0 ? 1 : 2) << "as 2 and 3 of the 5";
@@ -139,7 +139,7 @@ TEST_F(LoaderTest, SeveralSequencesForOneKeepTheDivision) {
 }
 
 TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
-  Loader plain(source_, {.batch_size = 12, .micro_batch_size = 12, .workers = 1});
+  Loader plain({source_}, {.batch_size = 12, .micro_batch_size = 12, .workers = 1});
   const Rows expected = rows_of(plain, 30);
   ASSERT_EQ(expected.size(), 360);
   EXPECT_EQ(expected.rbegin()->first, 359);
@@ -149,7 +149,7 @@ TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
         Rows rows;
         for (int rank = 0; rank < world; ++rank) {
           const LoaderOptions options{12, micro, rank, world, workers, 3};
-          Loader loader(source_, options);
+          Loader loader({source_}, options);
           rows.merge(rows_of(loader, 30));
         }
         EXPECT_EQ(rows, expected) << workers << " workers, micro-batches of " << micro << ", "
@@ -161,16 +161,16 @@ TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
 
 TEST_F(LoaderTest, ResumesAtAnyStep) {
   const LoaderOptions options{.batch_size = 12, .micro_batch_size = 5, .workers = 2};
-  Loader plain(source_, options);
+  Loader plain({source_}, options);
   std::vector<Rows> expected(40);
   for (Rows& rows : expected) rows = rows_of(plain, 1);
   for (std::size_t step = 0; step < expected.size(); ++step) {
-    Loader resumed(source_, options, static_cast<std::int64_t>(step));
+    Loader resumed({source_}, options, static_cast<std::int64_t>(step));
     EXPECT_EQ(resumed.step(), step);
     for (std::size_t s = step; s < std::min(step + 3, expected.size()); ++s)
       EXPECT_EQ(rows_of(resumed, 1), expected[s]);
   }
-  Loader far(source_, options, std::int64_t{1} << 40);
+  Loader far({source_}, options, std::int64_t{1} << 40);
   EXPECT_EQ(rows_of(far, 1).begin()->first, 12 * (std::int64_t{1} << 40));
 }
 
@@ -178,7 +178,7 @@ TEST_F(LoaderTest, EachEpochHasEverySampleOnceWithMasksOfItsOwn) {
   const std::int64_t samples = source_.packing->size();
   std::multiset<std::vector<std::int64_t>> all;
   for (std::int64_t i = 0; i < samples; ++i) all.insert(source_.packing->ids(i));
-  Loader loader(source_, {.batch_size = 10, .micro_batch_size = 4, .workers = 2});
+  Loader loader({source_}, {.batch_size = 10, .micro_batch_size = 4, .workers = 2});
   const Rows rows = rows_of(loader, static_cast<int>(3 * samples / 10 + 1));
   std::vector<std::multiset<std::vector<std::int64_t>>> epochs(3);
   std::map<std::vector<std::int64_t>, std::set<std::vector<std::int64_t>>> labels;
@@ -201,7 +201,7 @@ TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {
   Rows expected;
   for (std::int64_t i = 0; i < source_.packing->size(); ++i) {
     const SampleUse use{i, 0, i};
-    collect(make_batch(source_, {&use, 1}), expected);
+    collect(make_batch({&source_, 1}, {&use, 1}), expected);
   }
   for (const int world : {1, 3}) {
     for (const int workers : {1, 4}) {
@@ -242,18 +242,18 @@ TEST_F(LoaderTest, ErrorsOfWorkersSurfaceInTheirPlace) {
 
 TEST_F(LoaderTest, StopsAtAnyTime) {
   for (int taken = 0; taken < 20; ++taken) {
-    Loader loader(source_, {.batch_size = 8, .micro_batch_size = 2, .workers = 4, .prefetch = 5});
+    Loader loader({source_}, {.batch_size = 8, .micro_batch_size = 2, .workers = 4, .prefetch = 5});
     for (int i = 0; i < taken; ++i) loader.next();
   }
 }
 
 TEST_F(LoaderTest, RefusesOptionsThatDoNotFitTogether) {
-  EXPECT_EQ(input_error([&] { Loader(source_, {.batch_size = 2, .rank = 0, .world_size = 3}); }),
+  EXPECT_EQ(input_error([&] { Loader({source_}, {.batch_size = 2, .rank = 0, .world_size = 3}); }),
             "loader: batch_size 2 leaves some of the 3 ranks without a sequence");
-  EXPECT_EQ(input_error([&] { Loader(source_, {.batch_size = 0}); }),
+  EXPECT_EQ(input_error([&] { Loader({source_}, {.batch_size = 0}); }),
             "loader: batch_size 0 and micro_batch_size 32 must be at least 1");
   source_.masking.whole_word = true;
-  EXPECT_EQ(input_error([&] { Loader(source_, {}); }),
+  EXPECT_EQ(input_error([&] { Loader({source_}, {}); }),
             "masking.whole_word: this tokenizer does not say which tokens start a word; set it to "
             "false, or choose another tokenizer");
 }

@@ -131,7 +131,7 @@ TEST_F(EvaluateTest, GivesTheMeansOverAllTokensAsked) {
 TEST_F(EvaluateTest, MasksAsTheCheckpointWasTrainedOrAsToldTo) {
   RunConfig config;
   config.model = tiny_masked_lm();
-  config.data.train = {"gone.txt"};
+  config.data.train = {TextSource::of_text("gone.txt")};
   config.data.documents = Documents::lines;
   config.data.sequence_length = 24;
   config.masking.probability = 0.5;

@@ -383,7 +383,7 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   std::vector<std::vector<std::int64_t>> asked;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const SampleUse use{static_cast<std::int64_t>(i), 0, 0};
-    const Batch row = make_batch(rows, std::span(&use, 1));
+    const Batch row = make_batch(std::span(&rows, 1), std::span(&use, 1));
     const std::span ids(row.input.input_ids.data<std::int64_t>(),
                         static_cast<std::size_t>(row.tokens));
     asked.emplace_back();

@@ -67,7 +67,8 @@ std::set<std::string> documents_of(const TokenDataset& dataset, const Tokenizer&
 TEST_F(CorpusTest, TheTokenizerDoesNotSeeWhatIsHeldOut) {
   const std::string data = "validation_fraction: 0.2, documents: lines";
   const Corpus first = prepare(data);
-  const std::set<std::string> held_out = documents_of(*first.validation, *first.tokenizer);
+  const std::set<std::string> held_out =
+      documents_of(*first.validation[0].tokens, *first.tokenizer);
   ASSERT_GT(held_out.size(), 30u);
   const auto is_held_out = [&](const std::string& line) {
     return held_out.count(line.substr(0, line.find_last_not_of(' ') + 1)) > 0;

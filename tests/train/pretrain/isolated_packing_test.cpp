@@ -32,7 +32,7 @@ TEST(IsolatedPacking, LossesAreThoseOfTheDocumentsAlone) {
       {.probability = 0.5},
       42};
   const std::vector<SampleUse> uses{{0, 0, 0}, {1, 0, 1}, {2, 0, 2}};
-  const Batch batch = make_batch(source, uses);
+  const Batch batch = make_batch({&source, 1}, uses);
   ASSERT_GT(batch.input.sequences(), std::ssize(uses)) << "some share a place";
   ModelConfig config = tiny_config();
   config.head = Head::masked_lm;
