@@ -70,6 +70,9 @@ Var linear_unrounded(const Var& x, const Var& weight, const Var& bias = {});
 /// linear(activation(x), weight, bias). Keeps x alone: the backward pass computes activation(x)
 /// again, beside its derivative.
 Var activated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias = {});
+/// linear(activation(a) ∘ b, weight, bias) for the halves a, b of x […, 2·in], weight [out, in]: a
+/// gated linear unit (Shazeer, arXiv 2002.05202). Keeps x alone, as activated_linear.
+Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias = {});
 /// The matrix product a b: a […, m, k], b […, k, n] → […, m, n]. Leading axes broadcast.
 Var matmul(const Var& a, const Var& b);
 
@@ -86,6 +89,9 @@ struct AttentionOptions {
   /// [b, keys] u8, 0 for keys that are left out; of dense keys. Undefined: no key is left out.
   Tensor key_mask = {};
   EmptyRows empty_rows = EmptyRows::zero;
+  /// The keys that a query sees: those at most this many rows away. Queries and keys then have the
+  /// same spans, and no key is masked.
+  std::int64_t reach = Scoring::all_keys;
 };
 
 /// softmax(scale · q kᵀ) v without a stored score matrix. Dense: q [b, h, nq, d], k [b, h, nk, d],
@@ -95,6 +101,15 @@ struct AttentionOptions {
 /// the last may have any strides. A dense result is laid out as [b, nq, h, dv], so merging the
 /// heads copies nothing.
 Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& options);
+
+/// Rotary positions: columns i and i + d/2 of each row as one number of the plane, turned by the
+/// angle of its place in the span. x is ragged [r, h, d] with spans, or dense [b, h, n, d] → x's
+/// shape; table [places, d/2, 2], in the accumulate type, has the cosine and the sine of each angle
+/// (rotary_table). Su et al., arXiv 2104.09864.
+Var rotate(const Var& x, const RowSpans& spans, const Tensor& table);
+/// The table of `places` places for rotate(): angle place · theta^(−2i / width) of column i, f64
+/// [places, width / 2, 2]. Frequencies and angles are rounded to f32, as transformers has them.
+Tensor rotary_table(std::int64_t places, std::int64_t width, double theta);
 
 /// Means over m segments of each span of x: x [r, c] with p spans, or dense [p, n, c] → [p, m, c]
 /// in the accumulate type. Of l rows in order, segment i covers floor(i·l/m) … floor((i+1)·l/m)
@@ -162,7 +177,8 @@ Var pseudo_inverse_exact(const Var& a);
 /// head share one filter. Ragged rows outside the spans give 0.
 Var sequence_conv(const Var& x, const Var& weight, const RowSpans& spans = {});
 
-/// Layer normalisation over the last axis c: gamma, beta [c]. Ba et al., arXiv 1607.06450.
+/// Layer normalisation over the last axis c: gamma, beta [c], or an undefined beta. Ba et al.,
+/// arXiv 1607.06450.
 Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon);
 
 /// The dropout of an op that includes one. For the mask see core/rng.h. With p = 0 nothing is
@@ -174,7 +190,7 @@ struct DropoutOptions {
 };
 
 /// layer_norm(residual + dropout(x)) in one pass: x and residual [b, …, c] of one shape → the same
-/// shape.
+/// shape. beta may be undefined.
 Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout,
                         const Var& gamma, const Var& beta, double epsilon);
 

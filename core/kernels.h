@@ -35,6 +35,18 @@ struct Spans {
   std::int64_t longest = 0;  ///< the most rows of a span
 };
 
+/// How queries score keys: scale · q kᵀ, for the keys of their span that are at most `reach` rows
+/// away. Of spans with a reach, that of the queries is that of the keys.
+struct Scoring {
+  static constexpr std::int64_t all_keys = std::int64_t{1} << 40;
+
+  Scoring(double factor, std::int64_t distance = all_keys) : scale(factor), reach(distance) {}
+  bool is_local() const { return reach < all_keys; }
+
+  double scale;
+  std::int64_t reach;
+};
+
 /// With at most this many keys, attention's gradient does not need its result.
 inline constexpr std::int64_t few_keys = 64;
 
@@ -67,6 +79,11 @@ KERNEL(unary, Unary op, CView x, View y);
 /// dx = op'(x) ∘ dy, and y = op(x) unless y is absent. dx may alias dy. dx_sums [n] = dx [rows, n]
 /// summed over the rows, in the accumulate type, or absent.
 KERNEL(unary_grad, Unary op, CView x, CView dy, View dx, View y, View dx_sums);
+/// y = op(a) ∘ b for the halves a, b of x's last axis: x […, 2n], y […, n]. A gated linear unit
+/// without its projections (Shazeer, arXiv 2002.05202).
+KERNEL(gated_unary, Unary op, CView x, View y);
+/// dx [a, b] = [op'(a) ∘ b ∘ dy, op(a) ∘ dy], and y = op(a) ∘ b unless y is absent.
+KERNEL(gated_unary_grad, Unary op, CView x, CView dy, View dx, View y);
 /// y[o, i] (+= if accumulate) = Σ_r x[o, r, i]. y may have the accumulate type.
 KERNEL(sum_middle, CView x, View y, bool accumulate);
 /// y[0] = the sum of squares of x, in f64. Blocks have a fixed size, so the result does not depend
@@ -136,14 +153,21 @@ KERNEL(segment_means_grad, CView dy, Spans spans, View dx);
 // outside the spans are not written. log_sum_exp has the queries' rows, contiguous and in the
 // accumulate type: [h, r] or [p, h, n].
 
-/// out = softmax(scale · q kᵀ over keys with mask ≠ 0) v, computed blockwise without a stored score
+/// y = x with columns i and i + d/2 of each row as one number of the plane, turned by the angle of
+/// which table[place of the row in its span, i] has cosine and sine: table [places, d/2, 2] in the
+/// accumulate type, x and y [r, h, d] or [p, h, n, d]. Backwards it turns by the negative angle,
+/// which is the gradient. Su et al., arXiv 2104.09864.
+KERNEL(rotate, CView x, Spans spans, CView table, bool backwards, View y);
+
+/// out = softmax(scores over keys with mask ≠ 0) v, computed blockwise without a stored score
 /// matrix (Rabe & Staats, arXiv 2112.05682). Types may differ within one accumulate type. key_mask
-/// is [p, n] u8 for dense keys, or absent.
+/// is [p, n] u8 for dense keys, or absent, as it is with a reach.
 KERNEL(attention, CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
-       EmptyRows empty, double scale, View out, View log_sum_exp);
-/// The gradients dq, dk, dv of attention. `out` may be absent with at most few_keys keys.
+       EmptyRows empty, Scoring scoring, View out, View log_sum_exp);
+/// The gradients dq, dk, dv of attention. `out` may be absent with at most few_keys keys and no
+/// reach.
 KERNEL(attention_grad, CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
-       EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout, View dq, View dk,
+       EmptyRows empty, Scoring scoring, CView out, CView log_sum_exp, CView dout, View dq, View dk,
        View dv);
 
 /// out = attention of all keys + the sequence_conv of x, rounded once where one kernel computes

@@ -36,6 +36,8 @@ class RowSpans {
   std::int64_t count() const { return bounds_.dim(0); }
   /// The rows in all spans.
   std::int64_t rows() const { return rows_; }
+  /// The most rows of a span.
+  std::int64_t longest() const { return longest_; }
   /// The row after the last span.
   std::int64_t end() const { return end_; }
   /// The kernels' form.

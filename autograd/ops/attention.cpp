@@ -45,6 +45,13 @@ void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& opt
               accumulate_dtype(options.out) == sums,
           "attention: types {}, {}, {} → {} do not share an accumulate type", q.dtype(), k.dtype(),
           v.dtype(), options.out);
+  if (options.reach < Scoring::all_keys)
+    require(options.reach >= 0 && q.shape().with(-1, 1) == k.shape().with(-1, 1) &&
+                options.queries.rows() == options.keys.rows() &&
+                options.queries.end() == options.keys.end() && !options.key_mask.defined(),
+            "attention: with a reach of {}, queries {} and keys {} are of the same rows, none "
+            "masked",
+            options.reach, q.shape(), k.shape());
   if (!options.key_mask.defined()) return;
   require(!options.keys.ragged(), "attention: a key mask is of dense keys, got {}", k.shape());
   require(options.key_mask.shape() == Shape{k.dim(0), k.dim(2)} &&
@@ -65,13 +72,13 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
   Tensor out = empty_heads(qv, vv.dim(-1), queries, options.out);
   Tensor log_sum_exp =
       Tensor::empty(log_sum_exp_shape(qv.shape(), queries), accumulate_dtype(qv.dtype()), device);
-  kernels::attention(qv, kv, vv, queries, keys, mask, options.empty_rows, options.scale, out,
+  const Scoring scoring(options.scale, options.reach);
+  kernels::attention(qv, kv, vv, queries, keys, mask, options.empty_rows, scoring, out,
                      log_sum_exp);
-  const auto backward = [=, empty = options.empty_rows, scale = options.scale](const Tensor& dy,
-                                                                               Grads grads) {
+  const auto backward = [=, empty = options.empty_rows](const Tensor& dy, Grads grads) {
     Tensor dq = empty_heads_like(qv, queries), dk = empty_heads_like(kv, keys),
            dv = empty_heads_like(vv, keys);
-    kernels::attention_grad(qv, kv, vv, queries, keys, mask, empty, scale, out, log_sum_exp,
+    kernels::attention_grad(qv, kv, vv, queries, keys, mask, empty, scoring, out, log_sum_exp,
                             with_unit_columns(dy), dq, dk, dv);
     grads.add(0, std::move(dq));
     grads.add(1, std::move(dk));

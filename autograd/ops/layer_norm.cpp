@@ -5,6 +5,10 @@
 namespace nystrom {
 namespace {
 
+Var shift_or_zeros(const Var& shift, const Var& gamma) {
+  return shift.defined() ? shift : Var(zeros_like(gamma.value()));
+}
+
 void check(const char* name, const Var& x, const Var& gamma, const Var& beta) {
   require(x.rank() >= 1 && x.dim(-1) >= 1,
           "{}: needs a last axis of at least one element, got shape {}", name, x.shape());
@@ -17,7 +21,8 @@ void check(const char* name, const Var& x, const Var& gamma, const Var& beta) {
 
 }  // namespace
 
-Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) {
+Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon) {
+  const Var beta = shift_or_zeros(shift, gamma);
   check("layer_norm", x, gamma, beta);
   const Shape row{x.dim(-1)};
   const Tensor value = x.value().contiguous();
@@ -39,7 +44,8 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) 
 }
 
 Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout,
-                        const Var& gamma, const Var& beta, double epsilon) {
+                        const Var& gamma, const Var& shift, double epsilon) {
+  const Var beta = shift_or_zeros(shift, gamma);
   check("residual_layer_norm", x, gamma, beta);
   require(x.shape() == residual.shape() && x.dtype() == residual.dtype(),
           "residual_layer_norm: x is {} {}, but the residual {} {}", x.dtype(), x.shape(),

@@ -186,10 +186,34 @@ Var activated_linear(Unary activation, const Var& x, const Var& weight, const Va
   return with_row_sum(y, bias);
 }
 
+Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias) {
+  require(x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == 2 * weight.dim(1),
+          "gated_linear: x {} does not fit the weight {}; expected [out, in] for x […, 2·in]",
+          x.shape(), weight.shape());
+  const Tensor rows = rows_of(x);
+  Tensor gated = Tensor::empty({rows.dim(0), weight.dim(1)}, x.dtype(), rows.device());
+  kernels::gated_unary(activation, rows, gated);
+  check(gated, weight, bias);
+  const Var y = record(
+      "gated_linear",
+      forward(gated, weight, bias, x.shape().without(-1).append(weight.dim(0)), Precision::full,
+              x.dtype()),
+      {x, weight, bias},
+      [activation, rows, w = weight.value(), x_shape = x.shape()](const Tensor& dy, Grads grads) {
+        const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
+        Tensor dgated = Tensor::empty({rows.dim(0), w.dim(1)}, rows.dtype(), rows.device()),
+               again = empty_like(dgated), dx = empty_like(rows);
+        kernels::matmul(dy_rows, w, CView{}, dgated, false, Precision::full);
+        kernels::gated_unary_grad(activation, rows, dgated, dx, again);
+        parameter_gradients(dy_rows, again, Precision::full, grads);
+        grads.add(0, dx.reshape(x_shape));
+      });
+  return with_row_sum(y, bias);
+}
+
 Var matmul(const Var& a, const Var& b) {
   require(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2),
-          "matmul: {} times {} does not go; expected […, m, k] and […, k, n]", a.shape(),
-          b.shape());
+          "matmul: {} and {} do not match; expected […, m, k] and […, k, n]", a.shape(), b.shape());
   require(a.dtype() == b.dtype(), "matmul: both inputs must have one type; got {} and {}",
           a.dtype(), b.dtype());
   const Shape batch =

@@ -55,6 +55,23 @@ NYSTROM_INLINE void mask_scores(A* scores, std::int64_t rows, std::int64_t keys,
   }
 }
 
+/// The columns of a score block that a row scores: of the keys from `key` on, those within reach of
+/// the row's query.
+struct Columns {
+  std::int64_t begin, end;
+  NYSTROM_INLINE Columns(std::int64_t query, std::int64_t key, std::int64_t count,
+                         std::int64_t reach)
+      : begin(std::max<std::int64_t>(query - reach - key, 0)),
+        end(smaller(query + reach + 1 - key, count)) {}
+  NYSTROM_INLINE std::int64_t size() const { return end > begin ? end - begin : 0; }
+};
+
+/// Whether a query of first … first + rows reaches a key of key … key + count.
+NYSTROM_INLINE bool meet(std::int64_t first, std::int64_t rows, std::int64_t key,
+                         std::int64_t count, std::int64_t reach) {
+  return key <= first + rows - 1 + reach && first <= key + count - 1 + reach;
+}
+
 /// Adds one block of scores to a row's running maximum and sum. Stores the exponentials in
 /// `scores`, and returns the factor that rescales earlier sums.
 template <class A>
@@ -75,18 +92,20 @@ NYSTROM_INLINE A online_softmax_row(A* scores, std::int64_t keys, A& largest, A&
   return shrink;
 }
 
-/// The unmasked keys of one span, and the factor of their scores.
+/// The unmasked keys of one span, and how queries score them.
 template <class A>
 struct Keys {
   const std::uint8_t* valid;  // null: all keys
   std::int64_t count;         // keys to the last unmasked one
   A scale;
+  std::int64_t reach;
 
   NYSTROM_INLINE Keys(const CView& mask, std::int64_t part, std::int64_t all, EmptyRows empty,
-                      double factor)
+                      const Scoring& scoring)
       : valid(mask ? mask.as<std::uint8_t>() + part * mask.shape[1] : nullptr),
         count(all),
-        scale(static_cast<A>(factor)) {
+        scale(static_cast<A>(scoring.scale)),
+        reach(scoring.reach) {
     if (empty == EmptyRows::uniform && !any_valid(valid, 0, all)) {
       valid = nullptr;  // equal scores: a uniform softmax over all keys
       scale = 0;
@@ -151,14 +170,23 @@ struct ForwardScratch {
   }
 };
 
-/// Adds the values of `keys` keys, times their weights, to the sums of one block of queries.
+/// Adds the values of `keys` keys from `key` on, times their weights, to the sums of one block of
+/// queries, of which `query` is the first.
 template <class T>
 NYSTROM_INLINE void add_values(const ForwardScratch<T>& s, std::int64_t first, std::int64_t rows,
-                               std::int64_t keys, const T* v, std::int64_t dv) {
+                               std::int64_t query, std::int64_t key, std::int64_t keys,
+                               std::int64_t reach, const T* v, std::int64_t dv) {
   using A = SumOf<T>;
   A* sum_v = s.sum_v.get() + first * dv;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const A shrink = online_softmax_row(s.scores.get() + r * block, keys, s.largest[first + r],
+    A* scores = s.scores.get() + r * block;
+    const Columns seen(query + r, key, keys, reach);
+    std::fill_n(scores, smaller(seen.begin, keys), A(0));
+    if (seen.end < keys)
+      std::fill_n(scores + std::max<std::int64_t>(seen.end, 0),
+                  keys - std::max<std::int64_t>(seen.end, 0), A(0));
+    if (seen.size() == 0) continue;
+    const A shrink = online_softmax_row(scores + seen.begin, seen.size(), s.largest[first + r],
                                         s.sum[first + r]);
     for (std::int64_t i = 0; i < dv; ++i) sum_v[r * dv + i] *= shrink;
   }
@@ -185,13 +213,15 @@ void forward_group(const CView& q, const CView& k, const CView& v, const Operand
                    const ForwardScratch<T>& s, const View& out, Head of_out, SumOf<T>* lse) {
   using A = SumOf<T>;
   const std::int64_t dv = v.dim(-1), d = operands<T>(q.dim(-1));
-  const auto [valid, keys, scale] = valid_keys;
+  const auto [valid, keys, scale, reach] = valid_keys;
   load_rows<T>(q, of.q, nullptr, first, rows, s.q.get());
   std::fill_n(s.largest.get(), rows, -std::numeric_limits<A>::infinity());
   std::fill_n(s.sum.get(), rows, A(0));
   std::fill_n(s.sum_v.get(), rows * dv, A(0));
-  for (std::int64_t j = 0; j < keys; j += block) {
+  for (std::int64_t j = std::max<std::int64_t>(first - reach, 0) / block * block; j < keys;
+       j += block) {
     const std::int64_t count = smaller(block, keys - j);
+    if (!meet(first, rows, j, count, reach)) break;
     if (!any_valid(valid, j, count)) continue;
     load_rows<T>(k, of.k, valid, j, count, s.rows.get());
     transpose_block(s.rows.get(), count, d, d, s.kt.get(), block);
@@ -199,10 +229,11 @@ void forward_group(const CView& q, const CView& k, const CView& v, const Operand
     const T* values = interleave<T>(s.rows.get(), count, dv, s.v.get());
     for (std::int64_t r = 0; r < rows; r += block) {
       const std::int64_t queries = smaller(block, rows - r);
+      if (!meet(first + r, queries, j, count, reach)) continue;
       tile_gemm<T>(queries, whole_vectors<A>(count), d, scale, {s.q.get() + r * d, d, 1},
                    s.kt.get(), block, s.scores.get(), block, false);
       mask_scores(s.scores.get(), queries, count, valid, j);
-      add_values<T>(s, r, queries, count, values, dv);
+      add_values<T>(s, r, queries, first + r, j, count, reach, values, dv);
     }
   }
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -255,11 +286,13 @@ struct BackwardScratch {
   }
 };
 
-/// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner), for one block of rows. Without
-/// `inner` the block has all keys, and inner is the sum of p ∘ dp.
+/// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner), for one block of rows; both 0 for
+/// keys from `key` on that are out of reach of the queries from `query` on. Without `inner` the
+/// block has all keys, and inner is the sum of p ∘ dp.
 template <class A>
 NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, std::int64_t rows,
-                                   std::int64_t keys, A scale) {
+                                   std::int64_t query, std::int64_t key, std::int64_t keys, A scale,
+                                   std::int64_t reach) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const bool empty = lse[r] == -std::numeric_limits<A>::infinity();
     const A total = lse[r];
@@ -274,6 +307,13 @@ NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, st
     }
 #pragma omp simd
     for (std::int64_t j = 0; j < keys; ++j) dr[j] = scale * pr[j] * (dr[j] - shift);
+    const Columns seen(query + r, key, keys, reach);
+    if (seen.size() == keys) continue;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      if (j >= seen.begin && j < seen.end) continue;
+      pr[j] = 0;
+      dr[j] = 0;
+    }
   }
 }
 
@@ -323,6 +363,7 @@ void backward_head(const CView& q, const CView& k, const CView& v, const Operand
       const std::int64_t columns = whole_vectors<A>(count), row = operands<T>(block);
       for (std::int64_t first = 0; first < queries; first += block) {
         const std::int64_t rows = smaller(block, queries - first), summed = operands<T>(rows);
+        if (!meet(first, rows, j, count, valid_keys.reach)) continue;
         tile_gemm<T>(rows, columns, d_operands, valid_keys.scale,
                      {s.q.in_order.get() + first * d_operands, d_operands, 1}, s.kt.get(), block,
                      s.p.get(), block, false);
@@ -331,7 +372,7 @@ void backward_head(const CView& q, const CView& k, const CView& v, const Operand
                      {s.dout.in_order.get() + first * width_operands, width_operands, 1},
                      s.vt.get(), block, s.dp.get(), block, false);
         score_gradient(s.p.get(), s.dp.get(), lse + first, out ? s.inner.get() + first : nullptr,
-                       rows, count, scale);
+                       rows, first, j, count, scale, valid_keys.reach);
         const T* p = as_operands<T>(s.p.get(), rows, count, block, s.weights.in_order.get());
         const T* ds = as_operands<T>(s.dp.get(), rows, count, block, s.dscores.in_order.get());
         const T* p_rows = interleave<T>(p, rows, block, s.weights.interleaved.get());
@@ -359,7 +400,7 @@ bool uses_pairs(const CView& q, const CView& k, const CView& v) {
 }  // namespace
 
 void attention(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
-               EmptyRows empty, double scale, View out, View log_sum_exp) {
+               EmptyRows empty, Scoring scoring, View out, View log_sum_exp) {
   const Groups groups(q, queries);
   visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -369,7 +410,7 @@ void attention(CView q, CView k, CView v, Spans queries, Spans keys, CView key_m
       for (std::int64_t i = begin; i < end; ++i) {
         const auto [head, part, first] = groups[i];
         const Operands of(q, k, v, queries, keys, part, head);
-        const Keys<A> valid_keys(key_mask, part, of.k.rows, empty, scale);
+        const Keys<A> valid_keys(key_mask, part, of.k.rows, empty, scoring);
         forward_group<T>(q, k, v, of, valid_keys, first, smaller(groups.size(), of.q.rows - first),
                          scratch, out, head_of(out, queries, part, head),
                          log_sum_exp_of<A>(log_sum_exp, queries, part, head));
@@ -379,7 +420,7 @@ void attention(CView q, CView k, CView v, Spans queries, Spans keys, CView key_m
 }
 
 void attention_grad(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
-                    EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
+                    EmptyRows empty, Scoring scoring, CView out, CView log_sum_exp, CView dout,
                     View dq, View dk, View dv) {
   const std::int64_t parts = parts_of(q, queries);
   visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
@@ -392,8 +433,8 @@ void attention_grad(CView q, CView k, CView v, Spans queries, Spans keys, CView 
         const std::int64_t head = i / parts, part = i % parts;
         const Operands of(q, k, v, queries, keys, part, head),
             of_grads(dq, dk, dv, queries, keys, part, head);
-        backward_head<T>(q, k, v, of, Keys<A>(key_mask, part, of.k.rows, empty, scale),
-                         static_cast<A>(scale), out,
+        backward_head<T>(q, k, v, of, Keys<A>(key_mask, part, of.k.rows, empty, scoring),
+                         static_cast<A>(scoring.scale), out,
                          out ? head_of(out, queries, part, head) : Head{},
                          log_sum_exp_of<A>(log_sum_exp, queries, part, head), dout,
                          head_of(dout, queries, part, head), scratch, dq, dk, dv, of_grads);

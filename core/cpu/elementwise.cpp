@@ -112,6 +112,51 @@ void map_grad(const CView& x, const CView& dy, const View& dx, const View& y, co
   });
 }
 
+/// y = f(a) · b for the halves a, b of each row of x.
+template <class T, class F>
+void gate(const CView& x, const View& y, const F& f) {
+  const std::int64_t n = y.dim(-1);
+  parallel_ranges(y.rows(), elementwise_grain / (n + 1) + 1,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t r = begin; r < end; ++r) {
+                      const T* __restrict a = x.as<T>() + 2 * r * n;
+                      T* __restrict py = y.as<T>() + r * n;
+#pragma omp simd
+                      for (std::int64_t i = 0; i < n; ++i)
+                        py[i] = convert<T>(f(load(a[i])) * load(a[n + i]));
+                    }
+                  });
+}
+
+/// dx = [slope(a) · b · dy, f(a) · dy], and y = f(a) · b unless y is absent.
+template <class T, class F, class Slope>
+void gate_grad(const CView& x, const CView& dy, const View& dx, const View& y, const F& f,
+               const Slope& slope) {
+  using A = accumulate_t<T>;
+  const std::int64_t n = dy.dim(-1);
+  parallel_ranges(dy.rows(), elementwise_grain / (n + 1) + 1,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    const Scratch<A> values(n);
+                    for (std::int64_t r = begin; r < end; ++r) {
+                      const T* __restrict a = x.as<T>() + 2 * r * n;
+                      const T* __restrict grad = dy.as<T>() + r * n;
+                      T* __restrict pdx = dx.as<T>() + 2 * r * n;
+                      A* __restrict value = values.get();
+#pragma omp simd
+                      for (std::int64_t i = 0; i < n; ++i) {
+                        value[i] = f(load(a[i]));
+                        pdx[i] = convert<T>(slope(load(a[i])) * load(a[n + i]) * load(grad[i]));
+                        pdx[n + i] = convert<T>(value[i] * load(grad[i]));
+                      }
+                      if (!y) continue;
+                      T* __restrict py = y.as<T>() + r * n;
+#pragma omp simd
+                      for (std::int64_t i = 0; i < n; ++i)
+                        py[i] = convert<T>(value[i] * load(a[n + i]));
+                    }
+                  });
+}
+
 /// Calls g(op, the derivative of op) with functions of A.
 template <class A, class G>
 NYSTROM_INLINE void visit_unary(Unary op, const G& g) {
@@ -206,6 +251,21 @@ void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
                                  [&](auto f, auto slope) { map_grad<T>(x, dy, dx, y, f, slope); });
   });
   if (dx_sums) sum_over_rows(dx, dx_sums);
+}
+
+void gated_unary(Unary op, CView x, View y) {
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    visit_unary<accumulate_t<T>>(op, [&](auto f, auto) { gate<T>(x, y, f); });
+  });
+}
+
+void gated_unary_grad(Unary op, CView x, CView dy, View dx, View y) {
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    visit_unary<accumulate_t<T>>(op,
+                                 [&](auto f, auto slope) { gate_grad<T>(x, dy, dx, y, f, slope); });
+  });
 }
 
 }  // namespace nystrom::kernels::NYSTROM_LEVEL

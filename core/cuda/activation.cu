@@ -53,6 +53,47 @@ __global__ void gradient_kernel(Gradient<T, V> gradient, std::int64_t packs) {
   for (std::int64_t at = grid_index(); at < packs; at += grid_size()) gradient(at * V, unused);
 }
 
+/// y = op(a) ∘ b for the halves a, b of each row of x; V columns at once.
+template <class T, int V>
+__global__ void gated_kernel(Unary op, const T* x, std::int64_t packs, std::int64_t columns, T* y) {
+  for (std::int64_t at = grid_index(); at < packs; at += grid_size()) {
+    const std::int64_t row = at * V / columns;
+    const T* a = x + row * columns + at * V;
+    const auto in = load_pack<V>(a), gate = load_pack<V>(a + columns);
+    Pack<T, V> out{};
+    with_curve<T>(op, [&](const auto& curve) {
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i)
+        out.value[i] = convert<T>(curve(load(in.value[i])).value * load(gate.value[i]));
+    });
+    store_pack(y + at * V, out);
+  }
+}
+
+/// The gradients of both halves, and y unless it is null.
+template <class T, int V>
+__global__ void gated_gradient_kernel(Unary op, const T* x, const T* dy, std::int64_t packs,
+                                      std::int64_t columns, T* dx, T* y) {
+  for (std::int64_t at = grid_index(); at < packs; at += grid_size()) {
+    const std::int64_t first = at * V / columns * columns + at * V;  // of a, in x and dx
+    const auto in = load_pack<V>(x + first), gate = load_pack<V>(x + first + columns),
+               grad = load_pack<V>(dy + at * V);
+    Pack<T, V> da{}, db{}, out{};
+    with_curve<T>(op, [&](const auto& curve) {
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) {
+        const auto point = curve(load(in.value[i]));
+        da.value[i] = convert<T>(point.slope * load(gate.value[i]) * load(grad.value[i]));
+        db.value[i] = convert<T>(point.value * load(grad.value[i]));
+        out.value[i] = convert<T>(point.value * load(gate.value[i]));
+      }
+    });
+    store_pack(dx + first, da);
+    store_pack(dx + first + columns, db);
+    if (y) store_pack(y + at * V, out);
+  }
+}
+
 }  // namespace
 
 void unary(Unary op, CView x, View y) {
@@ -79,6 +120,30 @@ void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
       const std::int64_t packs = x.numel() / pack();
       launch(gradient_kernel<T, pack()>, dim3(blocks_for(packs, 256)), dim3(256), 0, gradient,
              packs);
+    });
+  });
+}
+
+void gated_unary(Unary op, CView x, View y) {
+  if (y.numel() == 0) return;
+  visit_any_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    with_pack<T>(y.dim(-1), {x.data, y.data}, [&](auto pack) {
+      const std::int64_t packs = y.numel() / pack();
+      launch(gated_kernel<T, pack()>, dim3(blocks_for(packs, 256)), dim3(256), 0, op, x.as<T>(),
+             packs, y.dim(-1), y.as<T>());
+    });
+  });
+}
+
+void gated_unary_grad(Unary op, CView x, CView dy, View dx, View y) {
+  if (dy.numel() == 0) return;
+  visit_any_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    with_pack<T>(dy.dim(-1), {x.data, dy.data, dx.data, y.data}, [&](auto pack) {
+      const std::int64_t packs = dy.numel() / pack();
+      launch(gated_gradient_kernel<T, pack()>, dim3(blocks_for(packs, 256)), dim3(256), 0, op,
+             x.as<T>(), dy.as<T>(), packs, dy.dim(-1), dx.as<T>(), y.as<T>());
     });
   });
 }

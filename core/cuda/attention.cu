@@ -24,7 +24,7 @@ bool suits_cudnn(const AttentionOperands& o, std::initializer_list<CView> operan
   // With less work, making a plan takes longer than it saves.
   constexpr std::int64_t fewest_tokens = 4096;
   const CView& q = o.q;
-  if (o.queries.bounds || o.keys.bounds) return false;
+  if (o.queries.bounds || o.keys.bounds || o.scoring.is_local()) return false;
   if (o.key_mask || q.shape[3] % 8 != 0 || q.shape[3] > max_width || q.shape[2] % tile != 0)
     return false;
   if (q.shape[0] * q.shape[2] < fewest_tokens) return false;
@@ -56,9 +56,9 @@ using namespace nystrom::cuda;
 
 void attend(const AttentionOperands& o, View out, View log_sum_exp) {
   if (suits_cudnn(o, {o.q, o.k, o.v, out}) &&
-      attention_cudnn(o.q, o.k, o.v, o.scale, out, log_sum_exp))
+      attention_cudnn(o.q, o.k, o.v, o.scoring.scale, out, log_sum_exp))
     return;
-  if (fused_attention_fits({o.q, o.k, o.v, out}))
+  if (!o.scoring.is_local() && fused_attention_fits({o.q, o.k, o.v, out}))
     return attention_fused(o, {}, {}, out, log_sum_exp);
   attention_plain(o, out, log_sum_exp);
 }
@@ -66,9 +66,10 @@ void attend(const AttentionOperands& o, View out, View log_sum_exp) {
 void attend_grad(const AttentionOperands& o, CView out, CView log_sum_exp, CView dout, View dq,
                  View dk, View dv) {
   if (suits_cudnn(o, {o.q, o.k, o.v, out, dout, dq, dk, dv}) &&
-      attention_cudnn_grad(o.q, o.k, o.v, o.scale, out, log_sum_exp, dout, dq, dk, dv))
+      attention_cudnn_grad(o.q, o.k, o.v, o.scoring.scale, out, log_sum_exp, dout, dq, dk, dv))
     return;
-  if (fused_attention_grad_fits({o.q, o.k, o.v, out ? out : dout, dout, dq, dk, dv}))
+  if (!o.scoring.is_local() &&
+      fused_attention_grad_fits({o.q, o.k, o.v, out ? out : dout, dout, dq, dk, dv}))
     return attention_fused_grad(o, out, log_sum_exp, dout, {}, {}, dq, dk, dv, {});
   attention_plain_grad(o, out, log_sum_exp, dout, dq, dk, dv);
 }
@@ -76,14 +77,15 @@ void attend_grad(const AttentionOperands& o, CView out, CView log_sum_exp, CView
 }  // namespace
 
 void attention(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
-               EmptyRows empty, double scale, View out, View log_sum_exp) {
-  attend({q, k, v, queries, keys, key_mask, empty, scale}, out, log_sum_exp);
+               EmptyRows empty, Scoring scoring, View out, View log_sum_exp) {
+  attend({q, k, v, queries, keys, key_mask, empty, scoring}, out, log_sum_exp);
 }
 
 void attention_grad(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
-                    EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
+                    EmptyRows empty, Scoring scoring, CView out, CView log_sum_exp, CView dout,
                     View dq, View dk, View dv) {
-  attend_grad({q, k, v, queries, keys, key_mask, empty, scale}, out, log_sum_exp, dout, dq, dk, dv);
+  attend_grad({q, k, v, queries, keys, key_mask, empty, scoring}, out, log_sum_exp, dout, dq, dk,
+              dv);
 }
 
 void attention_with_conv(CView q, CView k, CView v, Spans queries, Spans keys, double scale,

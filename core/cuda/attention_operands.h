@@ -11,7 +11,7 @@ struct AttentionOperands {
   Spans queries, keys;
   CView key_mask = {};
   EmptyRows empty = EmptyRows::zero;
-  double scale = 1;
+  Scoring scoring = 1;
 };
 
 }  // namespace nystrom::cuda

@@ -75,9 +75,10 @@ __global__ void forward_kernel(AttentionProblem<A> p, Heads<A, false> out,
   __syncwarp();
   const A none = -static_cast<A>(INFINITY);
   A largest = none, sum = 0;
-  for (int first = 0; first < keys.count; first += warp_size) {
+  const Reach seen(row.index, keys.count, p.reach);
+  for (int first = seen.begin; first < seen.end; first += warp_size) {
     const int j = first + lane_index();
-    const bool valid = keys(j);
+    const bool valid = j < seen.end && keys(j);
     const A score = valid ? keys.scale * dot(q, k, j) : none;
     const unsigned lanes = __ballot_sync(whole_warp, valid);
     if (lanes == 0) continue;
@@ -130,13 +131,14 @@ __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out,
   const auto pair_with = [&](int j, A inner_product) {
     return Pair<A>(keys.scale * dot(q, k, j), lse, dot(grad, v, j), inner_product, p.scale);
   };
+  const Reach seen(row.index, keys.count, p.reach);
   A shift = 0;
   if (out.numbers.data) {
     const auto results = out.of(at.queries, at.head);
     for (std::int64_t i = lane_index(); i < p.v.width; i += warp_size)
       shift += grad[i] * results.numbers.get(results.at(row.index) + i);
   } else {
-    for (int j = lane_index(); j < keys.count; j += warp_size) {
+    for (int j = seen.begin + lane_index(); j < seen.end; j += warp_size) {
       if (!keys(j)) continue;
       const Pair<A> pair = pair_with(j, 0);
       shift += pair.p * pair.dp;
@@ -144,9 +146,9 @@ __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out,
   }
   shift = warp_sum(shift);
   if (lane_index() == 0) inner.of(at.queries, at.head)[row.index] = shift;
-  for (int first = 0; first < keys.count; first += warp_size) {
+  for (int first = seen.begin; first < seen.end; first += warp_size) {
     const int j = first + lane_index();
-    const bool valid = keys(j);
+    const bool valid = j < seen.end && keys(j);
     const unsigned lanes = __ballot_sync(whole_warp, valid);
     if (valid) weight[lane_index()] = pair_with(j, shift).ds;
     __syncwarp();
@@ -174,10 +176,11 @@ __global__ void key_grad_kernel(AttentionProblem<A> p, PerQuery<const A> log_sum
   clear(sum_k, p.k.width);
   clear(sum_v, p.v.width);
   __syncwarp();
-  for (int first = 0; keys(row.index) && first < q.rows; first += warp_size) {
+  const Reach seen(row.index, q.rows, p.reach);
+  for (int first = seen.begin; keys(row.index) && first < seen.end; first += warp_size) {
     const int r = first + lane_index();
-    const unsigned lanes = __ballot_sync(whole_warp, r < q.rows);
-    if (r < q.rows) {
+    const unsigned lanes = __ballot_sync(whole_warp, r < seen.end);
+    if (r < seen.end) {
       const Pair<A> pair(keys.scale * dot(k, q, r), log_sum_exp.of(at.queries, at.head)[r],
                          dot(v, dout, r), inner.of(at.queries, at.head)[r], p.scale);
       weight_p[lane_index()] = pair.p;

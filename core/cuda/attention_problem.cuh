@@ -65,6 +65,7 @@ struct AttentionProblem {
   const std::uint8_t* any_key;  ///< for each sample; null: every sample has one, or none needs one
   std::int64_t heads;
   A scale;
+  std::int64_t reach;
   /// All heads of all spans.
   NYSTROM_DEVICE std::int64_t all_heads() const { return queries.count * heads; }
   NYSTROM_DEVICE Place place(std::int64_t index) const {
@@ -94,6 +95,14 @@ struct Keys {
     scale = 0;
   }
   NYSTROM_DEVICE bool operator()(int j) const { return j < count && (!valid || valid[j]); }
+};
+
+/// The rows within reach of row `index`, of `count` rows.
+struct Reach {
+  int begin, end;
+  NYSTROM_DEVICE Reach(int index, int count, std::int64_t reach)
+      : begin(index > reach ? static_cast<int>(index - reach) : 0),
+        end(index + reach + 1 < count ? static_cast<int>(index + reach + 1) : count) {}
 };
 
 /// A depthwise convolution that a kernel computes beside attention; with 0 taps there is none.
@@ -129,7 +138,8 @@ AttentionProblem<A> problem_of(const AttentionOperands& o, const AnyKey& any) {
           o.key_mask.as<std::uint8_t>(),
           any.get(),
           o.q.shape[1],
-          static_cast<A>(o.scale)};
+          static_cast<A>(o.scoring.scale),
+          o.scoring.reach};
 }
 
 /// Memory [part · sample, heads, rows, width] for the results of parts of a loop.

@@ -66,11 +66,11 @@ TEST(OpErrors, Products) {
       {[] {
          matmul(x({2, 3}), x({2, 3}));
        },
-       "matmul: [2, 3] times [2, 3] does not go; expected […, m, k] and […, k, n]"},
+       "matmul: [2, 3] and [2, 3] do not match; expected […, m, k] and […, k, n]"},
       {[] {
          matmul(x({3}), x({3, 2}));
        },
-       "matmul: [3] times [3, 2] does not go; expected […, m, k] and […, k, n]"},
+       "matmul: [3] and [3, 2] do not match; expected […, m, k] and […, k, n]"},
       {[] {
          matmul(x({2, 2, 3}), x({5, 3, 2}));
        },

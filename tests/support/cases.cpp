@@ -30,6 +30,11 @@ AttentionOptions attention_options(const Vars& v, double scale, Tensor mask = {}
   return {.scale = scale, .out = v[0].dtype(), .key_mask = std::move(mask), .empty_rows = empty};
 }
 
+/// A table for rotate(), in the type that x needs.
+Tensor rotary_angles(const Var& x, std::int64_t places, std::int64_t width) {
+  return rotary_table(places, width, 100).cast(accumulate_dtype(x.dtype()));
+}
+
 std::vector<OpCase> elementwise_cases() {
   return {
       {"add", {{3, 5}, {3, 5}}, [](const Vars& v) { return v[0] + v[1]; }},
@@ -91,6 +96,12 @@ std::vector<OpCase> product_cases() {
        [](const Vars& v) {
          return activated_linear(Unary::gelu_erf, transpose(v[0], 0, 2), v[1]);
        }},
+      {"gated_linear",
+       {{2, 3, 10}, {7, 5}, {7}},
+       [](const Vars& v) { return gated_linear(Unary::gelu_erf, v[0], v[1], v[2]); }},
+      {"gated_linear_strided_without_bias",
+       {{16, 3, 2}, {4, 8}},
+       [](const Vars& v) { return gated_linear(Unary::gelu_tanh, transpose(v[0], 0, 2), v[1]); }},
       {"linear_into_gelu",
        {{3, 11, 5}, {7, 5}, {7}},
        [](const Vars& v) { return gelu_tanh(linear(v[0], v[1], v[2])); }},
@@ -204,6 +215,27 @@ std::vector<OpCase> attention_cases() {
          options.keys = keys;
          return attention(v[0], v[1], v[2], options);
        }},
+      {"attention_within_reach",
+       {{2, 3, 150, 8}, {2, 3, 150, 8}, {2, 3, 150, 4}},
+       [](const Vars& v) {
+         AttentionOptions options = attention_options(v, 0.7);
+         options.reach = 20;
+         return attention(v[0], v[1], v[2], options);
+       }},
+      {"attention_ragged_within_reach",
+       {{14, 3, 8}, {14, 3, 8}, {14, 3, 4}},
+       [](const Vars& v) {
+         AttentionOptions options = attention_options(v, 0.7);
+         options.queries = options.keys = queries;
+         options.reach = 2;
+         return attention(v[0], v[1], v[2], options);
+       }},
+      {"rotate",
+       {{2, 9, 18}},
+       [](const Vars& v) { return rotate(split_heads(v[0], 3), {}, rotary_angles(v[0], 9, 6)); }},
+      {"rotate_ragged",
+       {{14, 3, 4}},
+       [](const Vars& v) { return rotate(v[0], queries, rotary_angles(v[0], 7, 4)); }},
       {"attention_one_key",
        {{1, 1, 4, 3}, {1, 1, 1, 3}, {1, 1, 1, 3}},
        [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 1)); }},
@@ -308,6 +340,9 @@ std::vector<OpCase> other_cases() {
       {"layer_norm",
        {{3, 5, 17}, {17}, {17}},
        [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
+      {"layer_norm_without_beta",
+       {{3, 5, 17}, {17}},
+       [](const Vars& v) { return layer_norm(v[0], v[1], {}, 1e-5); }},
       {"residual_layer_norm",
        {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
        [](const Vars& v) {

@@ -1,0 +1,66 @@
+#include <cmath>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "autograd/ops/ragged.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+/// A result of x's shape, in the layout of rows of heads.
+Tensor rows_of_heads(const Tensor& x, const RowSpans& spans) {
+  if (spans.ragged()) return empty_rows(x.shape(), spans, x.dtype(), x.device());
+  return Tensor::empty({x.dim(0), x.dim(2), x.dim(1), x.dim(3)}, x.dtype(), x.device())
+      .transpose(1, 2);
+}
+
+Tensor turned(const Tensor& x, const RowSpans& spans, const Tensor& table, bool backwards) {
+  const Tensor unit = x.dim(-1) <= 1 || x.stride(x.rank() - 1) == 1 ? x : x.contiguous();
+  Tensor y = rows_of_heads(unit, spans);
+  kernels::rotate(unit, spans, table, backwards, y);
+  return y;
+}
+
+}  // namespace
+
+Var rotate(const Var& x, const RowSpans& spans, const Tensor& table) {
+  require(x.rank() == (spans.ragged() ? 3 : 4), "rotate: x is {}, expected {}", x.shape(),
+          spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
+  require_spans("rotate", spans, x.dim(0));
+  const std::int64_t width = x.dim(-1), places = spans.ragged() ? spans.longest() : x.dim(2);
+  require(width % 2 == 0 && table.rank() == 3 && table.dim(0) >= places &&
+              table.dim(1) == width / 2 && table.dim(2) == 2,
+          "rotate: the table is {}, expected [at least {}, {} / 2, 2]", table.shape(), places,
+          width);
+  require(table.dtype() == accumulate_dtype(x.dtype()), "rotate: x is {}, but the table {}",
+          x.dtype(), table.dtype());
+  const Device device = x.value().device();
+  const RowSpans own = spans.on(device);
+  const Tensor angles = table.to(device);
+  return record(
+      "rotate", turned(x.value(), own, angles, false), {x},
+      [own, angles](const Tensor& dy, Grads grads) { grads.add(0, turned(dy, own, angles, true)); },
+      DyLayout::strided);
+}
+
+Tensor rotary_table(std::int64_t places, std::int64_t width, double theta) {
+  const std::int64_t half = width / 2;
+  std::vector<float> frequencies;
+  for (std::int64_t i = 0; i < half; ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(width);
+    frequencies.push_back(1.0F / std::pow(static_cast<float>(theta), exponent));
+  }
+  std::vector<double> numbers;
+  numbers.reserve(static_cast<std::size_t>(places * width));
+  for (std::int64_t place = 0; place < places; ++place) {
+    for (const float frequency : frequencies) {
+      const float angle = static_cast<float>(place) * frequency;
+      numbers.push_back(std::cos(static_cast<double>(angle)));
+      numbers.push_back(std::sin(static_cast<double>(angle)));
+    }
+  }
+  return Tensor::from(numbers, {places, half, 2});
+}
+
+}  // namespace nystrom
