@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/check.h"
 #include "nn/feature_attention.h"
 #include "nn/linformer.h"
 #include "nn/reformer.h"
@@ -42,7 +43,9 @@ Var Convolution::operator()(const Var& values, const Ragged& batch) const {
 }
 
 SoftmaxAttention::SoftmaxAttention(const ModelConfig& config, EmptyRows empty_rows)
-    : scale_(1 / std::sqrt(static_cast<double>(config.head_dim()))), empty_rows_(empty_rows) {}
+    : scale_(1 / std::sqrt(static_cast<double>(config.head_dim()))),
+      reach_(config.attention.window ? *config.attention.window / 2 : Scoring::all_keys),
+      empty_rows_(empty_rows) {}
 
 Var SoftmaxAttention::operator()(const AttentionInputs& in) const { return of(in.batch.all(), in); }
 
@@ -53,7 +56,8 @@ Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& 
                     .queries = sequences.queries,
                     .keys = sequences.keys,
                     .key_mask = in.batch.key_mask(),
-                    .empty_rows = empty_rows_});
+                    .empty_rows = empty_rows_,
+                    .reach = reach_});
 }
 
 Var DenseAttention::operator()(const AttentionInputs& in) const {
@@ -80,37 +84,50 @@ Var DenseAttention::operator()(const AttentionInputs& in) const {
 }
 
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
-    : heads_(config.num_attention_heads),
+    : is_local_(config.attention.window.has_value()),
+      heads_(config.num_attention_heads),
       kind_(config.attention.kind),
       landmarks_(config.attention.num_landmarks),
-      projections_(adjacent_linears(scope,
-                                    kind_ == AttentionKind::reformer
-                                        ? std::vector<std::string>{"query", "value"}
-                                        : std::vector<std::string>{"query", "key", "value"},
-                                    config.hidden_size, config.hidden_size)),
+      projections_(adjacent_linears(
+          scope,
+          kind_ == AttentionKind::reformer ? std::vector<std::string>{"query", "value"}
+                                           : std::vector<std::string>{"query", "key", "value"},
+          config.hidden_size, config.hidden_size, config.bias ? Bias::present : Bias::absent)),
       method_(make_attention(scope, config)) {
   if (config.attention.conv_kernel_size)
     conv_.emplace(scope / "conv", heads_, *config.attention.conv_kernel_size);
 }
 
-AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch) const {
+AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch,
+                                       const Rotations& rotations) const {
   // On a GPU, where launches take time, Nyström attention is fused. Short sequences have none.
   if (kind_ == AttentionKind::nystrom && !x.value().device().is_cpu() &&
       !query().weight().is_int8() && batch.split(landmarks_).many) {
-    const Var qkv = joint_linear(x, {query().weight(), key().weight(), value().weight()},
-                                 {query().bias(), key().bias(), value().bias()});
+    const Var qkv =
+        joint_linear(x, {query().weight(), key().weight(), value().weight()},
+                     {query().bias_or_zeros(), key().bias_or_zeros(), value().bias_or_zeros()});
     const auto part = [&](std::int64_t i) { return split_heads(qkv, heads_, i, 3); };
     return {x, part(0), part(1), part(2), batch, query(), key(), qkv};
   }
   const auto heads = [&](const Linear& by) { return split_heads(by(x), heads_); };
+  if (const Tensor& table = is_local_ ? rotations.local : rotations.global; table.defined()) {
+    const auto rotated = [&](const Linear& by) {
+      return rotate(heads(by), batch.all().queries, table);
+    };
+    return {x, rotated(query()), rotated(key()), heads(value()), batch, query(), key()};
+  }
   const Var queries = heads(query());
   return {
       x,       queries, projections_.size() == 2 ? queries : heads(key()), heads(value()), batch,
       query(), key()};
 }
 
-Var SelfAttention::operator()(const Var& x, const Ragged& batch, const RunContext& run) const {
-  const AttentionInputs inputs = project(x, batch);
+Var SelfAttention::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
+                              const RunContext& run) const {
+  require_input(!(is_local_ || rotations.global.defined()) || batch.without_gaps(),
+                "attention_mask has padding before or between tokens, where windows and rotary "
+                "positions count places; put padding behind them");
+  const AttentionInputs inputs = project(x, batch, rotations);
   if (conv_ && !run.observe_attention) return method_->with_convolution(inputs, *conv_);
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);

@@ -23,6 +23,12 @@ struct AttentionInputs {
   Var qkv = {};
 };
 
+/// The tables of rotate() for a batch: of layers that see all tokens, and of those with a window.
+/// Undefined without rotary positions.
+struct Rotations {
+  Tensor global, local;
+};
+
 /// The convolution skip: along the positions of each sequence, with one filter a head.
 class Convolution {
  public:
@@ -52,7 +58,7 @@ class AttentionMethod {
 /// belong to `scope`.
 std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config);
 
-/// softmax(q kᵀ / √d) v: exact attention, O(n²).
+/// softmax(q kᵀ / √d) v: exact attention, O(n²), or O(n) with attention.window.
 class SoftmaxAttention : public AttentionMethod {
  public:
   explicit SoftmaxAttention(const ModelConfig& config, EmptyRows empty_rows = EmptyRows::zero);
@@ -62,6 +68,7 @@ class SoftmaxAttention : public AttentionMethod {
 
  private:
   double scale_;
+  std::int64_t reach_;
   EmptyRows empty_rows_;
 };
 
@@ -85,15 +92,17 @@ class SelfAttention {
   SelfAttention(const Scope& scope, const ModelConfig& config);
   /// The attention of x, rows of the batch [r, hidden] or [b, n, hidden], before its output
   /// projection: the same shape.
-  Var operator()(const Var& x, const Ragged& batch, const RunContext& run) const;
+  Var operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
+                 const RunContext& run) const;
 
  private:
   const Linear& query() const { return projections_.front(); }
   /// With kind reformer this is query(), because keys are queries there.
   const Linear& key() const { return projections_[projections_.size() - 2]; }
   const Linear& value() const { return projections_.back(); }
-  AttentionInputs project(const Var& x, const Ragged& batch) const;
+  AttentionInputs project(const Var& x, const Ragged& batch, const Rotations& rotations) const;
 
+  bool is_local_;
   std::int64_t heads_;
   AttentionKind kind_;
   std::int64_t landmarks_;

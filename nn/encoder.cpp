@@ -6,6 +6,12 @@
 
 namespace nystrom {
 
+namespace {
+
+Bias bias_of(const ModelConfig& config) { return config.bias ? Bias::present : Bias::absent; }
+
+}  // namespace
+
 Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
     : padding_id_(config.pad_token_id),
       first_position_row_(config.position_offset),
@@ -19,14 +25,14 @@ Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
   words_ = (scope / "word_embeddings")
                .parameter("weight", {config.vocab_size, width},
                           {Init::Kind::normal, config.pad_token_id});
-  if (config.positions != Positions::none) {
+  if (config.has_position_table()) {
     positions_ =
         (scope / "position_embeddings").parameter("weight", {config.position_rows(), width});
   }
   if (config.type_vocab_size > 0) {
     types_ = (scope / "token_type_embeddings").parameter("weight", {config.type_vocab_size, width});
   }
-  norm_.emplace(scope / "LayerNorm", width, config.layer_norm_eps);
+  norm_.emplace(scope / "LayerNorm", width, config.layer_norm_eps, bias_of(config));
   if (width != config.hidden_size)
     projection_.emplace(scope / "projection", width, config.hidden_size);
 }
@@ -88,31 +94,47 @@ Var Embeddings::embed_positions(const Tensor& ids, const Ragged& batch) const {
                    positions_skip_padding_ ? padding_row : -1);
 }
 
+namespace {
+
+std::optional<LayerNorm> attention_norm_of(const Scope& scope, const ModelConfig& config,
+                                           std::int64_t layer) {
+  if (config.norm == Norm::pre && layer == 0 && !config.first_attention_norm) return std::nullopt;
+  return LayerNorm(scope / "attention" / "output" / "LayerNorm", config.hidden_size,
+                   config.layer_norm_eps, bias_of(config));
+}
+
+}  // namespace
+
 EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number)
     : number_(number),
       norm_(config.norm),
+      mlp_(config.mlp),
       activation_(config.hidden_act),
       attention_(scope / "attention" / "self", config.of_layer(number)),
       attention_output_(scope / "attention" / "output" / "dense", config.hidden_size,
-                        config.hidden_size),
-      attention_norm_(scope / "attention" / "output" / "LayerNorm", config.hidden_size,
-                      config.layer_norm_eps),
+                        config.hidden_size, bias_of(config)),
+      attention_norm_(attention_norm_of(scope, config, number)),
       attention_dropout_(scope, config.hidden_dropout_prob),
-      intermediate_(scope / "intermediate" / "dense", config.hidden_size, config.intermediate_size),
-      output_(scope / "output" / "dense", config.intermediate_size, config.hidden_size),
-      output_norm_(scope / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
+      intermediate_(scope / "intermediate" / "dense", config.hidden_size,
+                    (config.mlp == Mlp::geglu ? 2 : 1) * config.intermediate_size, bias_of(config)),
+      output_(scope / "output" / "dense", config.intermediate_size, config.hidden_size,
+              bias_of(config)),
+      output_norm_(scope / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps,
+                   bias_of(config)),
       output_dropout_(scope, config.hidden_dropout_prob) {}
 
 Var EncoderLayer::feed_forward(const Var& x) const {
-  return output_.of_activated(activation_, intermediate_(x));
+  return mlp_ == Mlp::geglu ? output_.of_gated(activation_, intermediate_(x))
+                            : output_.of_activated(activation_, intermediate_(x));
 }
 
-Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Tensor& read,
-                             const RunContext& run) const {
+Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
+                             const Tensor& read, const RunContext& run) const {
   const auto chosen = [&](const Var& rows) {
     return read.defined() ? gather_rows(flat_rows(rows), read) : rows;
   };
-  const Var attended = attention_(norm_ == Norm::pre ? attention_norm_(x) : x, batch, run);
+  const bool normed = norm_ == Norm::pre && attention_norm_;
+  const Var attended = attention_(normed ? (*attention_norm_)(x) : x, batch, rotations, run);
   const Var rest = chosen(x);
   Var projected = attention_output_(chosen(attended));
   if (run.observe_attention_output) run.observe_attention_output(number_, projected);
@@ -120,16 +142,32 @@ Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Tensor& re
     const Var y = rest + attention_dropout_(projected, run);
     return y + output_dropout_(feed_forward(output_norm_(y)), run);
   }
-  const Var y = attention_norm_(projected, rest, attention_dropout_.options(run));
+  const Var y = (*attention_norm_)(projected, rest, attention_dropout_.options(run));
   return output_norm_(feed_forward(y), y, output_dropout_.options(run));
 }
 
 Encoder::Encoder(const Scope& scope, const ModelConfig& config)
-    : embeddings_(scope / "embeddings", config) {
+    : embeddings_(scope / "embeddings", config), head_dim_(config.head_dim()) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     places_.push_back(scope.next_offset());
     layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config, i);
   }
+  if (config.final_norm)
+    final_norm_.emplace(scope / "final_norm", config.hidden_size, config.layer_norm_eps,
+                        bias_of(config));
+  if (config.positions != Positions::rope) return;
+  rope_theta_ = config.rope_theta;
+  if (config.attention.window) local_rope_theta_ = config.local_rope_theta.value_or(*rope_theta_);
+}
+
+Rotations Encoder::rotations_of(const Ragged& batch, const Var& x) const {
+  const auto table = [&](const std::optional<double>& theta) {
+    if (!theta) return Tensor();
+    return rotary_table(batch.length(), head_dim_, *theta)
+        .cast(accumulate_dtype(x.dtype()))
+        .to(x.value().device());
+  };
+  return {table(rope_theta_), table(local_rope_theta_)};
 }
 
 Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunContext& run,
@@ -137,6 +175,7 @@ Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunC
   const RunContext rows = batch.of(run);
   const Tensor rows_read = read ? batch.rows_at(*read) : Tensor();
   Var x = embeddings_(input, batch, rows);
+  const Rotations rotations = rotations_of(batch, x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];
     const Tensor own = i + 1 == layers_.size() ? rows_read : Tensor();
@@ -149,15 +188,16 @@ Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunC
     // layers, and the first trained one keeps its activations: checkpoint() of a constant is one.
     if (run.activation_checkpointing && Tape::is_active() && x.requires_grad()) {
       x = checkpoint(
-          [&layer, batch, own, of_output](const std::vector<Var>& in) {
-            return layer(in[0], batch, own, of_output);
+          [&layer, batch, rotations, own, of_output](const std::vector<Var>& in) {
+            return layer(in[0], batch, rotations, own, of_output);
           },
           {x});
     } else {
-      x = layer(x, batch, own, of_output);
+      x = layer(x, batch, rotations, own, of_output);
     }
   }
-  return layers_.empty() && read ? gather_rows(flat_rows(x), rows_read) : x;
+  if (layers_.empty() && read) x = gather_rows(flat_rows(x), rows_read);
+  return final_norm_ ? (*final_norm_)(x) : x;
 }
 
 }  // namespace nystrom

@@ -42,7 +42,7 @@ class EncoderLayer {
   EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number);
   /// The layer's output for x, rows of the batch: the same shape, or [p, hidden] of the rows `read`
   /// [p] alone. The dropout of `run` is that of the output's rows.
-  Var operator()(const Var& x, const Ragged& batch, const Tensor& read,
+  Var operator()(const Var& x, const Ragged& batch, const Rotations& rotations, const Tensor& read,
                  const RunContext& run) const;
 
  private:
@@ -50,10 +50,11 @@ class EncoderLayer {
 
   std::int64_t number_;
   Norm norm_;
+  Mlp mlp_;
   Activation activation_;
   SelfAttention attention_;
   Linear attention_output_;
-  LayerNorm attention_norm_;
+  std::optional<LayerNorm> attention_norm_;  // absent: norm: pre without first_attention_norm
   Dropout attention_dropout_;
   Linear intermediate_, output_;
   LayerNorm output_norm_;
@@ -72,9 +73,14 @@ class Encoder {
   const Embeddings& embeddings() const { return embeddings_; }
 
  private:
+  Rotations rotations_of(const Ragged& batch, const Var& x) const;
+
   Embeddings embeddings_;
   std::vector<EncoderLayer> layers_;
   std::vector<std::int64_t> places_;  // offset of each layer's first parameter in the slabs
+  std::optional<LayerNorm> final_norm_;
+  std::optional<double> rope_theta_, local_rope_theta_;
+  std::int64_t head_dim_;
 };
 
 }  // namespace nystrom

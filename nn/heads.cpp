@@ -6,10 +6,29 @@
 
 namespace nystrom {
 
-MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words)
+namespace {
+
+Bias bias_of(const ModelConfig& config) { return config.bias ? Bias::present : Bias::absent; }
+
+/// The first layer of a head that has no transform before it.
+std::optional<Linear> dense_of(const Scope& scope, const ModelConfig& config, std::int64_t in) {
+  if (config.head_transform) return std::nullopt;
+  return Linear(scope, in, config.hidden_size);
+}
+
+}  // namespace
+
+HeadTransform::HeadTransform(const Scope& scope, const ModelConfig& config, std::int64_t width)
     : activation_(config.transform_activation()),
-      dense_(scope / "transform" / "dense", config.hidden_size, config.embedding_width()),
-      norm_(scope / "transform" / "LayerNorm", config.embedding_width(), config.layer_norm_eps),
+      dense_(scope / "dense", config.hidden_size, width, bias_of(config)),
+      norm_(scope / "LayerNorm", width, config.layer_norm_eps, bias_of(config)) {}
+
+Var HeadTransform::operator()(const Var& hidden) const {
+  return norm_(activate(activation_, dense_(hidden)));
+}
+
+MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words)
+    : transform_(scope / "transform", config, config.embedding_width()),
       decoder_(config.tie_word_embeddings
                    ? words
                    : (scope / "decoder")
@@ -17,7 +36,7 @@ MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const 
       bias_(scope.parameter("bias", {config.vocab_size}, {Init::Kind::zeros}, false)) {}
 
 Var MaskedLmHead::operator()(const Var& hidden) const {
-  const Var x = norm_(activate(activation_, dense_(hidden)));
+  const Var x = transform_(hidden);
   return linear_unrounded(factor_of(decoder_, x), decoder_, bias_);
 }
 
@@ -26,13 +45,14 @@ SequenceClassificationHead::SequenceClassificationHead(const Scope& scope,
     : activation_(config.classifier_activation()),
       input_dropout_(scope, config.hidden_dropout_prob),
       dropout_(scope, config.hidden_dropout_prob),
-      dense_(scope / "dense", config.has_towers() ? 4 * config.hidden_size : config.hidden_size,
-             config.hidden_size),
+      dense_(dense_of(scope / "dense", config,
+                      config.has_towers() ? 4 * config.hidden_size : config.hidden_size)),
       out_proj_(scope / "out_proj", config.hidden_size, config.num_labels()) {}
 
 Var SequenceClassificationHead::operator()(const Var& pooled, const RunContext& run) const {
+  if (!dense_) return out_proj_.unrounded(dropout_(pooled, run));
   const Var x = input_dropout_(pooled, run);
-  return out_proj_.unrounded(dropout_(activate(activation_, dense_(x)), run));
+  return out_proj_.unrounded(dropout_(activate(activation_, (*dense_)(x)), run));
 }
 
 Var tower_features(const Var& pooled) {
@@ -53,11 +73,12 @@ Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run
 
 MultipleChoiceHead::MultipleChoiceHead(const Scope& scope, const ModelConfig& config)
     : activation_(config.classifier_activation()),
-      pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size),
+      pre_classifier_(dense_of(scope / "pre_classifier", config, config.hidden_size)),
       classifier_(scope / "classifier", config.hidden_size, 1) {}
 
 Var MultipleChoiceHead::operator()(const Var& first_token) const {
-  const Var x = activate(activation_, pre_classifier_(first_token));
+  const Var x =
+      pre_classifier_ ? activate(activation_, (*pre_classifier_)(first_token)) : first_token;
   return reshape(classifier_.unrounded(x), {first_token.dim(0)});
 }
 

@@ -7,8 +7,21 @@
 
 namespace nystrom {
 
-/// dense → transform_act → LayerNorm → decoder: [r, hidden] → [r, vocab_size], for any rows. The
-/// decoder is the word embeddings, or with tie_word_embeddings: false a table of its own.
+/// dense → transform_act → LayerNorm: […, hidden] → […, width].
+class HeadTransform {
+ public:
+  HeadTransform(const Scope& scope, const ModelConfig& config, std::int64_t width);
+  /// […, hidden] → […, width].
+  Var operator()(const Var& hidden) const;
+
+ private:
+  Activation activation_;
+  Linear dense_;
+  LayerNorm norm_;
+};
+
+/// HeadTransform → decoder: [r, hidden] → [r, vocab_size], for any rows. The decoder is the word
+/// embeddings, or with tie_word_embeddings: false a table of its own.
 class MaskedLmHead {
  public:
   MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words);
@@ -16,15 +29,14 @@ class MaskedLmHead {
   Var operator()(const Var& hidden) const;
 
  private:
-  Activation activation_;
-  Linear dense_;
-  LayerNorm norm_;
+  HeadTransform transform_;
   Parameter decoder_, bias_;
 };
 
 /// Dropout → dense → classifier_act → dropout → out_proj, on one vector a sequence: [b, hidden] →
 /// [b, labels]. `pooling` selects the vector: the first token's (last valid step's for features),
-/// or the mean of all. With towers it is tower_features, 4 · hidden wide.
+/// or the mean of all. With towers it is tower_features, 4 · hidden wide. With head_transform,
+/// which comes before, it is dropout → out_proj.
 class SequenceClassificationHead {
  public:
   SequenceClassificationHead(const Scope& scope, const ModelConfig& config);
@@ -34,7 +46,8 @@ class SequenceClassificationHead {
  private:
   Activation activation_;
   Dropout input_dropout_, dropout_;
-  Linear dense_, out_proj_;
+  std::optional<Linear> dense_;
+  Linear out_proj_;
 };
 
 /// [a, b, a ∘ b, a − b] for the two vectors of each pair, which are rows 2i and 2i + 1: [2b,
@@ -54,7 +67,7 @@ class TokenClassificationHead {
 };
 
 /// pre_classifier → classifier_act → classifier on the first token, which gives one score a choice:
-/// [b · c, hidden] → [b · c].
+/// [b · c, hidden] → [b · c]. With head_transform, which comes before, it is the classifier alone.
 class MultipleChoiceHead {
  public:
   MultipleChoiceHead(const Scope& scope, const ModelConfig& config);
@@ -63,7 +76,8 @@ class MultipleChoiceHead {
 
  private:
   Activation activation_;
-  Linear pre_classifier_, classifier_;
+  std::optional<Linear> pre_classifier_;
+  Linear classifier_;
 };
 
 /// Cross-entropy over all rows: logits […, c], labels […] i64 → [1]. For `normaliser` see

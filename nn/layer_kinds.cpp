@@ -53,8 +53,19 @@ bool ModelConfig::has_only(AttentionKind kind) const {
   });
 }
 
+bool ModelConfig::has_window(std::int64_t layer) const {
+  if (!attention.window || kind_of(layer) != AttentionKind::softmax) return false;
+  return attention.window_layers.empty() ||
+         std::ranges::any_of(attention.window_layers, [&](const std::string& text) {
+           const auto range = parse_layer_range(text);
+           return range && range->first <= layer && layer <= range->last;
+         });
+}
+
 ModelConfig ModelConfig::of_layer(std::int64_t layer) const {
   ModelConfig config = *this;
+  if (!has_window(layer)) config.attention.window.reset();
+  config.attention.window_layers.clear();
   config.attention.kind = kind_of(layer);
   config.attention.layers.clear();
   return config;
@@ -92,7 +103,13 @@ std::string describe_kinds(const ModelConfig& config) {
   std::string layers;
   for (const auto& [text, kind] : config.attention.layers)
     layers += fmt::format("{}{}: {}", layers.empty() ? "" : ", ", text, enum_name(kind));
-  return enum_name(config.attention.kind) + (layers.empty() ? "" : " (layers " + layers + ")");
+  std::string text =
+      enum_name(config.attention.kind) + (layers.empty() ? "" : " (layers " + layers + ")");
+  if (!config.attention.window) return text;
+  std::string windows;
+  for (const std::string& range : config.attention.window_layers)
+    windows += (windows.empty() ? " in layers " : ", ") + range;
+  return text + fmt::format(", window {}{}", *config.attention.window, windows);
 }
 
 }  // namespace nystrom

@@ -21,7 +21,8 @@ std::optional<LayerRange> parse_layer_range(std::string_view text);
 /// layers that are named twice.
 Problems layer_problems(const ModelConfig& config);
 
-/// The attention kinds of a model in words: "nystrom", or "nystrom (layers 0-3: softmax)".
+/// The attention of a model in words: "nystrom", "nystrom (layers 0-3: softmax)", or "softmax,
+/// window 128 in layers 1-2".
 std::string describe_kinds(const ModelConfig& config);
 
 }  // namespace nystrom

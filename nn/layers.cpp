@@ -23,14 +23,17 @@ Var factor_of(const Parameter& weight, const Var& x) {
 }
 
 std::vector<Linear> adjacent_linears(const Scope& scope, const std::vector<std::string>& names,
-                                     std::int64_t in, std::int64_t out) {
+                                     std::int64_t in, std::int64_t out, Bias bias) {
   std::vector<Parameter> weights;
   std::vector<Linear> layers;
   for (const std::string& name : names)
     weights.push_back((scope / name).parameter("weight", {out, in}));
-  for (std::size_t i = 0; i < names.size(); ++i)
-    layers.emplace_back(std::move(weights[i]),
-                        (scope / names[i]).parameter("bias", {out}, {Init::Kind::zeros}, false));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::optional<Parameter> own;
+    if (bias == Bias::present)
+      own = (scope / names[i]).parameter("bias", {out}, {Init::Kind::zeros}, false);
+    layers.emplace_back(std::move(weights[i]), std::move(own));
+  }
   return layers;
 }
 
@@ -48,7 +51,21 @@ Var activate(Activation activation, const Var& x) {
 Var Linear::of_activated(Activation activation, const Var& x) const {
   if (weight_.is_int8() || activation == Activation::linear)
     return (*this)(activate(activation, x));
-  return activated_linear(function_of(activation), x, weight_, bias_);
+  return activated_linear(function_of(activation), x, weight_, bias());
+}
+
+Var Linear::of_gated(Activation activation, const Var& x) const {
+  if (!weight_.is_int8() && activation != Activation::linear)
+    return gated_linear(function_of(activation), x, weight_, bias());
+  const std::int64_t half = x.dim(-1) / 2;
+  const int last = x.rank() - 1;
+  return (*this)(activate(activation, slice(x, last, 0, half)) * slice(x, last, half, 2 * half));
+}
+
+Var Linear::bias_or_zeros() const {
+  if (bias_) return *bias_;
+  const Tensor weight = weight_.var().value();
+  return Tensor::zeros({weight.dim(0)}, weight.dtype(), weight.device());
 }
 
 }  // namespace nystrom

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,54 +43,67 @@ struct RunContext {
 /// x as a product with `weight` takes it: rounded to 8 bits if the weight is, else x itself.
 Var factor_of(const Parameter& weight, const Var& x);
 
+/// Whether a module has a bias.
+enum class Bias : bool { absent, present };
+
 /// y = x Wᵀ + b, for x […, in] → […, out].
 class Linear {
  public:
   /// Declares weight [out, in] and bias [out] under `scope`.
-  Linear(const Scope& scope, std::int64_t in, std::int64_t out)
-      : weight_(scope.parameter("weight", {out, in})),
-        bias_(scope.parameter("bias", {out}, {Init::Kind::zeros}, false)) {}
+  Linear(const Scope& scope, std::int64_t in, std::int64_t out, Bias bias = Bias::present)
+      : weight_(scope.parameter("weight", {out, in})) {
+    if (bias == Bias::present) bias_ = scope.parameter("bias", {out}, {Init::Kind::zeros}, false);
+  }
   /// Uses parameters that are declared already.
-  Linear(Parameter weight, Parameter bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
+  Linear(Parameter weight, std::optional<Parameter> bias)
+      : weight_(std::move(weight)), bias_(std::move(bias)) {}
   /// x […, in] → […, out].
-  Var operator()(const Var& x) const { return linear(factor_of(weight_, x), weight_, bias_); }
+  Var operator()(const Var& x) const { return linear(factor_of(weight_, x), weight_, bias()); }
   /// The same in the accumulate type, for the last layer of a head. Unrounded logits do not tie.
   Var unrounded(const Var& x) const {
-    return linear_unrounded(factor_of(weight_, x), weight_, bias_);
+    return linear_unrounded(factor_of(weight_, x), weight_, bias());
   }
   /// (*this)(activation(x)), in less memory.
   Var of_activated(Activation activation, const Var& x) const;
+  /// (*this)(activation(a) ∘ b) for the halves a, b of x […, 2·in], in less memory.
+  Var of_gated(Activation activation, const Var& x) const;
   /// [out, in].
   const Parameter& weight() const { return weight_; }
-  /// [out].
-  const Parameter& bias() const { return bias_; }
+  /// [out], or undefined.
+  Var bias() const { return bias_ ? bias_->var() : Var(); }
+  /// The bias, or a constant of zeros.
+  Var bias_or_zeros() const;
 
  private:
-  Parameter weight_, bias_;
+  Parameter weight_;
+  std::optional<Parameter> bias_;
 };
 
 /// Declares linear layers in → out under `scope`, one for each name. Their weights are adjacent in
 /// the store, and so are their biases, for joint_linear.
 std::vector<Linear> adjacent_linears(const Scope& scope, const std::vector<std::string>& names,
-                                     std::int64_t in, std::int64_t out);
+                                     std::int64_t in, std::int64_t out, Bias bias);
 
 /// Layer normalisation over the last axis (Ba et al., arXiv 1607.06450).
 class LayerNorm {
  public:
   /// Declares weight and bias [width] under `scope`.
-  LayerNorm(const Scope& scope, std::int64_t width, double epsilon)
-      : weight_(scope.parameter("weight", {width}, {Init::Kind::ones}, false)),
-        bias_(scope.parameter("bias", {width}, {Init::Kind::zeros}, false)),
-        epsilon_(epsilon) {}
+  LayerNorm(const Scope& scope, std::int64_t width, double epsilon, Bias bias = Bias::present)
+      : weight_(scope.parameter("weight", {width}, {Init::Kind::ones}, false)), epsilon_(epsilon) {
+    if (bias == Bias::present) bias_ = scope.parameter("bias", {width}, {Init::Kind::zeros}, false);
+  }
   /// Normalises x […, width].
-  Var operator()(const Var& x) const { return layer_norm(x, weight_, bias_, epsilon_); }
+  Var operator()(const Var& x) const { return layer_norm(x, weight_, bias(), epsilon_); }
   /// Normalises residual + dropout(x).
   Var operator()(const Var& x, const Var& residual, const DropoutOptions& dropout) const {
-    return residual_layer_norm(x, residual, dropout, weight_, bias_, epsilon_);
+    return residual_layer_norm(x, residual, dropout, weight_, bias(), epsilon_);
   }
 
  private:
-  Parameter weight_, bias_;
+  Var bias() const { return bias_ ? bias_->var() : Var(); }
+
+  Parameter weight_;
+  std::optional<Parameter> bias_;
   double epsilon_;
 };
 

@@ -134,6 +134,8 @@ Model::Model(const ModelConfig& config)
   const Scope root(store_);
   if (config_.head == Head::masked_lm && config_.sentence_order)
     sentence_order_.emplace(root / "cls" / "seq_relationship", config_.hidden_size, 2);
+  if (config_.head_transform && config_.head != Head::masked_lm && config_.head != Head::none)
+    transform_.emplace(root / "transform", config_, config_.hidden_size);
   switch (config_.head) {
     case Head::masked_lm:
       masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words());
@@ -203,9 +205,13 @@ bool Model::reads_first_token() const {
   return choice_ || (sequence_ && config_.pooling == Pooling::first && !config_.embed_dim);
 }
 
+Var Model::transformed(const Var& hidden) const {
+  return transform_ ? (*transform_)(hidden) : hidden;
+}
+
 Var Model::classify(const Var& pooled, const Pass& pass) const {
   const std::int64_t rows = pooled.dim(0);
-  if (!config_.has_towers()) return (*sequence_)(pooled, pass.run);
+  if (!config_.has_towers()) return (*sequence_)(transformed(pooled), pass.run);
   // From here on a row is a pair, with the sample id of its first text.
   RunContext run = pass.run;
   if (run.sample_ids.defined())
@@ -222,7 +228,7 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
                first_only ? ReadPositions(first_positions(pass.batch)) : std::nullopt);
   ModelOutput out;
   if (first_only) {
-    out.logits = sequence_ ? classify(hidden, pass) : (*choice_)(hidden);
+    out.logits = sequence_ ? classify(hidden, pass) : (*choice_)(transformed(hidden));
     return out;
   }
   const Ragged& batch = pass.batch;
@@ -237,10 +243,10 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
                                               : first_token(),
                           pass);
   }
-  if (tokens_) out.logits = batch.as_input((*tokens_)(hidden, batch.of(pass.run)));
-  if (choice_) out.logits = (*choice_)(first_token());
+  if (tokens_) out.logits = batch.as_input((*tokens_)(transformed(hidden), batch.of(pass.run)));
+  if (choice_) out.logits = (*choice_)(transformed(first_token()));
   if (questions_) {
-    const Var both = batch.in_places(questions_->unrounded(hidden));
+    const Var both = batch.in_places(questions_->unrounded(transformed(hidden)));
     out.start_logits = reshape(slice(both, 2, 0, 1), {batch.batch(), batch.length()});
     out.end_logits = reshape(slice(both, 2, 1, 2), {batch.batch(), batch.length()});
   }

@@ -73,6 +73,8 @@ class Model {
   Var last_valid_step(const Var& hidden, const Ragged& batch) const;
   bool reads_first_token() const;
   Var pool(const Var& hidden, const Ragged& batch, SentencePooling pooling) const;
+  /// Behind head_transform, if the model has it.
+  Var transformed(const Var& hidden) const;
   Var classify(const Var& pooled, const Pass& pass) const;
 
   ModelConfig config_;
@@ -80,6 +82,7 @@ class Model {
   Encoder encoder_;
   std::optional<MaskedLmHead> masked_lm_;
   std::optional<Linear> sentence_order_;
+  std::optional<HeadTransform> transform_;  // of heads with labels
   std::optional<SequenceClassificationHead> sequence_;
   std::optional<TokenClassificationHead> tokens_;
   std::optional<Linear> questions_;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "core/base/printable.h"
 #include "nn/layer_kinds.h"
 
 namespace nystrom {
@@ -68,7 +69,13 @@ std::span<const EnumName<Norm>> enum_names(Norm) {
 std::span<const EnumName<Positions>> enum_names(Positions) {
   static constexpr EnumName<Positions> names[] = {{Positions::absolute, "absolute"},
                                                   {Positions::skip_padding, "skip_padding"},
-                                                  {Positions::none, "none"}};
+                                                  {Positions::none, "none"},
+                                                  {Positions::rope, "rope"}};
+  return names;
+}
+
+std::span<const EnumName<Mlp>> enum_names(Mlp) {
+  static constexpr EnumName<Mlp> names[] = {{Mlp::gelu, "gelu"}, {Mlp::geglu, "geglu"}};
   return names;
 }
 
@@ -239,6 +246,76 @@ void check_baselines(const ModelConfig& c, Problems& found) {
                      attention.projected_length, c.max_position_embeddings)});
 }
 
+void check_rotation(const ModelConfig& c, Problems& found) {
+  if (c.positions != Positions::rope) {
+    if (c.local_rope_theta)
+      found.push_back({{"local_rope_theta", "positions"},
+                       fmt::format("local_rope_theta is of positions: rope, and positions are {}; "
+                                   "leave it out",
+                                   enum_name(c.positions))});
+    return;
+  }
+  if (c.hidden_size % c.num_attention_heads == 0 && c.head_dim() % 2 != 0)
+    found.push_back({{"positions", "hidden_size", "num_attention_heads"},
+                     fmt::format("positions rope turn pairs of columns, but hidden_size {} over "
+                                 "num_attention_heads {} makes heads of {}; expected an even width",
+                                 c.hidden_size, c.num_attention_heads, c.head_dim())});
+  if (!c.has_only(AttentionKind::softmax))
+    found.push_back(
+        {{"positions", "attention.kind", "attention.layers"},
+         "positions rope need attention.kind softmax in all layers; landmarks of rotated "
+         "keys are not defined"});
+  if (c.local_rope_theta && !c.attention.window)
+    found.push_back(
+        {{"local_rope_theta", "attention.window"},
+         "local_rope_theta is of layers with a window; set attention.window, or leave it "
+         "out"});
+}
+
+void check_window(const ModelConfig& c, Problems& found) {
+  const AttentionConfig& attention = c.attention;
+  if (attention.semantics == Semantics::transformers && c.attends_by_distance())
+    found.push_back(
+        {{"attention.semantics", "attention.window", "positions"},
+         "attention.semantics transformers has no window and no positions: rope; set it "
+         "to nystrom"});
+  if (attention.window && !c.has_kind(AttentionKind::softmax))
+    found.push_back({{"attention.window", "attention.kind"},
+                     fmt::format("attention.window {} is of layers of kind softmax, and there are "
+                                 "none; add them to attention.layers",
+                                 *attention.window)});
+  for (const std::string& text : attention.window_layers) {
+    const auto add = [&](const std::string& reason) {
+      found.push_back(
+          {{"attention.window_layers"},
+           fmt::format("attention.window_layers '{}' {}", printable(text, 40), reason)});
+    };
+    const auto range = parse_layer_range(text);
+    if (!range)
+      add("names no layers; expected a layer or a range, such as 11 or 0-3");
+    else if (range->last >= c.num_hidden_layers)
+      add(fmt::format("exceeds num_hidden_layers {}, whose layers count from 0; lower it",
+                      c.num_hidden_layers));
+    else
+      for (std::int64_t layer = range->first; layer <= range->last; ++layer)
+        if (c.kind_of(layer) != AttentionKind::softmax)
+          return add(fmt::format("has layer {} of kind {}; a window is of kind softmax", layer,
+                                 enum_name(c.kind_of(layer))));
+  }
+  if (!attention.window_layers.empty() && !attention.window)
+    found.push_back({{"attention.window_layers", "attention.window"},
+                     "attention.window_layers names layers of a window, and attention.window is "
+                     "null; set it"});
+}
+
+void check_transform(const ModelConfig& c, Problems& found) {
+  if (c.head_transform && c.has_towers())
+    found.push_back(
+        {{"head_transform", "pairs"},
+         "head_transform reads one vector of hidden_size, and pairs: towers make four; set "
+         "pairs to joined"});
+}
+
 bool needs_token_ids(Head head) {
   return head == Head::masked_lm || head == Head::question_answering ||
          head == Head::multiple_choice;
@@ -259,12 +336,12 @@ void check_input_and_head(const ModelConfig& c, Problems& found) {
              "embed_dim out or choose "
              "another head",
              *c.embed_dim, enum_name(c.head))});
-  if (c.embed_dim && c.positions != Positions::none)
+  if (c.embed_dim && c.has_position_table())
     found.push_back(
         {{"positions", "embed_dim"},
          fmt::format(
              "positions are {}, but input features (embed_dim) have no position embeddings; "
-             "set positions to none",
+             "set positions to none or rope",
              enum_name(c.positions))});
   if (c.embed_dim && c.embedding_size)
     found.push_back(
@@ -302,6 +379,9 @@ Problems problems(const ModelConfig& config) {
   check_shapes(config, found);
   check_landmarks(config, found);
   check_baselines(config, found);
+  check_rotation(config, found);
+  check_transform(config, found);
+  check_window(config, found);
   check_input_and_head(config, found);
   return found;
 }

@@ -35,9 +35,13 @@ enum class ProjectionSharing { shared, per_head };
 enum class Activation { gelu, gelu_new, relu, tanh, linear };
 /// The position of layer normalisation: after (BERT) or before each block.
 enum class Norm { post, pre };
-/// The position embeddings. absolute: a token's place in its row; skip_padding: its place among the
-/// tokens that are not the padding token (RoBERTa).
-enum class Positions { absolute, skip_padding, none };
+/// What tells positions. absolute: embeddings of a token's place in its row; skip_padding: of its
+/// place among the tokens that are not the padding token (RoBERTa); rope: queries and keys are
+/// rotated by their places (Su et al., arXiv 2104.09864).
+enum class Positions { absolute, skip_padding, none, rope };
+/// The feed-forward layer. gelu: hidden_act of one layer's output; geglu: hidden_act of a half of
+/// it, times the other half (Shazeer, arXiv 2002.05202).
+enum class Mlp { gelu, geglu };
 /// The vector that a classification head reads: the first token's, or the mean of all.
 enum class Pooling { first, mean };
 /// The vector of a text, of its tokens' hidden states, with the names of sentence-transformers. The
@@ -74,6 +78,7 @@ std::span<const EnumName<ProjectionSharing>> enum_names(ProjectionSharing);
 std::span<const EnumName<Activation>> enum_names(Activation);
 std::span<const EnumName<Norm>> enum_names(Norm);
 std::span<const EnumName<Positions>> enum_names(Positions);
+std::span<const EnumName<Mlp>> enum_names(Mlp);
 std::span<const EnumName<Pooling>> enum_names(Pooling);
 std::span<const EnumName<SentencePooling>> enum_names(SentencePooling);
 std::span<const EnumName<Pairs>> enum_names(Pairs);
@@ -88,6 +93,8 @@ using LayerKinds = std::vector<std::pair<std::string, AttentionKind>>;
 struct AttentionConfig {
   AttentionKind kind = AttentionKind::nystrom;
   LayerKinds layers = {};
+  std::optional<std::int64_t> window = std::nullopt;
+  std::vector<std::string> window_layers = {};
   Semantics semantics = Semantics::nystrom;
   std::int64_t num_landmarks = 64;
   LandmarkSource landmark_source = LandmarkSource::queries_and_keys;
@@ -109,6 +116,11 @@ void fields(V& v, AttentionConfig& c) {
     "comparison");
   v(c.layers, "layers",
     "layers with a kind of their own, from 0: {0-3: softmax, 11: softmax}; the others have `kind`");
+  v(c.window, "window",
+    "softmax: a token sees the tokens at most window / 2 places away, in O(n); null: all",
+    at_least(2));
+  v(c.window_layers, "window_layers",
+    "layers with the window, from 0: [1-2, 4-5]; empty: all of kind softmax");
   v(c.semantics, "semantics",
     "nystrom: padding-invariant; transformers: as Hugging Face computes it, for its checkpoints");
   v(c.num_landmarks, "num_landmarks", "landmarks per head; shorter sequences get exact attention",
@@ -189,10 +201,17 @@ struct ModelConfig {
   double layer_norm_eps = 1e-5;
   double initializer_range = 0.02;
   Norm norm = Norm::post;
+  bool final_norm = false;
+  bool first_attention_norm = true;
+  Mlp mlp = Mlp::gelu;
+  bool bias = true;
   Positions positions = Positions::absolute;
+  double rope_theta = 10000;
+  std::optional<double> local_rope_theta;
   std::int64_t position_offset = 2;
   std::optional<std::int64_t> embedding_size;
   std::optional<Activation> transform_act, classifier_act;
+  bool head_transform = false;
   bool tie_word_embeddings = true;
   Pooling pooling = Pooling::first;
   Pairs pairs = Pairs::joined;
@@ -221,6 +240,17 @@ struct ModelConfig {
   /// The configuration of a layer: attention.kind is the layer's, and attention.layers is empty.
   ModelConfig of_layer(std::int64_t layer) const;
 
+  /// Whether a layer, from 0, has attention.window.
+  bool has_window(std::int64_t layer) const;
+  /// Whether there is a table of position embeddings.
+  bool has_position_table() const {
+    return positions == Positions::absolute || positions == Positions::skip_padding;
+  }
+  /// Whether distances between tokens matter in attention, so that padding cannot have rows.
+  bool attends_by_distance() const {
+    return positions == Positions::rope || attention.window.has_value();
+  }
+
   /// Whether transformers' Nyströmformer computes exact attention with these numbers.
   bool exact_in_transformers() const { return segment_means_seq_len == attention.num_landmarks; }
   /// The only length that the attention accepts: segment_means_seq_len under semantics
@@ -248,7 +278,7 @@ struct ModelConfig {
   }
   /// The rows of the position table.
   std::int64_t position_rows() const { return max_position_embeddings + position_offset; }
-  /// The width of the embedding tables. Others than hidden_size are projected to it (ELECTRA).
+  /// The width of the embedding tables; projected to hidden_size if different (ELECTRA).
   std::int64_t embedding_width() const { return embedding_size.value_or(hidden_size); }
   /// The width of a text's vector.
   std::int64_t vector_width() const { return embedding.projection.value_or(pooled_width()); }
@@ -286,9 +316,24 @@ void fields(V& v, ModelConfig& c) {
   v(c.layer_norm_eps, "layer_norm_eps", "added to the variance in layer normalisation", positive);
   v(c.initializer_range, "initializer_range", "standard deviation of fresh weights", not_negative);
   v(c.norm, "norm", "post: as BERT; pre: the sequence block");
+  v(c.final_norm, "final_norm", "normalise the last layer's output, as models with norm: pre do");
+  v(c.first_attention_norm, "first_attention_norm",
+    "norm: pre normalises the input of the first layer's attention; false: the embeddings' own "
+    "norm "
+    "serves (ModernBERT)");
+  v(c.mlp, "mlp",
+    "feed-forward layer. gelu: hidden_act of intermediate_size columns; geglu: hidden_act of "
+    "these, "
+    "times as many others");
+  v(c.bias, "bias",
+    "biases of linear layers and norms in encoder and head transform; decoders and label layers "
+    "keep theirs");
   v(c.positions, "positions",
-    "learned position embeddings. absolute: of the place in the row; skip_padding: of the place "
-    "among tokens other than padding, as RoBERTa; none");
+    "absolute: learned embeddings of the place in the row; skip_padding: of the place among tokens "
+    "other than padding, as RoBERTa; rope: queries and keys rotated by their places; none");
+  v(c.rope_theta, "rope_theta", "rope: base of the angles' periods", positive);
+  v(c.local_rope_theta, "local_rope_theta", "rope_theta of layers with a window; null: the same",
+    positive);
   v(c.position_offset, "position_offset",
     "row of the position table that the first position reads (BERT: 0)", between(0, 1'000'000));
   v(c.embedding_size, "embedding_size",
@@ -298,6 +343,8 @@ void fields(V& v, ModelConfig& c) {
   v(c.classifier_act, "classifier_act",
     "activation before the last layer of a classification, regression or choice head; null: "
     "hidden_act (choice: relu)");
+  v(c.head_transform, "head_transform",
+    "heads with labels begin as the masked-LM head does: dense, transform_act, norm");
   v(c.tie_word_embeddings, "tie_word_embeddings",
     "the masked-LM head's decoder is the word embedding; false: it has weights of its own");
   v(c.pooling, "pooling",

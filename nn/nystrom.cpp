@@ -14,10 +14,10 @@ NystromAttention::NystromAttention(const ModelConfig& config)
 }
 
 NystromInputs NystromAttention::inputs_of(const AttentionInputs& in, const Var& taps) const {
-  LandmarkProjections by{{in.key.weight()}, {in.key.bias()}, in.key.weight().is_int8()};
+  LandmarkProjections by{{in.key.weight()}, {in.key.bias_or_zeros()}, in.key.weight().is_int8()};
   if (!shared_landmarks_) {
     by.weights.insert(by.weights.begin(), in.query.weight());
-    by.biases.insert(by.biases.begin(), in.query.bias());
+    by.biases.insert(by.biases.begin(), in.query.bias_or_zeros());
   }
   return {in.hidden, in.queries, in.keys, in.values, by, taps, in.qkv};
 }

@@ -45,6 +45,7 @@ EmptyRows empty_rows_of(const ModelConfig& config) {
 }
 
 Padding padding_of(const ModelConfig& config, Padding padding) {
+  if (config.attends_by_distance()) return Padding::left_out;
   return as_transformers(config) ? Padding::kept : padding;
 }
 

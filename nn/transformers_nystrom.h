@@ -27,7 +27,7 @@ class TransformersNystrom : public NystromAttention {
 std::unique_ptr<NystromAttention> make_nystrom(const ModelConfig& config);
 /// What exact attention gives to queries without keys.
 EmptyRows empty_rows_of(const ModelConfig& config);
-/// `padding`, unless the semantics keep padding as rows.
+/// `padding`, unless the semantics keep padding as rows, or distances matter in attention.
 Padding padding_of(const ModelConfig& config, Padding padding);
 
 }  // namespace nystrom

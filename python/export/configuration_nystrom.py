@@ -9,11 +9,18 @@ from transformers import NystromformerConfig
 # The options of the `nystrom` block. Words list all values, the default first.
 BLOCK = {
     "norm": "post pre",
-    "positions": "absolute skip_padding none",
+    "final_norm": False,
+    "first_attention_norm": True,
+    "mlp": "gelu geglu",
+    "bias": True,
+    "positions": "absolute skip_padding none rope",
+    "rope_theta": 10000,
+    "local_rope_theta": None,
     "position_offset": 2,
     "embedding_size": None,
     "transform_act": None,
     "classifier_act": None,
+    "head_transform": False,
     "pooling": "first mean",
     "pairs": "joined towers",
     "embed_dim": None,
@@ -24,6 +31,8 @@ BLOCK = {
 ATTENTION = {
     "kind": "nystrom softmax double_softmax linear performer linformer reformer",
     "layers": {},
+    "window": None,
+    "window_layers": [],
     "semantics": "nystrom transformers",
     "num_landmarks": 64,
     "landmark_source": "queries_and_keys keys",
@@ -47,6 +56,12 @@ def completed(given: dict, known: dict, name: str) -> dict:
         if isinstance(known[key], str) and value not in known[key].split():
             raise ValueError(f"{name}.{key}: expected one of {known[key]}; got {value!r}")
     return {k: v.split()[0] if isinstance(v, str) else v for k, v in known.items()} | given
+
+
+def layer_range(text: str) -> range:
+    """The layers that "11" or "0-3" names."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 class NystromConfig(NystromformerConfig):
@@ -75,10 +90,22 @@ class NystromConfig(NystromformerConfig):
         attention = SimpleNamespace(**self.nystrom["attention"])
         return SimpleNamespace(**self.nystrom | {"attention": attention})
 
+    def window_of(self, layer: int) -> int | None:
+        """The window of a layer's attention: of exact attention, in `window_layers` or all."""
+        options, layers = self.options.attention, self.options.attention.window_layers
+        inside = not layers or any(layer in layer_range(each) for each in layers)
+        return options.window if inside and self.kind_of(layer) == "softmax" else None
+
+    def theta_of(self, layer: int) -> float | None:
+        """The base of a layer's rotary positions; None without these."""
+        if self.options.positions != "rope":
+            return None
+        local = self.window_of(layer) is not None and self.options.local_rope_theta
+        return local or self.options.rope_theta
+
     def kind_of(self, layer: int) -> str:
         """The kind of a layer's attention: `layers` names single layers (11) and ranges (0-3)."""
         for layers, kind in self.options.attention.layers.items():
-            first, _, last = layers.partition("-")
-            if int(first) <= layer <= int(last or first):
+            if layer in layer_range(layers):
                 return kind
         return self.options.attention.kind

@@ -69,12 +69,48 @@ def excluded(valid: Tensor, dtype: torch.dtype) -> Tensor:
     return hidden[:, None, None].to(dtype) * max(-1e30, torch.finfo(dtype).min)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None) -> Tensor:
-    """softmax(q kᵀ / √d) v over the valid keys [b, n]. Without any: the mean of all values."""
-    if valid is None:
-        return F.scaled_dot_product_attention(q, k, v)
-    q = q.masked_fill(~valid.any(1)[:, None, None, None], 0)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=excluded(valid, q.dtype))
+def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None, window=None) -> Tensor:
+    """softmax(q kᵀ / √d) v over the valid keys [b, n], of those at most window / 2 places away.
+    Without any: the mean of all values."""
+    mask = None
+    if valid is not None:
+        q = q.masked_fill(~valid.any(1)[:, None, None, None], 0)
+        mask = excluded(valid, q.dtype)
+    if window is not None:
+        place = torch.arange(q.shape[2], device=q.device)
+        near = (place[:, None] - place).abs() <= window // 2
+        far = (~near).to(q.dtype) * max(-1e30, torch.finfo(q.dtype).min)
+        mask = far if mask is None else torch.minimum(mask, far)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def rotated(x: Tensor, theta: float) -> Tensor:
+    """x [b, h, n, d] with columns i and i + d/2 turned by place · theta^(−2i / d) (Su et al.)."""
+    n, half = x.shape[2], x.shape[3] // 2
+    steps = torch.arange(0, half, device=x.device, dtype=torch.float32) * 2 / x.shape[3]
+    angles = torch.arange(n, device=x.device)[:, None] * (1 / theta**steps)
+    cosine, sine = (f(angles.to(wide(x).dtype)) for f in (torch.cos, torch.sin))
+    a, b = wide(x).split(half, 3)
+    return torch.cat([a * cosine - b * sine, b * cosine + a * sine], 3).to(x.dtype)
+
+
+def linear(width: int, out: int, config: NystromConfig) -> nn.Linear:
+    return nn.Linear(width, out, bias=config.options.bias)
+
+
+def norm(width: int, config: NystromConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(width, eps=config.layer_norm_eps, bias=config.options.bias)
+
+
+def transform(config: NystromConfig, width: int) -> nn.ModuleDict:
+    """The first part of the masked-LM head, and with head_transform of the others."""
+    dense = linear(config.hidden_size, width, config)
+    return nn.ModuleDict({"dense": dense, "LayerNorm": norm(width, config)})
+
+
+def transformed(x: Tensor, layers: nn.ModuleDict, config: NystromConfig) -> Tensor:
+    activation = ACTIVATIONS[config.options.transform_act or config.hidden_act]
+    return layers["LayerNorm"](activation(layers["dense"](x)))
 
 
 def pseudo_inverse(a: Tensor, few: Tensor | None, options) -> Tensor:
@@ -149,10 +185,11 @@ class NystromSelfAttention(nn.Module):
         self.options, self.heads = config.options.attention, config.num_attention_heads
         self.kind = config.kind_of(layer)
         self.name = f"nystromformer.encoder.layer.{layer}.attention.self"
-        self.query = nn.Linear(config.hidden_size, config.hidden_size)
+        self.window, self.theta = config.window_of(layer), config.theta_of(layer)
+        self.query = linear(config.hidden_size, config.hidden_size, config)
         if self.kind != "reformer":  # where queries are the keys
-            self.key = nn.Linear(config.hidden_size, config.hidden_size)
-        self.value = nn.Linear(config.hidden_size, config.hidden_size)
+            self.key = linear(config.hidden_size, config.hidden_size, config)
+        self.value = linear(config.hidden_size, config.hidden_size, config)
         if self.kind == "linformer":  # modules that hold weights [k, n] or [h, k, n]
             k, n = self.options.projected_length, config.max_position_embeddings
             shared = self.options.projection_sharing == "shared"
@@ -172,10 +209,12 @@ class NystromSelfAttention(nn.Module):
         if self.options.semantics == "nystrom":
             v = zeroed(v, valid)
         with torch.autocast(x.device.type, enabled=False):
+            if self.theta is not None:
+                q, k = rotated(q, self.theta), rotated(k, self.theta)
             if kind == "nystrom" and tokens.segments is not None:
                 out = self.nystrom(x, q, k, v, tokens)
             elif kind in ("nystrom", "softmax"):
-                out = attend(q, k, v, valid)
+                out = attend(q, k, v, valid, self.window)
             else:
                 valid = torch.ones_like(x[..., 0]) > 0 if valid is None else valid
                 out = getattr(self, kind)(wide(q), wide(k), wide(v), valid)
@@ -189,7 +228,8 @@ class NystromSelfAttention(nn.Module):
         In a row with few tokens each segment is one token or empty. Its landmarks are then its
         keys, and the last attention is exact if it reads the values themselves."""
         means, projections = tokens.segments @ wide(x), (self.query, self.key, self.value)
-        means = [F.linear(means, wide(p.weight), wide(p.bias)) for p in projections]
+        biases = [None if p.bias is None else wide(p.bias) for p in projections]
+        means = [F.linear(means, wide(p.weight), b) for p, b in zip(projections, biases)]
         queries, keys, values = (self.split(y) for y in means)
         keys = wide(keys.to(k.dtype))  # rounded once, as keys are
         queries = keys if self.options.landmark_source == "keys" else wide(queries.to(q.dtype))
@@ -289,13 +329,13 @@ class NystromEmbeddings(nn.Module):
             return
         width = embedding_width(config)
         self.word_embeddings = nn.Embedding(config.vocab_size, width, self.padding)
-        if options.positions != "none":
+        if options.positions not in ("none", "rope"):
             rows = config.max_position_embeddings + self.first
             unread = self.first - 1 if self.skip else None  # the row of padding is not trained
             self.position_embeddings = nn.Embedding(rows, width, unread)
         if config.type_vocab_size > 0:
             self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
-        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.LayerNorm = norm(width, config)
         if width != config.hidden_size:
             self.projection = nn.Linear(width, config.hidden_size)
 
@@ -326,12 +366,12 @@ class NystromEmbeddings(nn.Module):
 class NystromOutput(nn.Module):
     """The last layer of a block, and the LayerNorm after the block (post) or before it (pre)."""
 
-    def __init__(self, config: NystromConfig, width: int):
+    def __init__(self, config: NystromConfig, width: int, normed: bool = True):
         super().__init__()
-        self.dense = nn.Linear(width, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dense = linear(width, config.hidden_size, config)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.pre = config.options.norm == "pre"
+        self.LayerNorm = norm(config.hidden_size, config) if normed or not self.pre else nn.Identity()
 
     def forward(self, x: Tensor, block) -> Tensor:
         y = x + self.dropout(self.dense(block(self.LayerNorm(x) if self.pre else x)))
@@ -342,16 +382,24 @@ class NystromLayer(GradientCheckpointingLayer):
     def __init__(self, config: NystromConfig, layer: int):
         super().__init__()
         attention = NystromSelfAttention(config, layer)
-        output = NystromOutput(config, config.hidden_size)
+        normed = layer > 0 or config.options.first_attention_norm
+        output = NystromOutput(config, config.hidden_size, normed)
         self.attention = nn.ModuleDict({"self": attention, "output": output})
-        self.activation = ACTIVATIONS[config.hidden_act]
-        dense = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.activation, self.gated = ACTIVATIONS[config.hidden_act], config.options.mlp == "geglu"
+        dense = linear(config.hidden_size, config.intermediate_size * (1 + self.gated), config)
         self.intermediate = nn.ModuleDict({"dense": dense})
         self.output = NystromOutput(config, config.intermediate_size)
 
     def forward(self, x: Tensor, tokens: Tokens) -> Tensor:
         x = self.attention["output"](x, lambda y: self.attention["self"](y, tokens))
-        return self.output(x, lambda y: self.activation(self.intermediate["dense"](y)))
+        return self.output(x, self.feed_forward)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        x = self.intermediate["dense"](x)
+        if not self.gated:
+            return self.activation(x)
+        a, b = x.chunk(2, dim=-1)
+        return self.activation(a) * b
 
 
 class NystromPreTrainedModel(transformers.PreTrainedModel):
@@ -377,6 +425,7 @@ class NystromModel(NystromPreTrainedModel):
         layers = [NystromLayer(config, i) for i in range(config.num_hidden_layers)]
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(layers)})
         self.kinds = {config.kind_of(i) for i in range(config.num_hidden_layers)}
+        self.final_norm = norm(config.hidden_size, config) if config.options.final_norm else None
         self.post_init()
 
     def get_input_embeddings(self):
@@ -395,6 +444,8 @@ class NystromModel(NystromPreTrainedModel):
         for layer in self.encoder["layer"]:
             x = layer(x, tokens)
             states.append(x)
+        if self.final_norm is not None:
+            x = states[-1] = self.final_norm(x)
         if features is not None:
             steps = torch.arange(1, x.shape[1] + 1, device=x.device).expand(x.shape[:2])
             last = (steps if attention_mask is None else steps * tokens.valid).max(1).values
@@ -418,6 +469,8 @@ class NystromHead(NystromPreTrainedModel):
     def __init__(self, config: NystromConfig):
         super().__init__(config)
         self.nystromformer = NystromModel(config)
+        if config.options.head_transform and not isinstance(self, NystromForMaskedLM):
+            self.transform = transform(config, config.hidden_size)
         self.add_head(config, config.hidden_size)
         self.post_init()
 
@@ -440,6 +493,9 @@ class NystromHead(NystromPreTrainedModel):
         loss = None if labels is None else self.loss(logits, labels, num_items_in_batch)
         return self.output(loss=loss, logits=logits, hidden_states=out.hidden_states)
 
+    def transformed(self, x: Tensor) -> Tensor:
+        return transformed(x, self.transform, self.config) if hasattr(self, "transform") else x
+
     def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
         return mean_loss(F.cross_entropy, logits.flatten(0, -2), labels.flatten(), items)
 
@@ -454,21 +510,17 @@ class NystromForMaskedLM(NystromHead):
         _tied_weights_keys = list(_tied_weights_keys)
 
     def add_head(self, config: NystromConfig, width: int):
-        self.activation = ACTIVATIONS[config.options.transform_act or config.hidden_act]
         inner = embedding_width(config)
-        norm = nn.LayerNorm(inner, eps=config.layer_norm_eps)
-        transform = nn.ModuleDict({"dense": nn.Linear(width, inner), "LayerNorm": norm})
         decoder = nn.Linear(inner, config.vocab_size)
-        predictions = nn.ModuleDict({"transform": transform, "decoder": decoder})
+        predictions = nn.ModuleDict({"transform": transform(config, inner), "decoder": decoder})
         predictions.bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.cls = nn.ModuleDict({"predictions": predictions})
         if config.options.sentence_order:  # nystrom's second head, kept for it and not used here
             self.cls["seq_relationship"] = nn.Linear(width, 2).requires_grad_(False)
 
     def head(self, out, mask) -> Tensor:
-        transform = self.cls["predictions"]["transform"]
-        x = transform["LayerNorm"](self.activation(transform["dense"](out.last_hidden_state)))
-        return self.get_output_embeddings()(x)
+        layers = self.cls["predictions"]["transform"]
+        return self.get_output_embeddings()(transformed(out.last_hidden_state, layers, self.config))
 
     def get_output_embeddings(self):
         return self.cls["predictions"]["decoder"]
@@ -490,9 +542,9 @@ class NystromForSequenceClassification(NystromHead):
         self.rows = config.options.pairs == "towers"
         self.activation = ACTIVATIONS[config.options.classifier_act or config.hidden_act]
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        dense = nn.Linear(4 * width if self.rows else width, width)
-        out_proj = nn.Linear(width, config.num_labels)
-        self.classifier = nn.ModuleDict({"dense": dense, "out_proj": out_proj})
+        self.classifier = nn.ModuleDict({"out_proj": nn.Linear(width, config.num_labels)})
+        if not config.options.head_transform:
+            self.classifier["dense"] = nn.Linear(4 * width if self.rows else width, width)
 
     def head(self, out, mask) -> Tensor:
         x = out.last_hidden_state
@@ -504,8 +556,9 @@ class NystromForSequenceClassification(NystromHead):
             x = x[:, 0] if out.pooler_output is None else out.pooler_output
         if self.rows:
             x = torch.cat([x[::2], x[1::2], x[::2] * x[1::2], x[::2] - x[1::2]], dim=1)
-        x = self.activation(self.classifier["dense"](self.dropout(x)))
-        return self.classifier["out_proj"](self.dropout(x))
+        if "dense" in self.classifier:
+            x = self.activation(self.classifier["dense"](self.dropout(x)))
+        return self.classifier["out_proj"](self.dropout(self.transformed(x)))
 
     def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
         if logits.shape[1] > 1:
@@ -519,7 +572,7 @@ class NystromForTokenClassification(NystromHead):
         self.classifier = nn.Linear(width, config.num_labels)
 
     def head(self, out, mask) -> Tensor:
-        return self.classifier(self.dropout(out.last_hidden_state))
+        return self.classifier(self.dropout(self.transformed(out.last_hidden_state)))
 
 
 class NystromForMultipleChoice(NystromHead):
@@ -528,12 +581,15 @@ class NystromForMultipleChoice(NystromHead):
 
     def add_head(self, config: NystromConfig, width: int):
         self.activation = ACTIVATIONS[config.options.classifier_act or "relu"]
-        self.pre_classifier = nn.Linear(width, width)
+        if not config.options.head_transform:
+            self.pre_classifier = nn.Linear(width, width)
         self.classifier = nn.Linear(width, 1)
 
     def head(self, out, mask) -> Tensor:
-        x = self.pre_classifier(out.last_hidden_state[:, 0])
-        return self.classifier(self.activation(x))
+        x = out.last_hidden_state[:, 0]
+        if self.config.options.head_transform:
+            return self.classifier(self.transformed(x))
+        return self.classifier(self.activation(self.pre_classifier(x)))
 
 
 class NystromForQuestionAnswering(NystromHead):
@@ -541,7 +597,7 @@ class NystromForQuestionAnswering(NystromHead):
         self.qa_outputs = nn.Linear(width, 2)
 
     def head(self, out, mask) -> Tensor:
-        return self.qa_outputs(out.last_hidden_state)
+        return self.qa_outputs(self.transformed(out.last_hidden_state))
 
     @can_return_tuple
     def forward(

@@ -318,6 +318,7 @@ class Model:
             "camembert",
             "distilbert",
             "electra",
+            "modernbert",
             "roberta",
             "xlm-roberta",
         ] = "auto",

@@ -48,6 +48,13 @@ const Case buildable[] = {
     {"NoTokenTypes", [](ModelConfig& c) { c.type_vocab_size = 0; }, ""},
     {"NoConvolution", [](ModelConfig& c) { c.attention.conv_kernel_size.reset(); }, ""},
     {"NoLayers", [](ModelConfig& c) { c.num_hidden_layers = 0; }, ""},
+    {"RotatedFeatures",
+     [](ModelConfig& c) {
+       make_features(c), c.positions = Positions::rope, c.attention.kind = AttentionKind::softmax;
+     },
+     ""},
+    {"GatedWithoutBiases",
+     [](ModelConfig& c) { c.mlp = Mlp::geglu, c.bias = false, c.final_norm = true; }, ""},
     {"AsManyLandmarksAsPositions", [](ModelConfig& c) { c.attention.num_landmarks = 512; }, ""},
     {"SoftmaxNeedsNoLandmarks",
      [](ModelConfig& c) { c.attention = {.kind = AttentionKind::softmax, .num_landmarks = 900}; },
@@ -64,7 +71,60 @@ const Case buildable[] = {
      ""},
 };
 
+/// The blocks of ModernBERT.
+void make_modern(ModelConfig& c) {
+  c.norm = Norm::pre;
+  c.positions = Positions::rope;
+  c.attention.kind = AttentionKind::softmax;
+  c.attention.window = 128;
+}
+
 const Case unbuildable[] = {
+    {"RotatedLandmarks", [](ModelConfig& c) { c.positions = Positions::rope; },
+     "positions rope need attention.kind softmax in all layers; landmarks of rotated keys are not "
+     "defined"},
+    {"OddHeadsRotated", [](ModelConfig& c) { make_modern(c), c.hidden_size = 36; },
+     "positions rope turn pairs of columns, but hidden_size 36 over num_attention_heads 12 makes "
+     "heads of 3; expected an even width"},
+    {"LocalThetaWithoutRotation", [](ModelConfig& c) { c.local_rope_theta = 5; },
+     "local_rope_theta is of positions: rope, and positions are absolute; leave it out"},
+    {"LocalThetaWithoutWindow",
+     [](ModelConfig& c) { make_modern(c), c.local_rope_theta = 5, c.attention.window.reset(); },
+     "local_rope_theta is of layers with a window; set attention.window, or leave it out"},
+    {"WindowOfLandmarks", [](ModelConfig& c) { c.attention.window = 64; },
+     "attention.window 64 is of layers of kind softmax, and there are none; add them to "
+     "attention.layers"},
+    {"WindowOfOne", [](ModelConfig& c) { make_modern(c), c.attention.window = 1; },
+     "attention.window is 1; expected a whole number at least 2"},
+    {"WindowLayersWithoutWindow",
+     [](ModelConfig& c) {
+       make_modern(c), c.attention.window.reset(), c.attention.window_layers = {"1-2"};
+     },
+     "attention.window_layers names layers of a window, and attention.window is null; set it"},
+    {"WindowInNoLayer",
+     [](ModelConfig& c) { make_modern(c), c.attention.window_layers = {"11-12"}; },
+     "attention.window_layers '11-12' exceeds num_hidden_layers 12, whose layers count from 0; "
+     "lower it"},
+    {"WindowInALayerOfLandmarks",
+     [](ModelConfig& c) {
+       c.attention.layers = {{"0-3", AttentionKind::softmax}};
+       c.attention.window = 64;
+       c.attention.window_layers = {"3-4"};
+     },
+     "attention.window_layers '3-4' has layer 4 of kind nystrom; a window is of kind softmax"},
+    {"WindowLayersAsWords",
+     [](ModelConfig& c) { make_modern(c), c.attention.window_layers = {"all"}; },
+     "attention.window_layers 'all' names no layers; expected a layer or a range, such as 11 or "
+     "0-3"},
+    {"WindowWithTransformersSemantics",
+     [](ModelConfig& c) { make_modern(c), c.attention.semantics = Semantics::transformers; },
+     "attention.semantics transformers has no window and no positions: rope; set it to nystrom"},
+    {"TransformOfTowers",
+     [](ModelConfig& c) {
+       c.head = Head::sequence_classification, c.pairs = Pairs::towers, c.head_transform = true;
+     },
+     "head_transform reads one vector of hidden_size, and pairs: towers make four; set pairs to "
+     "joined"},
     {"Heads", [](ModelConfig& c) { c.hidden_size = 100; },
      "hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share "
      "of the width"},
@@ -116,7 +176,7 @@ const Case unbuildable[] = {
     {"FeaturesWithPositions",
      [](ModelConfig& c) { make_features(c), c.positions = Positions::absolute; },
      "positions are absolute, but input features (embed_dim) have no position embeddings; set "
-     "positions to none"},
+     "positions to none or rope"},
     {"FeaturesWithNarrowEmbeddings",
      [](ModelConfig& c) { make_features(c), c.embedding_size = 128; },
      "embedding_size 128 is the width of token embeddings, but the input is features (embed_dim); "

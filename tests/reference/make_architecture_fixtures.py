@@ -18,6 +18,7 @@ import sys
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MethodType
 
 import torch
 import transformers
@@ -36,7 +37,7 @@ class Case:
     rename: str = ""  # "gamma", "bare" (no prefix), "prefixed", "legacy", "shards"
     labels: int = 2
     config: dict = field(default_factory=dict)
-    mask: str = "right"  # right or holes
+    mask: str = "right"  # right, holes or none
 
     @property
     def choices(self) -> int:
@@ -45,6 +46,8 @@ class Case:
 
 MLM, SEQUENCE, TOKENS = "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"
 QUESTIONS, CHOICE = "ForQuestionAnswering", "ForMultipleChoice"
+
+BIASES = ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias")
 
 CASES: dict[str, Case] = {
     "bert_mlm": Case("Bert", MLM, config={"hidden_act": "gelu_new"}),
@@ -86,6 +89,22 @@ CASES: dict[str, Case] = {
     "electra_tokens": Case("Electra", TOKENS, labels=4),
     "electra_questions": Case("Electra", QUESTIONS),
     "electra_choice": Case("Electra", CHOICE, config={"embedding_size": WIDTH}),
+    "modernbert_mlm": Case("ModernBert", MLM),
+    "modernbert_mlm_biases": Case(
+        "ModernBert", MLM, config=dict.fromkeys(BIASES, True) | {"tie_word_embeddings": False}
+    ),
+    "modernbert_model": Case("ModernBert", rename="bare", config={"local_rope_theta": 50.0}),
+    "modernbert_sequence": Case("ModernBert", SEQUENCE, labels=3),
+    "modernbert_sequence_mean": Case(
+        "ModernBert",
+        SEQUENCE,
+        config={"classifier_pooling": "mean", "global_attn_every_n_layers": 1},
+    ),
+    "modernbert_tokens": Case("ModernBert", TOKENS, labels=4, config={"local_attention": 2}),
+    "modernbert_questions": Case(
+        "ModernBert", QUESTIONS, config={"hidden_activation": "relu"}, mask="none"
+    ),
+    "modernbert_choice": Case("ModernBert", CHOICE, config={"classifier_activation": "relu"}),
 }
 
 ROBERTA = dict(max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5)
@@ -95,6 +114,16 @@ ARCHITECTURES = {
     "XLMRoberta": ROBERTA,
     "Camembert": ROBERTA,
     "Electra": dict(embedding_size=12),
+    "ModernBert": dict(
+        num_hidden_layers=4,
+        intermediate_size=12,
+        local_attention=4,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        cls_token_id=1,
+        sep_token_id=2,
+    ),
     "DistilBert": dict(n_layers=2, n_heads=2, dim=WIDTH, hidden_dim=WIDTH),
 }
 
@@ -131,6 +160,8 @@ def make_batch(case: Case, pad: int) -> Tensors:
     ids = torch.randint(pad + 1, VOCAB, (rows, LENGTH))
     mask = torch.ones(rows, LENGTH, dtype=torch.int64)
     for row in range(1, rows):  # the first row stays full
+        if case.mask == "none":
+            continue
         if case.mask == "right":
             mask[row, LENGTH - 1 - row % 4 :] = 0
         else:
@@ -151,6 +182,8 @@ def make_targets(case: Case, ids: torch.Tensor, mask: torch.Tensor) -> Tensors:
     if case.head == MLM or (case.head == "ForPreTraining" and case.model == "Bert"):
         chosen = torch.rand(ids.shape) < 0.3
         chosen[:, 0] = True
+        if case.model == "ModernBert":  # nystrom computes no padding there
+            chosen &= mask == 1
         return {"labels": torch.where(chosen, torch.randint(0, VOCAB, ids.shape), IGNORED)}
     if case.head == TOKENS:
         ignored = (mask == 0) | (torch.rand(ids.shape) < 0.2)
@@ -167,21 +200,41 @@ def make_targets(case: Case, ids: torch.Tensor, mask: torch.Tensor) -> Tensors:
     return {}
 
 
+def exact_rotation(module, x, position_ids):
+    """ModernBERT's cosines and sines in x's type, of angles in float32 as its own forward has."""
+    angles = position_ids[..., None].float() * module.inv_freq.float()
+    angles = torch.cat((angles, angles), dim=-1).to(x.dtype)
+    return angles.cos(), angles.sin()
+
+
 def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors:
     # Of two heads the program has the masked language model; of a discriminator, the encoder.
     head = {"ForPreTraining": MLM if case.model == "Bert" else "Model"}.get(case.head, case.head)
     model_class = getattr(transformers, case.model + (head or "Model"))
-    model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    # ModernBERT's eager attention has a softmax in float32, also in a model of float64.
+    attention = "sdpa" if case.model == "ModernBert" else "eager"
+    model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation=attention).eval()
+    last = []
+    for module in model.modules():
+        if type(module).__name__ == "ModernBertRotaryEmbedding":
+            module.forward = MethodType(exact_rotation, module)
+    if case.model == "ModernBert":  # its hidden_states are those before the last norm
+        getattr(model, "model", model).final_norm.register_forward_hook(
+            lambda module, inputs, output: last.append(output)
+        )
     inputs = {k: x.to(dtype) if x.is_floating_point() else x for k, x in batch.items()}
     output = model(**inputs, output_hidden_states=True)
-    results = {"last_hidden_state": output.hidden_states[-1]}
+    results = {"last_hidden_state": last[0] if last else output.hidden_states[-1]}
     for name in ("logits", "start_logits", "end_logits"):
         if name in output:
             results[name] = output[name]
     if "loss" not in output:
         return results
-    output.loss.backward()
-    results["loss"] = output.loss.reshape(1)
+    loss = output.loss
+    if case.model == "ModernBert" and case.head == MLM:  # its own loss rounds logits to float32
+        loss = torch.nn.functional.cross_entropy(output.logits.mT, batch["labels"])
+    loss.backward()
+    results["loss"] = loss.reshape(1)
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     return results | {"grad." + name: gradient for name, gradient in gradients.items()}
 

@@ -96,6 +96,7 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
                        const ModelConfig& config) {
   WeightSource source;
   std::map<std::string, std::string> stored_as;
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> rows_of;  // of parts of a tensor
   for (const std::string& stored : weights.names()) {
     const auto name = architecture.parameter_name(stored, config.head);
     if (!name || (*name == decoder_name && config.tie_word_embeddings)) continue;
@@ -115,10 +116,27 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
                   "vocab_size is {}, but {} has {} rows; correct vocab_size in config.json, or "
                   "bring the weights that belong to it",
                   config.vocab_size, stored, shape[0]);
-    source.entries.push_back({*name, shape});
+    const std::vector<std::string> parts = architecture.parts_of(*name);
+    if (parts.size() == 1) {
+      source.entries.push_back({*name, shape});
+      continue;
+    }
+    const std::int64_t rows = shape.rank() > 0 ? shape[0] / std::ssize(parts) : 0;
+    require_input(shape.rank() > 0 && rows * std::ssize(parts) == shape[0],
+                  "{} is {}; expected rows of queries, keys and values", stored, shape);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::int64_t first = static_cast<std::int64_t>(i) * rows;
+      stored_as[parts[i]] = stored;
+      rows_of[parts[i]] = {first, first + rows};
+      source.entries.push_back({parts[i], shape.without(0).with(0, rows)});
+    }
   }
-  source.read = [&weights, stored_as](const std::string& name) {
-    return weights.read(stored_as.at(name));
+  source.read = [&weights, stored_as, rows_of](const std::string& name) {
+    const Tensor tensor = weights.read(stored_as.at(name));
+    const auto rows = rows_of.find(name);
+    return rows == rows_of.end()
+               ? tensor
+               : tensor.slice(0, rows->second.first, rows->second.second).contiguous();
   };
   source.name_in_file =
       [&architecture, head = config.head, named = naming_of(architecture, weights.names())](

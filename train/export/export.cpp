@@ -1,6 +1,7 @@
 #include "train/export/export.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -22,6 +23,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Joins the tensors that are one tensor in a folder of `architecture`.
+void join_projections(std::vector<NamedTensor>& weights, const Architecture& architecture) {
+  std::map<std::string, Tensor> by_name;
+  for (const NamedTensor& weight : weights) by_name[weight.name] = weight.tensor;
+  std::set<std::string> joined;
+  for (NamedTensor& weight : weights) {
+    const std::vector<std::string> parts = architecture.parts_of(weight.name);
+    if (parts.size() == 1) continue;
+    std::vector<Var> tensors;
+    for (const std::string& part : parts) tensors.emplace_back(by_name.at(part));
+    joined.insert(parts.begin() + 1, parts.end());
+    weight.tensor = concat(tensors, 0).value();
+  }
+  std::erase_if(weights, [&](const NamedTensor& weight) { return joined.contains(weight.name); });
+}
+
 /// Gives the tensors their names in a folder of `architecture`. Its sentence_transformers files
 /// hold the layers of vectors.
 void rename(std::vector<NamedTensor>& weights, const Architecture& architecture, Head head) {
@@ -30,6 +47,7 @@ void rename(std::vector<NamedTensor>& weights, const Architecture& architecture,
   const std::string decoder =
       architecture.tensor_name("cls.predictions.decoder.weight", Head::masked_lm);
   const std::string base = std::string(architecture.base) + ".";
+  join_projections(weights, architecture);
   for (NamedTensor& weight : weights) {
     weight.name = weight.name == "cls.predictions.decoder.bias"
                       ? decoder.substr(0, decoder.rfind('.')) + ".bias"
@@ -74,6 +92,7 @@ std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
                                                      {ExportFormat::camembert, "camembert"},
                                                      {ExportFormat::distilbert, "distilbert"},
                                                      {ExportFormat::electra, "electra"},
+                                                     {ExportFormat::modernbert, "modernbert"},
                                                      {ExportFormat::roberta, "roberta"},
                                                      {ExportFormat::xlm_roberta, "xlm-roberta"}};
   return names;
@@ -177,7 +196,7 @@ const Architecture* architecture_of_export(const ModelFolder& source, const Mode
   if (options.format != ExportFormat::automatic || exported.sentence_order) return nullptr;
   std::vector<const Architecture*> candidates = {architecture_of(source.path)};
   // CamemBERT and XLM-RoBERTa compute the same as RoBERTa.
-  for (const char* type : {"bert", "roberta", "distilbert", "electra"})
+  for (const char* type : {"bert", "roberta", "distilbert", "electra", "modernbert"})
     candidates.push_back(find_architecture(type));
   const auto fitting = std::ranges::find_if(candidates, [&](const Architecture* each) {
     return each && obstacle_of(*each, exported, options).empty();

@@ -25,6 +25,7 @@ enum class ExportFormat {
   camembert,
   distilbert,
   electra,
+  modernbert,
   roberta,
   xlm_roberta
 };

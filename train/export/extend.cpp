@@ -86,7 +86,8 @@ std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfi
   model->parameters().allocate(DType::f32, StoreMode::inference);
   for (const Parameter& parameter : model->parameters().parameters())
     model->parameters().set(parameter.name(), Tensor::zeros(parameter.shape(), DType::f32));
-  const bool longer = config.max_position_embeddings > source.config.max_position_embeddings;
+  const bool longer = config.has_position_table() &&
+                      config.max_position_embeddings > source.config.max_position_embeddings;
   for (const Parameter& parameter : old->parameters().parameters()) {
     const std::string& name = parameter.name();
     const Tensor values = old->parameters().master(name);

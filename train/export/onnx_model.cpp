@@ -272,6 +272,10 @@ class OnnxWriter {
 
 std::string onnx_obstacle(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
+  if (config.attends_by_distance() || config.mlp != Mlp::gelu || !config.bias ||
+      config.final_norm || config.head_transform)
+    return "it has blocks of ModernBERT, which nystrom's ONNX files lack; export it as a folder of "
+           "model_type modernbert, which other tools convert";
   if (config.has_kind(AttentionKind::reformer))
     return "attention.kind is reformer, which sorts tokens by random hashes, and ONNX has no "
            "stable sort; export the model without ONNX";

@@ -18,8 +18,12 @@ constexpr std::string_view unread[] = {".nystromformer.pooler.", ".cls.seq_relat
 constexpr std::string_view redundant[] = {".position_ids.", ".token_type_ids."};
 
 /// First names of encoder tensors. Files of a bare encoder have them without the prefix.
-constexpr std::string_view encoder_parts[] = {"embeddings.", "encoder.", "transformer.", "pooler.",
+constexpr std::string_view encoder_parts[] = {"embeddings.",         "encoder.", "transformer.",
+                                              "pooler.",             "layers.",  "final_norm.",
                                               "embeddings_project."};
+
+/// The parts of joint projections.
+constexpr std::string_view projections[] = {".query.", ".key.", ".value."};
 
 // A later line applies to the result of the earlier ones. The inverse goes upwards.
 constexpr Rename bert_names[] = {
@@ -61,6 +65,35 @@ constexpr Rename electra_names[] = {
     {".generator_lm_head.bias.", ".cls.predictions.bias."},
     {".generator_lm_head.weight.", ".cls.predictions.decoder.weight."},
     {".sequence_summary.summary.", ".pre_classifier.", Head::multiple_choice},
+};
+
+constexpr Rename modernbert_names[] = {
+    {".layers.", ".encoder.layer."},
+    {".tok_embeddings.", ".word_embeddings."},
+    {".embeddings.norm.", ".embeddings.LayerNorm."},
+    {".mlp_norm.", ".output.LayerNorm."},
+    {".attn_norm.", ".attention.output.LayerNorm."},
+    {".mlp.Wi.", ".intermediate.dense."},
+    {".mlp.Wo.", ".output.dense."},
+    {".attn.Wo.", ".attention.output.dense."},
+    {".attn.Wqkv.", ".attention.self.query."},
+    {".attn.Wqkv.", ".attention.self.key."},
+    {".attn.Wqkv.", ".attention.self.value."},
+    {".head.dense.", ".transform.dense."},
+    {".head.norm.", ".transform.LayerNorm."},
+    {".transform.dense.", ".cls.predictions.transform.dense.", Head::masked_lm},
+    {".transform.LayerNorm.", ".cls.predictions.transform.LayerNorm.", Head::masked_lm},
+    {".decoder.weight.", ".cls.predictions.decoder.weight."},
+    {".decoder.bias.", ".cls.predictions.bias."},
+    {".classifier.", ".classifier.out_proj.", Head::sequence_classification},
+    {".classifier.", ".qa_outputs.", Head::question_answering},
+};
+
+constexpr Key modernbert_keys[] = {
+    {"hidden_act", "hidden_activation"},
+    {"layer_norm_eps", "norm_eps"},
+    {"type_vocab_size", ""},
+    {"hidden_dropout_prob", ""},
 };
 
 constexpr Key distilbert_keys[] = {
@@ -114,6 +147,31 @@ ModelConfig electra() {
   return c;
 }
 
+ModelConfig modernbert() {
+  ModelConfig c = bert();
+  c.vocab_size = 50368;
+  c.num_hidden_layers = 22;
+  c.intermediate_size = 1152;
+  c.max_position_embeddings = 8192;
+  c.type_vocab_size = 0;
+  c.hidden_dropout_prob = 0;
+  c.layer_norm_eps = 1e-5;
+  c.norm = Norm::pre;
+  c.final_norm = true;
+  c.first_attention_norm = false;
+  c.mlp = Mlp::geglu;
+  c.bias = false;
+  c.positions = Positions::rope;
+  c.rope_theta = 160000;
+  c.local_rope_theta = 10000;
+  c.attention.window = 128;
+  c.transform_act = Activation::gelu;
+  c.classifier_act = std::nullopt;
+  c.head_transform = true;
+  c.pad_token_id = 50283;
+  return c;
+}
+
 /// The name without dots at both ends.
 std::string without_dots(std::string_view dotted) {
   return std::string(dotted.substr(1, dotted.size() - 2));
@@ -135,11 +193,13 @@ bool applies(const Rename& rename, Head head) { return !rename.head || *rename.h
 }  // namespace
 
 std::span<const Architecture> architectures() {
-  static const std::array<Architecture, 6> all = {{
+  static const std::array<Architecture, 7> all = {{
       {"bert", "Bert", "bert", bert(), {}, bert_names, Head::masked_lm},
       {"camembert", "Camembert", "roberta", roberta(30522), {}, roberta_names},
       {"distilbert", "DistilBert", "distilbert", distilbert(), distilbert_keys, distilbert_names},
       {"electra", "Electra", "electra", electra(), {}, electra_names, Head::none},
+      {"modernbert", "ModernBert", "model", modernbert(), modernbert_keys, modernbert_names,
+       std::nullopt, true},
       {"roberta", "Roberta", "roberta", roberta(50265), {}, roberta_names},
       {"xlm-roberta", "XLMRoberta", "roberta", roberta(30522), {}, roberta_names},
   }};
@@ -161,7 +221,7 @@ std::optional<std::string> Architecture::parameter_name(std::string_view tensor,
   std::string name = "." + std::string(tensor) + ".";
   replace(name, ".gamma.", ".weight.");
   replace(name, ".beta.", ".bias.");
-  replace(name, ".decoder.bias.", ".bias.");  // a copy
+  if (name != ".decoder.bias.") replace(name, ".decoder.bias.", ".bias.");  // a copy
   const bool inside = is_of_encoder(tensor);
   if (inside && !replace(name, "." + std::string(base) + ".", encoder))
     name = std::string(encoder) + name.substr(1);
@@ -170,6 +230,15 @@ std::optional<std::string> Architecture::parameter_name(std::string_view tensor,
     if (applies(rename, head)) replace(name, rename.theirs, rename.ours);
   if (contains_any(name, unread) || contains_any(name, redundant)) return std::nullopt;
   return without_dots(name);
+}
+
+std::vector<std::string> Architecture::parts_of(const std::string& parameter) const {
+  const std::size_t place = parameter.find(std::string(projections[0]));
+  if (!joint_projections || place == parameter.npos) return {parameter};
+  std::vector<std::string> parts;
+  for (const std::string_view part : projections)
+    parts.push_back(std::string(parameter).replace(place, projections[0].size(), part));
+  return parts;
 }
 
 bool Architecture::is_redundant(std::string_view tensor) const {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "nn/model_config.h"
 
@@ -34,12 +35,18 @@ struct Architecture {
   std::span<const Rename> renames{};
   /// The head that is read of the class …ForPreTraining, where transformers has it.
   std::optional<Head> of_pretraining = std::nullopt;
+  /// Whether one tensor of a layer has the projections of queries, keys and values, one above the
+  /// other. parameter_name gives that of the queries.
+  bool joint_projections = false;
 
   /// The parameter that a tensor of the file is, in a model with `head`. Nothing for tensors that
   /// such a model does not read: buffers, and a pooler or a second head without use.
   std::optional<std::string> parameter_name(std::string_view tensor, Head head) const;
   /// Whether the tensor is a buffer.
   bool is_redundant(std::string_view tensor) const;
+  /// The parameters that are parts of one tensor of the file, in their order, given the one that
+  /// parameter_name gives; that one alone if the tensor is not of several.
+  std::vector<std::string> parts_of(const std::string& parameter) const;
   /// The tensor's name of a parameter, with the prefix of the encoder: the inverse.
   std::string tensor_name(std::string_view parameter, Head head) const;
   /// Whether the tensor belongs to the encoder. Its pooler does, which some heads read.

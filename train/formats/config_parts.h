@@ -13,10 +13,24 @@ namespace nystrom {
 /// Fields of ModelConfig that Hugging Face's class does not have. They are stored in the `nystrom`
 /// block.
 inline bool is_block_field(std::string_view name) {
-  constexpr std::string_view names[] = {"norm",           "positions",     "position_offset",
-                                        "embedding_size", "transform_act", "classifier_act",
-                                        "pooling",        "pairs",         "embed_dim",
-                                        "attention",      "embedding"};
+  constexpr std::string_view names[] = {"norm",
+                                        "final_norm",
+                                        "first_attention_norm",
+                                        "mlp",
+                                        "bias",
+                                        "positions",
+                                        "rope_theta",
+                                        "local_rope_theta",
+                                        "position_offset",
+                                        "embedding_size",
+                                        "transform_act",
+                                        "classifier_act",
+                                        "head_transform",
+                                        "pooling",
+                                        "pairs",
+                                        "embed_dim",
+                                        "attention",
+                                        "embedding"};
   return std::ranges::find(names, name) != std::end(names);
 }
 

@@ -378,9 +378,12 @@ std::string with_common_keys(json root, const ModelConfig& config) {
 json compared_keys(ModelConfig config) {
   const bool classifies = config.head == Head::sequence_classification;
   const bool pools = classifies || config.head == Head::multiple_choice;
-  config.transform_act =
-      config.head == Head::masked_lm ? std::optional(config.transform_activation()) : std::nullopt;
-  config.classifier_act = pools ? std::optional(config.classifier_activation()) : std::nullopt;
+  const bool labelled = config.head != Head::masked_lm && config.head != Head::none;
+  config.head_transform = config.head_transform && labelled;
+  config.transform_act = config.head == Head::masked_lm || config.head_transform
+                             ? std::optional(config.transform_activation())
+                             : std::nullopt;
+  config.classifier_act = pools && !config.head_transform ? std::optional(config.classifier_activation()) : std::nullopt;
   config.embedding_size = config.embedding_width();
   if (!classifies) config.pooling = Pooling::first;
   json keys = json::object();
@@ -388,6 +391,12 @@ json compared_keys(ModelConfig config) {
   fields(writer, config);
   writer(config.pad_token_id, "pad_token_id", "", at_least(0));
   for (const char* apart : {"attention", "embedding"}) keys.erase(apart);
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
+    keys["attention.window"].push_back(config.has_window(i) ? config.attention.window.value_or(0)
+                                                            : 0);
+  // Options of positions that the model lacks.
+  if (config.positions != Positions::rope) keys.erase("rope_theta");
+  if (!config.attention.window) keys.erase("local_rope_theta");
   if (config.head != Head::masked_lm) keys.erase("tie_word_embeddings");
   return keys;
 }

@@ -100,7 +100,7 @@ constexpr Reason reasons[] = {
      "a decoder reads earlier tokens only, and an encoder reads all"},
     {"deberta deberta-v2 mpnet nezha xlnet transfo-xl",
      "its attention has terms for the distance of two tokens"},
-    {"esm eurobert modernbert modernbert-decoder neobert new nomic_bert roformer",
+    {"esm eurobert modernbert-decoder neobert new nomic_bert roformer",
      "its attention turns queries and keys by their positions"},
     {"big_bird longformer", "its attention is sparse: windows and global tokens"},
     {"mega mra reformer yoso", "its attention is another approximation"},

@@ -10,6 +10,8 @@ namespace {
 std::string obstacle_of_embeddings(const ModelConfig& config) {
   if (config.positions == Positions::none)
     return "positions are none, and transformers' Nyströmformer always adds position embeddings";
+  if (config.positions == Positions::rope)
+    return "positions are rope, and transformers' Nyströmformer has a table of positions";
   if (config.positions == Positions::skip_padding)
     return "positions are skip_padding, and transformers' Nyströmformer counts padding";
   if (config.position_offset != 2)
@@ -38,6 +40,22 @@ std::string obstacle_of_embeddings(const ModelConfig& config) {
   return "";
 }
 
+/// The reason why transformers' class lacks these blocks; empty if none.
+std::string obstacle_of_blocks(const ModelConfig& config) {
+  if (config.attention.window)
+    return fmt::format("attention.window is {}, and transformers' Nyströmformer has no windows",
+                       *config.attention.window);
+  if (config.mlp != Mlp::gelu)
+    return fmt::format("mlp is {}, and transformers' Nyströmformer has no gate",
+                       enum_name(config.mlp));
+  if (!config.bias) return "bias is false, and transformers' Nyströmformer has biases";
+  if (config.final_norm) return "final_norm is true, and transformers' Nyströmformer has none";
+  if (config.head_transform)
+    return "head_transform is true, and transformers' Nyströmformer has it in its masked-LM head "
+           "alone";
+  return "";
+}
+
 /// The reason why transformers cannot run the model, independent of its attention; empty if none.
 std::string obstacle_of_structure(const ModelConfig& config) {
   if (config.embed_dim)
@@ -46,6 +64,7 @@ std::string obstacle_of_structure(const ModelConfig& config) {
         *config.embed_dim);
   if (config.norm != Norm::post)
     return "norm is pre, and transformers' Nyströmformer normalises after each residual only";
+  if (const std::string obstacle = obstacle_of_blocks(config); !obstacle.empty()) return obstacle;
   if (const std::string obstacle = obstacle_of_embeddings(config); !obstacle.empty())
     return obstacle;
   if (config.head == Head::sequence_classification && config.pooling != Pooling::first)

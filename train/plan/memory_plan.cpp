@@ -94,6 +94,7 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   small.num_hidden_layers = layers;
   small.attention.kind = kind;
   small.attention.layers.clear();
+  small.attention.window_layers.clear();
   if (has_task(config)) small.head = Head::none;
   Model model(small);
   const DType dtype = config.training.dtype;

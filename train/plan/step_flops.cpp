@@ -21,7 +21,8 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
       return values * 4 * landmarks + projections +
              sequences * heads * (6 * 4 * cube + 2 * landmarks * landmarks * width);
     }
-    case AttentionKind::softmax: return values * 2 * length;
+    case AttentionKind::softmax:
+      return values * 2 * std::min(length, static_cast<double>(config.window.value_or(1 << 30)) + 1);
     case AttentionKind::double_softmax: return values * 3 * width;
     case AttentionKind::linear: return values * 2 * width;
     case AttentionKind::performer: return values * 5 * static_cast<double>(config.num_features);
@@ -45,13 +46,15 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
              embedded = static_cast<double>(config.embedding_width()),
              words = static_cast<double>(config.vocab_size);
   const double tokens = static_cast<double>(sequences) * static_cast<double>(length);
-  const double projections = 3 * hidden * hidden, rest = hidden * hidden + 2 * hidden * wide;
+  const double layers_of_mlp = config.mlp == Mlp::geglu ? 3 : 2;
+  const double projections = 3 * hidden * hidden,
+               rest = hidden * hidden + layers_of_mlp * hidden * wide;
   const double convolution =
       tokens * hidden * static_cast<double>(config.attention.conv_kernel_size.value_or(0));
   double attention = 0;
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    attention += attention_products(config, config.kind_of(layer), static_cast<double>(sequences),
-                                    static_cast<double>(length));
+    attention += attention_products(config.of_layer(layer), config.kind_of(layer),
+                                    static_cast<double>(sequences), static_cast<double>(length));
   const bool masked_lm = config.head == Head::masked_lm;
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const double head = masked_lm ? predicted * tokens * embedded * (hidden + words) : 0;

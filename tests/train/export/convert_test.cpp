@@ -288,11 +288,11 @@ TEST_F(ConvertTest, RefusesModels) {
                "checkpoint; a model of the hub is fetched by: hf download absent");
   fs::create_directory(folder_ / "gpt");
   write_bytes(folder_ / "gpt/config.json", R"({"model_type": "gpt2"})");
-  expect_error(
-      "gpt turned",
-      "gpt/config.json: model_type: expected one of nystrom, nystromformer, bert, "
-      "camembert, distilbert, electra, roberta, xlm-roberta, got \"gpt2\": a decoder reads "
-      "earlier tokens only, and an encoder reads all; take a model of a listed type");
+  expect_error("gpt turned",
+               "gpt/config.json: model_type: expected one of nystrom, nystromformer, bert, "
+               "camembert, distilbert, electra, modernbert, roberta, xlm-roberta, got \"gpt2\": a "
+               "decoder reads "
+               "earlier tokens only, and an encoder reads all; take a model of a listed type");
 }
 
 TEST_F(ConvertTest, RefusesTexts) {

@@ -129,15 +129,18 @@ const BadCase bad_cases[] = {
     {"NotAnObject", "[]", "expected an object, got an empty array"},
     {"OtherModel", R"({"model_type": "gpt2"})",
      "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
+     "modernbert, "
      "roberta, xlm-roberta, got \"gpt2\": a decoder reads earlier tokens only, and an encoder "
      "reads "
      "all; take a model of a listed type"},
     {"ATypeWithItsOwnCode", R"({"model_type": "mine", "auto_map": {"AutoModel": "mine.Mine"}})",
      "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
+     "modernbert, "
      "roberta, xlm-roberta, got \"mine\": its own Python code computes it, which is never run; "
      "take a model of a listed type"},
     {"ModelTypeIsANumber", R"({"model_type": 1})",
      "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
+     "modernbert, "
      "roberta, xlm-roberta, got 1"},
     {"OurTypeWithoutItsBlock", R"({"model_type": "nystrom"})",
      "nystrom: is missing; a folder of model_type \"nystrom\" has its options there"},
@@ -258,9 +261,10 @@ const BadCase bad_cases[] = {
      "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})",
-     "nystrom.nrom: unknown key; known are attention, classifier_act, embed_dim, embedding, "
-     "embedding_size, norm, "
-     "pairs, pooling, position_offset, positions, sentence_order, transform_act"},
+     "nystrom.nrom: unknown key; known are attention, bias, classifier_act, embed_dim, embedding, "
+     "embedding_size, final_norm, first_attention_norm, head_transform, local_rope_theta, mlp, "
+     "norm, pairs, pooling, position_offset, positions, rope_theta, sentence_order, "
+     "transform_act"},
     {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})",
      "nystrom.norm: expected one of post, pre, got \"layer\""},
     {"AttentionIsNull", R"({"nystrom": {"attention": null}})",
@@ -269,7 +273,7 @@ const BadCase bad_cases[] = {
      "nystrom.attention.landmarks: unknown key; known are bucket_size, conv_kernel_size, inverse, "
      "inverse_iterations, kind, "
      "landmark_source, layers, num_features, num_hashes, num_landmarks, projected_length, "
-     "projection_sharing, random_seed, semantics"},
+     "projection_sharing, random_seed, semantics, window, window_layers"},
     {"AttentionKindOfLayers", R"({"nystrom": {"attention": {"layers": {"0": "sofmax"}}}})",
      "nystrom.attention.layers.0: expected one of nystrom, softmax, double_softmax, linear, "
      "performer, linformer, reformer, got \"sofmax\""},
@@ -324,11 +328,17 @@ ModelConfig unusual() {
   config.norm = Norm::pre;
   config.positions = Positions::none;
   config.position_offset = 7;
+  config.rope_theta = 123;
+  config.mlp = Mlp::geglu;
+  config.bias = config.first_attention_norm = false;
+  config.final_norm = config.head_transform = true;
   config.transform_act = Activation::tanh;
   config.classifier_act = Activation::gelu;
   config.embed_dim = 5;
   config.attention = {AttentionKind::softmax,
                       {{"0-1", AttentionKind::linear}},
+                      6,
+                      {"2"},
                       Semantics::nystrom,
                       12,
                       LandmarkSource::keys,
