@@ -192,11 +192,12 @@ namespace {
 std::string architecture_notice(const ModelFolder& folder) {
   const Architecture* architecture = architecture_of(folder.path);
   if (architecture == nullptr) return "";
-  return fmt::format("note: model_type {} is read as an encoder with attention.kind {}{}",
-                     architecture->model_type, describe_kinds(folder.config),
-                     folder.config.has_only(AttentionKind::softmax)
-                         ? ", which is exact; nystrom convert makes it Nyström"
-                         : "");
+  return fmt::format(
+      "note: model_type {} is read as an encoder with attention.kind {}{}",
+      architecture->model_type, describe_kinds(folder.config),
+      folder.config.has_only(AttentionKind::softmax) && !folder.config.attends_by_distance()
+          ? ", which is exact; nystrom convert makes it Nyström"
+          : "");
 }
 
 }  // namespace
