@@ -107,9 +107,11 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
 /// shape; table [places, d/2, 2], in the accumulate type, has the cosine and the sine of each angle
 /// (rotary_table). Su et al., arXiv 2104.09864.
 Var rotate(const Var& x, const RowSpans& spans, const Tensor& table);
-/// The table of `places` places for rotate(): angle place · theta^(−2i / width) of column i, f64
+/// The table of these places for rotate(): angle place · theta^(−2i / width) of column i, f64
 /// [places, width / 2, 2]. Frequencies and angles are rounded to f32, as transformers has them.
-Tensor rotary_table(std::int64_t places, std::int64_t width, double theta);
+Tensor rotary_table(const std::vector<double>& places, std::int64_t width, double theta);
+/// The same of places 0 … count − 1.
+Tensor rotary_table(std::int64_t count, std::int64_t width, double theta);
 
 /// Means over m segments of each span of x: x [r, c] with p spans, or dense [p, n, c] → [p, m, c]
 /// in the accumulate type. Of l rows in order, segment i covers floor(i·l/m) … floor((i+1)·l/m)
@@ -149,6 +151,9 @@ struct NystromOptions {
   RowSpans queries = {}, keys = {};
   Tensor key_mask = {};  ///< [b, n] u8 or undefined; of dense inputs
   EmptyRows empty_rows = EmptyRows::zero;
+  /// With rotary positions, where queries and keys are rotated already: the table of rotate() for
+  /// the landmarks of all sequences, one behind another, [b·m, d/2, 2]. The composed form takes it.
+  Tensor landmark_angles = {};
   /// Gets the matrix A [b, h, m, m] before it is inverted. It may replace A by an equal value, to
   /// study its gradient.
   std::function<void(Var& a)> observe_matrix = {};

@@ -23,6 +23,7 @@ class RowSpans {
     std::vector<std::int64_t> bounds;
     for (const RowRange& range : ranges) {
       bounds.insert(bounds.end(), {range.begin, range.end});
+      sizes_.push_back(range.size());
       rows_ += range.size();
       end_ = std::max(end_, range.end);
       longest_ = std::max(longest_, range.size());
@@ -34,6 +35,8 @@ class RowSpans {
   bool ragged() const { return bounds_.defined(); }
   /// The number of spans.
   std::int64_t count() const { return bounds_.dim(0); }
+  /// The rows of each span.
+  const std::vector<std::int64_t>& sizes() const { return sizes_; }
   /// The rows in all spans.
   std::int64_t rows() const { return rows_; }
   /// The most rows of a span.
@@ -51,6 +54,7 @@ class RowSpans {
 
  private:
   Tensor bounds_;  // [p, 2] i64
+  std::vector<std::int64_t> sizes_;
   std::int64_t rows_ = 0, end_ = 0, longest_ = 0;
 };
 

@@ -114,7 +114,8 @@ AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch,
     const auto rotated = [&](const Linear& by) {
       return rotate(heads(by), batch.all().queries, table);
     };
-    return {x, rotated(query()), rotated(key()), heads(value()), batch, query(), key()};
+    return {x,  rotated(query()),      rotated(key()), heads(value()), batch, query(), key(),
+            {}, rotations.global_theta};
   }
   const Var queries = heads(query());
   return {

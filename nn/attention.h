@@ -21,12 +21,15 @@ struct AttentionInputs {
   /// [r, 3 · hidden] or [b, n, 3 · hidden], if queries, keys and values are the parts of one
   /// tensor.
   Var qkv = {};
+  /// With rotary positions, by which queries and keys are rotated: the base of the angles.
+  std::optional<double> rope_theta = {};
 };
 
 /// The tables of rotate() for a batch: of layers that see all tokens, and of those with a window.
 /// Undefined without rotary positions.
 struct Rotations {
   Tensor global, local;
+  std::optional<double> global_theta;
 };
 
 /// The convolution skip: along the positions of each sequence, with one filter a head.

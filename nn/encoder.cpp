@@ -167,7 +167,7 @@ Rotations Encoder::rotations_of(const Ragged& batch, const Var& x) const {
         .cast(accumulate_dtype(x.dtype()))
         .to(x.value().device());
   };
-  return {table(rope_theta_), table(local_rope_theta_)};
+  return {table(rope_theta_), table(local_rope_theta_), rope_theta_};
 }
 
 Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunContext& run,

@@ -260,11 +260,15 @@ void check_rotation(const ModelConfig& c, Problems& found) {
                      fmt::format("positions rope turn pairs of columns, but hidden_size {} over "
                                  "num_attention_heads {} makes heads of {}; expected an even width",
                                  c.hidden_size, c.num_attention_heads, c.head_dim())});
-  if (!c.has_only(AttentionKind::softmax))
-    found.push_back(
-        {{"positions", "attention.kind", "attention.layers"},
-         "positions rope need attention.kind softmax in all layers; landmarks of rotated "
-         "keys are not defined"});
+  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
+    const bool by_scores = kind == AttentionKind::nystrom || kind == AttentionKind::softmax;
+    if (!by_scores && c.has_kind(kind))
+      found.push_back(
+          {{"positions", "attention.kind", "attention.layers"},
+           fmt::format("positions rope rotate queries and keys, which attention.kind {} "
+                       "does not score; choose nystrom or softmax",
+                       name)});
+  }
   if (c.local_rope_theta && !c.attention.window)
     found.push_back(
         {{"local_rope_theta", "attention.window"},

@@ -22,9 +22,37 @@ NystromInputs NystromAttention::inputs_of(const AttentionInputs& in, const Var& 
   return {in.hidden, in.queries, in.keys, in.values, by, taps, in.qkv};
 }
 
+namespace {
+
+/// The table of rotate() for the middles of all segments of some sequences of `lengths` tokens.
+Tensor angles_of_segments(const std::vector<std::int64_t>& lengths, std::int64_t segments,
+                          std::int64_t width, double theta) {
+  std::vector<double> middles;
+  for (const std::int64_t length : lengths) {
+    for (std::int64_t i = 0; i < segments; ++i) {
+      const std::int64_t first = i * length / segments, end = (i + 1) * length / segments;
+      middles.push_back(static_cast<double>(first + end - 1) / 2);
+    }
+  }
+  return rotary_table(middles, width, theta);
+}
+
+}  // namespace
+
 NystromOptions NystromAttention::options_of(const SequenceSpans& sequences,
-                                            const Ragged& batch) const {
+                                            const AttentionInputs& in) const {
+  const Ragged& batch = in.batch;
   NystromOptions options = options_;
+  if (in.rope_theta) {
+    const std::vector<std::int64_t> lengths =
+        sequences.keys.ragged()
+            ? sequences.keys.sizes()
+            : std::vector<std::int64_t>(static_cast<std::size_t>(batch.batch()), batch.length());
+    options.landmark_angles =
+        angles_of_segments(lengths, options.landmarks, in.keys.dim(-1), *in.rope_theta)
+            .cast(accumulate_dtype(in.keys.dtype()))
+            .to(in.keys.value().device());
+  }
   options.queries = sequences.queries;
   options.keys = sequences.keys;
   options.key_mask = batch.key_mask();
@@ -33,7 +61,7 @@ NystromOptions NystromAttention::options_of(const SequenceSpans& sequences,
 
 Var NystromAttention::approximate(const SequenceSpans& sequences, const AttentionInputs& in,
                                   const Var& taps) const {
-  return nystrom_attention(inputs_of(in, taps), options_of(sequences, in.batch));
+  return nystrom_attention(inputs_of(in, taps), options_of(sequences, in));
 }
 
 Var NystromAttention::operator()(const AttentionInputs& in) const {
@@ -53,7 +81,7 @@ Var NystromAttention::with_convolution(const AttentionInputs& in,
 Tensor NystromAttention::landmark_matrix(const AttentionInputs& in) const {
   const NoGrad constant;
   Tensor matrix;
-  NystromOptions options = options_of(in.batch.all(), in.batch);
+  NystromOptions options = options_of(in.batch.all(), in);
   options.inverse = Inverse::identity;
   options.observe_matrix = [&](const Var& a) { matrix = a.value(); };
   nystrom_attention(inputs_of(in, {}), options);
@@ -69,7 +97,7 @@ Tensor NystromAttention::landmark_matrix_gradient(const AttentionInputs& in,
   for (std::vector<Var>* parameters : {&weights, &biases})
     for (Var& parameter : *parameters) parameter = parameter.detach();
   Var matrix;
-  NystromOptions options = options_of(in.batch.all(), in.batch);
+  NystromOptions options = options_of(in.batch.all(), in);
   options.observe_matrix = [&](Var& a) { a = matrix = Var::leaf(a.value()); };
   Tape tape;
   const Var rows = nystrom_attention(constants, options);

@@ -8,7 +8,9 @@ namespace nystrom {
 
 /// nystrom_attention() for the sequences of more than m tokens, and exact attention for the others.
 /// Segments cover the tokens of a sequence, and the first iterate is scaled by matrix: a sequence's
-/// result does not depend on padding, or on the others of its batch.
+/// result does not depend on padding, or on the others of its batch. With rotary positions
+/// landmarks are means that are rotated at the middle of their segments: the mean of rotated rows
+/// would cancel in long segments.
 class NystromAttention : public AttentionMethod {
  public:
   explicit NystromAttention(const ModelConfig& config);
@@ -33,7 +35,7 @@ class NystromAttention : public AttentionMethod {
 
  private:
   NystromInputs inputs_of(const AttentionInputs& inputs, const Var& taps) const;
-  NystromOptions options_of(const SequenceSpans& sequences, const Ragged& batch) const;
+  NystromOptions options_of(const SequenceSpans& sequences, const AttentionInputs& inputs) const;
 
   bool shared_landmarks_;
   SoftmaxAttention exact_;

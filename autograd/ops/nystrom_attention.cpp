@@ -63,6 +63,15 @@ struct Landmarks {
   Var queries, keys;  // [b, h, m, d]
 };
 
+/// Landmarks [b, h, m, d] rotated by the angles of their rows, one sequence behind another.
+Var turned(const Var& landmarks, const Tensor& angles) {
+  const std::int64_t rows = landmarks.dim(0) * landmarks.dim(2);
+  const Var by_sequence = transpose(landmarks, 1, 2);  // [b, m, h, d]
+  const Var flat = reshape(by_sequence, {rows, landmarks.dim(1), landmarks.dim(3)});
+  const RowSpans all({{0, rows}}, landmarks.value().device());
+  return transpose(reshape(rotate(flat, all, angles), by_sequence.shape()), 1, 2);
+}
+
 Landmarks landmarks_of(const NystromInputs& in, const NystromOptions& o) {
   const Var means = segment_means(in.hidden, o.keys, o.landmarks);
   const auto& [weights, biases, int8] = in.projections;
@@ -71,7 +80,8 @@ Landmarks landmarks_of(const NystromInputs& in, const NystromOptions& o) {
   const auto project = [&](const Var& weight, const Var& bias) {
     const Var rows =
         linear(factor, cast(weight, sums), cast(bias, sums), landmark_precision(dtype));
-    const Var heads = split_heads(rows, o.heads);
+    const Var plain = split_heads(rows, o.heads);
+    const Var heads = o.landmark_angles.defined() ? turned(plain, o.landmark_angles) : plain;
     return is_half(dtype) ? round_to(heads, dtype) : heads;
   };
   const Var keys = project(weights.back(), biases.back());
@@ -128,7 +138,8 @@ NystromInputs NystromInputs::joint(const Var& hidden, const Var& qkv, std::int64
 Var nystrom_attention(const NystromInputs& inputs, const NystromOptions& options) {
   check(inputs, options);
   const bool fused = inputs.qkv.defined() && options.inverse == Inverse::iterative &&
-                     !options.observe_matrix && !inputs.projections.int8;
+                     !options.observe_matrix && !inputs.projections.int8 &&
+                     !options.landmark_angles.defined();
   return fused ? fused_nystrom_attention(inputs, options) : composed(inputs, options);
 }
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "autograd/ops.h"
@@ -44,7 +45,13 @@ Var rotate(const Var& x, const RowSpans& spans, const Tensor& table) {
       DyLayout::strided);
 }
 
-Tensor rotary_table(std::int64_t places, std::int64_t width, double theta) {
+Tensor rotary_table(std::int64_t count, std::int64_t width, double theta) {
+  std::vector<double> places(static_cast<std::size_t>(count));
+  std::iota(places.begin(), places.end(), 0);
+  return rotary_table(places, width, theta);
+}
+
+Tensor rotary_table(const std::vector<double>& places, std::int64_t width, double theta) {
   const std::int64_t half = width / 2;
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < half; ++i) {
@@ -52,15 +59,15 @@ Tensor rotary_table(std::int64_t places, std::int64_t width, double theta) {
     frequencies.push_back(1.0F / std::pow(static_cast<float>(theta), exponent));
   }
   std::vector<double> numbers;
-  numbers.reserve(static_cast<std::size_t>(places * width));
-  for (std::int64_t place = 0; place < places; ++place) {
+  numbers.reserve(places.size() * static_cast<std::size_t>(width));
+  for (const double place : places) {
     for (const float frequency : frequencies) {
       const float angle = static_cast<float>(place) * frequency;
       numbers.push_back(std::cos(static_cast<double>(angle)));
       numbers.push_back(std::sin(static_cast<double>(angle)));
     }
   }
-  return Tensor::from(numbers, {places, half, 2});
+  return Tensor::from(numbers, {std::ssize(places), half, 2});
 }
 
 }  // namespace nystrom

@@ -84,11 +84,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None, window=None) -
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-def rotated(x: Tensor, theta: float) -> Tensor:
-    """x [b, h, n, d] with columns i and i + d/2 turned by place · theta^(−2i / d) (Su et al.)."""
+def rotated(x: Tensor, theta: float, places: Tensor | None = None) -> Tensor:
+    """x [b, h, n, d] with columns i and i + d/2 turned by place · theta^(−2i / d) (Su et al.).
+    Places are 0 to n − 1, or [b or 1, 1, n]."""
     n, half = x.shape[2], x.shape[3] // 2
     steps = torch.arange(0, half, device=x.device, dtype=torch.float32) * 2 / x.shape[3]
-    angles = torch.arange(n, device=x.device)[:, None] * (1 / theta**steps)
+    places = torch.arange(n, device=x.device) if places is None else places
+    angles = places[..., None].float() * (1 / theta**steps)
     cosine, sine = (f(angles.to(wide(x).dtype)) for f in (torch.cos, torch.sin))
     a, b = wide(x).split(half, 3)
     return torch.cat([a * cosine - b * sine, b * cosine + a * sine], 3).to(x.dtype)
@@ -231,6 +233,10 @@ class NystromSelfAttention(nn.Module):
         biases = [None if p.bias is None else wide(p.bias) for p in projections]
         means = [F.linear(means, wide(p.weight), b) for p, b in zip(projections, biases)]
         queries, keys, values = (self.split(y) for y in means)
+        if self.theta is not None:  # at the middle of their segments
+            places = torch.arange(x.shape[1], device=x.device).to(tokens.segments.dtype)
+            middle = (tokens.segments @ places)[:, None]
+            queries, keys = (rotated(y, self.theta, middle) for y in (queries, keys))
         keys = wide(keys.to(k.dtype))  # rounded once, as keys are
         queries = keys if self.options.landmark_source == "keys" else wide(queries.to(q.dtype))
         y = attend(queries, wide(k), wide(v), tokens.valid)

@@ -53,6 +53,7 @@ const Case buildable[] = {
        make_features(c), c.positions = Positions::rope, c.attention.kind = AttentionKind::softmax;
      },
      ""},
+    {"RotatedLandmarks", [](ModelConfig& c) { c.positions = Positions::rope; }, ""},
     {"GatedWithoutBiases",
      [](ModelConfig& c) { c.mlp = Mlp::geglu, c.bias = false, c.final_norm = true; }, ""},
     {"AsManyLandmarksAsPositions", [](ModelConfig& c) { c.attention.num_landmarks = 512; }, ""},
@@ -80,9 +81,12 @@ void make_modern(ModelConfig& c) {
 }
 
 const Case unbuildable[] = {
-    {"RotatedLandmarks", [](ModelConfig& c) { c.positions = Positions::rope; },
-     "positions rope need attention.kind softmax in all layers; landmarks of rotated keys are not "
-     "defined"},
+    {"RotatedBaseline",
+     [](ModelConfig& c) {
+       c.positions = Positions::rope, c.attention.kind = AttentionKind::linear;
+     },
+     "positions rope rotate queries and keys, which attention.kind linear does not score; choose "
+     "nystrom or softmax"},
     {"OddHeadsRotated", [](ModelConfig& c) { make_modern(c), c.hidden_size = 36; },
      "positions rope turn pairs of columns, but hidden_size 36 over num_attention_heads 12 makes "
      "heads of 3; expected an even width"},

@@ -151,6 +151,17 @@ OPTIONS = {
     "gated": {"mlp": "geglu", "head_transform": True},
     "window": {"attention": {"kind": "softmax", "window": 8}},
     "window_in_one_layer": {"attention": {"layers": {"1": "softmax"}, "window": 6}},
+    "landmarks_of_rope": {
+        "positions": "rope",
+        "rope_theta": 50.0,
+        "attention": {"landmark_source": "keys"},
+    },
+    "landmarks_and_windows_of_rope": {
+        "positions": "rope",
+        "local_rope_theta": 20.0,
+        "attention": {"layers": {"1": "softmax"}, "window": 6, "inverse": "identity"},
+        "outer": {"num_hidden_layers": 3},
+    },
     "rope_of_features": {
         "norm": "pre",
         "positions": "rope",

@@ -24,9 +24,18 @@ LayerKinds exact_layers(const std::string& text) {
 }
 
 void set_layers(ModelConfig& config, const ConvertOptions& options) {
+  const ModelConfig exact = config;
   config.attention.kind = AttentionKind::nystrom;
   config.attention.semantics = Semantics::nystrom;
   config.attention.layers = exact_layers(options.keep_exact);
+  // Layers with a window are O(n) as they are.
+  config.attention.window_layers.clear();
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    if (!exact.has_window(layer)) continue;
+    config.attention.window_layers.push_back(std::to_string(layer));
+    if (config.kind_of(layer) == AttentionKind::nystrom)
+      config.attention.layers.emplace_back(std::to_string(layer), AttentionKind::softmax);
+  }
   const std::vector<std::string> wrong = messages_of(layer_problems(config));
   require_input(wrong.empty(), "--keep-exact {}: {}", printable(options.keep_exact, 40),
                 fmt::join(wrong, "; "));
@@ -36,6 +45,8 @@ void set_layers(ModelConfig& config, const ConvertOptions& options) {
 }
 
 void set_convolution(ModelConfig& config, const ConvertOptions& options, const std::string& where) {
+  // Beside windows there is no convolution by default.
+  if (config.attention.window && !options.conv) return;
   const std::int64_t taps =
       options.conv.value_or(config.attention.conv_kernel_size.value_or(default_taps));
   require_input(taps % 2 == 1, "--conv {}: expected an odd number of taps", taps);
