@@ -90,6 +90,16 @@ Var classification_loss(const Var& logits, const Tensor& labels, double normalis
                        normaliser);
 }
 
+Var multi_label_loss(const Var& logits, const Tensor& labels, double normaliser) {
+  require(labels.shape() == logits.shape(), "labels are {}, but the logits {}", labels.shape(),
+          logits.shape());
+  // A label holds with probability sigmoid(x), which is the softmax of (0, x).
+  const std::int64_t decisions = logits.value().numel();
+  const Tensor places = Tensor::from(std::vector<double>{0, 1}, {1, 2}).cast(logits.dtype());
+  const Var pairs = reshape(logits, {decisions, 1}) * Var(places.to(logits.value().device()));
+  return classification_loss(pairs, labels, normaliser * static_cast<double>(logits.dim(1)));
+}
+
 namespace {
 
 Tensor clamped(const Tensor& positions, std::int64_t length) {

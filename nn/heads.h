@@ -84,6 +84,10 @@ class MultipleChoiceHead {
 /// cross_entropy.
 Var classification_loss(const Var& logits, const Tensor& labels, double normaliser = 0);
 
+/// Binary cross-entropy of labels that are judged one by one, the mean over those of a row: logits
+/// [r, c], labels [r, c] i64 of 0 and 1 → [1]. `normaliser` is the number of rows; 0 stands for r.
+Var multi_label_loss(const Var& logits, const Tensor& labels, double normaliser = 0);
+
 /// ½ (CE start + CE end) → [1]: logits [b, n] each, positions [b] i64. Positions outside the
 /// sequence are clamped to n and ignored. `normaliser` is that of cross_entropy, for starts and for
 /// ends.

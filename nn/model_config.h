@@ -225,6 +225,8 @@ struct ModelConfig {
   std::optional<std::int64_t> bos_token_id, eos_token_id;
   Head head = Head::masked_lm;
   std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};
+  /// Whether a sequence head judges each label by itself: sigmoids in the place of a softmax.
+  bool multi_label = false;
   /// Adds a second head to the masked-LM head, which predicts the order of two segments.
   bool sentence_order = false;
   /// The only length that `semantics: transformers` accepts in the Nyström branch, because of

@@ -57,7 +57,7 @@ class ConllExamples : public ExampleReader {
     }
     if (example.words.empty()) return std::nullopt;
     require_no_numbers(example);
-    example.labelled = !example.word_labels.empty();
+    example.labelled = !example.labels.empty();
     return example;
   }
 
@@ -160,7 +160,7 @@ class ConllExamples : public ExampleReader {
     require_input(label != word, "{}: the line has no label after the word '{}'", place,
                   printable(parts[word]));
     check_tag(task_, parts[label], place);
-    example.word_labels.emplace_back(parts[label]);
+    example.labels.emplace_back(parts[label]);
   }
 
   Labelled labelled_;

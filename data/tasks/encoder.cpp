@@ -177,6 +177,9 @@ std::vector<EncodedSample> TaskEncoder::encode_texts(const Example& example,
                                                      EncodingCounts& counts) const {
   EncodedSample sample;
   if (example.label) sample.label = label_index(*example.label, example);
+  for (const std::string& label : example.labels)
+    sample.labels.push_back(label_index(label, example));
+  std::ranges::sort(sample.labels);
   if (example.value) sample.value = *example.value;
   Ids ids = example.pixels.empty() ? tokenizer_.encode(example.text)
                                    : byte_ids(tokenizer_, example.pixels);
@@ -222,8 +225,8 @@ void TaskEncoder::encode_choices(const Example& example, EncodedSample& sample,
 
 void TaskEncoder::encode_words(const Example& example, EncodedSample& sample,
                                EncodingCounts& counts) const {
-  for (const std::string& label : example.word_labels)
-    sample.word_labels.push_back(label_index(label, example));
+  for (const std::string& label : example.labels)
+    sample.labels.push_back(label_index(label, example));
   const std::int64_t room = sequence_length_ - single_specials_;
   Ids ids;
   std::int64_t all = 0;

@@ -22,8 +22,9 @@ struct EncodedSample {
   std::int64_t label = ignore_index;  ///< for classification, choice, and features with classes
   double value =
       std::numeric_limits<double>::quiet_NaN();  ///< for regression, and features with values
-  /// Tokens: the label of every word of the example, even of words that were cut off.
-  std::vector<std::int64_t> word_labels;
+  /// Tokens: the label of every word of the example, even of words that were cut off. With
+  /// task.multi_label: the labels of the text, ascending.
+  std::vector<std::int64_t> labels;
   /// Tokens: the position of each word's first token in the row; −1 for a word without tokens.
   std::vector<std::int64_t> word_starts;
   /// Questions: the first and the last token of the answer. 0, which is cls: this window has no

@@ -48,6 +48,11 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
   require_input(std::ranges::find(formats, format) != formats.end(),
                 "{}: {} does not hold a task of kind {}", printable_path(file), enum_name(format),
                 enum_name(*task.kind));
+  const bool single = format == TaskFormat::folders || format == TaskFormat::cifar10 ||
+                      format == TaskFormat::pathfinder;
+  require_input(!*task.multi_label || !single || labelled == Labelled::optional,
+                "{}: {} gives each example one label; leave task.multi_label out, or give a table",
+                printable_path(file), enum_name(format));
   switch (format) {
     case TaskFormat::tsv:
     case TaskFormat::csv:

@@ -37,9 +37,10 @@ struct Example {
   std::vector<std::string> negatives;  ///< embeddings: texts unlike the first
   /// Classification: the label as in the file. Nothing if unlabelled.
   std::optional<std::string> label;
-  std::vector<std::string> word_labels;  ///< tokens: one a word, or empty if unlabelled
-  std::optional<double> value;           ///< regression, and embeddings of pairs; finite
-  std::optional<std::int64_t> choice;    ///< choice: number of the right one, from 0
+  /// Tokens: one a word, or empty if unlabelled. With task.multi_label: those of the text.
+  std::vector<std::string> labels;
+  std::optional<double> value;         ///< regression, and embeddings of pairs; finite
+  std::optional<std::int64_t> choice;  ///< choice: number of the right one, from 0
   /// Questions: all right answers. Empty: not answerable, or unlabelled.
   std::vector<Answer> answers;
   bool labelled = false;  ///< whether the file has a label for it

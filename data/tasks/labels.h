@@ -33,6 +33,13 @@ class LabelSet {
   std::unordered_map<std::string, std::int64_t> index_;
 };
 
+/// Whether a label says 0 or 1, as entries of lists do in which each label has its place.
+bool is_indicator(std::string_view text);
+/// For messages about such lists.
+inline constexpr const char* why_no_indicators =
+    "the lists hold 0 and 1 for each label; a list names the labels of its text: give their names, "
+    "or a column of 0 and 1 for each label (task.columns.labels)";
+
 /// "labels are 'entailment', 'neutral' and 'contradiction'", for messages. At most 20 are listed.
 std::string describe(const LabelSet& labels);
 

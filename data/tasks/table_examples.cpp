@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -97,8 +98,8 @@ class TableExamples : public ExampleReader {
   struct Columns {
     std::vector<WantedColumn> wanted;
     std::optional<std::size_t> text, pair, label, id;
-    std::vector<std::size_t> choices, negatives;
-    bool list_of_choices = false;
+    std::vector<std::size_t> labels, choices, negatives;
+    bool list_of_choices = false, list_of_labels = false;
   };
 
   Columns columns(TaskFormat format) const {
@@ -116,9 +117,19 @@ class TableExamples : public ExampleReader {
     places.text = want(*names.text, true, words);
     if (names.pair) places.pair = want(*names.pair, true);
     const bool scored = kind == TaskKind::embeddings && names.label;
-    if (labelled_ == Labelled::required || scored) places.label = want(*names.label, true, words);
-    if (names.id) places.id = want(*names.id, true);
     const bool json = format == TaskFormat::jsonl || format == TaskFormat::json;
+    places.list_of_labels = *task_.multi_label && !task_.label_separator && names.label;
+    if (labelled_ == Labelled::required || scored) {
+      require_input(!places.list_of_labels || json,
+                    "{}: a cell of it is one text; give what stands between labels "
+                    "(task.label_separator), or a column of 0 and 1 for each (task.columns.labels)",
+                    *file_);
+      if (names.label) places.label = want(*names.label, true, words || places.list_of_labels);
+      for (const std::string& name : names.labels) places.labels.push_back(want(name, true));
+      if (kind == TaskKind::classification && !*task_.multi_label)
+        places.wanted.back().hint = "; if a text has several labels, set task.multi_label: true";
+    }
+    if (names.id) places.id = want(*names.id, true);
     places.list_of_choices = json && names.choices.size() == 1;
     for (const std::string& name : names.choices)
       places.choices.push_back(want(name, true, places.list_of_choices));
@@ -132,13 +143,13 @@ class TableExamples : public ExampleReader {
     for (const std::string& word : example.words)
       if (word.empty()) throw BadRow(example.place() + ": a word is empty");
     if (!places_.label) return;
-    example.word_labels = std::move(row.lists[*places_.label]);
-    name_numbers(example.word_labels);
+    example.labels = std::move(row.lists[*places_.label]);
+    name_numbers(example.labels);
     example.labelled = true;
-    if (example.word_labels.size() != example.words.size())
+    if (example.labels.size() != example.words.size())
       throw BadRow(fmt::format("{}: there are {} words but {} labels", example.place(),
-                               example.words.size(), example.word_labels.size()));
-    for (const std::string& tag : example.word_labels) check_tag(task_, tag, example.place());
+                               example.words.size(), example.labels.size()));
+    for (const std::string& tag : example.labels) check_tag(task_, tag, example.place());
   }
 
   /// Replaces numbers of labels, as the Datasets library writes them, by their names.
@@ -159,6 +170,7 @@ class TableExamples : public ExampleReader {
     read_choices(row, example);
     for (const std::size_t place : places_.negatives)
       example.negatives.push_back(std::move(*row.cells[place]));
+    if (*task_.multi_label) return read_label_set(row, example);
     if (!places_.label) return;
     std::string& label = *row.cells[*places_.label];
     if (label.empty())
@@ -185,6 +197,54 @@ class TableExamples : public ExampleReader {
     for (std::size_t i = 0; i < example.choices.size(); ++i)
       if (example.choices[i].empty())
         throw BadRow(fmt::format("{}: choice {} is empty", example.place(), i));
+  }
+
+  /// The labels of a text that has any number of them, in one of three forms.
+  void read_label_set(TableRow& row, Example& example) const {
+    for (std::size_t i = 0; i < places_.labels.size(); ++i)
+      if (is_set(*row.cells[places_.labels[i]], places_.labels[i], example))
+        example.labels.push_back(*task_.header ? task_.columns.labels[i] : task_.labels[i]);
+    if (places_.label && places_.list_of_labels)
+      example.labels = std::move(row.lists[*places_.label]);
+    else if (places_.label)
+      example.labels = split(*row.cells[*places_.label], example);
+    example.labelled = places_.label || !places_.labels.empty();
+    std::set<std::string_view> seen;
+    for (const std::string& label : example.labels) {
+      if (label.empty()) throw BadRow(example.place() + ": one of its labels is empty");
+      if (seen.insert(label).second) continue;
+      if (std::ranges::all_of(example.labels, is_indicator))
+        throw BadRow(fmt::format("{}: {}", example.place(), why_no_indicators));
+      throw BadRow(fmt::format("{}: has the label '{}' twice", example.place(), printable(label)));
+    }
+  }
+
+  /// Whether the cell of a label's column says that a text has it.
+  bool is_set(const std::string& cell, std::size_t column, const Example& example) const {
+    for (const char* yes : {"1", "1.0", "true", "True"})
+      if (cell == yes) return true;
+    for (const char* no : {"0", "0.0", "false", "False"})
+      if (cell == no) return false;
+    throw BadRow(fmt::format("{}: column '{}' is '{}', expected 0 or 1{}", example.place(),
+                             printable(places_.wanted[column].name), printable(cell),
+                             header_hint(task_, example)));
+  }
+
+  /// The labels between task.label_separator, without the white space around them.
+  std::vector<std::string> split(std::string_view cell, const Example& example) const {
+    std::vector<std::string> labels;
+    if (trimmed(cell).empty()) return labels;
+    if (trimmed(cell).starts_with('[') && trimmed(cell).ends_with(']'))
+      throw BadRow(
+          fmt::format("{}: the label '{}' is a list written as text; write JSON Lines, or "
+                      "the labels with '{}' between them",
+                      example.place(), printable(cell, 60), printable(*task_.label_separator)));
+    while (true) {
+      const std::size_t end = cell.find(*task_.label_separator);
+      labels.emplace_back(trimmed(cell.substr(0, end)));
+      if (end == cell.npos) return labels;
+      cell.remove_prefix(end + task_.label_separator->size());
+    }
   }
 
   void read_label(std::string label, Example& example) const {

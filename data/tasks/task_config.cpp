@@ -41,18 +41,21 @@ std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
 }
 
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric) {
-  static constexpr EnumName<TaskMetric> names[] = {{TaskMetric::accuracy, "accuracy"},
-                                                   {TaskMetric::f1, "f1"},
-                                                   {TaskMetric::f1_macro, "f1_macro"},
-                                                   {TaskMetric::matthews, "matthews"},
-                                                   {TaskMetric::pearson, "pearson"},
-                                                   {TaskMetric::spearman, "spearman"},
-                                                   {TaskMetric::exact_match, "exact_match"},
-                                                   {TaskMetric::mrr, "mrr"},
-                                                   {TaskMetric::ndcg_at_10, "ndcg_at_10"},
-                                                   {TaskMetric::mrr_at_10, "mrr_at_10"},
-                                                   {TaskMetric::recall_at_100, "recall_at_100"},
-                                                   {TaskMetric::map_at_100, "map_at_100"}};
+  static constexpr EnumName<TaskMetric> names[] = {
+      {TaskMetric::accuracy, "accuracy"},
+      {TaskMetric::f1, "f1"},
+      {TaskMetric::f1_macro, "f1_macro"},
+      {TaskMetric::f1_micro, "f1_micro"},
+      {TaskMetric::mean_average_precision, "mean_average_precision"},
+      {TaskMetric::matthews, "matthews"},
+      {TaskMetric::pearson, "pearson"},
+      {TaskMetric::spearman, "spearman"},
+      {TaskMetric::exact_match, "exact_match"},
+      {TaskMetric::mrr, "mrr"},
+      {TaskMetric::ndcg_at_10, "ndcg_at_10"},
+      {TaskMetric::mrr_at_10, "mrr_at_10"},
+      {TaskMetric::recall_at_100, "recall_at_100"},
+      {TaskMetric::map_at_100, "map_at_100"}};
   return names;
 }
 
@@ -190,6 +193,7 @@ void check_distinct_columns(const TaskConfig& task, Problems& found) {
   use("text", columns.text);
   use("pair", columns.pair);
   use("label", columns.label);
+  for (const std::string& label : columns.labels) use("labels", label);
   for (const std::string& choice : columns.choices) use("choices", choice);
   for (const std::string& negative : columns.negatives) use("negatives", negative);
 }
@@ -210,6 +214,7 @@ void check_columns(const TaskConfig& task, Problems& found) {
                                       {"label", columns.label},
                                       {"id", columns.id}})
       if (value) numbered(name, *value);
+    for (const std::string& column : columns.labels) numbered("labels", column);
     for (const std::string& column : columns.choices) numbered("choices", column);
     for (const std::string& column : columns.negatives) numbered("negatives", column);
   }
@@ -240,12 +245,12 @@ void check_columns(const TaskConfig& task, Problems& found) {
 }
 
 void check_labels(const TaskConfig& task, Problems& found) {
-  if (task.labels.empty()) return;
+  if (task.labels.empty() || task.labels == task.columns.labels) return;
   const TaskKind kind = *task.kind;
   if (kind == TaskKind::regression || kind == TaskKind::questions || kind == TaskKind::embeddings)
     found.push_back({{"task.labels", "task.kind"},
                      fmt::format("task.labels: a task of kind {} has no labels", enum_name(kind))});
-  if (task.labels.size() == 1)
+  if (task.labels.size() == 1 && task.multi_label != true)
     found.push_back({{"task.labels"},
                      fmt::format("task.labels has 1 entry, '{}'; a choice needs two",
                                  printable(task.labels[0]))});
@@ -255,7 +260,57 @@ void check_labels(const TaskConfig& task, Problems& found) {
     if (!seen.insert(label).second)
       found.push_back(
           {{"task.labels"}, fmt::format("task.labels has '{}' twice", printable(label))});
+    if (task.label_separator && label.find(*task.label_separator) != label.npos)
+      found.push_back(
+          {{"task.labels", "task.label_separator"},
+           fmt::format("task.labels: '{}' holds task.label_separator '{}'; choose another one",
+                       printable(label), printable(*task.label_separator))});
   }
+}
+
+/// The options of texts with several labels.
+void check_multi_label(const TaskConfig& task, Problems& found) {
+  const TaskColumns& columns = task.columns;
+  const bool by_columns = !columns.labels.empty();
+  const auto wrong = [&](std::vector<std::string> options, std::string message) {
+    found.push_back({std::move(options), std::move(message)});
+  };
+  if (task.multi_label == true && *task.kind != TaskKind::classification)
+    wrong({"task.multi_label", "task.label_separator", "task.columns.labels", "task.kind"},
+          fmt::format("task.multi_label is for tasks of kind classification; this one is of kind "
+                      "{}",
+                      enum_name(*task.kind)));
+  if (task.multi_label == false && (task.label_separator || by_columns))
+    wrong({"task.multi_label", "task.label_separator", "task.columns.labels"},
+          fmt::format("task.multi_label is false, and task.{} is for several labels a text; leave "
+                      "one of them out",
+                      by_columns ? "columns.labels" : "label_separator"));
+  if (task.multi_label == false && task.threshold)
+    wrong(
+        {"task.threshold", "task.multi_label"},
+        "task.threshold is for several labels a text (task.multi_label); a text with one gets the "
+        "most probable: leave it out");
+  if (task.label_separator && task.label_separator->empty())
+    wrong({"task.label_separator"}, "task.label_separator is empty; give a character, such as ;");
+  if (by_columns && (columns.label || task.label_separator))
+    wrong({"task.columns.labels", "task.columns.label", "task.label_separator"},
+          fmt::format("task.columns.labels and task.{} exclude each other; labels stand in one "
+                      "column, or in one each",
+                      columns.label ? "columns.label" : "label_separator"));
+  if (!by_columns || task.labels.empty()) {
+    if (by_columns && task.header == false)
+      wrong({"task.columns.labels", "task.labels", "task.header"},
+            "task.columns.labels are numbers of columns; name their labels in task.labels");
+    return;
+  }
+  if (columns.labels.size() != task.labels.size())
+    wrong({"task.columns.labels", "task.labels"},
+          fmt::format("task.columns.labels has {} entries, task.labels {}; give one for each",
+                      columns.labels.size(), task.labels.size()));
+  else if (task.header != false && !std::ranges::is_permutation(columns.labels, task.labels))
+    wrong({"task.columns.labels", "task.labels"},
+          "task.columns.labels and task.labels name different labels; a column's name is its "
+          "label: leave task.labels out");
 }
 
 }  // namespace
@@ -282,9 +337,11 @@ TaskConfig resolve_task(TaskConfig task) {
     fill(task.bad_rows, recipe->bad_rows);
   }
   fill(task.header, true);
+  fill(task.multi_label, task.label_separator || !task.columns.labels.empty());
+  if (task.labels.empty() && *task.header) task.labels = task.columns.labels;
   // The files of features and embeddings decide what can be measured.
   const bool by_files = task.kind == TaskKind::features || task.kind == TaskKind::embeddings;
-  if (task.kind && !by_files) fill(task.metric, metrics_of(*task.kind)[0]);
+  if (task.kind && !by_files) fill(task.metric, metrics_of(task)[0]);
   fill(task.bad_rows, BadRows::stop);
   fill(task.no_answer, false);
   return task;
@@ -295,7 +352,8 @@ TaskColumns named_columns(const TaskConfig& task) {
   TaskColumns columns = task.columns;
   if (!columns.text) columns.text = questions ? "question" : words ? "tokens" : "text";
   if (!columns.pair && questions) columns.pair = "context";
-  if (!columns.label && task.kind != TaskKind::embeddings) columns.label = words ? "tags" : "label";
+  if (!columns.label && columns.labels.empty() && task.kind != TaskKind::embeddings)
+    columns.label = words ? "tags" : "label";
   return columns;
 }
 
@@ -332,14 +390,16 @@ Problems problems(const TaskConfig& given) {
         {{"task.format", "task.kind"},
          fmt::format("task.format {} does not hold a task of kind {}; expected one of {}",
                      enum_name(*task.format), enum_name(kind), words(formats))});
-  const auto metrics = metrics_of(kind);
+  const auto metrics = metrics_of(task);
   if (task.metric && std::ranges::find(metrics, *task.metric) == metrics.end())
     found.push_back(
-        {{"task.metric", "task.kind"},
-         fmt::format("task.metric {} does not measure a task of kind {}; expected one of {}",
-                     enum_name(*task.metric), enum_name(kind), words(metrics))});
+        {{"task.metric", "task.kind", "task.multi_label"},
+         fmt::format("task.metric {} does not measure a task of kind {}{}; expected one of {}",
+                     enum_name(*task.metric), enum_name(kind),
+                     *task.multi_label ? " with several labels a text" : "", words(metrics))});
   check_columns(task, found);
   check_labels(task, found);
+  check_multi_label(task, found);
   if (task.windows != TaskWindows::first && kind != TaskKind::classification &&
       kind != TaskKind::regression)
     found.push_back({{"task.windows", "task.kind"},
@@ -383,10 +443,13 @@ bool has_labels(TaskKind kind) {
   return kind == TaskKind::classification || kind == TaskKind::tokens;
 }
 
-std::vector<TaskMetric> metrics_of(TaskKind kind) {
+std::vector<TaskMetric> metrics_of(const TaskConfig& task) {
   using enum TaskMetric;
-  switch (kind) {
-    case TaskKind::classification: return {accuracy, f1, f1_macro, matthews};
+  switch (*task.kind) {
+    case TaskKind::classification:
+      if (task.multi_label == true)
+        return {f1_micro, f1_macro, mean_average_precision, exact_match};
+      return {accuracy, f1, f1_macro, matthews};
     case TaskKind::regression: return {pearson, spearman};
     case TaskKind::tokens: return {f1, accuracy};
     case TaskKind::questions: return {f1, exact_match};

@@ -68,6 +68,8 @@ enum class TaskMetric {
   accuracy,
   f1,
   f1_macro,
+  f1_micro,
+  mean_average_precision,
   matthews,
   pearson,
   spearman,
@@ -128,6 +130,7 @@ struct TaskColumns {
   std::optional<std::string> pair;
   std::optional<std::string> label;
   std::optional<std::string> id;
+  std::vector<std::string> labels;
   std::vector<std::string> choices;
   std::vector<std::string> negatives;
 };
@@ -143,6 +146,10 @@ void fields(V& v, TaskColumns& c) {
   v(c.label, "label",
     "the label; null: by the recipe or kind. embeddings: the similarity of a pair, or the label "
     "that similar texts share; null: none");
+  v(c.labels, "labels",
+    "multi_label: a column for each label, with 1 where a text has it and 0 elsewhere, in the "
+    "place "
+    "of `label`; their names are the labels");
   v(c.id, "id", "a name of the example, repeated in predictions; null: none");
   v(c.choices, "choices",
     "choice: the continuations, a column each; in JSON Lines one column alone may hold a list");
@@ -159,6 +166,9 @@ struct TaskConfig {
   std::optional<bool> header;
   TaskColumns columns;
   std::vector<std::string> labels;
+  std::optional<bool> multi_label;
+  std::optional<std::string> label_separator;
+  std::optional<double> threshold;
   std::optional<TaskMetric> metric;
   std::optional<BadRows> bad_rows;
   TaskWindows windows = TaskWindows::first;
@@ -192,6 +202,16 @@ void fields(V& v, TaskConfig& c) {
   v(c.columns, "columns", "which column is what");
   v(c.labels, "labels",
     "labels in the order of the model's outputs; empty: those of the training files, sorted");
+  v(c.multi_label, "multi_label",
+    "classification: a text has any number of labels, also none. The label is a list in JSON, or "
+    "see label_separator and columns.labels. null: whether one of these is given");
+  v(c.label_separator, "label_separator",
+    "multi_label: what stands between the labels of a cell, such as a semicolon; an empty cell "
+    "has no label. null: JSON's lists");
+  v(c.threshold, "threshold",
+    "multi_label: the probability from which a label counts as predicted, in metrics too. null: "
+    "0.5",
+    between(0.0, 1.0));
   v(c.metric, "metric",
     "decides the best checkpoint. f1: of the second of two labels, of entities, of answers. null: "
     "by the recipe or kind");
@@ -232,6 +252,9 @@ std::vector<std::string> task_recipes();
 /// changes nothing. `task` must have no problems.
 TaskConfig resolve_task(TaskConfig task);
 
+/// The probability from which a label counts as predicted, where a text has several.
+inline double threshold_of(const TaskConfig& task) { return task.threshold.value_or(0.5); }
+
 /// The columns of a resolved task. Missing names of text, label and, for questions, pair get the
 /// default names of tables.
 TaskColumns named_columns(const TaskConfig& task);
@@ -249,8 +272,8 @@ bool has_labels(TaskKind kind);
 /// labels and serve predictions.
 std::vector<TaskFormat> formats_of(TaskKind kind);
 
-/// The metrics of a kind, the default first. features: those of classification, then those of
-/// regression.
-std::vector<TaskMetric> metrics_of(TaskKind kind);
+/// The metrics of a task of known kind, the default first. features: those of classification, then
+/// those of regression.
+std::vector<TaskMetric> metrics_of(const TaskConfig& task);
 
 }  // namespace nystrom

@@ -28,9 +28,10 @@ Digest digest_of(const Example& example) {
   return checksum.digest();
 }
 
-TaskTarget target_of(TaskKind kind) {
-  switch (kind) {
-    case TaskKind::classification: return TaskTarget::classes;
+TaskTarget target_of(const TaskConfig& task) {
+  switch (*task.kind) {
+    case TaskKind::classification:
+      return *task.multi_label ? TaskTarget::label_set : TaskTarget::classes;
     case TaskKind::regression: return TaskTarget::value;
     case TaskKind::tokens: return TaskTarget::word_classes;
     case TaskKind::questions: return TaskTarget::span;
@@ -60,7 +61,7 @@ struct TaskDataset::State {
 
   State(const TaskEncoder& encoder, bool keep_examples)
       : task(encoder.task()),
-        target(target_of(*task.kind)),
+        target(target_of(task)),
         labels(encoder.labels()),
         keep(keep_examples) {}
   explicit State(const TaskConfig& features) : task(features) {}
@@ -204,6 +205,7 @@ const LabelSet& TaskDataset::labels() const { return state_->labels; }
 std::int64_t TaskDataset::outputs() const {
   switch (state_->target) {
     case TaskTarget::classes:
+    case TaskTarget::label_set:
     case TaskTarget::word_classes: return state_->labels.size();
     case TaskTarget::value:
     case TaskTarget::choice: return 1;

@@ -17,6 +17,8 @@ namespace nystrom {
 enum class TaskTarget {
   /// One of n classes: softmax over n outputs.
   classes,
+  /// Any number of n classes: a sigmoid for each of n outputs.
+  label_set,
   /// A number: one output.
   value,
   /// One of n classes for every word.

@@ -89,6 +89,7 @@ class BatchMaker {
     switch (data_.target()) {
       case TaskTarget::classes:
       case TaskTarget::choice: batch_.labels = of_each(&EncodedSample::label); break;
+      case TaskTarget::label_set: fill_label_sets(); break;
       case TaskTarget::value: fill_values(); break;
       case TaskTarget::word_classes: fill_word_labels(); break;
       case TaskTarget::span:
@@ -111,6 +112,15 @@ class BatchMaker {
     batch_.labels = row_of(values);
   }
 
+  void fill_label_sets() {
+    const auto width = static_cast<std::size_t>(data_.labels().size());
+    std::vector<std::int64_t> held(static_cast<std::size_t>(size()) * width);
+    for (std::int64_t i = 0; i < size(); ++i)
+      for (const std::int64_t label : sample(i).labels)
+        held[static_cast<std::size_t>(i) * width + static_cast<std::size_t>(label)] = 1;
+    batch_.labels = row_of(held).reshape({size(), data_.labels().size()});
+  }
+
   void fill_word_labels() {
     std::vector<std::int64_t> labels(static_cast<std::size_t>(batch_.tokens), ignore_index);
     batch_.targets = 0;
@@ -119,7 +129,7 @@ class BatchMaker {
         const std::int64_t start = sample(i).word_starts[word];
         if (start < 0) continue;
         const std::int64_t row = batch_.input.offsets[static_cast<std::size_t>(i)] + start;
-        labels[static_cast<std::size_t>(row)] = sample(i).word_labels[word];
+        labels[static_cast<std::size_t>(row)] = sample(i).labels[word];
         ++batch_.targets;
       }
     }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "data/tasks/multi_label_metrics.h"
 #include "data/tasks/windows.h"
 
 namespace nystrom {
@@ -43,13 +44,28 @@ TaskScores value_scores(std::span<const double> truth, std::span<const double> v
           0};
 }
 
+TaskScores label_set_scores(const LabelSets& sets) {
+  return {{{"f1_micro", micro_f1(sets)},
+           {"f1_macro", macro_f1(sets)},
+           {"mean_average_precision", mean_average_precision(sets)},
+           {"exact_match", subset_accuracy(sets)}},
+          "",
+          0};
+}
+
+/// Adds the right labels of an example.
+void add_truth(LabelSets& sets, const EncodedSample& sample) {
+  sets.truth.resize(sets.truth.size() + static_cast<std::size_t>(sets.labels));
+  for (const std::int64_t label : sample.labels) *(sets.truth.end() - sets.labels + label) = 1;
+}
+
 using Tags = std::vector<std::vector<std::string>>;
 
 Tags true_tags(const TaskDataset& data) {
   Tags truth;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     truth.emplace_back();
-    for (const std::int64_t label : data.sample(i).word_labels)
+    for (const std::int64_t label : data.sample(i).labels)
       truth.back().push_back(data.labels().name(label));
   }
   return truth;
@@ -119,10 +135,19 @@ TaskScores constant_value_scores(const TaskDataset& data) {
   return scores;
 }
 
+TaskScores constant_label_set_scores(const TaskDataset& data) {
+  LabelSets sets{data.labels().size()};
+  for (std::int64_t i = 0; i < data.size(); ++i)
+    if (i == 0 || data.sample(i).example != data.sample(i - 1).example)
+      add_truth(sets, data.sample(i));
+  predict_frequent_labels(sets);
+  return label_set_scores(sets);
+}
+
 TaskScores constant_word_scores(const TaskDataset& data) {
   std::vector<std::int64_t> labels;
   for (std::int64_t i = 0; i < data.size(); ++i) {
-    const std::vector<std::int64_t>& each = data.sample(i).word_labels;
+    const std::vector<std::int64_t>& each = data.sample(i).labels;
     labels.insert(labels.end(), each.begin(), each.end());
   }
   Tags tags = true_tags(data);
@@ -206,6 +231,7 @@ void TaskScorer::add(const Batch& batch, const Tensor& logits) {
     s.mark(sample);
     switch (s.data->target()) {
       case TaskTarget::classes:
+      case TaskTarget::label_set:
       case TaskTarget::choice:
       case TaskTarget::value: s.outputs[at].assign(row.begin(), row.end()); break;
       case TaskTarget::word_classes:
@@ -260,6 +286,17 @@ TaskScores TaskScorer::State::scores() const {
       });
       return value_scores(truth, values);
     }
+    case TaskTarget::label_set: {
+      LabelSets sets{data->labels().size()};
+      for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
+        add_truth(sets, sample);
+        for (const double score : scores) {
+          sets.scores.push_back(score);
+          sets.predicted.push_back(sigmoid(score) >= threshold_of(data->task()));
+        }
+      });
+      return label_set_scores(sets);
+    }
     case TaskTarget::word_classes: return word_scores(*data, tags);
     case TaskTarget::span:
       return span_scores(*data, [&](std::int64_t example) { return answer_to(example); });
@@ -295,6 +332,7 @@ TaskScores TaskScorer::scores() const {
 TaskScores constant_scores(const TaskDataset& data) {
   switch (data.target()) {
     case TaskTarget::value: return decided(data, constant_value_scores(data));
+    case TaskTarget::label_set: return decided(data, constant_label_set_scores(data));
     case TaskTarget::word_classes: return decided(data, constant_word_scores(data));
     case TaskTarget::span:
       return decided(data, span_scores(data, [](std::int64_t) { return std::string(); }));
@@ -310,6 +348,7 @@ TaskScores constant_scores(const TaskDataset& data) {
 const char* constant_prediction(TaskTarget target) {
   switch (target) {
     case TaskTarget::value: return "the mean value";
+    case TaskTarget::label_set: return "the most frequent labels";
     case TaskTarget::span: return "no answer";
     case TaskTarget::choice: return "the most frequent choice";
     case TaskTarget::classes:
@@ -320,7 +359,7 @@ const char* constant_prediction(TaskTarget target) {
 }
 
 std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
-  std::vector<TaskMetric> metrics = metrics_of(dataset.kind());
+  std::vector<TaskMetric> metrics = metrics_of(dataset.task());
   const bool number = dataset.target() == TaskTarget::value;
   std::erase_if(metrics, [&](TaskMetric metric) {
     const bool correlation = metric == TaskMetric::pearson || metric == TaskMetric::spearman;

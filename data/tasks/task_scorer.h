@@ -35,6 +35,7 @@ std::vector<std::span<const double>> outputs_by_sample(const TaskDataset& data,
 
 /// Computes the metrics of a data set. Names and order depend on the target:
 /// - classes: accuracy, f1 (two labels only), f1_macro, matthews
+/// - label_set: f1_micro, f1_macro, mean_average_precision, exact_match
 /// - value: pearson, spearman, mse
 /// - word_classes: f1, precision, recall, accuracy
 /// - span: f1, exact_match
@@ -47,7 +48,8 @@ class TaskScorer {
   ~TaskScorer();
 
   /// Adds the outputs for a batch of a TaskEvaluationLoader, on the CPU in a floating type.
-  /// classes: [b, labels]; value: [b, 1] or [b]; word_classes: [r, labels]; choice: [b, c].
+  /// classes, label_set: [b, labels]; value: [b, 1] or [b]; word_classes: [r, labels]; choice: [b,
+  /// c].
   void add(const Batch& batch, const Tensor& logits);
   /// Adds the outputs for a batch with spans: [b, n] each.
   void add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits);
@@ -61,7 +63,8 @@ class TaskScorer {
 };
 
 /// The metrics of the best prediction that ignores the input: the most frequent label of the data
-/// (of a word; of a choice), the mean of its values, or no answer. Correlations are 0. The data
+/// (of a word; of a choice), the most frequent labels of a text, the mean of its values, or no
+/// answer. Correlations are 0. The data
 /// must be labelled, and keep examples if it has questions.
 TaskScores constant_scores(const TaskDataset& data);
 

@@ -31,7 +31,8 @@ void count_labels(const TaskDataset& data, TaskSetStatistics& report) {
     if (!sample.labelled || (data.target() != TaskTarget::span && !first_window)) continue;
     if (data.target() == TaskTarget::classes) ++counts[static_cast<std::size_t>(sample.label)];
     if (data.target() == TaskTarget::choice) ++places[sample.label];
-    for (const std::int64_t label : sample.word_labels) ++counts[static_cast<std::size_t>(label)];
+    report.without_label += data.target() == TaskTarget::label_set && sample.labels.empty();
+    for (const std::int64_t label : sample.labels) ++counts[static_cast<std::size_t>(label)];
     if (data.target() == TaskTarget::value) {
       report.smallest = report.values == 0 ? sample.value : std::min(report.smallest, sample.value);
       report.largest = report.values == 0 ? sample.value : std::max(report.largest, sample.value);
@@ -67,7 +68,7 @@ void count_duplicates(const TaskDataset& data, TaskSetStatistics& report) {
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
     if (i > 0 && data.sample(i - 1).example == sample.example) continue;
-    const Truth truth{sample.label, sample.value, sample.word_labels};
+    const Truth truth{sample.label, sample.value, sample.labels};
     const auto [first, added] =
         known.try_emplace(data.digests()[static_cast<std::size_t>(sample.example)], truth);
     report.duplicates += !added;

@@ -17,6 +17,7 @@ struct TaskSetStatistics {
   SkippedRows skipped;
   /// Counts of each label (tokens: of words; choices: of right positions).
   std::vector<std::pair<std::string, std::int64_t>> labels;
+  std::int64_t without_label = 0;  ///< texts without any label, where several are possible
   /// The label of the first row without a header, if no other row has it. Otherwise empty.
   std::string lone_first_label;
   std::int64_t unanswerable = 0;               ///< questions without an answer

@@ -162,7 +162,9 @@ class JsonRows : public TableReader {
       throw BadRow(fmt::format("{}: '{}' {} {}, expected {}{}", place(),
                                printable(wanted_[column].name), &got == &value ? "is" : "holds",
                                describe(got), expected,
-                               pandas ? "; pandas writes rows by to_json(orient='records')" : ""));
+                               pandas ? "; pandas writes rows by to_json(orient='records')"
+                               : got.is_array() ? wanted_[column].hint.c_str()
+                                                : ""));
     };
     std::optional<std::string>& cell = row.cells[column];
     if (!wanted_[column].list) {

@@ -89,9 +89,12 @@ class LoadedModel {
 
   /// The predictions as JSON. Without `truncate`, a text that is too long is an InputError; else
   /// the log is told of it.
-  Strings predict(const std::vector<GivenTexts>& texts, std::int64_t top_k, std::int64_t batch_size,
-                  bool truncate, Log& log) {
-    require_input(top_k >= 1, "top_k {}; expected at least 1", top_k);
+  Strings predict(const std::vector<GivenTexts>& texts, const GuessLimits& limits,
+                  std::int64_t batch_size, bool truncate, Log& log) {
+    require_input(limits.top_k >= 1, "top_k {}; expected at least 1", limits.top_k);
+    require_input(!limits.threshold || folder_.config.multi_label,
+                  "threshold: {} does not give a text any number of labels; leave it out",
+                  printable_path(folder_.path));
     require_input(task_of(folder_.config).has_value(),
                   "{}: is a {}, which does no task; finetune makes a model that does",
                   printable_path(folder_.path), enum_name(folder_.config.head));
@@ -119,7 +122,7 @@ class LoadedModel {
     if (options.kind == TaskKind::features) {
       Strings files;
       for (const GivenTexts& text : texts) files.push_back(text.text);
-      add(predict_features(task, files, batch_size, top_k));
+      add(predict_features(task, files, batch_size, limits));
       tell();
       return result;
     }
@@ -130,7 +133,7 @@ class LoadedModel {
       add(predict_examples(task,
                            {examples.begin() + static_cast<std::ptrdiff_t>(begin),
                             examples.begin() + static_cast<std::ptrdiff_t>(end)},
-                           batch_size, top_k));
+                           batch_size, limits));
     });
     tell();
     return result;
@@ -251,15 +254,15 @@ void bind_model(nb::module_& module) {
           "predict",
           [](LoadedModel& model, const Strings& texts,
              const std::vector<std::optional<std::string>>& pairs,
-             const std::vector<Strings>& choices, std::int64_t top_k, std::int64_t batch_size,
-             bool truncate) {
+             const std::vector<Strings>& choices, std::int64_t top_k,
+             std::optional<double> threshold, std::int64_t batch_size, bool truncate) {
             Log log(/*quiet=*/true, log_sink());
             const Unlocked unlocked;
-            return model.predict(given_texts(texts, pairs, choices), top_k, batch_size, truncate,
-                                 log);
+            return model.predict(given_texts(texts, pairs, choices), {top_k, threshold}, batch_size,
+                                 truncate, log);
           },
           nb::arg("texts"), nb::arg("pairs"), nb::arg("choices"), nb::arg("top_k"),
-          nb::arg("batch_size"), nb::arg("truncate"))
+          nb::arg("threshold").none(), nb::arg("batch_size"), nb::arg("truncate"))
       .def(
           "encode",
           [](const LoadedModel& model, const Strings& texts,

@@ -119,6 +119,9 @@ void add_columns(nb::dict& plan, TaskConfig task) {
   plan["text"] = columns.text;
   plan["pair"] = columns.pair;
   plan["label"] = columns.label;
+  plan["labels"] = columns.labels;
+  plan["multi_label"] = task.multi_label == true;
+  plan["label_separator"] = task.label_separator;
   plan["id"] = columns.id;
   plan["choices"] = columns.choices;
   plan["negatives"] = columns.negatives;

@@ -540,7 +540,8 @@ class NystromForMaskedLM(NystromHead):
 
 
 class NystromForSequenceClassification(NystromHead):
-    """One label: regression, else classes. With towers two rows are the texts of one sample."""
+    """One label: regression, else classes, or labels by themselves (problem_type). With towers two
+    rows are the texts of one sample."""
 
     output = outputs.SequenceClassifierOutput
 
@@ -567,6 +568,9 @@ class NystromForSequenceClassification(NystromHead):
         return self.classifier["out_proj"](self.dropout(self.transformed(x)))
 
     def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
+        if self.config.problem_type == "multi_label_classification":
+            labels = labels.to(wide(logits))
+            return mean_loss(F.binary_cross_entropy_with_logits, logits, labels, items)
         if logits.shape[1] > 1:
             return super().loss(logits, labels, items)
         return mean_loss(F.mse_loss, logits[:, 0], labels.flatten().to(wide(logits)), items)

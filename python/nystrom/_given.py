@@ -15,13 +15,20 @@ import shutil
 from pathlib import Path
 
 from nystrom._options import LABEL_TYPES
-from nystrom._rows import label_cell, list_cell, rows_of, text_cell
+from nystrom._rows import (
+    indicator_cell,
+    label_cell,
+    label_set_cell,
+    list_cell,
+    rows_of,
+    text_cell,
+)
 from nystrom._texts import described
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     Label = str | int | float | bool
@@ -33,7 +40,7 @@ class Columns:
     def __init__(self, plan: dict[str, Any]) -> None:
         self.kind = plan["kind"]
         cell = list_cell if self.kind == "tokens" else text_cell
-        self._cells = {plan["text"]: cell}
+        self._cells: dict[str, Callable[[Any, str], Any]] = {plan["text"]: cell}
         if plan["pair"]:
             self._cells[plan["pair"]] = text_cell
         choices = plan["choices"]
@@ -42,7 +49,10 @@ class Columns:
         for column in plan["negatives"]:
             self._cells[column] = text_cell
         if plan["label"]:
-            self._cells[plan["label"]] = label_cell
+            lists = plan.get("multi_label") and not plan["label_separator"]
+            self._cells[plan["label"]] = label_set_cell if lists else label_cell
+        for column in plan.get("labels", []):
+            self._cells[column] = indicator_cell
         if plan["id"]:
             self._cells[plan["id"]] = lambda value, place: str(value)
         self.label: str | None = plan["label"]

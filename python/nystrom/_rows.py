@@ -237,3 +237,22 @@ def label_cell(value: Any, place: str) -> Any:
     return value
 
 
+def label_set_cell(value: Any, place: str) -> list[Any]:
+    """The labels of a text that has any number of them."""
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value, key=str)
+    value = _plain_list(value)
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(
+            f"{place}: got {described(value)}, expected a list of labels; of a text with labels in "
+            "it, name what stands between them: task={'label_separator': ';'}"
+        )
+    return [label_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
+
+
+def indicator_cell(value: Any, place: str) -> int:
+    """Whether a text has the label of a column."""
+    value = _plain_list(value)
+    if not isinstance(value, (bool, int, float)) or value not in (0, 1):
+        raise InputError(f"{place}: got {described(value)}, expected 0 or 1")
+    return int(value)

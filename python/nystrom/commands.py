@@ -37,7 +37,7 @@ def evaluate(
     classify: Any = None,
     test: Any = None,
     text: str | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     pair: str | None = None,
     split: str | None = None,
     dimensions: int | None = None,
@@ -289,7 +289,7 @@ def _columns_of(
     name: str,
     masked: bool,
     text: str | None,
-    label: str | None,
+    label: str | Sequence[str] | None,
     pair: str | None,
 ) -> dict[str, Any]:
     """The columns of the rows that the argument `name` gives."""
@@ -303,6 +303,9 @@ def _columns_of(
         columns["kind"] = "classification"
     if name == "pairs":
         columns |= {"kind": "regression", "pair": plan["pair"] or "pair"}
+    if isinstance(label, (list, tuple)):
+        columns |= {"labels": list(label), "label": None}
+        label = None
     for key, value in (("text", text), ("label", label), ("pair", pair)):
         columns[key] = value or columns[key]
     return columns
@@ -311,8 +314,8 @@ def _columns_of(
 def _column_options(columns: dict[str, Any], masked: bool) -> list[str]:
     if masked:
         return [f"data.text_column={text_of(columns['text'])}"]
-    names = ("text", "label", "pair")
-    return [f"task.columns.{n}={text_of(columns[n])}" for n in names if columns[n]]
+    names = ("text", "label", "labels", "pair")
+    return [f"task.columns.{n}={text_of(columns[n])}" for n in names if columns.get(n)]
 
 
 def _files(

@@ -167,6 +167,7 @@ class Model:
         choices: Sequence[Any] | None = None,
         *,
         top_k: int | None = 5,
+        threshold: float | None = None,
         batch_size: int = 16,
         truncate: bool = True,
         progress: bool = False,
@@ -179,7 +180,8 @@ class Model:
         predict("Who built it?", "The bridge was built by Brunel."). A task of features takes names
         of files.
 
-        top_k None: all classes. A text of more tokens than the model reads gives a warning, and
+        top_k None: all classes. Where a text has any number of labels, it has those whose score is
+        at least `threshold`, whatever top_k is; None: task.threshold of the training. A text of more tokens than the model reads gives a warning, and
         without `truncate` an error. progress: a bar of tqdm, or lines where that is not installed.
         """
         if isinstance(texts, str):
@@ -187,7 +189,7 @@ class Model:
                 raise InputError("pairs: expected one text, as `texts` is one text")
             given_choices = [[] if choices is None else texts_of(choices, "choices")]
             results = self._predict(
-                [texts], [pairs], given_choices, top_k, batch_size, truncate, progress
+                [texts], [pairs], given_choices, (top_k, threshold), batch_size, truncate, progress
             )
             return results[0] if len(results) == 1 else results
         if isinstance(pairs, str):
@@ -210,7 +212,7 @@ class Model:
                     f"{name}: got {len(values)}, expected {len(given)}, one for each text"
                 )
         return self._predict(
-            given, given_pairs, given_choices, top_k, batch_size, truncate, progress
+            given, given_pairs, given_choices, (top_k, threshold), batch_size, truncate, progress
         )
 
     def predict_proba(
@@ -223,14 +225,22 @@ class Model:
         progress: bool = False,
     ) -> NDArray[np.float64]:
         """The probabilities of a classifier: [texts, classes], or [classes] for a single text. The
-        columns are in the order of `labels`."""
+        columns are in the order of `labels`. Those of labels that exclude each other add up to
+        1."""
         import numpy
 
         if not self._labels or self._core.kind not in ("classification", "features"):
             raise InputError(f"{self.path}: does not classify texts, and has no probabilities")
         single = isinstance(texts, str)
+        every = 0.0 if self.config.get("problem_type") == "multi_label_classification" else None
         found = self.predict(
-            texts, pairs, top_k=None, batch_size=batch_size, truncate=truncate, progress=progress
+            texts,
+            pairs,
+            top_k=None,
+            threshold=every,
+            batch_size=batch_size,
+            truncate=truncate,
+            progress=progress,
         )
         places = {label: at for at, label in enumerate(self.labels)}
         result = numpy.empty((1 if single else len(found), len(places)))
@@ -244,16 +254,23 @@ class Model:
         texts: list[str],
         pairs: list[str | None],
         choices: list[list[str]],
-        top_k: int | None,
+        limits: tuple[int | None, float | None],
         batch_size: int,
         truncate: bool,
         progress: bool,
     ) -> list[Any]:
+        top_k, threshold = limits
         count = 2**31 if top_k is None else top_k
 
         def part(begin: int, end: int) -> list[Any]:
             found = self._core.predict(
-                texts[begin:end], pairs[begin:end], choices[begin:end], count, batch_size, truncate
+                texts[begin:end],
+                pairs[begin:end],
+                choices[begin:end],
+                count,
+                threshold,
+                batch_size,
+                truncate,
             )
             return [self._with_types(json.loads(each)) for each in found]
 

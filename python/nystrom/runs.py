@@ -164,7 +164,7 @@ def finetune(
     train: Any = None,
     validation: Any = None,
     text: str | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     pair: str | None = None,
     on_step: OnStep | None = None,
     on_evaluation: OnEvaluation | None = None,
@@ -182,20 +182,19 @@ def finetune(
     or a list of paths, is one of files, Parquet too. `validation` may be a share of the rows of
     `train`, such as 0.1: of each class alike, and drawn by the run's seed. `text`, `label` and
     `pair` name columns. Without task.kind, labels that are texts, whole numbers or bools make a
-    classification. The labels of the model keep their types.
+    classification; lists of them one of any number of labels a text (task.multi_label), as do
+    several columns of 0 and 1: label=["toxic", "insult"]. The labels of the model keep their types.
 
     All other arguments are those of pretrain.
     """
     options = overrides(sections)
-    for name, column in (("text", text), ("label", label), ("pair", pair)):
-        if column is not None:
-            options.append(f"task.columns.{name}={text_of(str(column))}")
+    options += _column_options(text, label, pair)
     share = _share(validation)
     with _place(config, options, overwrite, task=True) as (plan, place, data):
         if plan["kind"] is None and train is not None:
             if hasattr(train, "__next__") and not hasattr(train, "schema"):
                 train = _Peeked(train)
-            options.append(f"task.kind={_kind_of(train, plan)}")
+            options += _kind_of(train, plan)
             plan = _core.plan(*_given(config), options, True)
         from nystrom._given import Columns, file_names, holds_rows, names_of_files
 
@@ -238,8 +237,19 @@ def _share(validation: Any) -> float | None:
     return share
 
 
-def _kind_of(train: Any, plan: dict[str, Any]) -> str:
-    """The kind of a task that names none, by its first label."""
+def _column_options(text: Any, label: Any, pair: Any) -> list[str]:
+    """The options that name columns. Several columns of labels have 0 and 1."""
+    several = isinstance(label, (list, tuple))
+    given = {"text": text, "labels" if several else "label": label, "pair": pair}
+    return [
+        f"task.columns.{name}={text_of([str(e) for e in c] if name == 'labels' else str(c))}"
+        for name, c in given.items()
+        if c is not None
+    ]
+
+
+def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
+    """The options of a task that names no kind, by its first label."""
     from nystrom._given import holds_rows
 
     if not holds_rows(train):
@@ -248,6 +258,8 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> str:
         )
     from nystrom._rows import rows_of
 
+    if plan["labels"]:
+        return ["task.kind=classification"]
     names = [each for each in (plan["text"], plan["pair"], plan["label"]) if each]
     first = None
     if isinstance(train, _Peeked):
@@ -255,10 +267,12 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> str:
     elif not hasattr(train, "__next__"):
         first = next(iter(rows_of(train, "train", names)), None)
     label: Any = None if first is None else first[-1]
-    if hasattr(label, "item"):
+    if hasattr(label, "item") and not hasattr(label, "__len__"):
         label = label.item()
     if isinstance(label, (str, int)):  # bool too
-        return "classification"
+        return ["task.kind=classification"]
+    if hasattr(label, "__len__"):  # a list, a set, an array, a column
+        return ["task.kind=classification", "task.multi_label=true"]
     raise InputError(
         f"train: labels such as {label!r} do not tell the kind of the task; give "
         "task={'kind': 'regression'}, or classification, tokens, …"

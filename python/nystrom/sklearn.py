@@ -94,7 +94,7 @@ class _Finetuned(_Text):
         self.quiet = quiet
         self.options = options
 
-    def _fit(self, X: Any, labels: list[Any], kind: str) -> None:
+    def _fit(self, X: Any, labels: list[Any], task: dict[str, Any]) -> None:
         texts, pairs = _columns(X)
         if len(texts) != len(labels):
             raise ValueError(f"X has {len(texts)} texts, and y {len(labels)} values")
@@ -107,7 +107,7 @@ class _Finetuned(_Text):
             columns["pair"] = "pair"
         config: dict[str, Any] = {
             "model": {"from": os.fspath(self.model)},
-            "task": {"kind": kind, "columns": columns},
+            "task": {**task, "columns": columns},
             "data": {},
             "optimizer": {"learning_rate": self.learning_rate},
             "training": {
@@ -140,10 +140,14 @@ class Classifier(ClassifierMixin, _Finetuned):
     """Classes of texts, by a model that `fit` fine-tunes."""
 
     def fit(self, X: Any, y: Any) -> Classifier:
-        """Fine-tunes the model on texts and their classes."""
+        """Fine-tunes the model on texts and their classes. A y of 0 and 1, [texts, labels], gives a
+        text any number of labels: `classes_` are their places, or their names in a data frame."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         labels = np.asarray(y)
+        self.multilabel_ = labels.ndim == 2 and labels.shape[1] > 1
+        if self.multilabel_:
+            return self._fit_indicators(X, labels, getattr(y, "columns", range(labels.shape[1])))
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels.ravel()
         if labels.ndim != 1:
@@ -151,7 +155,16 @@ class Classifier(ClassifierMixin, _Finetuned):
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(f"y: got {len(self.classes_)} class; a classifier needs at least 2")
-        self._fit(X, labels.tolist(), "classification")
+        self._fit(X, labels.tolist(), {"kind": "classification"})
+        return self
+
+    def _fit_indicators(self, X: Any, y: NDArray[Any], names: Any) -> Classifier:
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError("y: with several columns, one for each label, it holds 0 and 1 alone")
+        self.classes_ = np.asarray(list(names))
+        labels = [self.classes_[row].tolist() for row in y.astype(bool)]
+        task = {"kind": "classification", "multi_label": True, "labels": list(map(str, names))}
+        self._fit(X, labels, task)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -162,8 +175,10 @@ class Classifier(ClassifierMixin, _Finetuned):
         return self.model_.predict_proba(texts, pairs)[:, places]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each text."""
+        """The most probable class of each text; of several labels, 0 and 1 for each."""
         probabilities = self.predict_proba(X)
+        if self.multilabel_:
+            return (probabilities >= 0.5).astype(int)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
 
@@ -177,7 +192,7 @@ class Regressor(RegressorMixin, _Finetuned):
         values = np.asarray(y, dtype=np.float64).ravel()
         if not np.isfinite(values).all():
             raise ValueError("y: holds NaN or infinity")
-        self._fit(X, values.tolist(), "regression")
+        self._fit(X, values.tolist(), {"kind": "regression"})
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:

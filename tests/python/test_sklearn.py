@@ -67,6 +67,22 @@ def test_columns_of_a_table_are_texts(classifier):
     assert classifier.fit(pairs, CALM).predict(pairs).shape == (80,)
 
 
+@pytest.mark.parametrize("form", ["array", "frame"])
+def test_a_classifier_gives_any_number_of_labels(form, classifier):
+    metrics = pytest.importorskip("sklearn.metrics")
+    y = np.array([[word in text.split() for word in ("calm", "ships", "men")] for text in TEXTS])
+    y = y.astype(int)
+    if form == "frame":
+        y = pytest.importorskip("pandas").DataFrame(y, columns=["calm", "ships", "men"])
+    fitted = classifier.fit(TEXTS, y)
+    assert fitted.classes_.tolist() == (list(y.columns) if form == "frame" else [0, 1, 2])
+    predicted = fitted.predict(TEXTS)
+    np.testing.assert_array_equal(predicted, fitted.predict_proba(TEXTS) >= 0.5)
+    assert fitted.score(TEXTS, y) == metrics.accuracy_score(y, predicted)
+    with pytest.raises(ValueError, match="it holds 0 and 1 alone"):
+        classifier.fit(TEXTS, np.full((80, 2), 2))
+
+
 def test_a_regressor_learns_numbers(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lengths = [len(text) / 10 for text in TEXTS]

@@ -49,19 +49,19 @@ schedule: {{warmup_steps: 1}}
 training: {{steps: 5, batch_size: 8, micro_batch_size: 8, dtype: f32}}
 """
 RUN = """
-run_dir: {folder}/{kind}
+run_dir: {folder}/{name}
 model: {{from: {folder}/base}}
-task: {{kind: {kind}, train: ["{folder}/{kind}.{ending}"],
-  validation: ["{folder}/{kind}.{ending}"]{more}}}
+task: {{kind: {kind}, train: ["{folder}/{name}.{ending}"],
+  validation: ["{folder}/{name}.{ending}"]{more}}}
 optimizer: {{learning_rate: 2.0e-3}}
 training: {{steps: 40, batch_size: 16, micro_batch_size: 16, dtype: f32}}
 logging: {{tensorboard: false}}
 """
 CURVE = """
-run_dir: {folder}/trainer
+run_dir: {folder}/{name}-trainer
 model: {{from: {start}, hidden_dropout_prob: 0}}
-task: {{kind: classification, train: ["{folder}/classification.tsv"],
-  validation: ["{folder}/classification.tsv"], columns: {{text: text, label: label}}}}
+task: {{kind: classification, train: ["{folder}/{file}"], validation: ["{folder}/{file}"],
+  multi_label: {several}}}
 optimizer: {{learning_rate: 1.0e-3, weight_decay: 0.01}}
 schedule: {{warmup_steps: 0, decay: constant}}
 training: {{steps: {steps}, batch_size: 64, micro_batch_size: 64, dtype: f32}}
@@ -89,6 +89,11 @@ def write_files(folder, rng):
         for _ in range(64):
             label = rng.choice(["bad", "fine", "good"])
             print(sentence(rng, label) + "\t" + label, file=file)
+    with open(folder / "label_sets.jsonl", "w") as file:
+        own = random.Random(6)
+        for _ in range(64):
+            labels = own.sample(["bad", "fine", "good"], own.randrange(4))
+            print(json.dumps({"text": sentence(own, *labels), "label": labels}), file=file)
     with open(folder / "regression.tsv", "w") as file:
         print("text\tlabel", file=file)
         for _ in range(64):
@@ -126,12 +131,13 @@ def write_files(folder, rng):
             )
 
 
-def train(program, folder, kind, ending, more):
-    config = folder / f"{kind}.yaml"
-    config.write_text(RUN.format(folder=folder, kind=kind, ending=ending, more=more))
+def train(program, folder, name, ending, more):
+    config = folder / f"{name}.yaml"
+    kind = "classification" if name == "label_sets" else name
+    config.write_text(RUN.format(folder=folder, name=name, kind=kind, ending=ending, more=more))
     nystrom(program, "finetune", config, "--quiet")
-    exported = folder / f"{kind}-exported"
-    nystrom(program, "export", folder / kind, exported, "--quiet")
+    exported = folder / f"{name}-exported"
+    nystrom(program, "export", folder / name, exported, "--quiet")
     return exported
 
 
@@ -181,22 +187,67 @@ def check_classification(check, program, folder, rng):
     )
 
 
+def check_label_sets(check, program, folder, rng):
+    model, tokenizer = load(check, "label_sets", folder, AutoModelForSequenceClassification)
+    problem = model.config.problem_type
+    check(problem == "multi_label_classification", f"label sets: problem_type {problem}")
+    classify = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
+    own = random.Random(7)
+    worst, same, texts = 0.0, True, [sentence(own, "fine", "bad") for _ in range(10)]
+    for text, theirs in zip(texts, classify(texts, batch_size=5)):
+        ours = predict(program, folder, text, "--set", "task.threshold=0")
+        same &= [guess["label"] for guess in ours] == [guess["label"] for guess in theirs]
+        worst = max(worst, close([g["score"] for g in ours], [g["score"] for g in theirs]))
+        half = [guess for guess in ours if guess["score"] >= 0.5]
+        same &= predict(program, folder, text) == half
+    check(
+        same and worst <= TOLERANCE,
+        "label sets: the text-classification pipeline says the same of 10 texts, scores differ by "
+        f"{worst:.1e}",
+    )
+    rows = label_set_rows(folder.parent, model)
+    inputs = tokenizer([text for text, _ in rows], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        theirs = model(**inputs, labels=torch.stack([labels for _, labels in rows])).loss.item()
+    file = folder.parent / "label_sets.jsonl"
+    options = ("--file", file, "--set", "task.multi_label=true", "--json", "--quiet")
+    ours = json.loads(nystrom(program, "evaluate", folder, *options))["loss"]
+    check(abs(ours - theirs) <= 1e-6, f"label sets: the loss differs by {abs(ours - theirs):.1e}")
+
+
+def label_set_rows(folder, model):
+    """Texts and their labels, as transformers takes them."""
+    rows = [json.loads(line) for line in open(folder / "label_sets.jsonl")]
+    names = model.config.label2id
+    return [(r["text"], torch.tensor([float(n in r["label"]) for n in names])) for r in rows]
+
+
 def check_trainer(check, program, exported, rng):
     """Both programs train the exported classifier further, on all samples in every step."""
-    folder, name = exported.parent, "trainer"
-    config = folder / f"{name}.yaml"
-    config.write_text(CURVE.format(folder=folder, start=exported, steps=STEPS))
+    folder, name = exported.parent, exported.name.removesuffix("-exported")
+    several = name == "label_sets"
+    config, file = folder / f"{name}-trainer.yaml", f"{name}.{'jsonl' if several else 'tsv'}"
+    config.write_text(
+        CURVE.format(
+            folder=folder, name=name, file=file, start=exported, steps=STEPS,
+            several=str(several).lower(),
+        )
+    )  # fmt: skip
     nystrom(program, "finetune", config, "--quiet")
-    lines = [json.loads(line) for line in open(folder / name / "metrics.jsonl")]
+    lines = [json.loads(line) for line in open(folder / f"{name}-trainer" / "metrics.jsonl")]
     ours = [line["loss"] for line in lines if "loss" in line]
 
     model = AutoModelForSequenceClassification.from_pretrained(
         exported, hidden_dropout_prob=0.0, **TRUST
     )
     tokenizer = AutoTokenizer.from_pretrained(exported, **TRUST)
-    rows = [line.rstrip("\n").split("\t") for line in open(folder / "classification.tsv")][1:]
+    if several:
+        rows = label_set_rows(folder, model)
+        labels = torch.stack([labels for _, labels in rows])
+    else:
+        rows = [line.rstrip("\n").split("\t") for line in open(folder / file)][1:]
+        labels = torch.tensor([model.config.label2id[label] for _, label in rows])
     inputs = tokenizer([text for text, _ in rows], padding=True, return_tensors="pt")
-    labels = torch.tensor([model.config.label2id[label] for _, label in rows])
     data = [
         {name: value[i] for name, value in inputs.items()} | {"labels": labels[i]}
         for i in range(len(rows))
@@ -222,7 +273,7 @@ def check_trainer(check, program, exported, rng):
     worst = max(abs(a - b) / b for a, b in zip(ours, theirs, strict=True) if b > 0.01)
     check(
         worst <= 0.01 and theirs[-1] < 0.5 * theirs[0],
-        f"trainer: the losses of {len(theirs)} steps, {theirs[0]:.3f} to {theirs[-1]:.3f}, "
+        f"trainer of {name}: the losses of {len(theirs)} steps, {theirs[0]:.3f} to {theirs[-1]:.3f}, "
         f"differ by {worst:.1e} of the loss",
     )
 
@@ -345,6 +396,7 @@ def main():
     check, rng = Checks(), random.Random(5)
     kinds = [
         ("classification", "tsv", ", columns: {text: text, label: label}", check_classification),
+        ("label_sets", "jsonl", ", multi_label: true", check_label_sets),
         ("regression", "tsv", ", columns: {text: text, label: label}", check_regression),
         ("tokens", "conll", "", check_tokens),
         ("questions", "json", ", stride: 16", check_questions),
@@ -362,7 +414,8 @@ def main():
         write_files(folder, rng)
         for kind, ending, more, compare in kinds:
             compare(check, program, train(program, folder, kind, ending, more), rng)
-        check_trainer(check, program, folder / "classification-exported", rng)
+        for name in ("classification", "label_sets"):
+            check_trainer(check, program, folder / f"{name}-exported", rng)
     return 1 if check.failed else 0
 
 

@@ -74,6 +74,53 @@ def class_metrics(case):
     }
 
 
+def label_set_cases(rng, count):
+    hand_made = [  # columns: labels
+        ([[1]], [[1]], [[0.5]]),
+        ([[0]], [[0]], [[0.5]]),
+        ([[0, 0], [0, 0]], [[0, 1], [0, 0]], [[0, 1], [0, 0]]),
+        ([[1, 1], [1, 1]], [[0, 0], [0, 0]], [[1, 1], [1, 1]]),
+        ([[1, 0, 1], [0, 0, 1]], [[1, 0, 1], [0, 0, 1]], [[2, 0, 1], [1, 0, 2]]),
+    ]
+    rows = list(hand_made)
+    for _ in range(count):
+        labels, size, ties = rng.randrange(1, 8), rng.randrange(1, 40), rng.random() < 0.5
+        draw = (lambda: float(rng.randrange(-2, 3))) if ties else (lambda: rng.gauss(0, 2))
+        scores = [[draw() for _ in range(labels)] for _ in range(size)]
+        truth = [[int(s + rng.gauss(0, 2) > 1) for s in row] for row in scores]
+        rows.append((truth, [[int(s >= 0) for s in row] for row in scores], scores))
+    for row in rows:
+        flat = [[value for each in part for value in each] for part in row]
+        names = {"truth": flat[0], "predicted": flat[1], "scores": flat[2]}
+        yield {"kind": "label_sets", "labels": len(row[0][0]), **names}
+
+
+def label_set_metrics(case):
+    truth, predicted, scores = (
+        numpy.array(case[name]).reshape(-1, case["labels"])
+        for name in ("truth", "predicted", "scores")
+    )
+    precisions = [
+        sklearn.metrics.average_precision_score(truth[:, i], scores[:, i])
+        for i in range(case["labels"])
+    ]
+    f1 = {
+        f"f1_{average}": sklearn.metrics.f1_score(
+            # A column of its own keeps one label from being read as two classes.
+            numpy.pad(truth, ((0, 0), (0, 1))) if case["labels"] == 1 else truth,
+            numpy.pad(predicted, ((0, 0), (0, 1))) if case["labels"] == 1 else predicted,
+            labels=list(range(case["labels"])),
+            average=average,
+            zero_division=0,
+        )
+        for average in ("micro", "macro")
+    }
+    return f1 | {
+        "mean_average_precision": float(numpy.mean(precisions)),
+        "exact_match": float(sklearn.metrics.accuracy_score(truth, predicted)),
+    }
+
+
 def value_cases(rng, count):
     hand_made = [
         ([1, 2], [2, 4]),
@@ -222,6 +269,7 @@ METRICS = {
     "values": (value_cases, value_metrics),
     "answers": (answer_cases, answer_metrics),
     "entities": (entity_cases, entity_metrics),
+    "label_sets": (label_set_cases, label_set_metrics),
 }
 
 

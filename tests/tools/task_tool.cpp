@@ -19,6 +19,7 @@
 
 #include "core/check.h"
 #include "data/tasks/listops.h"
+#include "data/tasks/multi_label_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/task_statistics.h"
 #include "data/tokenizers/tokenizer_folder.h"
@@ -149,7 +150,7 @@ void encode(const Arguments& arguments) {
     const Json json = {{"example", sample.example},
                        {"rows", rows},
                        {"label", sample.label},
-                       {"word_labels", sample.word_labels},
+                       {"word_labels", sample.labels},
                        {"word_starts", sample.word_starts},
                        {"start", sample.start},
                        {"end", sample.end},
@@ -233,6 +234,13 @@ Json metrics_of_case(const Json& test) {
             {"f1", binary.f1},
             {"f1_macro", macro_f1(truth, predicted)},
             {"matthews", matthews_correlation(truth, predicted)}};
+  }
+  if (kind == "label_sets") {
+    const LabelSets sets{test["labels"], test["truth"], test["predicted"], test["scores"]};
+    return {{"f1_micro", micro_f1(sets)},
+            {"f1_macro", macro_f1(sets)},
+            {"mean_average_precision", mean_average_precision(sets)},
+            {"exact_match", subset_accuracy(sets)}};
   }
   if (kind == "values") {
     const auto truth = test["truth"].get<std::vector<double>>(),

@@ -229,10 +229,16 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
   if (!same_head ||
       (config.head != Head::sequence_classification && config.head != Head::token_classification))
     return;
+  require_input(from.multi_label == config.multi_label,
+                "{}: its head gives a text {}, and task.multi_label is {}; change it, or start a "
+                "new head with model.fresh_head: true",
+                where, from.multi_label ? "any number of labels" : "one label or number",
+                config.multi_label);
   std::vector<std::string> unnamed;
   for (std::size_t i = 0; i < from.labels.size(); ++i)
     unnamed.push_back(fmt::format("LABEL_{}", i));
-  const bool regression = from.labels.size() == 1;  // its label is a name of the number
+  const bool regression =
+      from.labels.size() == 1 && !from.multi_label;  // its label is a name of the number
   const bool named_alike = from.labels == config.labels || from.labels == unnamed || regression;
   require_input(
       from.labels.size() == config.labels.size() && named_alike,

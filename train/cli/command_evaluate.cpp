@@ -219,9 +219,11 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
     return;
   }
   fmt::print("{} examples\n", dataset->examples());
+  std::size_t width = 14;
+  for (const auto& [name, value] : result.scores.values) width = std::max(width, name.size() + 2);
   for (const auto& [name, value] : result.scores.values)
-    fmt::print("{:<14}{:>8.4f}\n", name, value);
-  fmt::print("{:<14}{:>8.4f}\n", "loss", result.loss);
+    fmt::print("{:<{}}{:>8.4f}\n", name, width, value);
+  fmt::print("{:<{}}{:>8.4f}\n", "loss", width, result.loss);
   fmt::print("always {}: {} {:.4f}\n", constant_prediction(dataset->target()), baseline.metric,
              baseline.decisive);
 }

@@ -31,7 +31,8 @@ struct PredictOptions {
   std::vector<std::string> choices;
   std::optional<std::string> pair, config;
   std::string dtype = "f32";
-  std::int64_t top_k = default_answers, batch = 16;
+  std::optional<std::int64_t> top_k;
+  std::int64_t batch = 16;
   bool json = false, skip_bad = false;
   Device device;
 };
@@ -84,9 +85,9 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
   require_input(!options.arguments.document,
                 "--document is for tasks; this is a masked language model");
   const auto tokenizer = open_masked_lm_tokenizer(folder);
-  require_input(options.top_k <= folder.config.vocab_size,
-                "--top-k {}: the model knows only {} tokens", options.top_k,
-                folder.config.vocab_size);
+  const std::int64_t top_k = options.top_k.value_or(default_answers);
+  require_input(top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens",
+                top_k, folder.config.vocab_size);
   const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
                                 StoreMode::inference, options.device);
   PredictionStream stream(
@@ -97,7 +98,7 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
           texts.push_back(with_context(place_of(example), [&] {
             return masked_text(folder.config, *tokenizer, example.text);
           }));
-        const auto fills = fill_masks(*model, *tokenizer, texts, options.top_k, options.batch);
+        const auto fills = fill_masks(*model, *tokenizer, texts, top_k, options.batch);
         std::vector<std::string> outputs;
         for (std::size_t i = 0; i < fills.size(); ++i)
           outputs.push_back(options.json ? fill_mask_json(fills[i])
@@ -133,6 +134,7 @@ std::string rendered(const Example& example, const Prediction& prediction) {
   if (text.empty()) text = fmt::format("{}", fmt::join(example.words, " "));
   std::string result = example.id.empty() || named ? shown(text) : shown(example.id + ": " + text);
   if (prediction.value) return result + fmt::format("\n  {:.4f}", *prediction.value);
+  if (prediction.guesses.empty() && example.words.empty()) result += "\n  (no label)";
   for (const Guess& guess : prediction.guesses) {
     result += fmt::format("\n  {:.4f}  {}", guess.score,
                           guess.label.empty() ? "(no answer)" : shown(guess.label));
@@ -180,7 +182,8 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
   require_input(!options.arguments.document, "--document: this task reads files of features");
   CutExamples cut(task);
   for (const std::string& file : options.arguments.texts) {
-    const Predictions predictions = predict_features(task, {file}, options.batch, options.top_k);
+    const Predictions predictions =
+        predict_features(task, {file}, options.batch, {options.top_k.value_or(default_answers)});
     cut.add(predictions.counts);
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
@@ -196,6 +199,9 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
              const std::vector<std::string>& overrides, Log& log) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
                                          value_named<DType>(options.dtype), options.device);
+  require_input(!*task.settings.task.multi_label || !options.top_k,
+                "--top-k: a text has all labels from a probability of task.threshold on; leave it "
+                "out, or give --set task.threshold=0.8");
   if (task.settings.task.kind == TaskKind::features)
     return predict_files_of_features(options, task, log);
   const bool described = is_task_described(folder, options.config);
@@ -203,8 +209,8 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
   PredictionStream stream(
       options.skip_bad, options.json, window_of(options),
       [&](const std::vector<Example>& examples) {
-        const Predictions predictions =
-            predict_examples(task, examples, options.batch, options.top_k);
+        const Predictions predictions = predict_examples(task, examples, options.batch,
+                                                         {options.top_k.value_or(default_answers)});
         cut.add(predictions.counts);
         std::vector<std::string> outputs;
         for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -281,9 +287,10 @@ Command add_predict_command(CLI::App& app) {
       ->allow_extra_args(false);
   command
       ->add_option("--top-k", options->top_k,
-                   "predictions for each mask; most labels, answers or choices shown")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
+                   fmt::format("predictions for each mask; most labels, answers or choices shown; "
+                               "default: {}",
+                               default_answers))
+      ->check(CLI::Range(1, 1 << 24));
   command->add_option("--config", options->config,
                       "YAML file whose task section describes the files; default: the model's own");
   command->add_option("--batch", options->batch, "texts computed at once")

@@ -261,7 +261,9 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   config.vocab_size_from_tokenizer = plain && !reader.errors().is_given("model.vocab_size");
   if (config.vocab_size_from_tokenizer) config.model.vocab_size = config.tokenizer.train.vocab_size;
   if (has_task(config) && problems(config.task).empty()) {
-    config.model.head = head_of(*resolve_task(config.task).kind);
+    const TaskConfig task = resolve_task(config.task);
+    config.model.head = head_of(*task.kind);
+    config.model.multi_label = *task.multi_label;
   } else if (config.model.embed_dim) {
     config.model.head = Head::none;
   }
@@ -308,6 +310,7 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
     defaults.model = folder.model;
     defaults.model.head = Head::masked_lm;
     defaults.model.labels = ModelConfig{}.labels;
+    defaults.model.multi_label = false;
     defaults.data.sequence_length = folder.sequence_length;
   }
   if (has_task(given)) set_finetuning_defaults(defaults, defaults.model.hidden_size);

@@ -6,6 +6,7 @@
 #include "autograd/ops.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/multi_label_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/text/match_files.h"
 #include "data/text/text.h"
@@ -112,6 +113,10 @@ std::vector<std::int64_t> top_predictions(const TaskDataset& data, const Batch& 
   switch (data.target()) {
     case TaskTarget::classes:
     case TaskTarget::choice: add(out.logits); break;
+    case TaskTarget::label_set:
+      for (const double logit : out.logits.value().to(cpu_device).to_doubles())
+        top.push_back(sigmoid(logit) >= threshold_of(data.task()));
+      break;
     case TaskTarget::span:
       add(out.start_logits);
       add(out.end_logits);

@@ -81,6 +81,18 @@ class Inputs {
     return tensor;
   }
 
+  /// Returns numbers of any type, which must be 0 or 1, as i64.
+  Tensor decisions(const std::string& name, const Shape& shape) {
+    if (!is_float(any(name).dtype())) return integers(name, shape, 0, 1);
+    std::vector<std::int64_t> values;
+    for (const double v : floats(name, shape).to_doubles()) {
+      require_input(v == 0 || v == 1, "{}[{}] is {}; expected 0 or 1", name,
+                    place(shape, static_cast<std::int64_t>(values.size())), v);
+      values.push_back(v == 1);
+    }
+    return Tensor::from(values, shape);
+  }
+
   void require_all_used() const {
     const std::vector<std::string> known(known_.begin(), known_.end());
     for (const auto& [name, tensor] : tensors_) {
@@ -172,6 +184,9 @@ Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, s
           out.logits,
           inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignore_index));
     case Head::sequence_classification:
+      if (config.multi_label)
+        return multi_label_loss(out.logits,
+                                inputs.decisions("labels", {rows, config.num_labels()}));
       if (config.num_labels() == 1)
         return mean_squared_error(reshape(out.logits, {rows}), inputs.floats("labels", {rows}));
       return classification_loss(out.logits,

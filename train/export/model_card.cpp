@@ -156,7 +156,13 @@ std::string call_code(const ModelCard& card) {
     code += "inputs = {name: value[None] for name, value in inputs.items()}  # one choice\n";
   if (config.has_towers())
     code += "inputs = {name: torch.stack([x, x], 1) for name, x in inputs.items()}  # two texts\n";
-  return code + "with torch.no_grad():\n    outputs = model(**inputs)\n";
+  code += "with torch.no_grad():\n    outputs = model(**inputs)\n";
+  if (config.multi_label)
+    code +=
+        "for label, score in zip(model.config.id2label.values(), outputs.logits[0].sigmoid()):\n"
+        "    print(label, round(score.item(), 4))  # each by itself; a text has those from 0.5 "
+        "on\n";
+  return code;
 }
 
 /// How transformers loads the folder, and with which classes.

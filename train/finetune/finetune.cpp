@@ -29,7 +29,7 @@ std::string checksum_of(const TaskDataset& dataset) {
       add(row.ids);
       add(row.type_ids);
     }
-    add(sample.word_labels);
+    add(sample.labels);
     const double numbers[] = {static_cast<double>(sample.label), sample.value,
                               static_cast<double>(sample.start), static_cast<double>(sample.end)};
     checksum.update(numbers, sizeof(numbers));
@@ -143,8 +143,10 @@ std::vector<std::string> describe(const TaskStatistics& report, const RunConfig&
     }
     const std::size_t more = set->labels.size() - labels.size();
     if (!labels.empty())
-      lines.push_back(fmt::format("  labels: {}{}", fmt::join(labels, ", "),
-                                  more > 0 ? fmt::format(" and {} more", more) : ""));
+      lines.push_back(fmt::format(
+          "  labels: {}{}{}", fmt::join(labels, ", "),
+          more > 0 ? fmt::format(" and {} more", more) : "",
+          set->without_label > 0 ? fmt::format("; without any {}", set->without_label) : ""));
   }
   lines.push_back(
       fmt::format("always {}: {}", report.baseline_prediction, describe(report.baseline)));
@@ -184,6 +186,7 @@ PreparedTask prepare_task(const RunSpec& spec) {
   if (config.task.kind == TaskKind::tokens && !config.task.word_cut)
     config.task.word_cut = run.train->word_cut();
   config.model.labels = output_names(*run.train);
+  config.model.multi_label = run.train->target() == TaskTarget::label_set;
   require_same_run(run.spec);
   return run;
 }

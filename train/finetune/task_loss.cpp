@@ -38,6 +38,7 @@ Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& o
     case TaskTarget::classes:
     case TaskTarget::word_classes:
     case TaskTarget::choice: return classification_loss(out.logits, batch.labels, normaliser);
+    case TaskTarget::label_set: return multi_label_loss(out.logits, batch.labels, normaliser);
     case TaskTarget::value: {
       const std::int64_t rows = out.logits.dim(0);
       const Var mean = mean_squared_error(reshape(out.logits, {rows}), batch.labels.to(device));

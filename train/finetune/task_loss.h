@@ -12,8 +12,8 @@ ModelOutput task_output(const Model& model, const Batch& batch, const RunContext
 
 /// The loss of a labelled batch: the sum over its targets, divided by `normaliser`. The result has
 /// shape [1] and the accumulate dtype. Classes, words and choices have the cross-entropy loss,
-/// values the squared error, and spans the mean of the start and end cross-entropies. Throws an
-/// Error for TaskTarget::none.
+/// label sets the mean of their labels' binary cross-entropies, values the squared error, and spans
+/// the mean of the start and end cross-entropies. Throws an Error for TaskTarget::none.
 ///
 /// The softmax of a span runs over all positions of its row. In Hugging Face these include padding.
 /// With semantics nystrom padding is excluded, so that the loss of a sample does not depend on its

@@ -11,6 +11,7 @@
 #include "core/check.h"
 #include "data/tasks/answers.h"
 #include "data/tasks/entities.h"
+#include "data/tasks/multi_label_metrics.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/windows.h"
@@ -56,8 +57,12 @@ bool tells_entities(const TaskModel& task) {
 /// Runs the model on a data set and turns its outputs into predictions.
 class Predictor {
  public:
-  Predictor(const TaskModel& task, const TaskDataset& dataset, std::int64_t top_k)
-      : task_(task), dataset_(dataset), top_k_(top_k) {}
+  Predictor(const TaskModel& task, const TaskDataset& dataset, const GuessLimits& limits)
+      : task_(task),
+        dataset_(dataset),
+        threshold_(limits.threshold.value_or(threshold_of(task.settings.task))),
+        top_k_(dataset.target() == TaskTarget::label_set ? dataset.labels().size() : limits.top_k) {
+  }
 
   std::vector<Prediction> operator()(std::int64_t batch_size,
                                      const std::shared_ptr<const TaskDataset>& dataset) {
@@ -114,7 +119,9 @@ class Predictor {
       case TaskKind::features:
       case TaskKind::embeddings:
       case TaskKind::questions:
-        if (task_.model->config().num_labels() == 1) {
+        if (dataset_.target() == TaskTarget::label_set) {
+          result.guesses = reached(scores);
+        } else if (task_.model->config().num_labels() == 1) {
           result.value = scores[0];
         } else {
           result.guesses = rank(scores, task_.model->config().labels);
@@ -125,7 +132,20 @@ class Predictor {
 
   std::vector<Guess> rank(std::span<const double> scores,
                           const std::vector<std::string>& names) const {
-    const std::vector<double> probabilities = softmax_of(scores);
+    return ranked_guesses(softmax_of(scores), names);
+  }
+
+  /// The labels that reach the threshold.
+  std::vector<Guess> reached(const std::vector<double>& scores) const {
+    std::vector<double> probabilities;
+    for (const double score : scores) probabilities.push_back(sigmoid(score));
+    std::vector<Guess> guesses = ranked_guesses(probabilities, task_.model->config().labels);
+    std::erase_if(guesses, [&](const Guess& guess) { return guess.score < threshold_; });
+    return guesses;
+  }
+
+  std::vector<Guess> ranked_guesses(const std::vector<double>& probabilities,
+                                    const std::vector<std::string>& names) const {
     std::vector<Guess> guesses;
     for (const std::size_t i : ranked(probabilities, top_k_))
       guesses.push_back({names[i], probabilities[i]});
@@ -181,14 +201,15 @@ class Predictor {
 
   const TaskModel& task_;
   const TaskDataset& dataset_;
+  double threshold_;
   std::int64_t top_k_;
   std::vector<Prediction> predictions_;
   std::map<std::int64_t, std::vector<Window>> windows_;
 };
 
 Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
-                        std::int64_t batch_size, std::int64_t top_k) {
-  return {Predictor(task, *dataset, top_k)(batch_size, dataset), dataset->counts()};
+                        std::int64_t batch_size, const GuessLimits& limits) {
+  return {Predictor(task, *dataset, limits)(batch_size, dataset), dataset->counts()};
 }
 
 }  // namespace
@@ -222,13 +243,13 @@ Example example_of(const TaskConfig& task, bool described, GivenTexts texts) {
 }
 
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
-                             std::int64_t batch_size, std::int64_t top_k) {
-  return predict_all(task, task.reader->from(examples), batch_size, top_k);
+                             std::int64_t batch_size, const GuessLimits& limits) {
+  return predict_all(task, task.reader->from(examples), batch_size, limits);
 }
 
 Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
-                             std::int64_t batch_size, std::int64_t top_k) {
-  return predict_all(task, task.reader->read(files, Labelled::optional), batch_size, top_k);
+                             std::int64_t batch_size, const GuessLimits& limits) {
+  return predict_all(task, task.reader->read(files, Labelled::optional), batch_size, limits);
 }
 
 std::string prediction_json(const TaskModel& task, const Prediction& prediction) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/tasks/answers.h"
 #include "train/finetune/task_settings.h"
 
 namespace nystrom {
@@ -24,7 +25,8 @@ struct Guess {
 };
 
 /// The prediction for one example: a value or guesses. Labels, answers and choices are sorted by
-/// probability, highest first. Entities and words are in the order of the text.
+/// probability, highest first. Where a text has any number of labels they may be none. Entities and
+/// words are in the order of the text.
 struct Prediction {
   std::optional<double> value;
   std::vector<Guess> guesses;
@@ -48,13 +50,22 @@ struct GivenTexts {
 /// the options of the command line.
 Example example_of(const TaskConfig& task, bool described, GivenTexts texts);
 
-/// Predicts examples in batches of `batch_size` and ignores their labels. `top_k` is the maximum
-/// number of guesses for labels, answers and choices. Throws an InputError for an invalid example.
+/// Which guesses a prediction has.
+struct GuessLimits {
+  /// The most labels, answers or choices.
+  std::int64_t top_k = default_answers;
+  /// With task.multi_label, the probability from which a text has a label, in the place of top_k.
+  /// Nothing: task.threshold.
+  std::optional<double> threshold{};
+};
+
+/// Predicts examples in batches of `batch_size` and ignores their labels. Throws an InputError for
+/// an invalid example.
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
-                             std::int64_t batch_size, std::int64_t top_k);
+                             std::int64_t batch_size, const GuessLimits& limits);
 /// Does the same for the samples in files of features.
 Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
-                             std::int64_t batch_size, std::int64_t top_k);
+                             std::int64_t batch_size, const GuessLimits& limits);
 
 /// A prediction as JSON, with the fields of Hugging Face's pipelines. A value is {value}. All
 /// others are lists. Items are {label, score} for classes, {answer, score, start, end} for

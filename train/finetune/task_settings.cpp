@@ -56,7 +56,8 @@ std::optional<TaskKind> task_of(const ModelConfig& config) {
   switch (config.head) {
     case Head::sequence_classification:
       if (config.embed_dim) return TaskKind::features;
-      return config.num_labels() == 1 ? TaskKind::regression : TaskKind::classification;
+      return config.num_labels() == 1 && !config.multi_label ? TaskKind::regression
+                                                             : TaskKind::classification;
     case Head::token_classification: return TaskKind::tokens;
     case Head::question_answering: return TaskKind::questions;
     case Head::multiple_choice: return TaskKind::choice;
@@ -77,6 +78,7 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     config = read_resolved_config(given ? *given : described_in(folder).string(), overrides);
   } else {
     config.task.kind = task_of(folder.config);
+    if (folder.config.multi_label) config.task.multi_label = true;
     if (config.task.kind == TaskKind::tokens) config.task.word_cut = word_cut_in(folder);
     config.model = folder.config;
     // With semantics transformers the model has a fixed length, which data.sequence_length need not
@@ -134,6 +136,11 @@ TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
                 where, enum_name(folder.config.head),
                 task_of(folder.config) ? enum_name(*task_of(folder.config)) : "no task",
                 enum_name(*task.kind));
+  require_input(folder.config.multi_label == *task.multi_label,
+                "{}: gives a text {}, but task.multi_label is {}; change it, or choose another "
+                "model",
+                where, folder.config.multi_label ? "any number of labels" : "one label",
+                *task.multi_label);
   const LabelSet labels = labels_of(folder.config, task);
   require_input(given_labels.empty() || labels.size() == 0 || given_labels == labels.names(),
                 "{}: its {}, but task.{}; leave task.labels out, or choose another model", where,

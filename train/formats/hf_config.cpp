@@ -50,12 +50,13 @@ constexpr const char* own_type = "nystrom";
 constexpr const char* transformers_type = "nystromformer";
 constexpr const char* regression = "regression";
 constexpr const char* classification = "single_label_classification";
+constexpr const char* multi_label = "multi_label_classification";
 constexpr std::int64_t max_labels = 1'000'000;
 
 /// Hugging Face's problem_type of a sequence head. Null for other heads, which have none.
 const char* problem_type(const ModelConfig& config) {
   if (config.head != Head::sequence_classification) return nullptr;
-  return config.num_labels() == 1 ? regression : classification;
+  return config.multi_label ? multi_label : config.num_labels() == 1 ? regression : classification;
 }
 
 /// Where transformers' Auto classes find the classes of python/export/.
@@ -142,20 +143,21 @@ const Architecture* architecture_of(const Reader& reader) {
 constexpr const char* encoder_remains =
     "; nystrom embed, and a run with model.fresh_head: true, read the encoder alone";
 
-/// Checks problem_type. This program runs a head with one output as regression and any other as
-/// classification. A folder with another type would be run wrongly.
-void check_problem_type(const Reader& reader, const ModelConfig& config) {
+/// Reads problem_type. Without it a head with one output is a regression and any other gives one
+/// label. A folder with another type would be run wrongly.
+void read_problem_type(const Reader& reader, ModelConfig& config) {
   const json* value = reader.find("problem_type");
   if (value == nullptr || value->is_null()) return;
   if (!value->is_string()) reader.fail_type("problem_type", "a string or null", *value);
-  if (*value == "multi_label_classification")
-    reader.fail(
+  config.multi_label = *value == multi_label;
+  if (config.multi_label && config.head != Head::sequence_classification)
+    reader.fail("problem_type", fmt::format("{} is for a text; a word has one label{}", multi_label,
+                                            encoder_remains));
+  if (!config.multi_label && *value != regression && *value != classification)
+    reader.fail_type(
         "problem_type",
-        fmt::format("multi_label_classification is not supported; one label an example is{}",
-                    encoder_remains));
-  if (*value != regression && *value != classification)
-    reader.fail_type("problem_type",
-                     fmt::format("\"{}\", \"{}\" or null", classification, regression), *value);
+        fmt::format("\"{}\", \"{}\", \"{}\" or null", classification, multi_label, regression),
+        *value);
   const char* expected = problem_type(config);
   if (expected != nullptr && *value != expected)
     reader.fail(
@@ -270,7 +272,7 @@ ModelConfig with_head(ModelConfig config, Reader& reader, const Architecture* ar
   if (architecture != nullptr) check_head_options(reader, config.head);
   if (config.head == Head::sequence_classification || config.head == Head::token_classification) {
     config.labels = read_labels(reader);
-    check_problem_type(reader, config);
+    read_problem_type(reader, config);
   }
   return config;
 }

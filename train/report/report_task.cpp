@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -37,6 +38,20 @@ std::string matrix_of(const TaskFindings& findings) {
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";
+}
+
+/// The counts of each label, where a text has any number of them; those with the lowest F1 first.
+std::string label_counts_of(const TaskFindings& findings) {
+  std::vector<std::size_t> order(findings.labels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return findings.label_counts[i].f1(); });
+  std::vector<std::vector<Cell>> rows;
+  for (const std::size_t i : order) {
+    const LabelCounts& count = findings.label_counts[i];
+    rows.push_back(
+        {printable(findings.labels[i], 30), count.truth, count.predicted, count.right, count.f1()});
+  }
+  return html_table({"label", "texts with it", "predicted", "of them right", "F1"}, rows);
 }
 
 /// The most frequent confusions, for more labels than a matrix can show.
@@ -139,9 +154,12 @@ std::string html_findings(const TaskFindings& findings) {
   if (findings.judged == 0) return html;
   html += "<div class=\"charts\">\n";
   if (!findings.labels.empty()) {
-    html += "<div><h3>Confusions</h3>\n" +
-            (findings.labels.size() <= max_matrix ? matrix_of(findings) : confusions_of(findings)) +
-            "</div>\n";
+    html += !findings.label_counts.empty()
+                ? "<div><h3>Labels</h3>\n" + label_counts_of(findings)
+                : "<div><h3>Confusions</h3>\n" + (findings.labels.size() <= max_matrix
+                                                      ? matrix_of(findings)
+                                                      : confusions_of(findings));
+    html += "</div>\n";
   }
   html += "<div>" + (findings.values.empty() ? calibration_of(findings) : values_of(findings)) +
           "</div>\n</div>\n";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -115,11 +116,11 @@ std::vector<JudgedExample> judge_words(const TaskModel& task,
       const EncodedSample& sample = dataset->sample(batch->samples[row]);
       const Example& example = examples.at(static_cast<std::size_t>(sample.example));
       const std::vector<WordLabel> predicted = word_labels(sample, outputs[row], labels.size());
-      for (std::size_t i = 0; i < predicted.size() && i < example.word_labels.size(); ++i) {
+      for (std::size_t i = 0; i < predicted.size() && i < example.labels.size(); ++i) {
         if (predicted[i].label < 0) continue;
         const std::string name = labels.name(predicted[i].label);
         by_sample[static_cast<std::size_t>(batch->samples[row])].push_back(
-            {text_of(example, i), example.word_labels[i], name, name == example.word_labels[i],
+            {text_of(example, i), example.labels[i], name, name == example.labels[i],
              predicted[i].probability});
       }
     }
@@ -178,6 +179,36 @@ TaskFindings judge_features(const TaskModel& task, std::int64_t most) {
   return findings;
 }
 
+/// Judges texts with any number of labels. The confidence is the probability that all of a text's
+/// decisions are right.
+TaskFindings judge_texts_of_label_sets(const TaskModel& task,
+                                       const std::vector<Example>& examples) {
+  const std::vector<std::string>& names = task.reader->labels().names();
+  const double threshold = threshold_of(task.settings.task);
+  const Predictions predictions = predict_examples(task, examples, batch_size, {.threshold = 0.0});
+  LabelSets sets{task.reader->labels().size()};
+  std::vector<JudgedExample> judged;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    std::map<std::string, double> scores;
+    for (const Guess& guess : predictions.all[i].guesses) scores[guess.label] = guess.score;
+    JudgedExample example{text_of(examples[i]), "", "", false, 1};
+    for (const std::string& name : names) {
+      const bool truth = std::ranges::find(examples[i].labels, name) != examples[i].labels.end();
+      const double score = scores[name];
+      sets.truth.push_back(truth);
+      sets.predicted.push_back(score >= threshold);
+      example.confidence *= score >= threshold ? score : 1 - score;
+      if (truth) example.truth += (example.truth.empty() ? "" : ", ") + name;
+      if (score >= threshold) example.predicted += (example.predicted.empty() ? "" : ", ") + name;
+    }
+    example.correct = example.truth == example.predicted;
+    for (std::string* text : {&example.truth, &example.predicted})
+      if (text->empty()) *text = "(no label)";
+    judged.push_back(std::move(example));
+  }
+  return judge_label_sets(judged, sets, names);
+}
+
 TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
   const TaskConfig& config = task.settings.task;
   const ReadExamples read = read_examples(config, most);
@@ -185,12 +216,13 @@ TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
   std::vector<JudgedExample> examples;
   if (tokens) {
     examples = judge_words(task, read.examples);
-  } else {
-    const Predictions predictions = predict_examples(task, read.examples, batch_size, 1);
+  } else if (!*config.multi_label) {
+    const Predictions predictions = predict_examples(task, read.examples, batch_size, {1});
     for (std::size_t i = 0; i < read.examples.size(); ++i)
       examples.push_back(judged(read.examples[i], predictions.all[i]));
   }
-  TaskFindings findings = config.kind == TaskKind::regression
+  TaskFindings findings = *config.multi_label ? judge_texts_of_label_sets(task, read.examples)
+                          : config.kind == TaskKind::regression
                               ? judge_values(examples)
                               : judge_labels(examples, task.reader->labels().names());
   if (tokens) findings.unit = "words";
@@ -237,6 +269,14 @@ TaskFindings judge_labels(const std::vector<JudgedExample>& examples,
   std::stable_sort(findings.wrong.begin(), findings.wrong.end(),
                    [](const auto& a, const auto& b) { return b.confidence < a.confidence; });
   findings.wrong.resize(std::min(findings.wrong.size(), max_wrong));
+  return findings;
+}
+
+TaskFindings judge_label_sets(const std::vector<JudgedExample>& examples, const LabelSets& sets,
+                              const std::vector<std::string>& names) {
+  TaskFindings findings = judge_labels(examples, {});
+  findings.labels = names;
+  findings.label_counts = label_counts(sets);
   return findings;
 }
 

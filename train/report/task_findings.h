@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/device.h"
+#include "data/tasks/multi_label_metrics.h"
 #include "train/logging/log.h"
 #include "train/report/run_history.h"
 
@@ -34,7 +35,9 @@ struct TaskFindings {
   std::int64_t judged = 0;          ///< their number
   std::vector<std::string> labels;  ///< empty for tasks without labels
   std::vector<std::vector<std::int64_t>> confusions;  ///< counts by [truth][prediction]
-  std::vector<CalibrationBin> bins;                   ///< 10, of equal width; none for regression
+  /// In the place of confusions, the counts of each label, where a text has any number of them.
+  std::vector<LabelCounts> label_counts;
+  std::vector<CalibrationBin> bins;  ///< 10, of equal width; none for regression
   /// The mean difference of confidence and accuracy over the bins, weighted by their counts.
   double calibration_error = 0;
   std::vector<JudgedExample> wrong;  ///< the most wrong, the worst first
@@ -46,6 +49,9 @@ struct TaskFindings {
 /// The most confident wrong ones are the worst.
 TaskFindings judge_labels(const std::vector<JudgedExample>& examples,
                           const std::vector<std::string>& labels);
+/// The statistics of predicted sets of labels. `names` are those of `sets`.
+TaskFindings judge_label_sets(const std::vector<JudgedExample>& examples, const LabelSets& sets,
+                              const std::vector<std::string>& names);
 /// The statistics of predicted values. Those with the largest errors are the worst.
 TaskFindings judge_values(const std::vector<JudgedExample>& examples);
 

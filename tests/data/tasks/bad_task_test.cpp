@@ -48,6 +48,14 @@ void cola(TaskConfig& task) {
 }
 void no_answer(TaskConfig& task) { task.no_answer = true; }
 
+void several(TaskConfig& task) { task.multi_label = true; }
+void separated(TaskConfig& task) { task.label_separator = "|"; }
+void by_columns(TaskConfig& task) { task.columns.labels = {"a", "b"}; }
+void several_of_two(TaskConfig& task) {
+  several(task);
+  two_labels(task);
+}
+
 constexpr auto classification = TaskKind::classification, regression = TaskKind::regression,
                tokens = TaskKind::tokens, questions = TaskKind::questions,
                choice = TaskKind::choice;
@@ -136,6 +144,53 @@ const BadFile bad_files[] = {
      "DIR/a.tsv: all labels are '1'; there is nothing to learn: name the others in task.labels"},
     {"unknown_ending", classification, unchanged, "a.dat", "x",
      "DIR/a.dat: the ending of its name does not tell its form; set task.format"},
+    // Several labels a text
+    {"list_for_one_label", classification, unchanged, "a.jsonl",
+     R"({"text": "x", "label": ["a", "b"]})",
+     "DIR/a.jsonl:1: 'label' is a list, expected a text or a number; if a text has several labels, "
+     "set task.multi_label: true"},
+    {"one_label_for_a_list", classification, several, "a.jsonl", R"({"text": "x", "label": "a"})",
+     "DIR/a.jsonl:1: 'label' is a single value, expected a list"},
+    {"no_list", classification, several, "a.jsonl", R"({"text": "x", "label": null})",
+     "DIR/a.jsonl:1: 'label' is null"},
+    {"list_of_lists", classification, several, "a.jsonl", R"({"text": "x", "label": [["a"]]})",
+     "DIR/a.jsonl:1: 'label' holds a list, expected texts or numbers"},
+    {"unknown_label_in_a_list", classification, several_of_two, "a.jsonl",
+     R"({"text": "x", "label": ["neg", "pso"]})",
+     "DIR/a.jsonl:1: unknown label 'pso'; did you mean 'pos'?; labels are 'neg' and 'pos'"},
+    {"label_twice_in_a_list", classification, several, "a.jsonl",
+     R"({"text": "x", "label": ["a", "b", "a"]})", "DIR/a.jsonl:1: has the label 'a' twice"},
+    {"empty_label_in_a_list", classification, several, "a.jsonl",
+     R"({"text": "x", "label": ["a", ""]})", "DIR/a.jsonl:1: one of its labels is empty"},
+    {"list_of_indicators", classification, several, "a.jsonl",
+     R"({"text": "x", "label": [0, 1, 0]})",
+     "DIR/a.jsonl:1: the lists hold 0 and 1 for each label; a list names the labels of its text: "
+     "give their names, or a column of 0 and 1 for each label (task.columns.labels)"},
+    {"lists_of_two_indicators", classification, several, "a.jsonl",
+     "{\"text\": \"x\", \"label\": [0.0, 1.0]}\n{\"text\": \"y\", \"label\": [1.0, 0.0]}",
+     "DIR/a.jsonl: the lists hold 0 and 1 for each label; a list names the labels of its text: "
+     "give their names, or a column of 0 and 1 for each label (task.columns.labels)"},
+    {"no_labels_at_all", classification, several, "a.jsonl", R"({"text": "x", "label": []})",
+     "DIR/a.jsonl: no text has a label; there is nothing to learn: name them in task.labels"},
+    {"several_labels_in_a_cell", classification, several, "a.csv", "text,label\nx,a\n",
+     "DIR/a.csv: a cell of it is one text; give what stands between labels (task.label_separator), "
+     "or a column of 0 and 1 for each (task.columns.labels)"},
+    {"label_twice_in_a_cell", classification, separated, "a.csv", "text,label\nx,a| b|a\n",
+     "DIR/a.csv:2: has the label 'a' twice"},
+    {"nothing_between_separators", classification, separated, "a.csv", "text,label\nx,a||b\n",
+     "DIR/a.csv:2: one of its labels is empty"},
+    {"list_in_a_cell", classification, separated, "a.csv", "text,label\nx,\"['a', 'b']\"\n",
+     "DIR/a.csv:2: the label '['a', 'b']' is a list written as text; write JSON Lines, or the "
+     "labels with '|' between them"},
+    {"list_for_a_separator", classification, separated, "a.jsonl",
+     R"({"text": "x", "label": ["a"]})",
+     "DIR/a.jsonl:1: 'label' is a list, expected a text or a number"},
+    {"neither_0_nor_1", classification, by_columns, "a.csv", "text,a,b\nx,1,2\n",
+     "DIR/a.csv:2: column 'b' is '2', expected 0 or 1"},
+    {"a_gap_for_0_or_1", classification, by_columns, "a.csv", "text,a,b\nx,,1\n",
+     "DIR/a.csv:2: column 'a' is '', expected 0 or 1"},
+    {"a_column_of_a_label_missing", classification, by_columns, "a.csv", "text,a\nx,1\n",
+     "DIR/a.csv:1: there is no column 'b'; columns: 'text', 'a'"},
     // Numbers
     {"word_for_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\thigh\n",
      "DIR/a.tsv:2: the label 'high' is no finite number"},

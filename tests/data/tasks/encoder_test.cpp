@@ -94,11 +94,11 @@ TEST_F(Encoder, PairsLoseTokensOfTheLongerFirst) {
 TEST_F(Encoder, WordsAreLabelledAtTheirFirstTokens) {
   Example example;
   example.words = {"ab", "c", "def", "g", "h"};
-  example.word_labels = {"B-X", "O", "O", "B-X", "O"};
+  example.labels = {"B-X", "O", "O", "B-X", "O"};
   const EncodedSample sample = encode(TaskKind::tokens, 9, example)[0];
   EXPECT_EQ(text_of(sample), "[abcdefg]");
   EXPECT_EQ(sample.word_starts, (Places{1, 3, 4, 7, -1}));
-  EXPECT_EQ(sample.word_labels, (Places{1, 0, 0, 1, 0}));
+  EXPECT_EQ(sample.labels, (Places{1, 0, 0, 1, 0}));
   EXPECT_EQ(counts_.removed_words, 1);
 }
 

@@ -81,6 +81,51 @@ TEST_F(Examples, JsonLinesTakeTextsNumbersAndWords) {
   EXPECT_EQ(rows[1].line, 3);
 }
 
+TEST_F(Examples, SeveralLabelsComeAsListsBetweenSeparatorsAndInColumns) {
+  TaskConfig lists = task_of(TaskKind::classification);
+  lists.multi_label = true;
+  TaskConfig separated = task_of(TaskKind::classification);
+  separated.label_separator = "|";
+  TaskConfig columns = task_of(TaskKind::classification);
+  columns.columns.labels = {"sea", "land"};
+  TaskConfig numbers = task_of(TaskKind::classification);
+  numbers.header = false;
+  numbers.columns.text = "1";
+  numbers.columns.labels = {"3", "2"};
+  numbers.labels = {"sea", "land"};
+  const std::string rows = R"({"text": "x", "label": ["sea", "land"]}
+{"text": "y", "label": []}
+{"text": "z", "label": ["land"]})";
+  const std::pair<TaskConfig, std::vector<std::string>> forms[] = {
+      {lists, write("lists.jsonl", rows)},
+      {separated, write("separated.csv", "text,label\nx,sea | land\ny,\nz,land\n")},
+      {separated, write("separated.jsonl", R"({"text": "x", "label": "sea|land"}
+{"text": "y", "label": " "}
+{"text": "z", "label": "land"})")},
+      {columns, write("columns.tsv", "land\tsea\ttext\n1\t1\tx\n0\t0.0\ty\n1.0\t0\tz\n")},
+      {columns, write("columns.jsonl", R"({"text": "x", "sea": true, "land": 1}
+{"text": "y", "sea": false, "land": 0}
+{"text": "z", "sea": 0, "land": true})")},
+      {columns, write("pandas.csv", "text,sea,land\nx,True,True\ny,False,False\nz,False,True\n")},
+      {numbers, write("numbers.csv", "x,1,1\ny,0,0\nz,1,0\n")},
+  };
+  for (const auto& [task, files] : forms) {
+    SCOPED_TRACE(files[0]);
+    const auto examples = read(task, files);
+    ASSERT_EQ(texts_of(examples), (Words{"x", "y", "z"}));
+    EXPECT_EQ(examples[0].labels, (Words{"sea", "land"}));
+    EXPECT_EQ(examples[1].labels, Words());
+    EXPECT_TRUE(examples[1].labelled) << "a text without labels has a known set of them";
+    EXPECT_EQ(examples[2].labels, (Words{"land"}));
+    TaskConfig trained = task;
+    trained.train = files;
+    const Words sorted{"land", "sea"};
+    EXPECT_EQ(task_labels(resolve_task(trained)).names(),
+              task.columns.labels.empty() ? sorted : Words({"sea", "land"}));
+    EXPECT_FALSE(read(task, files, Labelled::optional)[0].labelled);
+  }
+}
+
 TEST_F(Examples, ColumnsByNumberWithoutAHeader) {
   TaskConfig task;
   task.recipe = "cola";
@@ -162,7 +207,7 @@ TEST_F(Examples, ConllSentencesEndAtEmptyLinesAndDocuments) {
   const auto sentences = read(task_of(TaskKind::tokens), write("a.conll", text));
   ASSERT_EQ(sentences.size(), 2);
   EXPECT_EQ(sentences[0].words, (Words{"EU", "rejects"}));
-  EXPECT_EQ(sentences[0].word_labels, (Words{"I-ORG", "O"}));
+  EXPECT_EQ(sentences[0].labels, (Words{"I-ORG", "O"}));
   EXPECT_EQ(sentences[0].line, 3);
   EXPECT_EQ(sentences[1].words, (Words{"Peter", "Blackburn"}));
 }
@@ -174,7 +219,7 @@ TEST_F(Examples, ConllColumnsMayBeNamed) {
   task.metric = TaskMetric::accuracy;
   const auto sentences = read(task, write("a.txt", "DT\tthe\nNN\tship\n"));
   EXPECT_EQ(sentences.at(0).words, (Words{"the", "ship"}));
-  EXPECT_EQ(sentences.at(0).word_labels, (Words{"DT", "NN"}));
+  EXPECT_EQ(sentences.at(0).labels, (Words{"DT", "NN"}));
 }
 
 TEST_F(Examples, WordsInJsonLines) {
@@ -182,7 +227,7 @@ TEST_F(Examples, WordsInJsonLines) {
       read(task_of(TaskKind::tokens),
            write("a.jsonl", "{\"tokens\": [\"A\", \"b\"], \"tags\": [\"B-X\", \"O\"]}"));
   EXPECT_EQ(rows.at(0).words, (Words{"A", "b"}));
-  EXPECT_EQ(rows.at(0).word_labels, (Words{"B-X", "O"}));
+  EXPECT_EQ(rows.at(0).labels, (Words{"B-X", "O"}));
 }
 
 TEST_F(Examples, SquadCountsCharactersNotBytes) {
@@ -249,7 +294,7 @@ TEST_F(Examples, PredictionsDoNotReadLabels) {
   const auto words =
       read(task_of(TaskKind::tokens), write("c.conll", "one NN\ntwo ?\n"), Labelled::optional);
   EXPECT_EQ(words.at(0).words, (Words{"one", "two"}));
-  EXPECT_TRUE(words[0].word_labels.empty());
+  EXPECT_TRUE(words[0].labels.empty());
   const std::string squad =
       R"({"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "1", "question": "y",
                                                            "answers": 7}]}]}]})";
@@ -345,7 +390,7 @@ TEST_F(Examples, ConllUHasCommentsContractionsAndEmptyNodes) {
   const auto sentences = read(task, files);
   ASSERT_EQ(sentences.size(), 1);
   EXPECT_EQ(sentences[0].words, (Words{"Vamos", "nos", "thành phố"}));
-  EXPECT_EQ(sentences[0].word_labels, (Words{"VERB", "PRON", "NOUN"}));
+  EXPECT_EQ(sentences[0].labels, (Words{"VERB", "PRON", "NOUN"}));
 }
 
 TEST_F(Examples, AColumnThatNumbersTheWordsIsRefused) {
@@ -367,9 +412,9 @@ TEST_F(Examples, NumbersOfTagsHaveNames) {
   write(
       "dataset_info.json",
       R"({"features": {"ner_tags": {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}}}})");
-  EXPECT_EQ(read(task, files)[0].word_labels, (Words{"B-PER", "O"}));
+  EXPECT_EQ(read(task, files)[0].labels, (Words{"B-PER", "O"}));
   task.labels = {"B-LOC", "O"};
-  EXPECT_EQ(read(task, files)[0].word_labels, (Words{"O", "B-LOC"}));
+  EXPECT_EQ(read(task, files)[0].labels, (Words{"O", "B-LOC"}));
 }
 
 TEST_F(Examples, QuestionsMayHaveNumbersAsIds) {

@@ -116,6 +116,99 @@ const BadConfig bad_configs[] = {
        task.labels = {"a", ""};
      },
      "task.labels holds an empty label"},
+    {"several_labels_of_numbers",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::regression;
+       task.multi_label = true;
+     },
+     "task.multi_label is for tasks of kind classification; this one is of kind regression"},
+    {"separator_of_one_label",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.multi_label = false;
+       task.label_separator = "|";
+     },
+     "task.multi_label is false, and task.label_separator is for several labels a text; leave one "
+     "of them out"},
+    {"threshold_of_one_label",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.threshold = 0.7;
+     },
+     "task.threshold is for several labels a text (task.multi_label); a text with one gets the "
+     "most probable: leave it out"},
+    {"metric_of_one_label",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.multi_label = true;
+       task.metric = TaskMetric::accuracy;
+     },
+     "task.metric accuracy does not measure a task of kind classification with several labels a "
+     "text; expected one of f1_micro, f1_macro, mean_average_precision, exact_match"},
+    {"separator_in_a_label",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.label_separator = ",";
+       task.labels = {"a", "b,c"};
+     },
+     "task.labels: 'b,c' holds task.label_separator ','; choose another one"},
+    {"empty_separator",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.label_separator = "";
+     },
+     "task.label_separator is empty; give a character, such as ;"},
+    {"separator_beside_columns",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.label_separator = "|";
+       task.columns.labels = {"a", "b"};
+     },
+     "task.columns.labels and task.label_separator exclude each other; labels stand in one column, "
+     "or in one each"},
+    {"one_column_beside_several",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.columns.label = "topic";
+       task.columns.labels = {"a", "b"};
+     },
+     "task.columns.labels and task.columns.label exclude each other; labels stand in one column, "
+     "or in one each"},
+    {"numbers_of_columns_without_labels",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.header = false;
+       task.columns.text = "1";
+       task.columns.labels = {"2", "3"};
+     },
+     "task.columns.labels are numbers of columns; name their labels in task.labels"},
+    {"columns_of_other_labels",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.columns.labels = {"a", "b"};
+       task.labels = {"a", "c"};
+     },
+     "task.columns.labels and task.labels name different labels; a column's name is its label: "
+     "leave task.labels out"},
+    {"more_labels_than_columns",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.columns.labels = {"a", "b"};
+       task.labels = {"a", "b", "c"};
+     },
+     "task.columns.labels has 2 entries, task.labels 3; give one for each"},
+    {"a_column_of_labels_twice",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.columns.labels = {"a", "a"};
+     },
+     "task.columns.labels has 'a' twice"},
+    {"a_column_of_labels_and_text",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.columns.labels = {"a", "text"};
+     },
+     "task.columns.text and task.columns.labels are both 'text'; each needs a column of its own"},
     {"no_answer_elsewhere",
      [](TaskConfig& task) {
        task.kind = TaskKind::choice;

@@ -156,7 +156,7 @@ TEST(TaskBatches, AreRowsOneBehindAnotherWithTypes) {
 TEST(TaskBatches, LabelFirstTokensOfWords) {
   Example example;
   example.words = {"ab", "c"};
-  example.word_labels = {"B-X", "O"};
+  example.labels = {"B-X", "O"};
   example.labelled = true;
   const Batch batch =
       make_task_batch(*dataset_of(TaskKind::tokens, {example}), Numbers{0}, Numbers{0});

@@ -1,6 +1,7 @@
 // Metrics compared with the reference implementations, and their edge cases.
 // tests/reference/check_tasks.py wrote fixtures/tasks/metrics.jsonl.
 #include "data/tasks/task_metrics.h"
+#include "data/tasks/multi_label_metrics.h"
 #include "tests/support/places.h"
 
 #include <gtest/gtest.h>
@@ -38,6 +39,15 @@ void check_classes(const Json& test) {
   expect_number(expected["matthews"], matthews_correlation(truth, predicted), test);
 }
 
+void check_label_sets(const Json& test) {
+  const LabelSets sets{test["labels"], test["truth"], test["predicted"], test["scores"]};
+  const Json& expected = test["expected"];
+  expect_number(expected["f1_micro"], micro_f1(sets), test);
+  expect_number(expected["f1_macro"], macro_f1(sets), test);
+  expect_number(expected["mean_average_precision"], mean_average_precision(sets), test);
+  expect_number(expected["exact_match"], subset_accuracy(sets), test);
+}
+
 void check_values(const Json& test) {
   const auto truth = test["truth"].get<Values>(), predicted = test["predicted"].get<Values>();
   expect_number(test["expected"]["pearson"], pearson_correlation(truth, predicted), test);
@@ -72,10 +82,11 @@ TEST(TaskMetrics, EqualTheReferences) {
   for (std::string line; std::getline(file, line); ++cases) {
     const Json test = Json::parse(line);
     const std::string kind = test["kind"];
-    kind == "classes"   ? check_classes(test)
-    : kind == "values"  ? check_values(test)
-    : kind == "answers" ? check_answers(test)
-                        : check_entities(test);
+    kind == "classes"      ? check_classes(test)
+    : kind == "label_sets" ? check_label_sets(test)
+    : kind == "values"     ? check_values(test)
+    : kind == "answers"    ? check_answers(test)
+                           : check_entities(test);
   }
   EXPECT_GT(cases, 70);
 }
@@ -89,6 +100,30 @@ TEST(TaskMetrics, NothingToMeasure) {
   EXPECT_TRUE(std::isnan(spearman_correlation(Values{1}, Values{1})));
   EXPECT_EQ(score_entities({}, {}).all.score.f1, 0);
   EXPECT_EQ(score_entities({}, {}).accuracy, 0);
+}
+
+TEST(TaskMetrics, FrequentLabelsAreTheBestConstantPrediction) {
+  LabelSets sets{3, {1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1}, {}, {}};
+  predict_frequent_labels(sets);
+  EXPECT_EQ(sets.predicted, (std::vector<std::uint8_t>{1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 0}));
+  EXPECT_NEAR(micro_f1(sets), 2.0 * 5 / (6 + 8), 1e-12);
+  LabelSets empty{2, {0, 0}, {}, {}};
+  predict_frequent_labels(empty);
+  EXPECT_EQ(empty.predicted, (std::vector<std::uint8_t>{0, 0}));
+  EXPECT_EQ(micro_f1(LabelSets{}), 0);
+}
+
+TEST(TaskMetrics, ScoresOfADivergedModelAreTheLowest) {
+  EXPECT_NEAR(mean_average_precision({1, {1, 0, 1}, {0, 0, 0}, {NAN, 1, 2}}), (1 + 2.0 / 3) / 2,
+              1e-12);
+}
+
+TEST(TaskMetrics, ASigmoidNeitherOverflowsNorIsMoreThanOne) {
+  EXPECT_EQ(sigmoid(0), 0.5);
+  EXPECT_EQ(sigmoid(1000), 1);
+  EXPECT_EQ(sigmoid(-1000), 0);
+  EXPECT_NEAR(sigmoid(-2), 1 / (1 + std::exp(2)), 1e-16);
+  EXPECT_TRUE(std::isnan(sigmoid(NAN)));
 }
 
 TEST(TaskMetrics, ACorrelationWithNotANumberIsNone) {

@@ -75,6 +75,56 @@ TEST(TaskScorer, ClassesOfTwoAndOfMore) {
             "f1_macro, matthews");
 }
 
+/// Texts "a", "b" … with these labels.
+std::vector<Example> with_labels(const std::vector<std::vector<std::string>>& sets) {
+  std::vector<Example> examples;
+  for (const auto& labels : sets) {
+    examples.emplace_back();
+    examples.back().text = std::string(1, static_cast<char>('a' + examples.size() - 1));
+    examples.back().labels = labels;
+    examples.back().labelled = true;
+  }
+  return examples;
+}
+
+TEST(TaskScorer, SetsOfLabelsByTheThreshold) {
+  TaskConfig task = task_of(TaskKind::classification);
+  task.multi_label = true;
+  const auto examples = with_labels({{"y", "x"}, {}, {"y"}});
+  const std::vector<float> logits{2, -1, 0.5, -3, 0, 1};
+  const auto scores = scores_of(dataset_of(task, examples, {"x", "y"}), logits, {3, 2});
+  // Predicted: {x}, {x}, {x, y}.
+  EXPECT_EQ(scores.metric, "f1_micro");
+  EXPECT_NEAR(scores.decisive, 4.0 / 7, 1e-12);
+  ASSERT_EQ(scores.values.size(), 4u);
+  EXPECT_NEAR(scores.values[1].second, (2.0 / 4 + 2.0 / 3) / 2, 1e-12);
+  EXPECT_NEAR(scores.values[2].second, 1, 1e-12);
+  EXPECT_EQ(scores.values[3].second, 0);
+  EXPECT_TRUE(scores.confusion.empty());
+  task.threshold = 0.25;  // a logit of −1.1
+  task.metric = TaskMetric::exact_match;
+  const auto low = scores_of(dataset_of(task, examples, {"x", "y"}), logits, {3, 2});
+  EXPECT_NEAR(low.decisive, 1.0 / 3, 1e-12);
+  const auto dataset = dataset_of(task, examples, {"x", "y"});
+  EXPECT_EQ(dataset.outputs(), 2);
+  EXPECT_NEAR(constant_scores(dataset).values[0].second, 2.0 * 2 / (3 + 3), 1e-12);
+  const TaskStatistics report = task_statistics(dataset, dataset);
+  EXPECT_EQ(report.train.without_label, 1);
+  EXPECT_EQ(report.train.labels,
+            (std::vector<std::pair<std::string, std::int64_t>>{{"x", 1}, {"y", 2}}));
+}
+
+TEST(TaskScorer, TextsAlikeWithOtherSetsOfLabelsContradictEachOther) {
+  TaskConfig task = task_of(TaskKind::classification);
+  task.multi_label = true;
+  auto examples = with_labels({{"x", "y"}, {"y", "x"}, {"x"}});
+  for (Example& example : examples) example.text = "a";
+  const auto data = dataset_of(task, examples, {"x", "y"});
+  const TaskStatistics report = task_statistics(data, data);
+  EXPECT_EQ(report.train.duplicates, 2);
+  EXPECT_EQ(report.train.contradictions, 1);
+}
+
 TEST(TaskScorer, WindowsOfATextCountOnce) {
   TaskConfig task = task_of(TaskKind::classification);
   const auto examples = labelled({{"abcdefghijklmnopqrst", "y"}, {"short", "x"}});
@@ -125,7 +175,7 @@ TEST(TaskScorer, Numbers) {
 TEST(TaskScorer, WordsThatWereCutOffCountAsOutside) {
   Example example;
   example.words = {"abcdefghijkl", "mn", "o"};
-  example.word_labels = {"B-X", "B-X", "B-X"};
+  example.labels = {"B-X", "B-X", "B-X"};
   example.labelled = true;
   std::vector<float> outputs(2 * 16, 0);
   outputs[2 * 1 + 1] = 1;   // first word

@@ -221,7 +221,7 @@ struct LackedHead {
 
 TEST_F(WarmStart, AHeadThatIsDiscardedBlocksNothing) {
   const LackedHead cases[] = {
-      {"bert_regression_relu", "problem_type", "multi_label_classification"},
+      {"bert_regression_relu", "problem_type", "single_label_classification"},
       {"bert_regression_relu", "architectures", {"BertForNextSentencePrediction"}},
       {"bert_regression_relu", "architectures", {"BertLMHeadModel"}},
       {"bert_regression_relu", "architectures", {"NewsRanker", "BertModel"}},
@@ -254,16 +254,28 @@ TEST_F(WarmStart, AHeadThatIsDiscardedBlocksNothing) {
 
 TEST_F(WarmStart, AHeadOfTheSameKindIsNotReplacedInSilence) {
   take("bert_regression_relu");
-  set_option("problem_type", "multi_label_classification");
+  set_option("problem_type", "ranking");
   const ModelFolder start = open_start_folder(model_);
   ModelConfig run = start.config;
   run.head = Head::sequence_classification;
   EXPECT_EQ(message_of([&] { check_start(run, start, false); }),
-            in_model("/config.json: problem_type: multi_label_classification is not supported; one "
-                     "label an example is; nystrom embed, and a run with model.fresh_head: true, "
-                     "read the encoder alone"));
+            in_model("/config.json: problem_type: expected \"single_label_classification\", "
+                     "\"multi_label_classification\", \"regression\" or null, got \"ranking\""));
   run.head = Head::token_classification;
   EXPECT_EQ(message_of([&] { check_start(run, start, false); }), "");
+}
+
+TEST_F(WarmStart, AHeadOfOneLabelIsNoneOfSeveral) {
+  take("bert_regression_relu");
+  set_option("problem_type", "multi_label_classification");
+  const ModelFolder start = open_start_folder(model_);
+  ModelConfig run = start.config;
+  EXPECT_EQ(message_of([&] { check_start(run, start, false); }), "");
+  run.multi_label = false;
+  EXPECT_EQ(message_of([&] { check_start(run, start, false); }),
+            in_model(": its head gives a text any number of labels, and task.multi_label is false; "
+                     "change it, or start a new head with model.fresh_head: true"));
+  EXPECT_EQ(message_of([&] { check_start(run, start, true); }), "");
 }
 
 TEST_F(WarmStart, TensorsOfOtherHeadsAreNamedAndLeft) {

@@ -18,10 +18,11 @@ struct Kind {
   std::vector<std::string> labels;
   Pooling pooling = Pooling::first;
   Pairs pairs = Pairs::joined;
+  bool multi_label = false;
 };
 std::string name_of(const Kind& kind) {
   return std::string(enum_name(kind.kind)) + (kind.pairs == Pairs::towers ? "_towers" : "") +
-         (kind.pooling == Pooling::mean ? "_mean" : "");
+         (kind.pooling == Pooling::mean ? "_mean" : "") + (kind.multi_label ? "_label_sets" : "");
 }
 void PrintTo(const Kind& kind, std::ostream* out) {
   *out << name_of(kind);
@@ -41,6 +42,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
     TaskConfig task;
     task.kind = GetParam().kind;
     task.stride = 2;
+    if (GetParam().multi_label) task.multi_label = true;
     reader_ = std::make_unique<TaskReader>(resolve_task(task), LabelSet(GetParam().labels),
                                            tokenizer_, config_, length);
     data_ = reader_->from(examples());
@@ -56,7 +58,11 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
       example.text = lines[i];
       if (GetParam().pairs == Pairs::towers) example.pair = lines[i + 1];
       switch (GetParam().kind) {
-        case TaskKind::classification: example.label = GetParam().labels[i / 4 % 3]; break;
+        case TaskKind::classification:
+          for (std::size_t label = 0; GetParam().multi_label && label < 3; ++label)
+            if ((i / 4) >> label & 1) example.labels.push_back(GetParam().labels[label]);
+          if (!GetParam().multi_label) example.label = GetParam().labels[i / 4 % 3];
+          break;
         case TaskKind::regression: example.value = static_cast<double>(i); break;
         case TaskKind::tokens:
           for (std::size_t at = 0; at < example.text.size();
@@ -64,7 +70,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
                         ? example.text.size()
                         : example.text.find(' ', at) + 1) {
             example.words.push_back(example.text.substr(at, example.text.find(' ', at) - at));
-            example.word_labels.push_back(GetParam().labels[example.words.size() % 3]);
+            example.labels.push_back(GetParam().labels[example.words.size() % 3]);
           }
           break;
         case TaskKind::questions:
@@ -142,14 +148,28 @@ TEST_P(TaskLoss, EvaluationDependsOnNoBatches) {
   EXPECT_NEAR(full.scores.decisive, buckets.scores.decisive, 1e-10);
 }
 
+TEST(MultiLabelLoss, IsTheMeanBinaryCrossEntropyOfEachRow) {
+  const std::vector<double> x{2, -1, 0, 40, -30, 1.5};
+  const std::vector<std::int64_t> y{1, 0, 1, 1, 0, 0};
+  double expected = 0;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    expected += std::max(x[i], 0.0) - x[i] * static_cast<double>(y[i]) +
+                std::log1p(std::exp(-std::abs(x[i])));
+  const Var logits(Tensor::from(x, {2, 3}));
+  const Tensor labels = Tensor::from(y, {2, 3});
+  EXPECT_NEAR(multi_label_loss(logits, labels).value().item(), expected / 6, 1e-14);
+  EXPECT_NEAR(multi_label_loss(logits, labels, 8).value().item(), expected / 24, 1e-14);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Kinds, TaskLoss,
-    ::testing::Values(Kind{TaskKind::classification, {"a", "b", "c"}},
-                      Kind{TaskKind::regression, {}}, Kind{TaskKind::tokens, {"B-X", "I-X", "O"}},
-                      Kind{TaskKind::questions, {}}, Kind{TaskKind::choice, {}},
-                      Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean},
-                      Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean, Pairs::towers},
-                      Kind{TaskKind::regression, {}, Pooling::first, Pairs::towers}),
+    ::testing::Values(
+        Kind{TaskKind::classification, {"a", "b", "c"}}, Kind{TaskKind::regression, {}},
+        Kind{TaskKind::tokens, {"B-X", "I-X", "O"}}, Kind{TaskKind::questions, {}},
+        Kind{TaskKind::choice, {}}, Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean},
+        Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::first, Pairs::joined, true},
+        Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean, Pairs::towers},
+        Kind{TaskKind::regression, {}, Pooling::first, Pairs::towers}),
     [](const auto& test) { return name_of(test.param); });
 
 }  // namespace

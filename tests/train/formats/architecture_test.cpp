@@ -129,10 +129,10 @@ const BadCase bad_cases[] = {
     {"PaddingOutsideTheVocabulary",
      R"({"model_type": "roberta", "vocab_size": 10, "pad_token_id": 10})",
      "pad_token_id 10 is outside the vocabulary; expected an id below vocab_size 10"},
-    {"SeveralLabelsAnExample",
-     R"({"architectures": ["BertForSequenceClassification"], "model_type": "bert", "problem_type": "multi_label_classification"})",
-     "problem_type: multi_label_classification is not supported; one label an example "
-     "is" ENCODER_REMAINS},
+    {"SeveralLabelsAWord",
+     R"({"architectures": ["BertForTokenClassification"], "model_type": "bert", "problem_type": "multi_label_classification"})",
+     "problem_type: multi_label_classification is for a text; a word has one "
+     "label" ENCODER_REMAINS},
 };
 
 class BadArchitecture : public ::testing::TestWithParam<BadCase> {};

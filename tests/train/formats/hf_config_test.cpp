@@ -197,17 +197,17 @@ const BadCase bad_cases[] = {
      "false"},
     {"InverseCoefficientNull", R"({"inv_coeff_init_option": null})",
      "inv_coeff_init_option: expected true or false, got null"},
-    {"MultiLabel",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "problem_type": "multi_label_classification"})",
-     "problem_type: multi_label_classification is not supported; one label an example "
-     "is" ENCODER_REMAINS},
+    {"MultiLabelOfWords",
+     R"({"architectures": ["NystromformerForTokenClassification"], "problem_type": "multi_label_classification"})",
+     "problem_type: multi_label_classification is for a text; a word has one "
+     "label" ENCODER_REMAINS},
     {"ProblemTypeIsANumber",
      R"({"architectures": ["NystromformerForSequenceClassification"], "problem_type": 1})",
      "problem_type: expected a string or null, got 1"},
     {"UnknownProblem",
      R"({"architectures": ["NystromformerForSequenceClassification"], "problem_type": "ranking"})",
-     "problem_type: expected \"single_label_classification\", \"regression\" or null, got "
-     "\"ranking\""},
+     "problem_type: expected \"single_label_classification\", \"multi_label_classification\", "
+     "\"regression\" or null, got \"ranking\""},
     {"RegressionOfSeveralNumbers",
      R"({"problem_type": "regression", "num_labels": 3,
          "architectures": ["NystromformerForSequenceClassification"]})",
@@ -525,6 +525,17 @@ TEST(HfConfig, TheProblemTypeIsThatOfTheHead) {
   EXPECT_EQ(type_of(Head::sequence_classification, {"LABEL_0", "LABEL_1"}),
             "single_label_classification");
   EXPECT_EQ(type_of(Head::sequence_classification, {"a", "b", "c"}), "single_label_classification");
+  for (const std::vector<std::string>& labels :
+       {std::vector<std::string>{"a"}, {"LABEL_0", "LABEL_1"}, {"a", "b", "c"}}) {
+    ModelConfig config;
+    config.head = Head::sequence_classification;
+    config.labels = labels;
+    config.multi_label = true;
+    const std::string text = hf_config_text(config);
+    EXPECT_EQ(parse_json(text, "text")["problem_type"], "multi_label_classification");
+    EXPECT_TRUE(read(text).multi_label);
+    EXPECT_EQ(read(text).labels, labels);
+  }
   for (const Head head : {Head::masked_lm, Head::token_classification, Head::question_answering,
                           Head::multiple_choice, Head::none})
     EXPECT_EQ(type_of(head, {"a", "b"}), nullptr) << "transformers has no word for it";

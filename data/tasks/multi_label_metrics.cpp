@@ -1,0 +1,118 @@
+#include "data/tasks/multi_label_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace nystrom {
+namespace {
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+double mean(const std::vector<double>& values) {
+  return share(std::accumulate(values.begin(), values.end(), 0.0),
+               static_cast<double>(values.size()));
+}
+
+/// The average precision of the label in column `label`.
+double average_precision(const LabelSets& sets, std::int64_t label) {
+  std::vector<std::pair<double, bool>> ranked;
+  for (auto at = static_cast<std::size_t>(label); at < sets.truth.size();
+       at += static_cast<std::size_t>(sets.labels)) {
+    const double score = sets.scores[at];
+    ranked.emplace_back(std::isnan(score) ? -std::numeric_limits<double>::infinity() : score,
+                        sets.truth[at] != 0);
+  }
+  std::ranges::sort(ranked, std::greater{}, &std::pair<double, bool>::first);
+  const auto all = static_cast<double>(
+      std::ranges::count_if(ranked, [](const auto& entry) { return entry.second; }));
+  double sum = 0, right = 0;
+  for (std::size_t begin = 0, end = 0; begin < ranked.size(); begin = end) {
+    double added = 0;  // right ones among equal scores, which have one place
+    for (; end < ranked.size() && ranked[end].first == ranked[begin].first; ++end)
+      added += ranked[end].second;
+    right += added;
+    sum += share(added, all) * right / static_cast<double>(end);
+  }
+  return sum;
+}
+
+}  // namespace
+
+double sigmoid(double logit) {
+  const double small = std::exp(-std::abs(logit));  // never overflows
+  return (std::signbit(logit) ? small : 1) / (1 + small);
+}
+
+double LabelCounts::f1() const {
+  return share(2 * static_cast<double>(right), static_cast<double>(truth + predicted));
+}
+
+std::vector<LabelCounts> label_counts(const LabelSets& sets) {
+  std::vector<LabelCounts> counts(static_cast<std::size_t>(sets.labels));
+  for (std::size_t i = 0; i < sets.truth.size(); ++i) {
+    LabelCounts& count = counts[i % counts.size()];
+    count.truth += sets.truth[i];
+    count.predicted += sets.predicted[i];
+    count.right += sets.truth[i] & sets.predicted[i];
+  }
+  return counts;
+}
+
+double micro_f1(const LabelSets& sets) {
+  LabelCounts all;
+  for (const LabelCounts& count : label_counts(sets)) {
+    all.truth += count.truth;
+    all.predicted += count.predicted;
+    all.right += count.right;
+  }
+  return all.f1();
+}
+
+double macro_f1(const LabelSets& sets) {
+  std::vector<double> scores;
+  for (const LabelCounts& count : label_counts(sets)) scores.push_back(count.f1());
+  return mean(scores);
+}
+
+double mean_average_precision(const LabelSets& sets) {
+  std::vector<double> scores;
+  for (std::int64_t label = 0; label < sets.labels; ++label)
+    scores.push_back(average_precision(sets, label));
+  return mean(scores);
+}
+
+double subset_accuracy(const LabelSets& sets) {
+  const auto labels = static_cast<std::ptrdiff_t>(sets.labels);
+  std::int64_t right = 0;
+  for (std::int64_t i = 0; i < sets.examples(); ++i)
+    right += std::equal(sets.truth.begin() + i * labels, sets.truth.begin() + (i + 1) * labels,
+                        sets.predicted.begin() + i * labels);
+  return share(static_cast<double>(right), static_cast<double>(sets.examples()));
+}
+
+void predict_frequent_labels(LabelSets& sets) {
+  const std::vector<LabelCounts> counts = label_counts({sets.labels, sets.truth, sets.truth, {}});
+  std::vector<std::size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return counts[i].truth; });
+  LabelCounts all;
+  for (const LabelCounts& count : counts) all.truth += count.truth;
+  double best = 0;
+  std::vector<std::uint8_t> chosen(counts.size()), tried(counts.size());
+  for (const std::size_t label : order) {
+    tried[label] = 1;
+    all.predicted += sets.examples();
+    all.right += counts[label].truth;
+    if (all.f1() <= best) continue;
+    best = all.f1();
+    chosen = tried;
+  }
+  sets.predicted.clear();
+  for (std::int64_t i = 0; i < sets.examples(); ++i)
+    sets.predicted.insert(sets.predicted.end(), chosen.begin(), chosen.end());
+  sets.scores.assign(sets.truth.size(), 0);
+}
+
+}  // namespace nystrom
