@@ -84,13 +84,12 @@ std::string checksum_of(const EmbeddingTexts& read) {
 
 }  // namespace
 
-EmbeddingTexts read_embedding_texts(const TaskConfig& task,
-                                    const std::vector<std::string>& patterns) {
+EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source) {
   EmbeddingTexts read;
   EmbeddingSamples& result = read.samples;
   std::map<Digest, std::int64_t> numbers;
   std::map<std::string, std::int64_t> labels;
-  for_each_example(task, patterns, Labelled::optional, result.skipped, [&](const Example& example) {
+  for_each_example(task, source, Labelled::optional, result.skipped, [&](const Example& example) {
     const TextRoles roles = roles_of(example);
     if (result.samples.empty()) result.roles = roles;
     if (roles != result.roles)
@@ -124,11 +123,12 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task,
         result.groups[static_cast<std::size_t>(sample.texts[column])].push_back(place);
     result.samples.push_back(std::move(sample));
   });
-  require_input(!result.samples.empty(), "{}", describe_unreadable(patterns, result.skipped));
+  require_input(!result.samples.empty(), "{}",
+                describe_unreadable(source.patterns, result.skipped));
   for (const auto& [label, number] : labels)
     require_input(result.of_label[static_cast<std::size_t>(number)].size() > 1,
                   "{}: only one text has the label '{}', and texts of one label are to be alike",
-                  fmt::join(patterns, ", "), label);
+                  fmt::join(source.patterns, ", "), label);
   for (auto& groups : result.groups) {
     std::ranges::sort(groups);
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());

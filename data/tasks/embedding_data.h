@@ -55,11 +55,10 @@ struct EmbeddingTexts {
   std::vector<std::string> texts;  ///< by number
 };
 
-/// Reads the files that `patterns` match, all of one form. `task` is resolved. Throws an InputError
+/// Reads the examples of a source, all of one form. `task` is resolved. Throws an InputError
 /// "file:line: …" for the first fault: no text, a blank text in a table, a score that is not
 /// between −max_score and max_score, or labels that only one text has.
-EmbeddingTexts read_embedding_texts(const TaskConfig& task,
-                                    const std::vector<std::string>& patterns);
+EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source);
 
 /// What becomes a text's tokens.
 struct EmbeddingTextOptions {

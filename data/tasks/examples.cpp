@@ -128,6 +128,21 @@ std::string Example::place() const {
                   : fmt::format("{}: question '{}'", *file, printable(id));
 }
 
+Digest digest_of(const Example& example) {
+  Checksum checksum;
+  const auto add = [&](std::string_view part) {
+    const std::uint64_t size = part.size();
+    checksum.update(&size, sizeof size);
+    checksum.update(part.data(), part.size());
+  };
+  add(example.text);
+  add({reinterpret_cast<const char*>(example.pixels.data()), example.pixels.size()});
+  if (example.pair) add(*example.pair);
+  for (const std::string& word : example.words) add(word);
+  for (const std::string& choice : example.choices) add(choice);
+  return checksum.digest();
+}
+
 std::string header_hint(const TaskConfig& task, const Example& example) {
   const bool possible = task.header == false && example.line == 1;
   return possible ? "; if this line names the columns, set task.header to true and their names in "

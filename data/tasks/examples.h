@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/checksum.h"
 #include "data/tasks/task_config.h"
 #include "data/text/table_reader.h"
 
@@ -83,6 +85,23 @@ class ExampleReader {
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
+/// A hash of an example's inputs, with their boundaries.
+Digest digest_of(const Example& example);
+
+/// Files, and which of their examples count.
+struct ExampleSource {
+  std::vector<std::string> patterns;
+  /// Whether the example with this number, from 0 over all files, counts. Null: all do.
+  std::function<bool(std::int64_t)> filter;
+
+  ExampleSource(std::vector<std::string> files,  // NOLINT: files are the usual source
+                std::function<bool(std::int64_t)> counts = {})
+      : patterns(std::move(files)), filter(std::move(counts)) {}
+  ExampleSource(std::initializer_list<std::string> files) : patterns(files) {}
+  /// Whether the example with this number counts.
+  bool takes(std::int64_t number) const { return !filter || filter(number); }
+};
+
 /// Opens the files that `patterns` match (match_files in data/text/match_files.h; folders for that
 /// format), one after another. `task` is resolved and not of kind features. Without task.format,
 /// the ending of a name (before .gz or .zst) selects the format:
@@ -108,12 +127,13 @@ struct SkippedRows {
 std::string describe_unreadable(const std::vector<std::string>& patterns,
                                 const SkippedRows& skipped);
 
-/// Calls use(Example&&) for every example of the files, in order. As task.bad_rows says, a bad row
+/// Calls use(Example&&) for every example of the source, in order. As task.bad_rows says, a bad row
 /// is thrown or counted in `skipped`.
 template <class Use>
-void for_each_example(const TaskConfig& task, const std::vector<std::string>& patterns,
-                      Labelled labelled, SkippedRows& skipped, const Use& use) {
-  const std::unique_ptr<ExampleReader> reader = open_examples(task, patterns, labelled);
+void for_each_example(const TaskConfig& task, const ExampleSource& source, Labelled labelled,
+                      SkippedRows& skipped, const Use& use) {
+  const std::unique_ptr<ExampleReader> reader = open_examples(task, source.patterns, labelled);
+  std::int64_t number = 0;
   while (true) {
     try {
       std::optional<Example> example = reader->next();
@@ -121,7 +141,7 @@ void for_each_example(const TaskConfig& task, const std::vector<std::string>& pa
         skipped.notes = reader->notes();
         return;
       }
-      use(std::move(*example));
+      if (source.takes(number++)) use(std::move(*example));
     } catch (const BadRow& error) {
       if (task.bad_rows != BadRows::skip) throw;
       if (skipped.count++ == 0) skipped.first = error.what();

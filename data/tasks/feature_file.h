@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/checksum.h"
+
 namespace nystrom {
 
 /// A file with these arrays at its root:
@@ -51,5 +53,8 @@ class FeatureFile {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// A hash of a sample's valid features.
+Digest digest_of(const FeatureFile& file, std::int64_t sample);
 
 }  // namespace nystrom

@@ -162,6 +162,7 @@ struct TaskConfig {
   std::optional<TaskKind> kind;
   std::vector<std::string> train;
   std::vector<std::string> validation;
+  std::optional<double> validation_fraction;
   std::optional<TaskFormat> format;
   std::optional<bool> header;
   TaskColumns columns;
@@ -194,6 +195,10 @@ void fields(V& v, TaskConfig& c) {
   v(c.validation, "validation",
     "held-out files; embeddings: also a folder in BEIR's form, whose qrels/dev.tsv, else test.tsv, "
     "is used");
+  v(c.validation_fraction, "validation_fraction",
+    "share of the training examples to hold out when no validation files are given: of each label "
+    "alike, drawn by seed; equal inputs stay on one side",
+    Range{.lower = 0, .upper = 1, .lower_open = true, .upper_open = true});
   v(c.format, "format",
     "how files hold examples; null: by the recipe or by the ending of their names");
   v(c.header, "header",

@@ -12,22 +12,6 @@
 namespace nystrom {
 namespace {
 
-/// A hash of an example's inputs, with their boundaries.
-Digest digest_of(const Example& example) {
-  Checksum checksum;
-  const auto add = [&](std::string_view part) {
-    const std::uint64_t size = part.size();
-    checksum.update(&size, sizeof size);
-    checksum.update(part.data(), part.size());
-  };
-  add(example.text);
-  add({reinterpret_cast<const char*>(example.pixels.data()), example.pixels.size()});
-  if (example.pair) add(*example.pair);
-  for (const std::string& word : example.words) add(word);
-  for (const std::string& choice : example.choices) add(choice);
-  return checksum.digest();
-}
-
 TaskTarget target_of(const TaskConfig& task) {
   switch (*task.kind) {
     case TaskKind::classification:
@@ -57,7 +41,8 @@ struct TaskDataset::State {
   SkippedRows skipped;
   WordCutFinder words;
   std::vector<FeatureFile> files;
-  std::vector<std::int64_t> first_of_file;  // number of each file's first sample
+  std::vector<std::int64_t> first_of_file;  // index of each file's first sample
+  std::vector<std::int64_t> numbers;        // of each sample in its file
 
   State(const TaskEncoder& encoder, bool keep_examples)
       : task(encoder.task()),
@@ -81,8 +66,9 @@ struct TaskDataset::State {
     if (keep) kept.push_back(std::move(example));
   }
 
-  /// Opens another file, whose samples must have the same form.
-  void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length);
+  /// Opens another file, whose samples must have the same form, and takes some of them.
+  void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length,
+                const std::function<bool(std::int64_t)>& takes);
   void add_feature_sample(const FeatureFile& file, std::int64_t number,
                           std::int64_t sequence_length);
 };
@@ -92,12 +78,13 @@ TaskDataset::TaskDataset(TaskDataset&&) noexcept = default;
 TaskDataset& TaskDataset::operator=(TaskDataset&&) noexcept = default;
 TaskDataset::~TaskDataset() = default;
 
-TaskDataset TaskDataset::read(const TaskEncoder& encoder, const std::vector<std::string>& patterns,
+TaskDataset TaskDataset::read(const TaskEncoder& encoder, const ExampleSource& source,
                               Labelled labelled, bool keep_examples) {
   auto state = std::make_unique<State>(encoder, keep_examples);
-  for_each_example(encoder.task(), patterns, labelled, state->skipped,
+  for_each_example(encoder.task(), source, labelled, state->skipped,
                    [&](Example&& example) { state->add(encoder, std::move(example)); });
-  require_input(!state->samples.empty(), "{}", describe_unreadable(patterns, state->skipped));
+  require_input(!state->samples.empty(), "{}",
+                describe_unreadable(source.patterns, state->skipped));
   return TaskDataset(std::move(state));
 }
 
@@ -111,7 +98,8 @@ TaskDataset TaskDataset::from(const TaskEncoder& encoder, const std::vector<Exam
 // ---- Features -----------------------------------------------------------------------------------
 
 void TaskDataset::State::add_file(const std::filesystem::path& path, Labelled labelled,
-                                  std::int64_t sequence_length) {
+                                  std::int64_t sequence_length,
+                                  const std::function<bool(std::int64_t)>& takes) {
   FeatureFile file(path);
   const std::string name = printable_path(path);
   const TaskTarget found = !file.labels().empty()   ? TaskTarget::classes
@@ -128,7 +116,8 @@ void TaskDataset::State::add_file(const std::filesystem::path& path, Labelled la
                 printable_path(files.empty() ? path : files[0].path()),
                 files.empty() ? 0 : files[0].width());
   first_of_file.push_back(static_cast<std::int64_t>(samples.size()));
-  for (std::int64_t i = 0; i < file.samples(); ++i) add_feature_sample(file, i, sequence_length);
+  for (std::int64_t i = 0; i < file.samples(); ++i)
+    if (takes(i)) add_feature_sample(file, i, sequence_length);
   files.push_back(std::move(file));
 }
 
@@ -143,6 +132,7 @@ void TaskDataset::State::add_feature_sample(const FeatureFile& file, std::int64_
   if (target == TaskTarget::classes) sample.label = file.labels()[at];
   if (target == TaskTarget::value) sample.value = file.values()[at];
   samples.push_back(std::move(sample));
+  numbers.push_back(number);
   lengths.push_back(kept_length);
   ++counts.samples;
   counts.tokens += kept_length;
@@ -150,20 +140,19 @@ void TaskDataset::State::add_feature_sample(const FeatureFile& file, std::int64_
   if (length > kept_length && counts.truncated.count++ == 0)
     counts.truncated.first = fmt::format("{}: sample {}", printable_path(file.path()), number);
   counts.removed_tokens += length - kept_length;
-  std::vector<float> features(static_cast<std::size_t>(length * file.width()));
-  file.read(number, features);
-  Checksum checksum;
-  checksum.update(features.data(), features.size() * sizeof(float));
-  digests.push_back(checksum.digest());
+  digests.push_back(digest_of(file, number));
 }
 
-TaskDataset TaskDataset::read_features(const TaskConfig& task,
-                                       const std::vector<std::string>& patterns, Labelled labelled,
-                                       const LabelSet& labels, std::int64_t sequence_length) {
+TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSource& source,
+                                       Labelled labelled, const LabelSet& labels,
+                                       std::int64_t sequence_length) {
   require(task.kind == TaskKind::features, "read_features: the task is not of features");
-  require_input(!patterns.empty(), "the task names no files to read");
+  require_input(!source.patterns.empty(), "the task names no files to read");
   auto state = std::make_unique<State>(task);
-  for (const auto& path : match_files(patterns)) state->add_file(path, labelled, sequence_length);
+  std::int64_t number = 0;  // over all files
+  for (const auto& path : match_files(source.patterns))
+    state->add_file(path, labelled, sequence_length,
+                    [&](std::int64_t) { return source.takes(number++); });
   if (state->target != TaskTarget::classes) return TaskDataset(std::move(state));
   std::int64_t largest = 0;
   for (const EncodedSample& sample : state->samples) largest = std::max(largest, sample.label);
@@ -176,8 +165,7 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task,
         state->first_of_file.begin() - 1);
     require_input(state->samples[i].label < state->labels.size(),
                   "{}: labels[{}] is {}, but there are {} labels, numbered from 0",
-                  printable_path(state->files[file].path()),
-                  static_cast<std::int64_t>(i) - state->first_of_file[file],
+                  printable_path(state->files[file].path()), state->numbers[i],
                   state->samples[i].label, state->labels.size());
   }
   return TaskDataset(std::move(state));
@@ -187,7 +175,8 @@ void TaskDataset::read_sample_features(std::int64_t index, std::span<float> feat
   const State& s = *state_;
   const auto file = static_cast<std::size_t>(std::ranges::upper_bound(s.first_of_file, index) -
                                              s.first_of_file.begin() - 1);
-  const std::int64_t kept = length(index) * width(), number = index - s.first_of_file[file];
+  const std::int64_t kept = length(index) * width(),
+                     number = s.numbers[static_cast<std::size_t>(index)];
   require(static_cast<std::int64_t>(features.size()) == kept,
           "read_sample_features: room for {} numbers of {}", features.size(), kept);
   std::vector<float> all(static_cast<std::size_t>(s.files[file].length(number) * width()));

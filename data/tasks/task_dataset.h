@@ -34,10 +34,10 @@ enum class TaskTarget {
 /// The encoded samples of a task.
 class TaskDataset {
  public:
-  /// Reads and encodes the examples of the files that `patterns` match. With `keep_examples` their
+  /// Reads and encodes the examples of a source. With `keep_examples` their
   /// text is kept too, because questions need it for answers. Throws an InputError "file:line: …"
   /// for the first fault.
-  static TaskDataset read(const TaskEncoder& encoder, const std::vector<std::string>& patterns,
+  static TaskDataset read(const TaskEncoder& encoder, const ExampleSource& source,
                           Labelled labelled, bool keep_examples);
   /// Encodes examples in memory, for tests and single predictions.
   static TaskDataset from(const TaskEncoder& encoder, const std::vector<Example>& examples,
@@ -45,7 +45,7 @@ class TaskDataset {
   /// Opens feature files, which must all have one width and one kind of target. Classes are
   /// numbers; `labels` may name them. If empty, they are "0", "1", … up to the largest number.
   /// Sequences longer than `sequence_length` are cut at the end and counted.
-  static TaskDataset read_features(const TaskConfig& task, const std::vector<std::string>& patterns,
+  static TaskDataset read_features(const TaskConfig& task, const ExampleSource& source,
                                    Labelled labelled, const LabelSet& labels,
                                    std::int64_t sequence_length);
 

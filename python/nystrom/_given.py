@@ -103,40 +103,6 @@ class GivenData:
             for number, row in enumerate(columns.objects(data, name))
         ) or self._refuse_none(name)
 
-    def split(
-        self, data: Any, name: str, columns: Columns, share: float, seed: int
-    ) -> tuple[str, str]:
-        """The files of two parts of the rows: a share, of each class alike, comes second."""
-        columns.require_rows(name)
-        groups: dict[Any, list[int]] = {}
-        classes = columns.kind == "classification"
-        folder, _ = self._unfinished()
-        try:
-            with open(folder / "all", "w+", encoding="utf-8", newline="\n") as file:
-                count = 0
-                for count, row in enumerate(columns.objects(data, name), 1):
-                    line = self._line(row, columns, f"{name}, row {count - 1}")
-                    label = row[columns.label] if classes and columns.label else None
-                    groups.setdefault(json.dumps(label), []).append(count - 1)
-                    file.write(line)
-                held = held_out(groups, share, seed)
-                if not held or len(held) == count:
-                    raise InputError(
-                        f"validation={share}: of {count} rows that leaves none for one part; give "
-                        "more rows, or another share"
-                    )
-                kept = []
-                for second in (False, True):
-                    file.seek(0)
-                    kept.append(
-                        self._keep(
-                            line for at, line in enumerate(file) if (at in held) == second
-                        )
-                    )
-            return kept[0] or "", kept[1] or ""
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
     def _line(self, row: dict[str, Any], columns: Columns, place: str) -> str:
         if columns.label is not None and columns.kind in ("classification", "tokens"):
             row[columns.label] = self._label(row[columns.label], place)
@@ -244,19 +210,3 @@ def file_names(
     from nystrom._parquet import is_parquet
 
     return [data.write(Path(path), name, columns) if is_parquet(path) else path for path in paths]
-
-
-def held_out(groups: dict[Any, list[int]], share: float, seed: int) -> set[int]:
-    """The rows that are held out: of each group its share, and in all the share of all rows. Each
-    group keeps a row."""
-    import random
-
-    draw = random.Random(seed)
-    total = round(share * sum(map(len, groups.values())))
-    exact = {key: share * len(rows) for key, rows in groups.items()}
-    counts = {key: int(value) for key, value in exact.items()}
-    for key in sorted(exact, key=lambda key: (counts[key] - exact[key], key)):
-        if sum(counts.values()) >= total:
-            break
-        counts[key] += len(groups[key]) > counts[key] + 1
-    return {row for key in sorted(groups) for row in draw.sample(groups[key], counts[key])}

@@ -179,8 +179,8 @@ def finetune(
     model={"from": "runs/mine"} starts from a run. `train` and `validation`, in the place of
     task.train and task.validation, are rows in memory: a data frame of pandas or polars, a Dataset,
     an Arrow table, a dict of columns, or an iterable of dicts or of tuples (text, label). A path,
-    or a list of paths, is one of files, Parquet too. `validation` may be a share of the rows of
-    `train`, such as 0.1: of each class alike, and drawn by the run's seed. `text`, `label` and
+    or a list of paths, is one of files, Parquet too. `validation` may be a share of `train`, such as
+    0.1, which is task.validation_fraction. `text`, `label` and
     `pair` name columns. Without task.kind, labels that are texts, whole numbers or bools make a
     classification; lists of them one of any number of labels a text (task.multi_label), as do
     several columns of 0 and 1: label=["toxic", "insult"]. The labels of the model keep their types.
@@ -196,23 +196,17 @@ def finetune(
                 train = _Peeked(train)
             options += _kind_of(train, plan)
             plan = _core.plan(*_given(config), options, True)
-        from nystrom._given import Columns, file_names, holds_rows, names_of_files
+        from nystrom._given import Columns, file_names, names_of_files
 
         columns = Columns(plan)
+        given = {"train": train, "validation": validation}
         if share is not None:
-            if train is None or not holds_rows(train):
-                raise InputError(
-                    f"validation={share} is a share of rows in memory; read the files of train "
-                    "first, as by train=pandas.read_csv(…), or name files of validation"
-                )
-            parts = data.split(train, "train", columns, share, plan["seed"])
-            for name, file in zip(("train", "validation"), parts):
-                options.append(f"task.{name}={text_of([file])}")
-        else:
-            for name, rows in (("train", train), ("validation", validation)):
-                if rows is not None:
-                    files = file_names(rows, names_of_files(rows), name, columns, data)
-                    options.append(f"task.{name}={text_of(files)}")
+            options += [f"task.validation_fraction={share}", "task.validation=[]"]
+            del given["validation"]
+        for name, rows in given.items():
+            if rows is not None:
+                files = file_names(rows, names_of_files(rows), name, columns, data)
+                options.append(f"task.{name}={text_of(files)}")
         try:
             return Run(
                 _core.finetune(

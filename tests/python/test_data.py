@@ -209,35 +209,23 @@ def test_the_kind_follows_from_labels(task):
 # ---- A share ------------------------------------------------------------------------------------
 
 
-def parts_of(run: nystrom.Run) -> tuple[list[dict], list[dict]]:
-    config = (Path(run.run_dir) / "config.yaml").read_text()
-    files = [line.split("[")[1].rstrip("]") for line in config.splitlines() if "rows-" in line]
-    return tuple([json.loads(line) for line in open(file)] for file in files)
-
-
-def test_a_share_is_held_out_of_each_class_alike(task):
+def test_a_share_is_held_out_of_each_class_alike(task, capsys):
     rows = [(f"the sea {at}", "rare" if at % 10 == 0 else "often") for at in range(200)]
-    train, held = parts_of(nystrom.finetune(task, train=rows, validation=0.2, quiet=True))
-    assert (len(train), len(held)) == (160, 40)
-    assert sum(row["label"] == "rare" for row in held) == 4
-    assert sorted(row["text"] for row in train + held) == sorted(text for text, _ in rows)
+    nystrom.finetune(task, train=rows, validation=0.2)
+    said = capsys.readouterr().err
+    assert "training: 160 examples" in said and "labels: often 144, rare 16" in said
+    assert "validation: 40 examples" in said and "labels: often 36, rare 4" in said
 
 
-def test_no_class_is_held_out_whole(task):
-    rows = [(text, f"class {at}" if at < 5 else "often") for at, (text, _) in enumerate(ROWS)]
-    train, held = parts_of(nystrom.finetune(task, train=rows, validation=0.3, quiet=True))
-    assert len({row["label"] for row in train}) == 6
-
-
-def test_the_seed_draws_the_share(task, tmp_path):
-    def held(seed: int) -> list[dict]:
-        run = nystrom.finetune(
-            task | {"run_dir": tmp_path / str(seed)}, train=iter(ROWS), validation=0.25,
-            seed=seed, quiet=True, overwrite=True,
-        )  # fmt: skip
-        return parts_of(run)[1]
-
-    assert held(1) == held(1) != held(2)
+def test_a_share_of_files_is_that_of_their_rows(task, tmp_path, of_a_file):
+    file = tmp_path / "rows.tsv"
+    file.write_text("\n".join(["text\tlabel", *map("\t".join, ROWS)]))
+    config = {**task, "task": {**task["task"], "validation": ["none.tsv"]}}
+    of_files = nystrom.finetune(config, train=file, validation=0.2, quiet=True)
+    task["run_dir"] /= "rows"
+    of_rows = nystrom.finetune(task, train=iter(ROWS), validation=0.2, quiet=True)
+    assert losses(of_rows) == losses(of_files) != of_a_file
+    assert of_rows.evaluations == of_files.evaluations
 
 
 @pytest.mark.parametrize("share", [0, 1, 1.5, -0.1])
@@ -247,7 +235,7 @@ def test_a_share_lies_between_0_and_1(task, share):
 
 
 def test_a_share_leaves_rows_for_both(task):
-    with pytest.raises(nystrom.InputError, match="validation=0.1: of 3 rows that leaves none"):
+    with pytest.raises(nystrom.InputError, match="task.validation_fraction 0.1: of 3 examples"):
         nystrom.finetune(task, train=ROWS[:3], validation=0.1)
 
 

@@ -66,6 +66,7 @@ void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
   for (const auto& [option, patterns] :
        {std::pair("task.train", &task.train), std::pair("task.validation", &task.validation)}) {
     const std::size_t before = errors.size();
+    if (patterns->empty()) continue;  // task.validation_fraction
     if (patterns == &task.validation && validates_by_retrieval(task)) {
       errors.note(option, [&] { read_validation_folder(task); });
       continue;

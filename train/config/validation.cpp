@@ -356,10 +356,14 @@ Problems validate_finetuning(const RunConfig& config) {
   Problems found = validate(config);
   if (config.task.train.empty())
     found.push_back({{"task.train"}, "task.train is empty; name the files to train on"});
-  if (config.task.validation.empty())
+  if (config.task.validation.empty() && !config.task.validation_fraction)
+    found.push_back({{"task.validation", "task.validation_fraction"},
+                     "task.validation is empty; name held-out files, which choose the best "
+                     "checkpoint, or set task.validation_fraction, such as 0.1"});
+  if (!config.task.validation.empty() && config.task.validation_fraction)
     found.push_back(
-        {{"task.validation"},
-         "task.validation is empty; name held-out files, which choose the best checkpoint"});
+        {{"task.validation_fraction", "task.validation"},
+         "task.validation_fraction and task.validation exclude each other; give one of them"});
   const bool features = config.task.kind == TaskKind::features;
   if (features && !config.model.embed_dim)
     found.push_back(

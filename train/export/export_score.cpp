@@ -6,6 +6,7 @@
 #include "autograd/ops.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/held_out.h"
 #include "data/tasks/multi_label_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/text/match_files.h"
@@ -143,11 +144,11 @@ void add_outputs(TaskScorer& scorer, const TaskDataset& data, const Batch& batch
 }
 
 ExportScores score_task(const fs::path& folder, const ModelFolder& source,
-                        const std::vector<std::string>& patterns,
-                        const std::vector<std::string>& overrides, Log& log) {
+                        const ExampleSource& examples, const std::vector<std::string>& overrides,
+                        Log& log) {
   const TaskModel task =
       open_task_model(source, settings_of(source, std::nullopt, overrides), DType::f32, cpu_device);
-  const auto data = task.reader->read(patterns, Labelled::required);
+  const auto data = task.reader->read(examples, Labelled::required);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
@@ -174,9 +175,10 @@ ExportScores score_task(const fs::path& folder, const ModelFolder& source,
     targets += static_cast<double>(batch->targets);
     progress.update(done += std::ssize(batch->samples), "", false);
   }
-  ExportScores scores{fmt::format("{} examples of {}", data->examples(), fmt::join(patterns, ", ")),
-                      data->examples(),
-                      {}};
+  ExportScores scores{
+      fmt::format("{} examples of {}", data->examples(), fmt::join(examples.patterns, ", ")),
+      data->examples(),
+      {}};
   for (std::size_t i = 0; i < runtimes.size(); ++i) {
     const TaskScores found = scorers[i].scores();
     scores.runtimes.push_back(
@@ -193,11 +195,14 @@ std::optional<ExportScores> score_export(const fs::path& folder, const ModelFold
                                          const std::vector<std::string>& overrides, Log& log) {
   const bool masked_lm = source.config.head == Head::masked_lm;
   if (source.config.head == Head::none || source.config.embed_dim) return std::nullopt;
-  std::vector<std::string> patterns = text;
-  if (patterns.empty()) {
+  ExampleSource examples = text;
+  if (text.empty()) {
     if (!fs::exists(source.path / "config.yaml")) return std::nullopt;
     const RunConfig config = settings_of(source, std::nullopt, {});
-    patterns = masked_lm ? patterns_of(config.data.validation) : config.task.validation;
+    const bool held_out = config.task.validation_fraction.has_value();
+    const std::vector<std::string> patterns = masked_lm  ? patterns_of(config.data.validation)
+                                              : held_out ? config.task.train
+                                                         : config.task.validation;
     const auto missing = [](const std::string& pattern) {
       try {
         return !fs::is_directory(pattern) && match_files(std::span(&pattern, 1)).empty();
@@ -206,9 +211,11 @@ std::optional<ExportScores> score_export(const fs::path& folder, const ModelFold
       }
     };
     if (patterns.empty() || std::ranges::any_of(patterns, missing)) return std::nullopt;
+    examples =
+        masked_lm ? patterns : task_sources(resolve_task(config.task), config.seed).validation;
   }
-  return masked_lm ? score_text(folder, source, patterns, overrides, log)
-                   : score_task(folder, source, patterns, overrides, log);
+  return masked_lm ? score_text(folder, source, examples.patterns, overrides, log)
+                   : score_task(folder, source, examples, overrides, log);
 }
 
 }  // namespace nystrom

@@ -4,6 +4,7 @@
 
 #include "core/base/checksum.h"
 #include "core/check.h"
+#include "data/tasks/held_out.h"
 #include "nn/embedding_loss.h"
 #include "train/finetune/row_exchange.h"
 
@@ -179,10 +180,11 @@ void check_training_texts(const RunConfig& config, const EmbeddingSamples& sampl
 }  // namespace
 
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
-  EmbeddingTexts texts = read_embedding_texts(config.task, config.task.train);
+  const TaskSources sources = task_sources(config.task, config.seed);
+  EmbeddingTexts texts = read_embedding_texts(config.task, sources.train);
   check_training_texts(config, texts.samples);
   EmbeddingData data;
-  data.validation = read_embedding_validation(config, tokenizer);
+  data.validation = read_embedding_validation(config, sources.validation, tokenizer);
   data.overlap = data.validation->overlap(texts.samples);
   data.train = std::make_shared<const EmbeddingDataset>(std::move(texts), *tokenizer,
                                                         embedding_text_options(config));

@@ -38,10 +38,11 @@ struct ColumnVectors {
 /// Pairs of texts, with or without a score.
 class PairValidation : public EmbeddingValidation {
  public:
-  PairValidation(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer)
+  PairValidation(const RunConfig& config, const ExampleSource& source,
+                 std::shared_ptr<const Tokenizer> tokenizer)
       : config_(config),
         tokenizer_(std::move(tokenizer)),
-        data_(read_embedding_texts(config.task, config.task.validation)) {
+        data_(read_embedding_texts(config.task, source)) {
     const bool measurable = is_scored() || data_.samples.roles == TextRoles::pairs;
     require_input(measurable,
                   "task.validation: its files hold {}, which say nothing about similarity; give "
@@ -202,10 +203,11 @@ RetrievalSet read_validation_folder(const TaskConfig& task) {
 }
 
 std::shared_ptr<const EmbeddingValidation> read_embedding_validation(
-    const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
+    const RunConfig& config, const ExampleSource& source,
+    std::shared_ptr<const Tokenizer> tokenizer) {
   if (validates_by_retrieval(config.task))
     return std::make_shared<RetrievalValidation>(config, std::move(tokenizer));
-  return std::make_shared<PairValidation>(config, std::move(tokenizer));
+  return std::make_shared<PairValidation>(config, source, std::move(tokenizer));
 }
 
 }  // namespace nystrom

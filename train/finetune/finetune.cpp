@@ -5,6 +5,7 @@
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/held_out.h"
 #include "data/tasks/task_scorer.h"
 #include "train/config/validation.h"
 #include "train/finetune/embedding_objective.h"
@@ -163,14 +164,15 @@ PreparedTask prepare_task(const RunSpec& spec) {
     return std::make_unique<TaskReader>(config.task, labels, spec.tokenizer, config.model,
                                         config.data.sequence_length);
   };
-  run.train = reader(given)->read(config.task.train, Labelled::required);
+  const TaskSources sources = task_sources(config.task, config.seed);
+  run.train = reader(given)->read(sources.train, Labelled::required);
   require_input(run.train->target() != TaskTarget::none,
                 "task.train: its files hold neither labels nor values; there is nothing to learn");
   require_schedules_within_run(config, run.train->size());
   // With features, the files decide whether the targets are classes or values.
   config.task.metric = deciding_metric(*run.train);
   run.reader = reader(run.train->labels());
-  run.validation = run.reader->read(config.task.validation, Labelled::required);
+  run.validation = run.reader->read(sources.validation, Labelled::required);
   const auto held = [](const TaskDataset& dataset) {
     return dataset.target() == TaskTarget::value ? "values" : "labels";
   };

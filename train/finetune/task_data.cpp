@@ -15,13 +15,11 @@ TaskReader::TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const T
       sequence_length_(
           std::min(sequence_length, model.longest_sequence().value_or(sequence_length))) {}
 
-std::shared_ptr<const TaskDataset> TaskReader::read(const std::vector<std::string>& patterns,
+std::shared_ptr<const TaskDataset> TaskReader::read(const ExampleSource& source,
                                                     Labelled labelled) const {
   if (task_.kind == TaskKind::features)
-    return checked(
-        TaskDataset::read_features(task_, patterns, labelled, labels_, sequence_length_));
-  return checked(
-      TaskDataset::read(encoder(), patterns, labelled, task_.kind == TaskKind::questions));
+    return checked(TaskDataset::read_features(task_, source, labelled, labels_, sequence_length_));
+  return checked(TaskDataset::read(encoder(), source, labelled, task_.kind == TaskKind::questions));
 }
 
 std::shared_ptr<const TaskDataset> TaskReader::from(const std::vector<Example>& examples) const {

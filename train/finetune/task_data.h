@@ -19,10 +19,9 @@ class TaskReader {
   TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const Tokenizer> tokenizer,
              const ModelConfig& model, std::int64_t sequence_length);
 
-  /// Reads the files that match `patterns`. Throws an InputError for the first error in the files.
+  /// Reads the examples of a source. Throws an InputError for the first error in the files.
   /// The width of features and the token types must fit the model.
-  std::shared_ptr<const TaskDataset> read(const std::vector<std::string>& patterns,
-                                          Labelled labelled) const;
+  std::shared_ptr<const TaskDataset> read(const ExampleSource& source, Labelled labelled) const;
   /// Makes a data set from examples in memory. Not for features.
   std::shared_ptr<const TaskDataset> from(const std::vector<Example>& examples) const;
 

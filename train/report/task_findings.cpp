@@ -8,7 +8,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/entities.h"
-#include "data/tasks/examples.h"
+#include "data/tasks/held_out.h"
 #include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
@@ -28,13 +28,15 @@ struct ReadExamples {
   bool more = false;
 };
 
-ReadExamples read_examples(const TaskConfig& task, std::int64_t most) {
+ReadExamples read_examples(const TaskConfig& task, const ExampleSource& source, std::int64_t most) {
   ReadExamples read;
-  const auto reader = open_examples(task, task.validation, Labelled::required);
+  const auto reader = open_examples(task, source.patterns, Labelled::required);
+  std::int64_t number = 0;
   while (true) {
     try {
       std::optional<Example> example = reader->next();
       if (!example) return read;
+      if (!source.takes(number++)) continue;
       read.more = static_cast<std::int64_t>(read.examples.size()) == most;
       if (read.more) return read;
       read.examples.push_back(std::move(*example));
@@ -43,6 +45,10 @@ ReadExamples read_examples(const TaskConfig& task, std::int64_t most) {
       ++read.bad_rows;
     }
   }
+}
+
+ExampleSource validation_of(const TaskModel& task) {
+  return task_sources(task.settings.task, task.settings.seed).validation;
 }
 
 /// The input of an example in one line.
@@ -146,7 +152,7 @@ JudgedExample judged_class(const LabelSet& labels, std::int64_t truth,
 
 /// Judges samples of feature files, which stay on disk.
 TaskFindings judge_features(const TaskModel& task, std::int64_t most) {
-  const auto dataset = task.reader->read(task.settings.task.validation, Labelled::required);
+  const auto dataset = task.reader->read(validation_of(task), Labelled::required);
   const std::int64_t count = std::min(most, dataset->size());
   const bool values = dataset->target() == TaskTarget::value;
   std::vector<JudgedExample> examples;
@@ -211,7 +217,7 @@ TaskFindings judge_texts_of_label_sets(const TaskModel& task,
 
 TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
   const TaskConfig& config = task.settings.task;
-  const ReadExamples read = read_examples(config, most);
+  const ReadExamples read = read_examples(config, validation_of(task), most);
   const bool tokens = config.kind == TaskKind::tokens;
   std::vector<JudgedExample> examples;
   if (tokens) {
@@ -227,8 +233,8 @@ TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
                               : judge_labels(examples, task.reader->labels().names());
   if (tokens) findings.unit = "words";
   if (read.more)
-    findings.notes.push_back(fmt::format(
-        "Only the first {} examples of task.validation are judged.", read.examples.size()));
+    findings.notes.push_back(
+        fmt::format("Only the first {} validation examples are judged.", read.examples.size()));
   if (read.bad_rows > 0)
     findings.notes.push_back(fmt::format("{} rows were left out.", read.bad_rows));
   return findings;

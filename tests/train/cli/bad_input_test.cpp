@@ -557,7 +557,13 @@ const Case tasks[] = {
     {"no_training_files", FINETUNE "'task.train=[]'",
      "task.train is empty; name the files to train on"},
     {"no_validation_files", FINETUNE "'task.validation=[]'",
-     "task.validation is empty; name held-out files, which choose the best checkpoint"},
+     "task.validation is empty; name held-out files, which choose the best checkpoint, or set "
+     "task.validation_fraction, such as 0.1"},
+    {"two_validations_of_a_task", FINETUNE "task.validation_fraction=0.1",
+     "task.validation_fraction and task.validation exclude each other; give one of them"},
+    {"whole_fraction", FINETUNE "task.validation_fraction=1",
+     "--set task.validation_fraction=1: task.validation_fraction: got '1', expected a number "
+     "greater than 0 and below 1, or null"},
     {"column", FINETUNE "task.columns.text=txt",
      "train.tsv:1: there is no column 'txt'; columns: 'sentence', 'label'"},
     {"unknown_label", FINETUNE "'task.labels=[good,bad]'",

@@ -84,6 +84,32 @@ TEST_F(FinetuneTest, AFinishedRunIsFoundAgainWithTheSameSettings) {
   EXPECT_NE(last_.err.find("resuming at step 3\n"), std::string::npos) << last_.err;
 }
 
+TEST_F(FinetuneTest, AShareOfTheExamplesValidates) {
+  configure_classification("steps: 6");
+  const std::string command =
+      "finetune run.yaml --threads 1 --set task.validation=[] --set task.validation_fraction=";
+  ASSERT_NO_FATAL_FAILURE(run(command + "0.25 --set training.steps=3"));
+  EXPECT_NE(last_.err.find("training: 144 examples"), std::string::npos) << last_.err;
+  EXPECT_NE(last_.err.find("validation: 48 examples"), std::string::npos) << last_.err;
+  ASSERT_NO_FATAL_FAILURE(run(command + "0.25"));
+  EXPECT_NE(last_.err.find("resuming at step 3\n"), std::string::npos) << last_.err;
+  EXPECT_EQ(run_program(folder_, command + "0.2").err,
+            "nystrom: run: holds a run with other settings; changed: task.validation_fraction "
+            "(0.25, now 0.2); choose another run_dir, or undo the changes\n");
+  ASSERT_NO_FATAL_FAILURE(run("report run"));
+  EXPECT_NE(read_bytes(folder_ / "run" / "report.html").find("48 examples of the validation data"),
+            std::string::npos);
+  ASSERT_NO_FATAL_FAILURE(run("export run exported --onnx int8"));
+  EXPECT_NE(last_.out.find("on 48 examples of train.tsv"), std::string::npos) << last_.out;
+  ASSERT_NO_FATAL_FAILURE(
+      run("check run.yaml --data --set run_dir=other --set task.validation=[] "
+          "--set task.validation_fraction=0.25"));
+  EXPECT_NE(last_.out.find("validation: 48 examples"), std::string::npos) << last_.out;
+  EXPECT_EQ(run_program(folder_, "finetune run.yaml --set task.validation_fraction=0.1").err,
+            "nystrom: task.validation_fraction and task.validation exclude each other; give one of "
+            "them\n");
+}
+
 TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
   configure_classification("epochs: 30");
   ASSERT_NO_FATAL_FAILURE(

@@ -86,7 +86,7 @@ TEST_F(TaskStatistics, PredictsTheValidationFilesWithTheBestCheckpoint) {
   EXPECT_TRUE(holds(page, ">Calibration</text>"));
   run("report run --quiet --threads 1 --examples 5");
   EXPECT_TRUE(holds(read_bytes(folder_ / "run" / "report.html"),
-                    "Only the first 5 examples of task.validation are judged."));
+                    "Only the first 5 validation examples are judged."));
   fs::remove(folder_ / "dev.tsv");
   run("report run --quiet --threads 1");
   EXPECT_TRUE(holds(read_bytes(folder_ / "run" / "report.html"),

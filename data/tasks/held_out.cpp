@@ -1,0 +1,166 @@
+#include "data/tasks/held_out.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "core/check.h"
+#include "data/tasks/feature_file.h"
+#include "data/text/match_files.h"
+
+namespace nystrom {
+namespace {
+
+/// Examples that stay together.
+struct Group {
+  Digest order;                     // by the seed
+  std::vector<std::string> labels;  // of its first example
+  std::int64_t size = 0;
+};
+
+/// The training examples in groups.
+class Groups {
+ public:
+  explicit Groups(std::int64_t seed) : seed_(seed) {}
+
+  void add(const Digest& input, std::vector<std::string> labels) {
+    const auto [place, added] = known_.emplace(input, all.size());
+    if (added) {
+      Checksum order;
+      order.update(&seed_, sizeof seed_);
+      order.update(&input, sizeof input);
+      all.push_back({order.digest(), std::move(labels)});
+    }
+    of_example.push_back(place->second);
+    ++all[place->second].size;
+  }
+
+  std::vector<Group> all;
+  std::vector<std::size_t> of_example;
+
+ private:
+  std::int64_t seed_;
+  std::map<Digest, std::size_t> known_;
+};
+
+/// The part of an example that must not be on both sides.
+Digest input_of(const TaskConfig& task, const Example& example) {
+  Example part;
+  if (task.kind == TaskKind::questions)
+    part.text = example.pair.value_or("");
+  else if (task.kind == TaskKind::embeddings)
+    part.text = example.text;
+  else
+    return digest_of(example);
+  return digest_of(part);
+}
+
+Groups read_groups(const TaskConfig& task, std::int64_t seed) {
+  Groups groups(seed);
+  if (task.kind == TaskKind::features) {
+    for (const auto& path : match_files(task.train)) {
+      const FeatureFile file(path);
+      for (std::int64_t i = 0; i < file.samples(); ++i) {
+        const bool classes = !file.labels().empty();
+        groups.add(digest_of(file, i), {classes ? std::to_string(file.labels()[i]) : ""});
+      }
+    }
+    return groups;
+  }
+  SkippedRows skipped;
+  const bool labels = task.kind != TaskKind::embeddings;
+  for_each_example(
+      task, task.train, labels ? Labelled::required : Labelled::optional, skipped,
+      [&](Example&& example) {
+        const bool sets = *task.multi_label;
+        groups.add(input_of(task, example),
+                   sets ? std::move(example.labels) : std::vector{example.label.value_or("")});
+      });
+  return groups;
+}
+
+/// The groups of each label: of the rarest one where an example has several.
+std::map<std::string, std::vector<const Group*>> by_label(const std::vector<Group>& groups) {
+  std::map<std::string, std::int64_t> counts;
+  for (const Group& group : groups)
+    for (const std::string& label : group.labels) counts[label] += group.size;
+  std::map<std::string, std::vector<const Group*>> classes;
+  for (const Group& group : groups) {
+    const auto rarest = std::ranges::min_element(group.labels, {}, [&](const std::string& label) {
+      return std::pair(counts[label], label);
+    });
+    classes[rarest == group.labels.end() ? "" : *rarest].push_back(&group);
+  }
+  return classes;
+}
+
+/// How many examples of each class are held out: its share rounded down, and one more of those that
+/// lost most until the whole has its share.
+std::vector<std::int64_t> quotas(const std::vector<std::int64_t>& sizes, double fraction) {
+  const std::int64_t all = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  std::int64_t missing = std::llround(fraction * static_cast<double>(all));
+  std::vector<std::int64_t> counts;
+  for (const std::int64_t size : sizes) {
+    counts.push_back(static_cast<std::int64_t>(fraction * static_cast<double>(size)));
+    missing -= counts.back();
+  }
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) {
+    return fraction * static_cast<double>(sizes[i]) - static_cast<double>(counts[i]);
+  });
+  for (const std::size_t i : order) {
+    if (missing <= 0) break;
+    if (counts[i] + 1 >= sizes[i]) continue;
+    ++counts[i];
+    --missing;
+  }
+  return counts;
+}
+
+/// Whether each example is held out.
+std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed) {
+  const double fraction = *task.validation_fraction;
+  const Groups groups = read_groups(task, seed);
+  auto classes = by_label(groups.all);
+  std::vector<std::int64_t> sizes;
+  for (const auto& [label, members] : classes) {
+    sizes.push_back(0);
+    for (const Group* group : members) sizes.back() += group->size;
+  }
+  const std::vector<std::int64_t> counts = quotas(sizes, fraction);
+  std::vector<bool> chosen(groups.all.size());
+  std::size_t place = 0;
+  for (auto& [label, members] : classes) {
+    std::int64_t left = counts[place++];
+    std::ranges::sort(members, {}, &Group::order);
+    for (const Group* group : members) {
+      if (group->size > left) continue;
+      left -= group->size;
+      chosen[static_cast<std::size_t>(group - groups.all.data())] = true;
+    }
+  }
+  std::vector<bool> held;
+  for (const std::size_t group : groups.of_example) held.push_back(chosen[group]);
+  require_input(std::ranges::find(held, true) != held.end(),
+                "task.validation_fraction {}: of {} examples, {} of them different, it holds none "
+                "out; give more examples or a larger fraction",
+                fraction, held.size(), groups.all.size());
+  return held;
+}
+
+}  // namespace
+
+TaskSources task_sources(const TaskConfig& task, std::int64_t seed) {
+  if (!task.validation_fraction) return {task.train, task.validation};
+  const auto held = std::make_shared<const std::vector<bool>>(held_out(task, seed));
+  const auto part = [&](bool second) {
+    return [held, second](std::int64_t example) {
+      return held->at(static_cast<std::size_t>(example)) == second;
+    };
+  };
+  return {{task.train, part(false)}, {task.train, part(true)}};
+}
+
+}  // namespace nystrom
