@@ -114,7 +114,6 @@ class _Finetuned(_Text):
                 "epochs": self.epochs,
                 "steps": None,
                 "batch_size": self.batch_size,
-                "micro_batch_size": self.batch_size,
             },
             "evaluation": {"every": None},
             "seed": self.random_state,

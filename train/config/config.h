@@ -271,7 +271,10 @@ void fields(V& v, TrainingConfig& c) {
     positive);
   v(c.batch_size, "batch_size", "sequences of one optimizer step, over all devices", at_least(1));
   v(c.micro_batch_size, "micro_batch_size",
-    "sequences computed at once on one device; divides batch_size", at_least(1));
+    "sequences computed at once on one device; divides batch_size. Left out: the largest divisor "
+    "of "
+    "it up to 32",
+    at_least(1));
   v(c.dtype, "dtype",
     "type of the computation; weights and moments stay f32. f16: only on GPUs, for those without "
     "bf16, with dynamic loss scaling. The loss scale starts at 65536, doubles after 2000 steps "

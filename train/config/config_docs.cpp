@@ -233,7 +233,21 @@ names the recipes to start from, and `nystrom config small > my.yaml` copies one
 On the command line `--set key=value` overrides the file: `--set training.steps=2000`,
 `--set model.attention.num_landmarks=32`, `--set 'optimizer.betas=[0.9, 0.95]'`; the last one wins.
 Whole numbers are digits, or any number without a fraction (`1e3`). Texts and words may stand in
-quotes, numbers and booleans may not; `null` only where the type says so.
+quotes, numbers and booleans may not; `null` only where the type says so. A list of one text may be
+the text itself: `train: corpus.txt`.
+
+Some defaults follow from other options, and the tables have their values for the base model:
+
+| left out | is then |
+|---|---|
+| `model.num_attention_heads` | one for every 64 of `hidden_size`, or the nearest fewer that divide it |
+| `model.intermediate_size` | 4 · `hidden_size` |
+| `model.max_position_embeddings` | `data.sequence_length`, at least 512 |
+| `model.embed_dim`, `norm`, `positions` (features) | the width of the first training file, `pre`, `none` |
+| `training.micro_batch_size` | the largest divisor of `batch_size` up to 32 |
+| `optimizer.learning_rate` (tasks) | 3e-5 · (768 / `hidden_size`)², at most 1e-3 |
+| `validation` and `validation_fraction` | a fraction: 0.05 of the documents, 0.1 of a task's examples |
+| options of `model` beside `model.from` | those of the folder |
 
 For completion and checks while typing: `nystrom config --schema > nystrom.schema.json`, and as the
 first line of your file `# yaml-language-server: $schema=nystrom.schema.json`.

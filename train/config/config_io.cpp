@@ -1,5 +1,6 @@
 #include "train/config/config_io.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -240,6 +241,28 @@ void visit_options(const RunConfig& config, Enter enter, Write write) {
 /// Whether the options of a model come from a folder, or from their plain defaults.
 enum class ModelDefaults { plain, of_folder };
 
+/// The largest divisor of `number` that is at most `limit`.
+std::int64_t largest_divisor(std::int64_t number, std::int64_t limit) {
+  std::int64_t divisor = std::clamp(limit, std::int64_t{1}, number);
+  while (number % divisor != 0) --divisor;
+  return divisor;
+}
+
+/// Sets the defaults of a model that starts from no folder, for its width.
+void set_model_defaults(RunConfig& defaults, const RunConfig& given) {
+  ModelConfig& model = defaults.model;
+  model.hidden_size = given.model.hidden_size;
+  model.intermediate_size = 4 * model.hidden_size;
+  constexpr std::int64_t head_width = 64;
+  model.num_attention_heads =
+      largest_divisor(model.hidden_size, (model.hidden_size + head_width / 2) / head_width);
+  model.max_position_embeddings =
+      std::max(model.max_position_embeddings, given.data.sequence_length);
+  if (given.task.kind != TaskKind::features) return;
+  model.norm = Norm::pre;
+  model.positions = Positions::none;
+}
+
 /// Reads the options over those of `config`, sets what follows from them, and checks the rules.
 RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults model) {
   // Some pairs of options exclude each other. If one of them is given, the default of the other
@@ -258,7 +281,11 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
     config.schedule.warmup_share = warmup_share;
   }
   const bool plain = model == ModelDefaults::plain;
-  config.vocab_size_from_tokenizer = plain && !reader.errors().is_given("model.vocab_size");
+  const auto given = [&](const char* option) { return reader.errors().is_given(option); };
+  if (!given("training.micro_batch_size"))
+    config.training.micro_batch_size =
+        largest_divisor(config.training.batch_size, config.training.micro_batch_size);
+  config.vocab_size_from_tokenizer = plain && !given("model.vocab_size");
   if (config.vocab_size_from_tokenizer) config.model.vocab_size = config.tokenizer.train.vocab_size;
   if (has_task(config) && problems(config.task).empty()) {
     const TaskConfig task = resolve_task(config.task);
@@ -304,7 +331,7 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
   reader.read_into(given);
   reader.errors().throw_if_any();
   RunConfig defaults;
-  defaults.model.hidden_size = given.model.hidden_size;
+  if (!given.start.from) set_model_defaults(defaults, given);
   if (given.start.from) {
     const StartDefaults folder = read_start(*given.start.from);
     defaults.model = folder.model;
@@ -313,6 +340,10 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
     defaults.model.multi_label = false;
     defaults.data.sequence_length = folder.sequence_length;
   }
+  if (!given.data.train.empty() && given.data.validation.empty())
+    defaults.data.validation_fraction = 0.05;
+  if (!given.task.train.empty() && given.task.validation.empty())
+    defaults.task.validation_fraction = 0.1;
   if (has_task(given)) set_finetuning_defaults(defaults, defaults.model.hidden_size);
   return complete_config(reader, defaults,
                          given.start.from ? ModelDefaults::of_folder : ModelDefaults::plain);

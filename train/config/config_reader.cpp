@@ -99,9 +99,13 @@ void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& secti
     for (const KnownOption& option : options) names.push_back(option.name);
     const auto elsewhere = nearest(entry.key, names);
     if (elsewhere) {
-      const auto home = std::ranges::find(options, *elsewhere, &KnownOption::name);
-      errors.misunderstood(path_in(home->section, home->name));
-      const std::string where = home->section.empty() ? "at the top" : "in '" + home->section + "'";
+      std::string where;
+      for (const KnownOption& option : options) {
+        if (option.name != *elsewhere) continue;
+        errors.misunderstood(path_in(option.section, option.name));
+        where += (where.empty() ? "" : " or ") +
+                 (option.section.empty() ? "at the top" : "in '" + option.section + "'");
+      }
       hint = *elsewhere == entry.key ? "it belongs " + where
                                      : fmt::format("did you mean '{}'? ({})", *elsewhere, where);
     } else {

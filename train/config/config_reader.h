@@ -213,6 +213,12 @@ class SectionReader {
   template <class T>
   bool read_list(std::vector<T>& value, const YamlNode& node, const YamlMark& mark,
                  const std::string& path, const Range& range) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (node.kind == YamlNode::Kind::scalar) {  // one text is a list of one
+        value = {node.text};
+        return true;
+      }
+    }
     if (node.kind != YamlNode::Kind::list) return wrong(node, mark, path, "a list such as [a, b]");
     std::vector<T> items;
     bool understood = true;

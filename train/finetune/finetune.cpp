@@ -205,6 +205,17 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
 
 namespace {
 
+/// What to change where a run has learned nothing: the learning rate if it is far from the default
+/// of the model's width, which is the best of most measured runs.
+std::string advice_for(const RunConfig& options) {
+  const double rate = options.optimizer.learning_rate,
+               usual = finetuning_rate(options.model.hidden_size);
+  if (rate > 1.5 * usual || rate < usual / 1.5)
+    return fmt::format("optimizer.learning_rate={:.2g}, the default of a model of this width",
+                       usual);
+  return fmt::format("more training.epochs, or optimizer.learning_rate={:.1g}", rate / 3);
+}
+
 RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
                               Communicator& communicator, bool describe_data,
                               const RunObserver& observer) {
@@ -243,12 +254,9 @@ RunResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& c
   const RunResult result = train_run(session, run.spec, objective, device, observer);
   const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive);
   if (!result.interrupted && useless)
-    log.warn(
-        fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try optimizer."
-                    "learning_rate={:.1g} or {:.1g}, or more training.epochs",
-                    result.metric_name, *result.best_value, report.baseline_prediction,
-                    report.baseline.decisive, 3 * options.optimizer.learning_rate,
-                    options.optimizer.learning_rate / 3));
+    log.warn(fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try {}",
+                         result.metric_name, *result.best_value, report.baseline_prediction,
+                         report.baseline.decisive, advice_for(options)));
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/encoder.h"
+#include "data/tasks/feature_file.h"
 #include "data/text/match_files.h"
 #include "data/text/text.h"
 #include "data/tokenizers/tokenizer_folder.h"
@@ -112,7 +113,16 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   });
 }
 
+/// Features have the width of their files unless model.embed_dim is given.
+void take_width_of_features(RunConfig& config) {
+  if (config.task.kind != TaskKind::features || config.model.embed_dim || config.start.from ||
+      config.task.train.empty())
+    return;
+  config.model.embed_dim = FeatureFile(match_files(config.task.train).at(0)).width();
+}
+
 void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
+  if (!errors.note("task.train", [&] { take_width_of_features(spec.options); })) return;
   errors.add(validate_finetuning(spec.options));
   if (!errors.empty()) return;
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });

@@ -387,8 +387,8 @@ const Case configurations[] = {
      "--set logging=null: logging: got null, expected a mapping of options"},
     {"number_for_section", PRETRAIN "tokenizer.train=5",
      "--set tokenizer.train=5: tokenizer.train: got '5', expected a mapping of options"},
-    {"text_for_list", PRETRAIN "data.train=text.txt",
-     "--set data.train=text.txt: data.train: got 'text.txt', expected a list such as [a, b]"},
+    {"mapping_for_list", PRETRAIN "'data.train={a: b}'",
+     "--set data.train={a: b}: data.train: got a mapping, expected a list such as [a, b]"},
     {"unit_of_documents", PRETRAIN "data.documents=words",
      "--set data.documents=words: data.documents: got 'words', expected files or lines or "
      "blank_lines"},
@@ -556,7 +556,7 @@ const Case tasks[] = {
      "tokens or questions or choice or features or embeddings"},
     {"no_training_files", FINETUNE "'task.train=[]'",
      "task.train is empty; name the files to train on"},
-    {"no_validation_files", FINETUNE "'task.validation=[]'",
+    {"no_validation_files", FINETUNE "'task.validation=[]' --set task.validation_fraction=null",
      "task.validation is empty; name held-out files, which choose the best checkpoint, or set "
      "task.validation_fraction, such as 0.1"},
     {"two_validations_of_a_task", FINETUNE "task.validation_fraction=0.1",

@@ -112,7 +112,8 @@ TEST(Recipes, AreListedWithWhatTheyAre) {
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'),
             static_cast<std::ptrdiff_t>(recipes().size()));
   EXPECT_NE(
-      outcome.out.find("\nbase-4096      The paper's base model for sequences of 4096 tokens.\n"),
+      outcome.out.find("\nbase-4096      The paper's base model (width 768) for sequences of 4096 "
+                       "tokens.\n"),
       std::string::npos)
       << outcome.out;
 }

@@ -1,5 +1,6 @@
 #include "train/config/config_io.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -187,9 +188,6 @@ const Bad values[] = {
 };
 
 const Bad rules[] = {
-    {"Heads", "model:\n  hidden_size: 100\n",
-     "run.yaml:2:3: model.hidden_size 100 is not divisible by num_attention_heads 12; each head "
-     "takes an equal share of the width"},
     {"HeadsGivenLater", "model:\n  hidden_size: 100\n  num_attention_heads: 3\n",
      "run.yaml:3:3: model.hidden_size 100 is not divisible by num_attention_heads 3; each head "
      "takes an equal share of the width"},
@@ -212,8 +210,8 @@ const Bad rules[] = {
      "never reach its peak"},
     {"DecayShare", "schedule: {decay_share: 0.2}",
      "run.yaml:1:12: schedule.decay_share is for schedule.decay wsd, and decay is linear"},
-    {"MicroBatch", "training: {batch_size: 100}",
-     "run.yaml:1:12: training.batch_size 100 is not divisible by micro_batch_size 32; a step is a "
+    {"MicroBatch", "training: {batch_size: 100, micro_batch_size: 32}",
+     "run.yaml:1:29: training.batch_size 100 is not divisible by micro_batch_size 32; a step is a "
      "whole number of micro-batches"},
     {"NothingFollowsFromAnUnknownKey", "model: {hidden_size: 100, num_attention_head: 10}",
      "run.yaml:1:27: unknown key 'model.num_attention_head'; did you mean 'num_attention_heads'?"},
@@ -460,6 +458,50 @@ TEST(ModelOverrides, ChangeAModel) {
   const std::string semantics[] = {"model.attention.semantics=transformers"};
   override_model(model, "config.json", semantics);
   EXPECT_EQ(model.attention.semantics, Semantics::transformers);
+}
+
+TEST(Config, DefaultsFollowFromOtherOptions) {
+  const auto model = [](const std::string& yaml) {
+    return parse_config(yaml, "run.yaml", start_defaults).model;
+  };
+  for (const auto& [width, heads] :
+       {std::pair(768, 12), {128, 2}, {256, 4}, {512, 8}, {1024, 16}, {100, 2}, {32, 1}, {7, 1}}) {
+    const ModelConfig given = model(fmt::format("model: {{hidden_size: {}}}", width));
+    EXPECT_EQ(given.num_attention_heads, heads) << width;
+    EXPECT_EQ(given.intermediate_size, 4 * width);
+  }
+  EXPECT_EQ(model("data: {sequence_length: 2048}").max_position_embeddings, 2048);
+  EXPECT_EQ(model("data: {sequence_length: 64}").max_position_embeddings, 512);
+  const auto micro = [](const std::string& training) {
+    const RunConfig config =
+        parse_config("training: {" + training + "}", "run.yaml", start_defaults);
+    return config.training.micro_batch_size;
+  };
+  EXPECT_EQ(micro(""), 32);
+  EXPECT_EQ(micro("batch_size: 8"), 8);
+  EXPECT_EQ(micro("batch_size: 48"), 24);
+  EXPECT_EQ(micro("batch_size: 37"), 1);
+  EXPECT_EQ(micro("batch_size: 48, micro_batch_size: 3"), 3);
+  const ModelConfig features = model("task: {kind: features}");
+  EXPECT_EQ(features.norm, Norm::pre);
+  EXPECT_EQ(features.positions, Positions::none);
+  EXPECT_EQ(model("task: {kind: features}\nmodel: {norm: post}").norm, Norm::post);
+}
+
+TEST(Config, AFractionValidatesWhereNothingElseIsNamed) {
+  const auto config = [](const char* yaml) {
+    return parse_config(yaml, "run.yaml", start_defaults);
+  };
+  EXPECT_EQ(config("data: {train: a.txt}").data.validation_fraction, 0.05);
+  EXPECT_EQ(config("data: {train: a.txt}").data.train, std::vector<std::string>{"a.txt"});
+  EXPECT_EQ(config("data: {validation: b.txt}").data.validation_fraction, std::nullopt);
+  EXPECT_EQ(config("data: {train: a.txt, validation_fraction: null}").data.validation_fraction,
+            std::nullopt);
+  const RunConfig task = config("task: {kind: classification, train: a.tsv}");
+  EXPECT_EQ(task.task.validation_fraction, 0.1);
+  EXPECT_EQ(task.data.validation_fraction, std::nullopt);
+  EXPECT_EQ(config("task: {kind: tokens, validation: b.tsv}").task.validation_fraction,
+            std::nullopt);
 }
 
 TEST(ModelOverrides, TakeOnlyTheModel) {
