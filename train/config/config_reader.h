@@ -219,6 +219,12 @@ class SectionReader {
         return true;
       }
     }
+    if constexpr (ShortSection<T>) {
+      if (node.kind == YamlNode::Kind::scalar) {
+        value = {T::of_text(node.text)};
+        return true;
+      }
+    }
     if (node.kind != YamlNode::Kind::list) return wrong(node, mark, path, "a list such as [a, b]");
     std::vector<T> items;
     bool understood = true;
