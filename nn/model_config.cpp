@@ -18,7 +18,8 @@ std::span<const EnumName<AttentionKind>> enum_names(AttentionKind) {
       {AttentionKind::linear, "linear"},
       {AttentionKind::performer, "performer"},
       {AttentionKind::linformer, "linformer"},
-      {AttentionKind::reformer, "reformer"}};
+      {AttentionKind::reformer, "reformer"},
+      {AttentionKind::none, "none"}};
   return names;
 }
 
@@ -73,7 +74,10 @@ std::span<const EnumName<Positions>> enum_names(Positions) {
 }
 
 std::span<const EnumName<Pooling>> enum_names(Pooling) {
-  static constexpr EnumName<Pooling> names[] = {{Pooling::first, "first"}, {Pooling::mean, "mean"}};
+  static constexpr EnumName<Pooling> names[] = {{Pooling::first, "first"},
+                                                {Pooling::mean, "mean"},
+                                                {Pooling::token, "token"},
+                                                {Pooling::attention, "attention"}};
   return names;
 }
 
@@ -220,7 +224,8 @@ void check_landmarks(const ModelConfig& c, Problems& found) {
 void check_baselines(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
   for (const auto& [kind, name] : enum_names(AttentionKind{})) {
-    const bool baseline = kind != AttentionKind::nystrom && kind != AttentionKind::softmax;
+    const bool baseline = kind != AttentionKind::nystrom && kind != AttentionKind::softmax &&
+                          kind != AttentionKind::none;
     if (baseline && c.has_kind(kind) && attention.semantics == Semantics::transformers)
       found.push_back(
           {{"attention.kind", "attention.layers", "attention.semantics"},
@@ -237,6 +242,35 @@ void check_baselines(const ModelConfig& c, Problems& found) {
          fmt::format("attention.projected_length {} exceeds max_position_embeddings {}; linformer "
                      "would make sequences longer",
                      attention.projected_length, c.max_position_embeddings)});
+}
+
+/// Poolings of features, and layers that mix no rows.
+void check_bags(const ModelConfig& c, Problems& found) {
+  const bool pooled = c.pooling == Pooling::token || c.pooling == Pooling::attention;
+  if (pooled && !c.embed_dim)
+    found.push_back({{"pooling", "embed_dim"},
+                     fmt::format("pooling {} is for features (embed_dim); set it to first or mean",
+                                 enum_name(c.pooling))});
+  if (pooled && c.attention.semantics == Semantics::transformers)
+    found.push_back({{"pooling", "attention.semantics"},
+                     fmt::format("pooling {} has no attention.semantics transformers; set "
+                                 "attention.semantics to nystrom",
+                                 enum_name(c.pooling))});
+  if (c.pooling == Pooling::token && c.num_hidden_layers == 0)
+    found.push_back(
+        {{"pooling", "num_hidden_layers"},
+         "pooling is token, but there are no layers through which it sees the features; "
+         "set num_hidden_layers to at least 1, or pooling to attention"});
+  if (!c.has_kind(AttentionKind::none)) return;
+  if (!c.embed_dim)
+    found.push_back({{"attention.kind", "attention.layers", "embed_dim"},
+                     "attention.kind none is for features (embed_dim); choose another kind"});
+  if (c.has_only(AttentionKind::none) && c.head == Head::sequence_classification &&
+      (c.pooling == Pooling::first || c.pooling == Pooling::token))
+    found.push_back({{"attention.kind", "pooling"},
+                     fmt::format("attention.kind is none, so that pooling {} reads one row alone; "
+                                 "set pooling to attention or mean",
+                                 enum_name(c.pooling))});
 }
 
 bool needs_token_ids(Head head) {
@@ -303,6 +337,7 @@ Problems problems(const ModelConfig& config) {
   check_landmarks(config, found);
   check_baselines(config, found);
   check_input_and_head(config, found);
+  check_bags(config, found);
   return found;
 }
 

@@ -21,6 +21,7 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
       return values * 4 * landmarks + projections +
              sequences * heads * (6 * 4 * cube + 2 * landmarks * landmarks * width);
     }
+    case AttentionKind::none: return -values * 4 * hidden;  // its four projections
     case AttentionKind::softmax: return values * 2 * length;
     case AttentionKind::double_softmax: return values * 3 * width;
     case AttentionKind::linear: return values * 2 * width;
