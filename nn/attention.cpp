@@ -22,6 +22,7 @@ std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelC
     case AttentionKind::performer: return std::make_unique<PerformerAttention>(scope, config);
     case AttentionKind::linformer: return std::make_unique<LinformerAttention>(scope, config);
     case AttentionKind::reformer: return std::make_unique<ReformerAttention>(scope, config);
+    case AttentionKind::none: break;
   }
   return nullptr;
 }

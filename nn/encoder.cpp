@@ -20,6 +20,8 @@ Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
   const std::int64_t width = config.embedding_width();
   if (config.embed_dim) {
     projection_.emplace(scope / "projection", *config.embed_dim, config.hidden_size);
+    if (config.has_class_token())
+      class_token_ = (scope / "class_token").parameter("weight", {1, config.hidden_size});
     return;
   }
   words_ = (scope / "word_embeddings")
@@ -44,9 +46,23 @@ Var Embeddings::operator()(const ModelInput& input, const Ragged& batch,
     return projection_ ? (*projection_)(x) : x;
   }
   require(input.features.defined(), "the model takes features [b, n, embed_dim], got token ids");
+  return dropout_(embed_features(input, batch), run);
+}
+
+Var Embeddings::embed_features(const ModelInput& input, const Ragged& batch) const {
   const Var features = input.features.cast(projection_->weight().var().dtype());
   // Padding may hold anything, even NaN, and must not affect a weight's gradient.
-  return dropout_((*projection_)(batch.token_features(features)), run);
+  if (!class_token_) return (*projection_)(batch.token_features(features));
+  const Var rows = (*projection_)(flat_rows(features));
+  std::vector<Var> parts;
+  std::int64_t begin = 0;
+  for (const std::int64_t count : batch.counts()) {
+    parts.push_back(*class_token_);
+    if (count > 1) parts.push_back(slice(rows, 0, begin, begin + count - 1));
+    begin += count - 1;
+  }
+  const Var x = concat(parts, 0);
+  return batch.dense() ? reshape(x, {batch.batch(), batch.length(), x.dim(1)}) : x;
 }
 
 Var Embeddings::embed_tokens(const ModelInput& input, const Ragged& batch) const {
@@ -94,27 +110,26 @@ Var Embeddings::embed_positions(const Tensor& ids, const Ragged& batch) const {
                    positions_skip_padding_ ? padding_row : -1);
 }
 
-namespace {
-
-std::optional<LayerNorm> attention_norm_of(const Scope& scope, const ModelConfig& config,
-                                           std::int64_t layer) {
-  if (config.norm == Norm::pre && layer == 0 && !config.first_attention_norm) return std::nullopt;
-  return LayerNorm(scope / "attention" / "output" / "LayerNorm", config.hidden_size,
-                   config.layer_norm_eps, bias_of(config));
-}
-
-}  // namespace
+EncoderLayer::AttentionBlock::AttentionBlock(const Scope& scope, const ModelConfig& config,
+                                             bool normed)
+    : attention(scope / "self", config),
+      output(scope / "output" / "dense", config.hidden_size, config.hidden_size, bias_of(config)),
+      norm(normed ? std::optional<LayerNorm>(std::in_place, scope / "output" / "LayerNorm",
+                                             config.hidden_size, config.layer_norm_eps,
+                                             bias_of(config))
+                  : std::nullopt),
+      dropout(scope, config.hidden_dropout_prob) {}
 
 EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number)
     : number_(number),
       norm_(config.norm),
       mlp_(config.mlp),
       activation_(config.hidden_act),
-      attention_(scope / "attention" / "self", config.of_layer(number)),
-      attention_output_(scope / "attention" / "output" / "dense", config.hidden_size,
-                        config.hidden_size, bias_of(config)),
-      attention_norm_(attention_norm_of(scope, config, number)),
-      attention_dropout_(scope, config.hidden_dropout_prob),
+      attention_(config.kind_of(number) == AttentionKind::none
+                     ? std::nullopt
+                     : std::optional<AttentionBlock>(
+                           std::in_place, scope / "attention", config.of_layer(number),
+                           config.norm == Norm::post || number > 0 || config.first_attention_norm)),
       intermediate_(scope / "intermediate" / "dense", config.hidden_size,
                     (config.mlp == Mlp::geglu ? 2 : 1) * config.intermediate_size, bias_of(config)),
       output_(scope / "output" / "dense", config.intermediate_size, config.hidden_size,
@@ -133,16 +148,21 @@ Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Rotations&
   const auto chosen = [&](const Var& rows) {
     return read.defined() ? gather_rows(flat_rows(rows), read) : rows;
   };
-  const bool normed = norm_ == Norm::pre && attention_norm_;
-  const Var attended = attention_(normed ? (*attention_norm_)(x) : x, batch, rotations, run);
-  const Var rest = chosen(x);
-  Var projected = attention_output_(chosen(attended));
-  if (run.observe_attention_output) run.observe_attention_output(number_, projected);
-  if (norm_ == Norm::pre) {
-    const Var y = rest + attention_dropout_(projected, run);
+  if (!attention_) {
+    const Var y = chosen(x);
     return y + output_dropout_(feed_forward(output_norm_(y)), run);
   }
-  const Var y = (*attention_norm_)(projected, rest, attention_dropout_.options(run));
+  const auto& [attention, output, norm, dropout] = *attention_;
+  const Var attended =
+      attention(norm_ == Norm::pre && norm ? (*norm)(x) : x, batch, rotations, run);
+  const Var rest = chosen(x);
+  Var projected = output(chosen(attended));
+  if (run.observe_attention_output) run.observe_attention_output(number_, projected);
+  if (norm_ == Norm::pre) {
+    const Var y = rest + dropout(projected, run);
+    return y + output_dropout_(feed_forward(output_norm_(y)), run);
+  }
+  const Var y = (*norm)(projected, rest, dropout.options(run));
   return output_norm_(feed_forward(y), y, output_dropout_.options(run));
 }
 

@@ -10,7 +10,7 @@
 namespace nystrom {
 
 /// word + position + token type → LayerNorm → dropout → projection, if embedding_size differs from
-/// hidden_size; for input features projection → dropout.
+/// hidden_size; for input features projection → class token in front → dropout.
 class Embeddings {
  public:
   Embeddings(const Scope& scope, const ModelConfig& config);
@@ -26,7 +26,9 @@ class Embeddings {
 
   std::int64_t padding_id_, first_position_row_;
   bool positions_skip_padding_;
-  std::optional<Parameter> words_, positions_, types_;
+  Var embed_features(const ModelInput& input, const Ragged& batch) const;
+
+  std::optional<Parameter> words_, positions_, types_, class_token_;
   std::optional<LayerNorm> norm_;
   std::optional<Linear> projection_;  // of features, or of embeddings of another width
   Dropout dropout_;
@@ -52,10 +54,15 @@ class EncoderLayer {
   Norm norm_;
   Mlp mlp_;
   Activation activation_;
-  SelfAttention attention_;
-  Linear attention_output_;
-  std::optional<LayerNorm> attention_norm_;  // absent: norm: pre without first_attention_norm
-  Dropout attention_dropout_;
+  /// The attention block; none with AttentionKind::none.
+  struct AttentionBlock {
+    AttentionBlock(const Scope& scope, const ModelConfig& config, bool normed);
+    SelfAttention attention;
+    Linear output;
+    std::optional<LayerNorm> norm;  ///< absent: norm: pre without first_attention_norm
+    Dropout dropout;
+  };
+  std::optional<AttentionBlock> attention_;
   Linear intermediate_, output_;
   LayerNorm output_norm_;
   Dropout output_dropout_;

@@ -1,6 +1,7 @@
 #include "nn/heads.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/check.h"
 
@@ -53,6 +54,60 @@ Var SequenceClassificationHead::operator()(const Var& pooled, const RunContext& 
   if (!dense_) return out_proj_.unrounded(dropout_(pooled, run));
   const Var x = input_dropout_(pooled, run);
   return out_proj_.unrounded(dropout_(activate(activation_, (*dense_)(x)), run));
+}
+
+namespace {
+
+constexpr std::int64_t gates = 128;
+
+/// softmax of keys [r, 1, gates] · score [1, gates] over the rows of each sequence: [r] f64.
+Tensor pooling_weights(const Tensor& keys, const Tensor& score,
+                       const std::vector<RowRange>& sequences) {
+  const std::vector<double> k = keys.to(cpu_device).contiguous().to_doubles(),
+                            w = score.to(cpu_device).contiguous().to_doubles();
+  std::vector<double> weights(static_cast<std::size_t>(keys.dim(0)));
+  for (const RowRange& rows : sequences) {
+    const std::span<double> own = std::span(weights).subspan(static_cast<std::size_t>(rows.begin),
+                                                             static_cast<std::size_t>(rows.size()));
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const std::size_t row = (static_cast<std::size_t>(rows.begin) + i) * w.size();
+      for (std::size_t j = 0; j < w.size(); ++j) own[i] += w[j] * k[row + j];
+    }
+    const double largest = own.empty() ? 0 : std::ranges::max(own);
+    double total = 0;
+    for (double& weight : own) total += weight = std::exp(weight - largest);
+    for (double& weight : own) weight /= total;
+  }
+  return Tensor::from(weights, {keys.dim(0)});
+}
+
+}  // namespace
+
+GatedAttentionPooling::GatedAttentionPooling(const Scope& scope, const ModelConfig& config)
+    : value_(scope / "value", config.hidden_size, gates),
+      gate_(scope / "gate", config.hidden_size, gates),
+      score_((scope / "score").parameter("weight", {1, gates})) {}
+
+Var GatedAttentionPooling::operator()(const Var& rows, const std::vector<RowRange>& sequences,
+                                      const RunContext& run) const {
+  const Device device = rows.value().device();
+  const Var sigmoid = 0.5 * tanh(0.5 * gate_(rows)) + 0.5;
+  const Var keys = reshape(tanh(value_(rows)) * sigmoid, {rows.dim(0), 1, gates});
+  if (run.observe_pooling)
+    run.observe_pooling(pooling_weights(keys.value(), score_.var().value(), sequences));
+  std::vector<Var> scores;
+  std::vector<RowRange> queries;
+  for (std::int64_t i = 0; i < std::ssize(sequences); ++i) {
+    scores.push_back(score_);
+    queries.push_back({i, i + 1});
+  }
+  const Var pooled = attention(reshape(concat(scores, 0), {std::ssize(scores), 1, gates}), keys,
+                               reshape(rows, {rows.dim(0), 1, rows.dim(1)}),
+                               {.scale = 1,
+                                .out = rows.dtype(),
+                                .queries = RowSpans(queries, device),
+                                .keys = RowSpans(sequences, device)});
+  return reshape(pooled, {std::ssize(scores), rows.dim(1)});
 }
 
 Var tower_features(const Var& pooled) {

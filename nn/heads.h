@@ -50,6 +50,20 @@ class SequenceClassificationHead {
   Linear out_proj_;
 };
 
+/// The mean of a sequence's rows h, weighted by gated attention: softmax of w · (tanh(V h) ∘
+/// sigmoid(U h)) over its rows (Ilse, Tomczak & Welling, ICML 2018), with 128 gates.
+class GatedAttentionPooling {
+ public:
+  GatedAttentionPooling(const Scope& scope, const ModelConfig& config);
+  /// rows [r, hidden] with a span a sequence → [b, hidden], zeros for a sequence without rows.
+  Var operator()(const Var& rows, const std::vector<RowRange>& sequences,
+                 const RunContext& run) const;
+
+ private:
+  Linear value_, gate_;
+  Parameter score_;
+};
+
 /// [a, b, a ∘ b, a − b] for the two vectors of each pair, which are rows 2i and 2i + 1: [2b,
 /// hidden] → [b, 4 · hidden]. Tay et al., "Long Range Arena", ICLR 2021.
 Var tower_features(const Var& pooled);

@@ -32,6 +32,8 @@ struct RunContext {
   /// reads. It may replace the output by an equal value. The order of calls is that of
   /// observe_attention.
   std::function<void(std::int64_t layer, Var& output)> observe_attention_output = {};
+  /// Gated attention pooling calls it with the weight of each row in its sequence's mean: [r] f64.
+  std::function<void(const Tensor& weights)> observe_pooling = {};
   /// Backward calls it when the gradients from slab offset `place` to the end are final for this
   /// pass: layer by layer, the last one first.
   std::function<void(std::int64_t place)> gradients_final = {};

@@ -65,19 +65,31 @@ std::vector<std::int64_t> token_rows(const Ragged& batch, std::int64_t sequence)
   return rows;
 }
 
-/// The means of the tokens in `segments` segments of each sequence, [b, segments, hidden], in the
-/// accumulate type.
-Var token_means(const Var& hidden, const Ragged& batch, std::int64_t segments) {
-  if (!batch.key_mask().defined()) return segment_means(hidden, batch.all().keys, segments);
+/// The rows that are tokens, and those of each sequence.
+std::pair<Var, std::vector<RowRange>> rows_of_tokens(const Var& hidden, const Ragged& batch) {
   std::vector<std::int64_t> rows;
   std::vector<RowRange> ranges;
+  const bool chosen = batch.key_mask().defined();  // padding has rows among them
   for (std::int64_t i = 0; i < batch.batch(); ++i) {
+    if (!chosen) {
+      ranges.push_back(batch.dense() ? RowRange{i * batch.length(), (i + 1) * batch.length()}
+                                     : batch.tokens(i));
+      continue;
+    }
     const std::vector<std::int64_t> own = token_rows(batch, i);
     ranges.push_back({std::ssize(rows), std::ssize(rows) + std::ssize(own)});
     rows.insert(rows.end(), own.begin(), own.end());
   }
-  return segment_means(gather_rows(flat_rows(hidden), Tensor::from(rows, {std::ssize(rows)})),
-                       RowSpans(ranges, hidden.value().device()), segments);
+  const Var flat = flat_rows(hidden);
+  return {chosen ? gather_rows(flat, Tensor::from(rows, {std::ssize(rows)})) : flat, ranges};
+}
+
+/// The means of the tokens in `segments` segments of each sequence, [b, segments, hidden], in the
+/// accumulate type.
+Var token_means(const Var& hidden, const Ragged& batch, std::int64_t segments) {
+  if (!batch.key_mask().defined()) return segment_means(hidden, batch.all().keys, segments);
+  const auto& [rows, ranges] = rows_of_tokens(hidden, batch);
+  return segment_means(rows, RowSpans(ranges, hidden.value().device()), segments);
 }
 
 /// Σ place · x / Σ place over the tokens of each sequence. Places count from 1 at its first token.
@@ -140,7 +152,10 @@ Model::Model(const ModelConfig& config)
     case Head::masked_lm:
       masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words());
       break;
-    case Head::sequence_classification: sequence_.emplace(root / "classifier", config_); break;
+    case Head::sequence_classification:
+      if (config_.pooling == Pooling::attention) gated_.emplace(root / "pooling", config_);
+      sequence_.emplace(root / "classifier", config_);
+      break;
     case Head::token_classification: tokens_.emplace(root, config_); break;
     case Head::question_answering:
       questions_.emplace(root / "qa_outputs", config_.hidden_size, 2);
@@ -177,6 +192,7 @@ struct Model::Pass {
 Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
   const Tensor& positions = config_.embed_dim ? input.features : input.input_ids;
   require(positions.defined(), "the model got no {}", config_.embed_dim ? "features" : "input_ids");
+  if (config_.has_class_token()) return batch_with_class_token(input);
   if (!input.offsets.empty()) {
     require(input.offsets.back() == positions.dim(0), "the offsets end at row {}, expected {}",
             input.offsets.back(), positions.dim(0));
@@ -191,6 +207,17 @@ Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
   return Ragged(input.attention_mask, store_.values().device(), padding_of(config_, padding));
 }
 
+Ragged Model::batch_with_class_token(const ModelInput& input) const {
+  require_input(!input.attention_mask.defined(),
+                "pooling token reads features without padding; leave attention_mask out");
+  std::vector<std::int64_t> offsets = input.offsets;
+  if (offsets.empty())
+    for (std::int64_t i = 0; i <= input.features.dim(0); ++i)
+      offsets.push_back(i * input.features.dim(1));
+  for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] += static_cast<std::int64_t>(i);
+  return {offsets, store_.values().device(), Padding::left_out, 0};
+}
+
 Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
   const std::vector<std::int64_t> counts = batch.counts();
   const Var last = rows_at(hidden, batch, last_tokens(batch));
@@ -202,6 +229,7 @@ Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
 }
 
 bool Model::reads_first_token() const {
+  if (config_.has_class_token()) return true;
   return choice_ || (sequence_ && config_.pooling == Pooling::first && !config_.embed_dim);
 }
 
@@ -220,6 +248,21 @@ Var Model::classify(const Var& pooled, const Pass& pass) const {
   return (*sequence_)(tower_features(pooled), run);
 }
 
+Var Model::pooled(const ModelOutput& out, const Var& hidden, const Pass& pass) const {
+  switch (config_.pooling) {
+    case Pooling::mean: return mean_token(hidden, pass.batch);
+    case Pooling::attention: {
+      const auto& [rows, sequences] = rows_of_tokens(hidden, pass.batch);
+      return (*gated_)(rows, sequences, pass.run);
+    }
+    case Pooling::first:
+      if (config_.embed_dim) return out.output;
+      [[fallthrough]];
+    case Pooling::token: break;
+  }
+  return rows_at(hidden, pass.batch, first_positions(pass.batch));
+}
+
 ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
   const Pass pass(*this, input, run, run.logits_only ? Padding::left_out : Padding::attends);
   const bool first_only = run.logits_only && reads_first_token();
@@ -232,19 +275,12 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
     return out;
   }
   const Ragged& batch = pass.batch;
-  const auto first_token = [&] { return rows_at(hidden, batch, first_positions(batch)); };
   out.last_hidden_state = batch.as_input(hidden);
   if (masked_lm_) out.logits = batch.as_input((*masked_lm_)(hidden));
   if (config_.embed_dim) out.output = last_valid_step(hidden, batch);
-  if (sequence_) {
-    const bool means = config_.pooling == Pooling::mean;
-    out.logits = classify(means               ? mean_token(hidden, batch)
-                          : config_.embed_dim ? out.output
-                                              : first_token(),
-                          pass);
-  }
+  if (sequence_) out.logits = classify(pooled(out, hidden, pass), pass);
   if (tokens_) out.logits = batch.as_input((*tokens_)(transformed(hidden), batch.of(pass.run)));
-  if (choice_) out.logits = (*choice_)(transformed(first_token()));
+  if (choice_) out.logits = (*choice_)(transformed(rows_at(hidden, batch, first_positions(batch))));
   if (questions_) {
     const Var both = batch.in_places(questions_->unrounded(transformed(hidden)));
     out.start_logits = reshape(slice(both, 2, 0, 1), {batch.batch(), batch.length()});

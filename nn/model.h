@@ -10,7 +10,9 @@ namespace nystrom {
 /// The outputs of a model for b sequences of at most n tokens, r in all. Outputs that its head does
 /// not have are undefined Vars.
 struct ModelOutput {
-  Var last_hidden_state;  ///< [r, hidden]; of padded input [b, n, hidden]
+  /// [r, hidden]; of padded input [b, n, hidden]. With a class token it is [r + b, hidden], with
+  /// the token's row in front of each sequence.
+  Var last_hidden_state;
   /// Masked LM: [r, vocab], of padded input [b, n, vocab]. Token classification: the same for
   /// labels. Classification: [b, labels], or with towers [b / 2, labels]. Multiple choice: [b].
   Var logits;
@@ -69,12 +71,14 @@ class Model {
   struct Pass;
 
   Ragged batch_of(const ModelInput& input, Padding padding) const;
+  Ragged batch_with_class_token(const ModelInput& input) const;
   Pass masked_lm_pass(const ModelInput& input, const RunContext& run) const;
   Var last_valid_step(const Var& hidden, const Ragged& batch) const;
   bool reads_first_token() const;
   Var pool(const Var& hidden, const Ragged& batch, SentencePooling pooling) const;
   /// Behind head_transform, if the model has it.
   Var transformed(const Var& hidden) const;
+  Var pooled(const ModelOutput& out, const Var& hidden, const Pass& pass) const;
   Var classify(const Var& pooled, const Pass& pass) const;
 
   ModelConfig config_;
@@ -84,6 +88,7 @@ class Model {
   std::optional<Linear> sentence_order_;
   std::optional<HeadTransform> transform_;  // of heads with labels
   std::optional<SequenceClassificationHead> sequence_;
+  std::optional<GatedAttentionPooling> gated_;
   std::optional<TokenClassificationHead> tokens_;
   std::optional<Linear> questions_;
   std::optional<MultipleChoiceHead> choice_;

@@ -19,7 +19,8 @@ std::span<const EnumName<AttentionKind>> enum_names(AttentionKind) {
       {AttentionKind::linear, "linear"},
       {AttentionKind::performer, "performer"},
       {AttentionKind::linformer, "linformer"},
-      {AttentionKind::reformer, "reformer"}};
+      {AttentionKind::reformer, "reformer"},
+      {AttentionKind::none, "none"}};
   return names;
 }
 
@@ -80,7 +81,10 @@ std::span<const EnumName<Mlp>> enum_names(Mlp) {
 }
 
 std::span<const EnumName<Pooling>> enum_names(Pooling) {
-  static constexpr EnumName<Pooling> names[] = {{Pooling::first, "first"}, {Pooling::mean, "mean"}};
+  static constexpr EnumName<Pooling> names[] = {{Pooling::first, "first"},
+                                                {Pooling::mean, "mean"},
+                                                {Pooling::token, "token"},
+                                                {Pooling::attention, "attention"}};
   return names;
 }
 
@@ -227,7 +231,8 @@ void check_landmarks(const ModelConfig& c, Problems& found) {
 void check_baselines(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
   for (const auto& [kind, name] : enum_names(AttentionKind{})) {
-    const bool baseline = kind != AttentionKind::nystrom && kind != AttentionKind::softmax;
+    const bool baseline = kind != AttentionKind::nystrom && kind != AttentionKind::softmax &&
+                          kind != AttentionKind::none;
     if (baseline && c.has_kind(kind) && attention.semantics == Semantics::transformers)
       found.push_back(
           {{"attention.kind", "attention.layers", "attention.semantics"},
@@ -261,7 +266,8 @@ void check_rotation(const ModelConfig& c, Problems& found) {
                                  "num_attention_heads {} makes heads of {}; expected an even width",
                                  c.hidden_size, c.num_attention_heads, c.head_dim())});
   for (const auto& [kind, name] : enum_names(AttentionKind{})) {
-    const bool by_scores = kind == AttentionKind::nystrom || kind == AttentionKind::softmax;
+    const bool by_scores = kind == AttentionKind::nystrom || kind == AttentionKind::softmax ||
+                           kind == AttentionKind::none;
     if (!by_scores && c.has_kind(kind))
       found.push_back(
           {{"positions", "attention.kind", "attention.layers"},
@@ -318,6 +324,35 @@ void check_transform(const ModelConfig& c, Problems& found) {
         {{"head_transform", "pairs"},
          "head_transform reads one vector of hidden_size, and pairs: towers make four; set "
          "pairs to joined"});
+}
+
+/// Poolings of features, and layers that mix no rows.
+void check_bags(const ModelConfig& c, Problems& found) {
+  const bool pooled = c.pooling == Pooling::token || c.pooling == Pooling::attention;
+  if (pooled && !c.embed_dim)
+    found.push_back({{"pooling", "embed_dim"},
+                     fmt::format("pooling {} is for features (embed_dim); set it to first or mean",
+                                 enum_name(c.pooling))});
+  if (pooled && c.attention.semantics == Semantics::transformers)
+    found.push_back({{"pooling", "attention.semantics"},
+                     fmt::format("pooling {} has no attention.semantics transformers; set "
+                                 "attention.semantics to nystrom",
+                                 enum_name(c.pooling))});
+  if (c.pooling == Pooling::token && c.num_hidden_layers == 0)
+    found.push_back(
+        {{"pooling", "num_hidden_layers"},
+         "pooling is token, but there are no layers through which it sees the features; "
+         "set num_hidden_layers to at least 1, or pooling to attention"});
+  if (!c.has_kind(AttentionKind::none)) return;
+  if (!c.embed_dim)
+    found.push_back({{"attention.kind", "attention.layers", "embed_dim"},
+                     "attention.kind none is for features (embed_dim); choose another kind"});
+  if (c.has_only(AttentionKind::none) && c.head == Head::sequence_classification &&
+      (c.pooling == Pooling::first || c.pooling == Pooling::token))
+    found.push_back({{"attention.kind", "pooling"},
+                     fmt::format("attention.kind is none, so that pooling {} reads one row alone; "
+                                 "set pooling to attention or mean",
+                                 enum_name(c.pooling))});
 }
 
 bool needs_token_ids(Head head) {
@@ -387,6 +422,7 @@ Problems problems(const ModelConfig& config) {
   check_transform(config, found);
   check_window(config, found);
   check_input_and_head(config, found);
+  check_bags(config, found);
   return found;
 }
 

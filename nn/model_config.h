@@ -15,7 +15,7 @@
 
 namespace nystrom {
 
-/// The attention kinds.
+/// The attention kinds. none: the layer has its feed-forward block alone.
 enum class AttentionKind {
   nystrom,
   softmax,
@@ -23,7 +23,8 @@ enum class AttentionKind {
   linear,
   performer,
   linformer,
-  reformer
+  reformer,
+  none
 };
 /// Padding-invariant attention (nystrom), or Hugging Face's computation.
 enum class Semantics { nystrom, transformers };
@@ -42,8 +43,9 @@ enum class Positions { absolute, skip_padding, none, rope };
 /// The feed-forward layer. gelu: hidden_act of one layer's output; geglu: hidden_act of a half of
 /// it, times the other half (Shazeer, arXiv 2002.05202).
 enum class Mlp { gelu, geglu };
-/// The vector that a classification head reads: the first token's, or the mean of all.
-enum class Pooling { first, mean };
+/// The vector that a classification head reads: the first token's, the mean of all, a learned
+/// token's in front of features, or the mean weighted by gated attention (Ilse et al., ICML 2018).
+enum class Pooling { first, mean, token, attention };
 /// The vector of a text, of its tokens' hidden states, with the names of sentence-transformers. The
 /// sum is divided by the tokens (mean), by the root of their number (mean_sqrt_len_tokens), or
 /// weighted by their places from 1 (weightedmean). max is the largest number in each column.
@@ -112,8 +114,8 @@ struct AttentionConfig {
 template <class V>
 void fields(V& v, AttentionConfig& c) {
   v(c.kind, "kind",
-    "nystrom: O(n) through landmarks; softmax: exact attention; the others: baselines in O(n), for "
-    "comparison");
+    "nystrom: O(n) through landmarks; softmax: exact attention; none: features alone, with pooling "
+    "mean or attention; the others: baselines in O(n), for comparison");
   v(c.layers, "layers",
     "layers with a kind of their own, from 0: {0-3: softmax, 11: softmax}; the others have `kind`");
   v(c.window, "window",
@@ -273,6 +275,10 @@ struct ModelConfig {
     return limited ? std::optional(max_position_embeddings) : std::nullopt;
   }
 
+  /// Whether the encoder puts a learned row in front of each sequence.
+  bool has_class_token() const {
+    return head == Head::sequence_classification && pooling == Pooling::token;
+  }
   /// Whether a sample is two rows of a batch, each encoded by itself (retrieval in Tay et al.,
   /// "Long Range Arena", ICLR 2021).
   bool has_towers() const {
@@ -351,7 +357,8 @@ void fields(V& v, ModelConfig& c) {
     "the masked-LM head's decoder is the word embedding; false: it has weights of its own");
   v(c.pooling, "pooling",
     "input of a classification or regression head. first: the first token (features: the last "
-    "valid step); mean: the mean of all tokens");
+    "valid step); mean: the mean of all tokens; features: token: a learned row in front of them; "
+    "attention: their mean, weighted by gated attention (Ilse et al. 2018)");
   v(c.pairs, "pairs",
     "a pair of texts to classify. joined: one sequence; towers: each is encoded by itself, and the "
     "head reads [a, b, a * b, a - b]");

@@ -6,12 +6,12 @@
 #include <fstream>
 
 #include "core/check.h"
+#include "core/safetensors_header.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
 #include "train/config/config.h"
 #include "train/embeddings/partial_file.h"
 #include "train/export/forward.h"
-#include "train/formats/safetensors_header.h"
 
 namespace nystrom {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/formats/safetensors_header.h"
+#include "core/safetensors_header.h"
 
 namespace nystrom {
 

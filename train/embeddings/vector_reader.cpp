@@ -10,8 +10,8 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "core/safetensors_header.h"
 #include "data/text/line_reader.h"
-#include "train/formats/safetensors_header.h"
 
 namespace nystrom {
 namespace {

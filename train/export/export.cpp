@@ -105,6 +105,13 @@ std::span<const EnumName<OnnxExport>> enum_names(OnnxExport) {
 }
 
 ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options) {
+  const bool pools = config.pooling == Pooling::token || config.pooling == Pooling::attention;
+  require_input(
+      !pools && !config.has_kind(AttentionKind::none),
+      "cannot be exported: {}, for which exports have no classes; nystrom predict and the "
+      "Python package use the model as it is",
+      pools ? fmt::format("pooling is {}", enum_name(config.pooling))
+            : std::string("attention.kind is none"));
   ModelConfig exported = config;
   if (options.softmax) {
     exported.attention.kind = AttentionKind::softmax;

@@ -1,5 +1,5 @@
 // Files of tensors: safetensors, the format in which weights are stored and exchanged, and state
-// dicts of PyTorch, which are read only. Reading is strict (see train/formats/safetensors_header.h
+// dicts of PyTorch, which are read only. Reading is strict (see core/safetensors_header.h
 // and state_dict.h) and streams; writing is all or nothing.
 #pragma once
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/file_io.h"
+#include "core/safetensors_header.h"
 #include "core/tensor.h"
-#include "train/formats/safetensors_header.h"
 
 namespace nystrom {
 

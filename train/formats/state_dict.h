@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/file_io.h"
-#include "train/formats/safetensors_header.h"
+#include "core/safetensors_header.h"
 
 namespace nystrom {
 

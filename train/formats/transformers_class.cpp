@@ -68,8 +68,10 @@ std::string obstacle_of_structure(const ModelConfig& config) {
   if (const std::string obstacle = obstacle_of_embeddings(config); !obstacle.empty())
     return obstacle;
   if (config.head == Head::sequence_classification && config.pooling != Pooling::first)
-    return "pooling is mean, and transformers' NystromformerForSequenceClassification reads the "
-           "first token";
+    return fmt::format(
+        "pooling is {}, and transformers' NystromformerForSequenceClassification reads the first "
+        "token",
+        enum_name(config.pooling));
   if (config.has_towers())
     return "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence";
   for (const auto& [kind, name] : enum_names(AttentionKind{})) {

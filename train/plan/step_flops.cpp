@@ -21,6 +21,7 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
       return values * 4 * landmarks + projections +
              sequences * heads * (6 * 4 * cube + 2 * landmarks * landmarks * width);
     }
+    case AttentionKind::none: return -values * 4 * hidden;  // its four projections
     case AttentionKind::softmax:
       return values * 2 * std::min(length, static_cast<double>(config.window.value_or(1 << 30)) + 1);
     case AttentionKind::double_softmax: return values * 3 * width;

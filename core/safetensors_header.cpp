@@ -1,4 +1,4 @@
-#include "train/formats/safetensors_header.h"
+#include "core/safetensors_header.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,0 +1,21 @@
+// How much each row of features counts for a model's output.
+#pragma once
+
+#include "nn/model.h"
+
+namespace nystrom {
+
+/// A row of an attention matrix, without the matrix: how much the first row of each head attends to
+/// each row of its sequence, [h, n] in f64. Attention is linear in the values, so that this is the
+/// gradient of that row's output. `inputs` are of one sequence.
+Tensor first_attention_row(const AttentionMethod& method, const AttentionInputs& inputs);
+
+/// The reason why a model has no attention map; empty if it has one.
+std::string attention_map_obstacle(const ModelConfig& config);
+
+/// The score of each row of one sequence of features, [n] in f64: with pooling attention its weight
+/// in the mean; with pooling token the mean over the heads of the class token's row of the last
+/// attention, F · A⁺ · B, in O(n) memory. Throws an InputError for other models.
+Tensor attention_map(const Model& model, const ModelInput& input);
+
+}  // namespace nystrom
