@@ -105,21 +105,23 @@ void run(const ConvertCommand& options) {
   std::optional<ConversionStudy> study;
   if (!options.text.empty()) study = measure(options, source, *model, overrides.run, log);
   write_model_folder(source, *model, config.segment_means_seq_len, options.folder, log);
+  const std::optional<std::int64_t> taps = config.attention.conv_kernel_size;
   if (options.json) {
-    nlohmann::ordered_json result = {{"attention", describe_kinds(config)},
-                                     {"landmarks", config.attention.num_landmarks},
-                                     {"convolution", *config.attention.conv_kernel_size},
-                                     {"positions", config.max_position_embeddings},
-                                     {"parameters", model->parameters().count()}};
+    nlohmann::ordered_json result = {
+        {"attention", describe_kinds(config)},
+        {"landmarks", config.attention.num_landmarks},
+        {"convolution", taps ? nlohmann::ordered_json(*taps) : nlohmann::ordered_json()},
+        {"positions", config.max_position_embeddings},
+        {"parameters", model->parameters().count()}};
     if (study) result["text"] = json_of(*study);
     fmt::print("{}\n", result.dump());
     return;
   }
   fmt::print(
-      "{}: attention {}, {} landmarks, convolution of {} taps, {} positions, {} parameters; train "
-      "on with model.from before use\n",
+      "{}: attention {}, {} landmarks, {}{} positions, {} parameters; train on with model.from "
+      "before use\n",
       printable_path(options.folder), describe_kinds(config), config.attention.num_landmarks,
-      *config.attention.conv_kernel_size, config.max_position_embeddings,
+      taps ? fmt::format("convolution of {} taps, ", *taps) : "", config.max_position_embeddings,
       model->parameters().count());
   if (study) print(*study, config);
 }
@@ -148,7 +150,8 @@ Command add_convert_command(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--conv", options->convert.conv,
-                   "taps of the convolution, odd; default: the model's own, else 33")
+                   "taps of the convolution, odd; default: the model's own, else 33; none beside "
+                   "windows")
       ->check(CLI::Range(1, 1 << 16));
   command
       ->add_option("--length", options->convert.length,

@@ -493,7 +493,8 @@ TEST(Config, AFractionValidatesWhereNothingElseIsNamed) {
     return parse_config(yaml, "run.yaml", start_defaults);
   };
   EXPECT_EQ(config("data: {train: a.txt}").data.validation_fraction, 0.05);
-  EXPECT_EQ(config("data: {train: a.txt}").data.train, std::vector<std::string>{"a.txt"});
+  EXPECT_EQ(patterns_of(config("data: {train: a.txt}").data.train),
+            std::vector<std::string>{"a.txt"});
   EXPECT_EQ(config("data: {validation: b.txt}").data.validation_fraction, std::nullopt);
   EXPECT_EQ(config("data: {train: a.txt, validation_fraction: null}").data.validation_fraction,
             std::nullopt);

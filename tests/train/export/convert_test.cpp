@@ -53,7 +53,11 @@ class ConvertArchitecture : public ::testing::TestWithParam<fs::path> {
 TEST_P(ConvertArchitecture, IsTheParentUpToAsManyTokensAsLandmarks) {
   const std::int64_t positions = source_.config.max_position_embeddings;
   const ModelFolder turned = convert({.landmarks = positions, .length = 3 * positions});
-  EXPECT_TRUE(turned.config.has_only(AttentionKind::nystrom));
+  for (std::int64_t i = 0; i < turned.config.num_hidden_layers; ++i) {
+    const bool window = source_.config.has_window(i);
+    EXPECT_EQ(turned.config.kind_of(i), window ? AttentionKind::softmax : AttentionKind::nystrom);
+    EXPECT_EQ(turned.config.has_window(i), window);
+  }
   EXPECT_EQ(turned.config.head, source_.config.head);
   const NamedTensors batch = read_tensors(GetParam() / "batch.safetensors"),
                      got = outputs(turned, batch), expected = outputs(source_, batch);
