@@ -82,6 +82,15 @@ void bind_products(nb::module_& ops) {
       },
       nb::arg("activation"), nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
       doc::activated_linear, ReleaseLock());
+  ops.def(
+      "gated_linear",
+      [](const std::string& activation, const Var& x, const Var& weight,
+         const std::optional<Var>& bias) {
+        return gated_linear(value_called<Unary>("activation", activation, unary_names), x, weight,
+                            bias.value_or(Var()));
+      },
+      nb::arg("activation"), nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
+      doc::gated_linear, ReleaseLock());
   ops.def("joint_linear", &joint_linear, nb::arg("x"), nb::arg("weights"), nb::arg("biases"),
           doc::joint_linear, ReleaseLock());
   ops.def("matmul", &matmul, nb::arg("a"), nb::arg("b"), doc::matmul, ReleaseLock());
@@ -138,8 +147,9 @@ void bind_attention(nb::module_& ops) {
       [](const Var& q, const Var& k, const Var& v, double scale,
          const std::optional<Array>& queries, const std::optional<Array>& keys,
          const std::optional<Array>& key_mask, const std::string& empty_rows,
-         const std::optional<std::string>& out) {
+         const std::optional<std::string>& out, const std::optional<std::int64_t>& reach) {
         AttentionOptions options;
+        options.reach = reach.value_or(Scoring::all_keys);
         options.scale = scale;
         options.queries = spans_of(queries);
         options.keys = spans_of(keys);
@@ -151,7 +161,15 @@ void bind_attention(nb::module_& ops) {
       nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("scale") = 1.0,
       nb::arg("queries").none() = nb::none(), nb::arg("keys").none() = nb::none(),
       nb::arg("key_mask").none() = nb::none(), nb::arg("empty_rows") = "zero",
-      nb::arg("out").none() = nb::none(), doc::attention, ReleaseLock());
+      nb::arg("out").none() = nb::none(), nb::arg("reach").none() = nb::none(), doc::attention,
+      ReleaseLock());
+  ops.def(
+      "rotate",
+      [](const Var& x, const Array& table, const std::optional<Array>& spans) {
+        return rotate(x, spans_of(spans), python::tensor_of(table));
+      },
+      nb::arg("x"), nb::arg("table"), nb::arg("spans").none() = nb::none(), doc::rotate,
+      ReleaseLock());
   ops.def(
       "segment_means",
       [](const Var& x, std::int64_t segments, const std::optional<Array>& spans) {

@@ -175,6 +175,8 @@ def normal(*shape: int) -> np.ndarray:
 
 
 IDS = np.array([0, 2, 2, 1])
+ANGLES = np.arange(6.0).reshape(3, 2)
+TURNS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], 2)
 
 
 def nystrom_attention(hidden, qkv, query, key, query_bias, key_bias, taps):
@@ -195,6 +197,9 @@ def nystrom_attention(hidden, qkv, query, key, query_bias, key_bias, taps):
         (lambda x, w, b: ops.linear(x, w, b), [(2, 3), (4, 3), (4,)]),
         (lambda x, w: ops.linear_unrounded(x, w), [(2, 3), (4, 3)]),
         (lambda x, w: ops.activated_linear("gelu_erf", x, w), [(2, 3), (4, 3)]),
+        (lambda x, w: ops.gated_linear("gelu_erf", x, w), [(2, 6), (4, 3)]),
+        (lambda q, k, v: ops.attention(q, k, v, reach=1), [(1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 4)]),
+        (lambda x: ops.rotate(x, TURNS), [(1, 2, 3, 4)]),
         (lambda x, v, w, b, c: ops.joint_linear(x, [v, w], [b, c]), [(2, 3), (4, 3), (2, 3), (4,), (2,)]),
         (nystrom_attention, [(1, 6, 4), (1, 6, 12), (4, 4), (4, 4), (4,), (4,), (2, 3)]),
         (lambda q, k, v: ops.attention(q, k, v, scale=0.5), [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4)]),
