@@ -95,6 +95,10 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   small.attention.kind = kind;
   small.attention.layers.clear();
   small.attention.window_layers.clear();
+  if (kind != AttentionKind::softmax) {
+    small.attention.window.reset();
+    small.local_rope_theta.reset();
+  }
   if (has_task(config)) small.head = Head::none;
   Model model(small);
   const DType dtype = config.training.dtype;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/attention_diagnostics.h"
 #include "nn/layer_kinds.h"
@@ -185,6 +186,11 @@ bool same_weights(const ModelConfig& own, const ModelConfig& other) {
 
 ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samples,
                             std::int64_t count, const StudyProgress& progress) {
+  require_input(
+      !folder.config.attention.window,
+      "{}: has attention.window {}, and the study changes the attention of all layers; it "
+      "takes models whose layers see all tokens",
+      printable_path(folder.path), folder.config.attention.window.value_or(0));
   const std::vector<MaskedSequence> sequences = longest_sequences(samples, loss_factor * count);
   ModelFindings findings;
   findings.config = folder.config;

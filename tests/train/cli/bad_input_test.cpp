@@ -253,7 +253,7 @@ const Case models[] = {
      "occupied: exists already; remove it, or give --output another name"},
     {"unknown_key", FORWARD "--set model.attention.landmarks=3",
      "--set model.attention.landmarks=3: unknown key 'model.attention.landmarks'; expected one of "
-     "kind, layers, semantics, num_landmarks, "
+     "kind, layers, window, window_layers, semantics, num_landmarks, "
      "landmark_source, inverse, inverse_iterations, conv_kernel_size, num_features, "
      "projected_length, projection_sharing, num_hashes, "
      "bucket_size, random_seed"},
@@ -367,7 +367,7 @@ const Case configurations[] = {
     {"attention", PRETRAIN "model.attention.kind=sparse",
      "--set model.attention.kind=sparse: model.attention.kind: got 'sparse', expected nystrom or "
      "softmax or double_softmax or linear or "
-     "performer or linformer or reformer"},
+     "performer or linformer or reformer or none"},
     {"causal", PRETRAIN "model.causal=true",
      "--set model.causal=true: unknown key 'model.causal'; a causal Nyström model cannot be built: "
      "landmarks are means over the whole "

@@ -74,8 +74,9 @@ const Bad keys[] = {
      "num_hidden_layers, "
      "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, "
      "type_vocab_size, hidden_dropout_prob, "
-     "layer_norm_eps, initializer_range, norm, positions, position_offset, "
-     "embedding_size, transform_act, classifier_act, tie_word_embeddings, pooling, pairs, "
+     "layer_norm_eps, initializer_range, norm, final_norm, first_attention_norm, mlp, bias, "
+     "positions, rope_theta, local_rope_theta, position_offset, embedding_size, transform_act, "
+     "classifier_act, head_transform, tie_word_embeddings, pooling, pairs, "
      "embed_dim, attention, "
      "embedding"},
     {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n",
@@ -93,8 +94,9 @@ const Bad keys[] = {
      "num_attention_heads, "
      "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, "
      "hidden_dropout_prob, layer_norm_eps, initializer_range, "
-     "norm, positions, position_offset, "
-     "embedding_size, transform_act, classifier_act, tie_word_embeddings, pooling, pairs, "
+     "norm, final_norm, first_attention_norm, mlp, bias, "
+     "positions, rope_theta, local_rope_theta, position_offset, embedding_size, transform_act, "
+     "classifier_act, head_transform, tie_word_embeddings, pooling, pairs, "
      "embed_dim, attention, "
      "embedding"},
     {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
@@ -139,12 +141,13 @@ const Bad values[] = {
      "run.yaml:1:18: training.zero: got '2', expected a whole number between 0 and 1"},
     {"KindOfLayers", "model: {attention: {layers: {0-3: softmx}}}",
      "run.yaml:1:35: model.attention.layers.0-3: got 'softmx', expected nystrom or softmax or "
-     "double_softmax or linear or performer or linformer or reformer; did you mean 'softmax'?"},
+     "double_softmax or linear or performer or linformer or reformer or none; did you mean "
+     "'softmax'?"},
     {"ListOfLayers", "model: {attention: {layers: [0, 1]}}",
      "run.yaml:1:29: model.attention.layers: got a list, expected a mapping such as {a: b}"},
     {"NullForLayers", "model: {attention: {layers: {0-3: }}}",
      "run.yaml:1:30: model.attention.layers.0-3: got null, expected nystrom or softmax or "
-     "double_softmax or linear or performer or linformer or reformer"},
+     "double_softmax or linear or performer or linformer or reformer or none"},
     {"LayersTwice", "model: {attention: {layers: {3: softmax, 3: linear}}}",
      "run.yaml:1:42: duplicate key 'model.attention.layers.3'; first given in line 1: remove one"},
     {"LayersBeyond", "model: {attention: {layers: {8-12: softmax}}}",

@@ -529,7 +529,7 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
        "--attention: linear not in {softmax}; see nystrom export --help"},
       {"export source new --format onnx",
        "--format: onnx not in {auto,nystrom,transformers,bert,camembert,distilbert,electra,"
-       "roberta,xlm-roberta}; see nystrom export --help"},
+       "modernbert,roberta,xlm-roberta}; see nystrom export --help"},
       {"export absent new",
        "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
        "model of the hub is fetched by: hf download absent"}};

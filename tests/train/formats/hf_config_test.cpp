@@ -276,7 +276,7 @@ const BadCase bad_cases[] = {
      "projection_sharing, random_seed, semantics, window, window_layers"},
     {"AttentionKindOfLayers", R"({"nystrom": {"attention": {"layers": {"0": "sofmax"}}}})",
      "nystrom.attention.layers.0: expected one of nystrom, softmax, double_softmax, linear, "
-     "performer, linformer, reformer, got \"sofmax\""},
+     "performer, linformer, reformer, none, got \"sofmax\""},
     {"AttentionLayersList", R"({"nystrom": {"attention": {"layers": [0]}}})",
      "nystrom.attention.layers: expected an object, got an array"},
     {"AttentionRange", R"({"nystrom": {"attention": {"inverse_iterations": -1}}})",

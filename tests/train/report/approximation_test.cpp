@@ -124,7 +124,7 @@ TEST(CostStudy, MeasuresEveryKindAndFitsExponents) {
   o.shortest = 1024, o.longest = 4096, o.heads = 1, o.head_dim = 16, o.repeats = 1, o.train = false;
   o.attention.num_landmarks = 8, o.attention.num_features = 32, o.attention.projected_length = 8;
   const Study study = study_cost(o);
-  const std::size_t kinds = enum_names(AttentionKind{}).size();
+  const std::size_t kinds = enum_names(AttentionKind{}).size() - 1;  // none is no attention
   ASSERT_EQ(study.tables[0].rows.size(), 3 * kinds);
   for (const auto& row : study.tables[0].rows) {
     EXPECT_GT(std::get<double>(row[2]), 0);
@@ -135,6 +135,13 @@ TEST(CostStudy, MeasuresEveryKindAndFitsExponents) {
     const std::string kind = std::get<std::string>(row[0]);
     EXPECT_LE(std::get<double>(row[2]), 1.15) << kind;
   }
+}
+
+TEST(CostStudy, RefusesAKindWithoutAttention) {
+  CostStudyOptions o;
+  o.kinds = {AttentionKind::none};
+  EXPECT_EQ(input_error([&] { study_cost(o); }),
+            "--kinds none: there is no attention to measure; leave it out");
 }
 
 /// Two lengths are too few for an exponent.
