@@ -216,7 +216,7 @@ std::vector<OpCase> attention_cases() {
          return attention(v[0], v[1], v[2], options);
        }},
       {"attention_within_reach",
-       {{2, 3, 150, 8}, {2, 3, 150, 8}, {2, 3, 150, 4}},
+       {{1, 1, 70, 4}, {1, 1, 70, 4}, {1, 1, 70, 2}},
        [](const Vars& v) {
          AttentionOptions options = attention_options(v, 0.7);
          options.reach = 20;
