@@ -132,8 +132,20 @@ Var with_gradient_seen(const Var& x, std::function<void(const Tensor&)> see) {
 
 }  // namespace
 
+namespace {
+
+/// The layers that are measured have no window; others may.
+ModelConfig without_window(ModelConfig config) {
+  config.attention.window.reset();
+  return config;
+}
+
+}  // namespace
+
 AttentionWatch::AttentionWatch(const ModelConfig& config)
-    : config_(config), approximation_(make_nystrom(config)), exact_(config) {
+    : config_(config),
+      approximation_(make_nystrom(without_window(config))),
+      exact_(without_window(config)) {
   require(config.has_kind(AttentionKind::nystrom),
           "AttentionWatch is for attention.kind nystrom, got {}", describe_kinds(config));
 }

@@ -64,6 +64,7 @@ void print(const ConversionStudy& study, const ModelConfig& config) {
   for (const std::int64_t m : compared_landmarks) head += fmt::format("{:>8}", m);
   fmt::print("{}  {:>8}\n", head, "advice");
   for (std::size_t i = 0; i < study.layers.size(); ++i) {
+    if (config.has_window(static_cast<std::int64_t>(i))) continue;  // was not converted
     std::string line =
         fmt::format("{:<8}{:<10}", i, enum_name(config.kind_of(static_cast<std::int64_t>(i))));
     for (const double error : study.layers[i].errors) line += fmt::format("{:>8.3f}", error);
@@ -75,10 +76,16 @@ void print(const ConversionStudy& study, const ModelConfig& config) {
       advised_error);
 }
 
-nlohmann::ordered_json json_of(const ConversionStudy& study) {
+/// A layer with a window, which is not converted, is null.
+nlohmann::ordered_json json_of(const ConversionStudy& study, const ModelConfig& config) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  for (const LayerError& layer : study.layers)
-    layers.push_back({{"errors", layer.errors}, {"advice", advice(layer)}});
+  for (std::size_t i = 0; i < study.layers.size(); ++i) {
+    const LayerError& layer = study.layers[i];
+    layers.push_back(
+        config.has_window(static_cast<std::int64_t>(i))
+            ? nlohmann::ordered_json()
+            : nlohmann::ordered_json{{"errors", layer.errors}, {"advice", advice(layer)}});
+  }
   return {{"tokens", study.parent.tokens},
           {"parent_loss", study.parent.loss},
           {"converted_loss", study.converted.loss},
@@ -113,7 +120,7 @@ void run(const ConvertCommand& options) {
         {"convolution", taps ? nlohmann::ordered_json(*taps) : nlohmann::ordered_json()},
         {"positions", config.max_position_embeddings},
         {"parameters", model->parameters().count()}};
-    if (study) result["text"] = json_of(*study);
+    if (study) result["text"] = json_of(*study, config);
     fmt::print("{}\n", result.dump());
     return;
   }

@@ -16,6 +16,7 @@ void add_errors(const ModelConfig& parent, const AttentionInputs& in, const Tens
                 double share, LayerError& layer) {
   ModelConfig config = parent;
   config.attention.semantics = Semantics::nystrom;
+  config.attention.window.reset();  // of other layers
   for (std::size_t i = 0; i < compared_landmarks.size(); ++i) {
     config.attention.num_landmarks = compared_landmarks[i];
     const std::vector<double> heads = relative_errors(NystromAttention(config)(in).value(), exact);
