@@ -377,7 +377,8 @@ class NystromOutput(nn.Module):
         self.dense = linear(width, config.hidden_size, config)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.pre = config.options.norm == "pre"
-        self.LayerNorm = norm(config.hidden_size, config) if normed or not self.pre else nn.Identity()
+        normed = normed or not self.pre
+        self.LayerNorm = norm(config.hidden_size, config) if normed else nn.Identity()
 
     def forward(self, x: Tensor, block) -> Tensor:
         y = x + self.dropout(self.dense(block(self.LayerNorm(x) if self.pre else x)))

@@ -18,9 +18,9 @@ constexpr std::string_view unread[] = {".nystromformer.pooler.", ".cls.seq_relat
 constexpr std::string_view redundant[] = {".position_ids.", ".token_type_ids."};
 
 /// First names of encoder tensors. Files of a bare encoder have them without the prefix.
-constexpr std::string_view encoder_parts[] = {"embeddings.",         "encoder.", "transformer.",
-                                              "pooler.",             "layers.",  "final_norm.",
-                                              "embeddings_project."};
+constexpr std::string_view encoder_parts[] = {
+    "embeddings.", "encoder.",    "transformer.",       "pooler.",
+    "layers.",     "final_norm.", "embeddings_project."};
 
 /// The parts of joint projections.
 constexpr std::string_view projections[] = {".query.", ".key.", ".value."};

@@ -385,7 +385,9 @@ json compared_keys(ModelConfig config) {
   config.transform_act = config.head == Head::masked_lm || config.head_transform
                              ? std::optional(config.transform_activation())
                              : std::nullopt;
-  config.classifier_act = pools && !config.head_transform ? std::optional(config.classifier_activation()) : std::nullopt;
+  config.classifier_act = pools && !config.head_transform
+                              ? std::optional(config.classifier_activation())
+                              : std::nullopt;
   config.embedding_size = config.embedding_width();
   if (!classifies) config.pooling = Pooling::first;
   json keys = json::object();

@@ -23,7 +23,8 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
     }
     case AttentionKind::none: return -values * 4 * hidden;  // its four projections
     case AttentionKind::softmax:
-      return values * 2 * std::min(length, static_cast<double>(config.window.value_or(1 << 30)) + 1);
+      return values * 2 *
+             std::min(length, static_cast<double>(config.window.value_or(1 << 30)) + 1);
     case AttentionKind::double_softmax: return values * 3 * width;
     case AttentionKind::linear: return values * 2 * width;
     case AttentionKind::performer: return values * 5 * static_cast<double>(config.num_features);
