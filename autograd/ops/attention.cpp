@@ -5,22 +5,6 @@
 namespace nystrom {
 namespace {
 
-/// [b, h, n, width] with the memory layout [b, n, h, width], or ragged [r, h, width].
-Tensor empty_heads(const Tensor& like, std::int64_t width, const RowSpans& spans, DType dtype) {
-  if (spans.ragged())
-    return empty_rows({like.dim(0), like.dim(1), width}, spans, dtype, like.device());
-  return Tensor::empty({like.dim(0), like.dim(2), like.dim(1), width}, dtype, like.device())
-      .transpose(1, 2);
-}
-
-Tensor empty_heads_like(const Tensor& x, const RowSpans& spans) {
-  return empty_heads(x, x.dim(-1), spans, x.dtype());
-}
-
-Tensor with_unit_columns(const Tensor& x) {
-  return x.dim(-1) <= 1 || x.stride(x.rank() - 1) == 1 ? x : x.contiguous();
-}
-
 /// Throws unless x has the axes of a ragged tensor, with rows for the spans, or of a dense one.
 void check_heads(const Var& x, const RowSpans& spans, const char* what) {
   require(x.rank() == (spans.ragged() ? 3 : 4), "attention: {} are {}, expected {}", what,

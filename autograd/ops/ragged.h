@@ -1,4 +1,4 @@
-// The rows of ragged tensors in ops.
+// The rows and heads of tensors in ops.
 #pragma once
 
 #include "core/check.h"
@@ -10,6 +10,26 @@ namespace nystrom {
 inline Tensor empty_rows(const Shape& shape, const RowSpans& spans, DType dtype, Device device) {
   return spans.rows() == shape[0] ? Tensor::empty(shape, dtype, device)
                                   : Tensor::zeros(shape, dtype, device);
+}
+
+/// An uninitialised [b, h, n, width] with the memory layout [b, n, h, width], or a ragged
+/// [r, h, width].
+inline Tensor empty_heads(const Tensor& like, std::int64_t width, const RowSpans& spans,
+                          DType dtype) {
+  if (spans.ragged())
+    return empty_rows({like.dim(0), like.dim(1), width}, spans, dtype, like.device());
+  return Tensor::empty({like.dim(0), like.dim(2), like.dim(1), width}, dtype, like.device())
+      .transpose(1, 2);
+}
+
+/// The same with x's width and dtype.
+inline Tensor empty_heads_like(const Tensor& x, const RowSpans& spans) {
+  return empty_heads(x, x.dim(-1), spans, x.dtype());
+}
+
+/// x, or a copy of it, whose columns lie beside each other.
+inline Tensor with_unit_columns(const Tensor& x) {
+  return x.dim(-1) <= 1 || x.stride(x.rank() - 1) == 1 ? x : x.contiguous();
 }
 
 /// The shape of the log-sum-exps of queries of this shape.

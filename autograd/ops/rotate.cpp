@@ -9,16 +9,9 @@
 namespace nystrom {
 namespace {
 
-/// A result of x's shape, in the layout of rows of heads.
-Tensor rows_of_heads(const Tensor& x, const RowSpans& spans) {
-  if (spans.ragged()) return empty_rows(x.shape(), spans, x.dtype(), x.device());
-  return Tensor::empty({x.dim(0), x.dim(2), x.dim(1), x.dim(3)}, x.dtype(), x.device())
-      .transpose(1, 2);
-}
-
 Tensor turned(const Tensor& x, const RowSpans& spans, const Tensor& table, bool backwards) {
-  const Tensor unit = x.dim(-1) <= 1 || x.stride(x.rank() - 1) == 1 ? x : x.contiguous();
-  Tensor y = rows_of_heads(unit, spans);
+  const Tensor unit = with_unit_columns(x);
+  Tensor y = empty_heads_like(unit, spans);
   kernels::rotate(unit, spans, table, backwards, y);
   return y;
 }
