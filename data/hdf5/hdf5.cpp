@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/hdf5/hdf5_filters.h"
 #include "data/hdf5/hdf5_library.h"
 
 namespace nystrom {
@@ -117,28 +119,12 @@ std::vector<std::int64_t> shape_of(hid_t space, std::int64_t element_bytes,
   return shape;
 }
 
-/// Throws an InputError for storage in other files, and for filters that the library lacks. Returns
-/// whether there are fragile ones.
-bool check_storage(hid_t creation, const std::string& what) {
+/// Throws an InputError for storage in other files; `what` names the array.
+void check_storage(hid_t creation, const std::string& what) {
   require_input(
       H5Pget_layout(creation) != H5D_VIRTUAL && H5Pget_external_count(creation) == 0,
       "{}: external and virtual storage are not read; copy the data into an array of its own",
       what);
-  bool fragile = false;
-  for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
-    unsigned flags = 0;
-    std::size_t values = 0;
-    char name[64] = "";
-    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
-                                               nullptr, sizeof(name), name, nullptr);
-    require_input(filter >= 0 && H5Zfilter_avail(filter) > 0,
-                  "{}: packed with filter {} ({}), which is not built in; write it with "
-                  "compression='gzip'",
-                  what, filter, name[0] != '\0' ? printable(name) : "without a name");
-    fragile |=
-        filter == H5Z_FILTER_SZIP || filter == H5Z_FILTER_NBIT || filter == H5Z_FILTER_SCALEOFFSET;
-  }
-  return fragile;
 }
 
 /// The chunk's shape; empty without chunks.
@@ -165,14 +151,68 @@ std::vector<std::int64_t> chunk_of(hid_t creation, std::size_t rank, std::int64_
 struct Hdf5Array::State {
   std::string name, where, type;  // where: the file and the name, for messages
   std::vector<std::int64_t> shape, chunk;
-  bool fragile = false, half = false;
+  std::optional<Filters> filters;
+  std::size_t chunk_bytes = 0;
+  bool half = false, packs_edges = true;
   Id id;
+  mutable std::unordered_set<hsize_t> checked;  // chunks, by their number
+
+  /// Throws an InputError if the chunk at this element, one of its first, is stored but does not
+  /// unpack to its full size. The library takes for granted that it does.
+  void check_chunk(const std::vector<hsize_t>& at) const {
+    hsize_t stored = 0;
+    if (H5Dget_chunk_storage_size(id.get(), at.data(), &stored) < 0) fail(where);
+    if (stored == 0) return;  // never written: its elements are the fill value
+    bool packed = true;
+    for (std::size_t axis = 0; axis < at.size(); ++axis)
+      packed &= packs_edges || static_cast<std::int64_t>(at[axis]) + chunk[axis] <= shape[axis];
+    std::size_t bytes = stored;
+    if (packed) {
+      std::uint32_t skipped = 0;
+      std::vector<std::byte> raw(stored);
+      if (H5Dread_chunk(id.get(), H5P_DEFAULT, at.data(), &skipped, raw.data()) < 0) fail(where);
+      bytes = filters->unpacked_bytes(raw, skipped, chunk_bytes);
+    }
+    require_input(bytes >= chunk_bytes,
+                  "{}: the chunk at [{}] unpacks to {} bytes, expected {}: the file is damaged",
+                  where, fmt::join(at, ", "), bytes, chunk_bytes);
+  }
+
+  hsize_t stored_chunks() const {
+    hsize_t count = 0;
+    const Id space(H5Dget_space(id.get()), H5Sclose);
+    if (H5Dget_num_chunks(id.get(), space.get(), &count) < 0) fail(where);
+    return count;
+  }
+
+  /// check_chunk() for the chunks of these elements, each once.
+  void check_chunks(std::span<const std::int64_t> first,
+                    std::span<const std::int64_t> count) const {
+    const std::size_t rank = chunk.size();
+    std::vector<hsize_t> at(rank);
+    const auto visit = [&](auto&& self, std::size_t axis, hsize_t number) -> void {
+      if (axis == rank) {
+        if (checked.contains(number)) return;
+        check_chunk(at);
+        checked.insert(number);
+        return;
+      }
+      const std::int64_t across = (shape[axis] + chunk[axis] - 1) / chunk[axis];
+      for (std::int64_t i = first[axis] / chunk[axis]; i * chunk[axis] < first[axis] + count[axis];
+           ++i) {
+        at[axis] = static_cast<hsize_t>(i * chunk[axis]);
+        self(self, axis + 1, number * static_cast<hsize_t>(across) + static_cast<hsize_t>(i));
+      }
+    };
+    visit(visit, 0, 0);
+  }
 
   /// Reads elements as the library's type `as` into `values`.
   void read(std::span<const std::int64_t> first, std::span<const std::int64_t> count, hid_t as,
             void* values) const {
     const std::vector<hsize_t> start(first.begin(), first.end()), size(count.begin(), count.end());
     const LibraryLock lock;
+    if (!chunk.empty() && !filters->empty()) check_chunks(first, count);
     const Id file_space(H5Dget_space(id.get()), H5Sclose),
         memory_space(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr),
                      H5Sclose);
@@ -210,19 +250,17 @@ const std::vector<std::int64_t>& Hdf5Array::shape() const { return state_->shape
 const std::string& Hdf5Array::type() const { return state_->type; }
 std::int64_t Hdf5Array::chunk_rows() const { return state_->chunk.empty() ? 0 : state_->chunk[0]; }
 
-bool Hdf5Array::has_fragile_filters() const { return state_->fragile; }
+bool Hdf5Array::has_fragile_filters() const { return state_->filters->has_fragile(); }
 bool Hdf5Array::is_half() const { return state_->half; }
 
 bool Hdf5Array::is_complete() const {
   const State& s = *state_;
   if (s.chunk.empty()) return true;
-  hsize_t expected = 1, written = 0;
+  hsize_t expected = 1;
   for (std::size_t axis = 0; axis < s.shape.size(); ++axis)
     expected *= static_cast<hsize_t>((s.shape[axis] + s.chunk[axis] - 1) / s.chunk[axis]);
   const LibraryLock lock;
-  const Id space(H5Dget_space(s.id.get()), H5Sclose);
-  if (H5Dget_num_chunks(s.id.get(), space.get(), &written) < 0) fail(s.where);
-  return written == expected;
+  return s.stored_chunks() == expected;
 }
 
 void Hdf5Array::read(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
@@ -304,19 +342,30 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   if (!array->id.valid()) fail(where);
   const Id creation(H5Dget_create_plist(array->id.get()), H5Pclose),
       type(H5Dget_type(array->id.get()), H5Tclose);
-  array->fragile = check_storage(creation.get(), where);
+  check_storage(creation.get(), where);
+  array->filters.emplace(creation.get(), where);
   array->type = type_name(type.get(), where);
   array->half = is_half_type(type.get());
   const auto element_bytes = static_cast<std::int64_t>(H5Tget_size(type.get()));
   const Id space(H5Dget_space(array->id.get()), H5Sclose);
   array->shape = shape_of(space.get(), element_bytes, where);
   array->chunk = chunk_of(creation.get(), array->shape.size(), element_bytes, where);
+  array->chunk_bytes = static_cast<std::size_t>(
+      std::accumulate(array->chunk.begin(), array->chunk.end(), element_bytes, std::multiplies()));
+  unsigned options = 0;
+  H5Pget_chunk_opts(creation.get(), &options);
+  array->packs_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) == 0;
   const std::int64_t elements =
       std::accumulate(array->shape.begin(), array->shape.end(), std::int64_t{1}, std::multiplies());
   if (elements > 0 && H5Dget_storage_size(array->id.get()) == 0) {  // of damaged files too
     if (!library_reason().empty()) fail(where);
     throw InputError(where + ": nothing was written into it");
   }
+  const bool plain_chunks = !array->chunk.empty() && array->filters->empty();
+  require_input(!plain_chunks || H5Dget_storage_size(array->id.get()) ==
+                                     array->stored_chunks() * array->chunk_bytes,
+                "{}: its chunks do not have {} bytes each: the file is damaged", where,
+                array->chunk_bytes);
   require_input(elements * element_bytes / max_ratio <= state_->input->size(),
                 "{}: declares {} bytes in a file of {}; at most {} times as many are read", where,
                 elements * element_bytes, state_->input->size(), max_ratio);

@@ -1,8 +1,10 @@
 // Feature files in all forms of the HDF5 library.
 #include "data/tasks/feature_file.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <zlib.h>
 
 #include <cmath>
 #include <functional>
@@ -149,6 +151,26 @@ std::vector<Form> forms() {
          const hsize_t chunk[] = {1, 3, 4};
          H5Pset_chunk(options, 3, chunk);
          H5Pset_nbit(options);
+       }},
+      {"SZip", H5T_IEEE_F32LE,
+       [](hid_t options) {
+         const hsize_t chunk[] = {1, 3, 4};
+         H5Pset_chunk(options, 3, chunk);
+         H5Pset_fletcher32(options);
+         H5Pset_szip(options, H5_SZIP_NN_OPTION_MASK, 4);
+       }},
+      {"ChecksumFirst", H5T_IEEE_F32LE,
+       [](hid_t options) {
+         H5Pset_fletcher32(options);
+         packed(options);
+       }},
+      {"PlainEdges", H5T_IEEE_F32LE,
+       [](hid_t options) {
+         packed(options);
+         H5Pset_chunk_opts(options, H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS);
+       },
+       [](hid_t access, hid_t) {
+         H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
        }},
       {"Latest", H5T_IEEE_F32LE, packed,
        [](hid_t access, hid_t) {
@@ -442,6 +464,67 @@ TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
     std::filesystem::resize_file(folder / "a.h5", size - 97);
     EXPECT_TRUE(is_refused(folder / "a.h5")) << size;
   }
+}
+
+/// Replaces the first stored chunk of 'features' by these bytes; the filters whose bits `skipped`
+/// has count as left out.
+void store_chunk(const std::filesystem::path& path, const std::string& bytes, unsigned skipped) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT),
+              set = H5Dopen2(file, "features", H5P_DEFAULT);
+  const hsize_t first[] = {0, 0, 0};
+  EXPECT_GE(H5Dwrite_chunk(set, H5P_DEFAULT, skipped, first, bytes.size(), bytes.data()), 0);
+  H5Dclose(set);
+  H5Fclose(file);
+}
+
+/// The library itself takes for numbers what lies behind such a chunk in memory.
+TEST(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
+  const auto gzip = [](std::size_t size) {
+    const std::string zeros(size, '\0');
+    uLongf packed = ::compressBound(size);
+    std::string bytes(packed, '\0');
+    ::compress(reinterpret_cast<Bytef*>(bytes.data()), &packed,
+               reinterpret_cast<const Bytef*>(zeros.data()), size);
+    return bytes.substr(0, packed);
+  };
+  const TemporaryFolder folder;
+  const auto path = folder / "a.h5";
+  const auto error_with = [&](const std::string& chunk, unsigned skipped) {
+    {
+      Writer writer(path);
+      writer.add("features", H5T_IEEE_F32LE, {2, 2, 2}, counting(8), [](hid_t options) {
+        const hsize_t sizes[] = {1, 2, 2};
+        H5Pset_chunk(options, 3, sizes);
+        H5Pset_shuffle(options);
+        H5Pset_deflate(options, 6);
+      });
+    }
+    store_chunk(path, chunk, skipped);
+    try {
+      const FeatureFile file(path);
+      EXPECT_EQ(read_sample(file, 1).back(), 3.5F);
+      EXPECT_EQ(read_sample(file, 0), std::vector<float>(4));
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  const auto refusal = [&](int bytes) {
+    return fmt::format(
+        "{}: 'features': the chunk at [0, 0, 0] unpacks to {} bytes, expected 16: "
+        "the file is damaged",
+        path.string(), bytes);
+  };
+  constexpr unsigned only_shuffled = 2, only_gzipped = 1, as_it_is = 3;
+  EXPECT_EQ(error_with(gzip(16), 0), "read");
+  EXPECT_EQ(error_with(gzip(16), only_gzipped), "read");
+  EXPECT_EQ(error_with(std::string(16, '\0'), only_shuffled), "read");
+  EXPECT_EQ(error_with(std::string(16, '\0'), as_it_is), "read");
+  EXPECT_EQ(error_with(gzip(12), 0), refusal(12));
+  EXPECT_EQ(error_with(gzip(12), only_gzipped), refusal(12));
+  EXPECT_EQ(error_with(std::string(12, '\0'), only_shuffled), refusal(12));
+  EXPECT_EQ(error_with(std::string(12, '\0'), as_it_is), refusal(12));
+  EXPECT_EQ(error_with("no stream", 0), refusal(0));
 }
 
 /// The library itself would read the new numbers by the structure of the file before.
