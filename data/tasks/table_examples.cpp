@@ -82,18 +82,32 @@ class TableExamples : public ExampleReader {
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes;
     if (const std::string note = reader_->note(); !note.empty()) notes.push_back(note);
-    const bool pairs = *task_.kind == TaskKind::embeddings && task_.columns.pair;
-    if (!pairs || task_.columns.label || task_.columns.negatives.size() > 0) return notes;
-    for (const char* name : {"label", "labels", "score", "similarity"})
-      if (std::ranges::find(reader_->names(), name) != reader_->names().end())
-        notes.push_back(fmt::format(
-            "{}: every pair counts as alike, though there is a column '{}'; if it tells how alike "
-            "they are, set task.columns.label={}",
-            *file_, name, name));
+    const TaskKind kind = *task_.kind;
+    const bool pairs = places_.pair.has_value();
+    if (!pairs && places_.choices.empty() && kind != TaskKind::tokens &&
+        kind != TaskKind::questions)
+      note_unread(
+          {"pair", "text_pair", "text2", "sentence2", "question2", "positive", "hypothesis"},
+          "; if it holds a second text, set task.columns.pair", notes);
+    if (kind == TaskKind::embeddings && pairs && !task_.columns.label &&
+        task_.columns.negatives.empty())
+      note_unread({"label", "labels", "score", "similarity"},
+                  ", and every pair counts as alike; if it tells how alike they are, set "
+                  "task.columns.label",
+                  notes);
     return notes;
   }
 
  private:
+  /// Notes, for each of the columns `names` that there is, that it is not read.
+  void note_unread(std::initializer_list<const char*> names, const char* remedy,
+                   std::vector<std::string>& notes) const {
+    for (const std::string name : names)
+      if (std::ranges::find(reader_->names(), name) != reader_->names().end())
+        notes.push_back(
+            fmt::format("{}: column '{}' is not read{}={}", *file_, name, remedy, name));
+  }
+
   /// The positions of an example's parts in a row.
   struct Columns {
     std::vector<WantedColumn> wanted;
