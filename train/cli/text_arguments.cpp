@@ -17,9 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether an argument looks like the name of a data file, compressed or not.
+/// Whether an argument looks like the name of a file, compressed or not.
 bool ends_like_data(const std::string& word) {
-  static const std::set<std::string> endings = {".txt", ".h5", ".hdf5", ".conll", ".conllu"};
+  static const std::set<std::string> endings = {
+      ".txt",     ".h5",   ".hdf5", ".conll", ".conllu", ".npy", ".safetensors",
+      ".parquet", ".json", ".yaml", ".html",  ".md",     ".pdf", ".log"};
   return endings.contains(name_ending(word)) || table_format_of(word).has_value();
 }
 
@@ -83,7 +85,8 @@ void TextArguments::add_flags_to(CLI::App& command) {
 std::vector<std::string> checked_texts(const TextArguments& arguments) {
   std::vector<std::string> texts;
   for (const std::string& text : arguments.texts) {
-    require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
+    require_input(text.find_first_not_of(" \t\r\n") != text.npos,
+                  "TEXT is empty; give a text, or the name of a file");
     const bool path = arguments.document || ends_like_data(text) || looks_like_path(text);
     require_input(arguments.as_text || is_path(arguments, text) || !path,
                   "{}: no such file or folder; --as-text takes it for a text",

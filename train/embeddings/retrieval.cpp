@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <ranges>
 #include <set>
 
 #include "core/base/printable.h"
@@ -134,7 +135,7 @@ std::vector<std::vector<Neighbour>> rank_documents(
 }
 
 /// Notes judgements of queries that do not exist, which remain in `judged`, and of documents that
-/// do not exist. Throws an InputError where all are such.
+/// do not exist, and queries without a relevant document. Throws an InputError where all are such.
 void check_judgements(const fs::path& file, RetrievalSet& set,
                       const std::map<std::string, std::map<std::string, std::int64_t>>& judged) {
   const std::string name = printable_path(file);
@@ -150,9 +151,11 @@ void check_judgements(const fs::path& file, RetrievalSet& set,
                     "first: '{}'",
                     name, judged.size(), all, first));
   }
-  std::size_t documents = 0, missing = 0;
+  std::size_t documents = 0, missing = 0, without_relevant = 0;
   std::string first;
   for (std::size_t query = 0; query < set.judged.size(); ++query) {
+    without_relevant += std::ranges::none_of(set.judged[query] | std::views::values,
+                                             [](std::int64_t relevance) { return relevance > 0; });
     documents += set.judged[query].size();
     set.queries_are_documents &= !set.judged[query].contains(set.query_ids[query]);
     for (const auto& [id, relevance] : set.judged[query]) {
@@ -160,6 +163,11 @@ void check_judgements(const fs::path& file, RetrievalSet& set,
       if (missing++ == 0) first = printable(id, 60);
     }
   }
+  require_input(without_relevant < set.judged.size(),
+                "{}: no document is relevant to a query: no score is above 0", name);
+  if (without_relevant > 0)
+    set.notes.push_back(fmt::format("{}: {} of {} queries have no relevant document and count as 0",
+                                    name, without_relevant, set.judged.size()));
   if (missing == 0) return;
   require_input(missing < documents,
                 "{}: none of its {} judged documents is in corpus.jsonl, not even '{}'; ids must "
