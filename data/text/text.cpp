@@ -196,7 +196,7 @@ bool TextReader::accepts(const TextPiece& piece) {
 std::optional<TextPiece> TextReader::next() {
   for (;;) {
     if (pieces_ == nullptr && !open_next_file()) return std::nullopt;
-    const auto piece = pieces_->next();
+    auto piece = pieces_->next();
     if (!piece) {
       passed_bytes_ += pieces_->position();
       pieces_.reset();
@@ -206,6 +206,8 @@ std::optional<TextPiece> TextReader::next() {
     if (std::exchange(begins_file_, false)) note_json(*piece);
     if (!accepts(*piece)) continue;
     statistics_.bytes += static_cast<std::int64_t>(piece->text.size());
+    piece->document = statistics_.documents - 1;
+    piece->number = returned_++;
     return piece;
   }
 }

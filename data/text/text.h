@@ -81,6 +81,7 @@ struct TextPiece {
   bool continues = false;  ///< whether the next piece belongs to the same document
   std::int64_t line = 1;   ///< the line in `file` where the piece begins
   const std::filesystem::path* file = nullptr;
+  std::int64_t document = 0, number = 0;  ///< counts of documents and pieces before
 };
 
 /// The files that `patterns` match (match_files). Throws an InputError for a table without the
@@ -135,6 +136,7 @@ class TextReader {
   TextForm form_;
   std::size_t piece_bytes_;
   std::size_t next_file_ = 0;
+  std::int64_t returned_ = 0;             // pieces
   std::int64_t passed_bytes_ = 0;         // bytes of the files that were read to the end
   std::unique_ptr<FilePieces> pieces_;    // pieces of the current file
   bool begins_file_ = false;              // whether no piece of it was read

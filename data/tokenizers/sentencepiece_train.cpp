@@ -239,11 +239,9 @@ SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTr
                 "tokenizer: character_coverage is {}, expected 0.9 to 1",
                 options.character_coverage);
   Sample sample(options);
-  std::int64_t document = 0;
   while (const auto piece = text.next()) {
     poll();
-    if (!options.takes || options.takes(document)) add_lines(piece->text, sample);
-    document += !piece->continues;
+    if (!options.takes || options.takes(*piece)) add_lines(piece->text, sample);
   }
   sample.reduce_words(options.max_words);
   require_input(!sample.sentences().empty(), "tokenizer: there is no text to train on ({})",

@@ -22,7 +22,7 @@ struct SentencePieceTraining {
   /// Limit for the different words of the sample. Few languages reach it within max_bytes.
   std::int64_t max_words = 300'000;
   double character_coverage = 0.9995;       ///< share of all characters that the pieces cover
-  std::function<bool(std::int64_t)> takes;  ///< selects documents by number, in order; empty: all
+  std::function<bool(const TextPiece&)> takes;  ///< selects pieces, in order; empty: all
 };
 
 /// A tokenizer, and the sizes of the text that training used.

@@ -246,7 +246,7 @@ Some defaults follow from other options, and the tables have their values for th
 | `model.embed_dim`, `norm`, `positions` (features) | the width of the first training file, `pre`, `none` |
 | `training.micro_batch_size` | the largest divisor of `batch_size` up to 32 |
 | `optimizer.learning_rate` (tasks) | 3e-5 · (768 / `hidden_size`)², at most 1e-3 |
-| `validation` and `validation_fraction` | a fraction: 0.05 of the documents, 0.1 of a task's examples |
+| `validation` and `validation_fraction` | a fraction: 0.05 of the documents, or of the text of few files, 0.1 of a task's examples |
 | options of `model` beside `model.from` | those of the folder |
 
 For completion and checks while typing: `nystrom config --schema > nystrom.schema.json`, and as the

@@ -67,7 +67,7 @@ ExportScores score_text(const fs::path& folder, const ModelFolder& source,
   const ScratchFolder scratch;
   auto tokens = tokenize(match_texts(patterns, text_form(config.data)), text_form(config.data),
                          *tokenizer, scratch.path() / "tokens", log,
-                         [](std::int64_t document) { return document < 4 * max_sequences; });
+                         [](const TextPiece& piece) { return piece.document < 4 * max_sequences; });
   report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   EvaluationLoader loader(masked_samples(std::move(tokens), *tokenizer, config),

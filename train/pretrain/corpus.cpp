@@ -1,5 +1,7 @@
 #include "train/pretrain/corpus.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <future>
 #include <map>
@@ -10,6 +12,7 @@
 #include "core/check.h"
 #include "core/rng.h"
 #include "core/threads.h"
+#include "data/text/table_reader.h"
 #include "data/tokenizers/sentencepiece_train.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "train/checkpoint/model_folder.h"
@@ -30,7 +33,10 @@ constexpr int statistics_version = 2;
 // Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
 // that changes the ids of any text or the tokenizer trained on any text. Such changes concern
 // normalization, word splitting, models, added tokens, reading of text or the trainer.
-constexpr int text_version = 3;
+constexpr int text_version = 4;
+
+// The longest pieces in which documents are read.
+constexpr std::size_t whole_pieces = std::size_t{1} << 18;
 
 // Names of data sets in their folder. That of a source has its name behind.
 constexpr const char *training_set = "train", *validation_set = "validation";
@@ -155,20 +161,66 @@ fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
   return fs::path(config.data.cache) / ("tokens-" + short_hash(key));
 }
 
-/// Whether data.validation_fraction holds out a document. Each document has its own random draw, so
-/// the choice does not depend on the number of documents.
-bool is_held_out(const RunConfig& config, std::int64_t document) {
-  const auto words = philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull),
-                            {{static_cast<std::uint32_t>(document), 0, 0, 0}});
-  return uniform_open(words.word[0]) < config.data.validation_fraction.value_or(0);
-}
+/// The text that data.validation_fraction holds out. It counts documents, or, where files are
+/// documents and a source has too few of them, stretches of documents. Of each 1 / fraction parts
+/// it holds one: a text of that length has one, and which does not depend on what follows.
+class HeldOutText {
+ public:
+  HeldOutText(const RunConfig& config, const CorpusFiles& files)
+      : fraction_(files.validation.empty() ? config.data.validation_fraction.value_or(0) : 0),
+        key_(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull)) {
+    if (config.data.documents != Documents::files) return;
+    std::uintmax_t bytes = 0;
+    for (const auto& [source, texts] : files.train) {
+      bool tables = false;
+      for (const fs::path& file : texts) {
+        bytes += fs::file_size(file);
+        tables |= table_format_of(file).has_value();
+      }
+      stretches_ |= !tables && static_cast<double>(texts.size()) * fraction_ < 1;
+    }
+    constexpr double stretches = 4;  // held out of a small text
+    if (stretches_)
+      piece_bytes_ = static_cast<std::size_t>(
+          std::clamp(static_cast<double>(bytes) * fraction_ / stretches, 64.0, 16384.0));
+  }
 
-/// Reports that data.validation_fraction leaves a data set without a document.
+  /// The longest pieces in which text must be read.
+  std::size_t piece_bytes() const { return piece_bytes_; }
+
+  /// The number of what is held out as a whole, in the order of reading.
+  std::int64_t part(const TextPiece& piece) const {
+    return stretches_ ? piece.number : piece.document;
+  }
+
+  /// Whether a part is held out: of each 1 / fraction parts, one.
+  bool holds(std::int64_t part) const {
+    if (fraction_ == 0) return false;
+    const auto first_of = [&](double group) {
+      return static_cast<std::int64_t>(std::ceil(group / fraction_));
+    };
+    double group = std::floor(static_cast<double>(part) * fraction_);
+    while (first_of(group + 1) <= part) ++group;  // rounding
+    while (first_of(group) > part) --group;
+    const auto words =
+        philox(key_, {{static_cast<std::uint32_t>(static_cast<std::int64_t>(group)), 0, 0, 0}});
+    const std::int64_t first = first_of(group), count = first_of(group + 1) - first;
+    return part - first ==
+           static_cast<std::int64_t>(uniform_open(words.word[0]) * static_cast<double>(count));
+  }
+
+ private:
+  double fraction_;
+  PhiloxKey key_;
+  bool stretches_ = false;
+  std::size_t piece_bytes_ = whole_pieces;
+};
+
+/// Reports that data.validation_fraction leaves a data set without text.
 [[noreturn]] void refuse_fraction(std::int64_t documents) {
   throw InputError(
       fmt::format("of {} documents data.validation_fraction gives none to this data set; name "
-                  "data.validation, set documents: lines, or "
-                  "choose another fraction",
+                  "data.validation, set documents: lines, or choose another fraction",
                   documents));
 }
 
@@ -183,7 +235,8 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
   make_folder(folder, [&](const fs::path& made) {
-    TextReader text(files.all_training_files(), text_form(config.data));
+    const HeldOutText held_out(config, files);
+    TextReader text(files.all_training_files(), text_form(config.data), held_out.piece_bytes());
     SentencePieceTraining options;
     options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe
                                                     : SentencePieceModel::Kind::unigram;
@@ -191,8 +244,8 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
     options.normalizer = {train.lower_case, train.strip_accents};
     options.seed = static_cast<std::uint64_t>(config.seed);
     bool takes_one = false;
-    options.takes = [&](std::int64_t document) {
-      const bool takes = !is_held_out(config, document);
+    options.takes = [&](const TextPiece& piece) {
+      const bool takes = !held_out.holds(held_out.part(piece));
       takes_one |= takes;
       return takes;
     };
@@ -299,18 +352,16 @@ void open_datasets(Corpus& corpus, const CorpusFiles& files) {
       open_sources(corpus.token_folder, validation_set, split ? files.train : files.validation);
 }
 
-/// Tokenizes the documents whose number `takes` accepts. Rank 0 writes the data set at `folder`. If
-/// `stop_requested` is true in any process, all processes throw Interrupted. Returns the number of
-/// documents, also of those that are not taken.
-std::int64_t write_tokens(const Files& files, const TextForm& form, const Tokenizer& tokenizer,
-                          const fs::path& folder, Log& log,
-                          const std::function<bool(std::int64_t)>& takes,
-                          Communicator& communicator, const std::function<bool()>& stop_requested) {
-  constexpr std::size_t piece_bytes = std::size_t{1} << 18;
+/// Tokenizes the pieces of text that `takes` accepts. Rank 0 writes the data set at `folder`. If
+/// `stop_requested` is true in any process, all processes throw Interrupted.
+void write_tokens(const Files& files, const TextForm& form, std::size_t piece_bytes,
+                  const Tokenizer& tokenizer, const fs::path& folder, Log& log,
+                  const std::function<bool(const TextPiece&)>& takes, Communicator& communicator,
+                  const std::function<bool()>& stop_requested) {
   // One piece for each thread of all processes, within limits that keep memory small.
   const double threads = communicator.sum(static_cast<double>(num_threads()));
   const std::size_t batch_bytes =
-      piece_bytes * static_cast<std::size_t>(std::clamp(threads, 16.0, 256.0));
+      whole_pieces * static_cast<std::size_t>(std::clamp(threads, 16.0, 256.0));
   TextReader text(files, form, piece_bytes);
   std::optional<ShardWriter> writer;
   if (communicator.is_first())
@@ -334,20 +385,19 @@ std::int64_t write_tokens(const Files& files, const TextForm& form, const Tokeni
     pieces.clear();
     waiting = 0;
   };
-  std::int64_t number = 0;
-  bool begins = true;
+  bool begins = true;  // a document begins where the text before was left out, too
   while (const auto piece = text.next()) {
-    if (takes(number)) {
+    const bool taken = takes(*piece);
+    if (taken) {
       pieces.push_back({std::string(piece->text), begins, {}});
       // With short lines, the pieces take more memory than their text.
       waiting += piece->text.size() + sizeof(Piece);
       if (waiting >= batch_bytes) flush();
     }
-    begins = !piece->continues;
-    number += begins;
+    begins = !taken || !piece->continues;
   }
   flush();  // even without pieces: flush() is collective, and another process may have more text
-  if (!writer) return number;
+  if (!writer) return;
   const TextStatistics& statistics = text.statistics();
   if (writer->tokens() == 0 && statistics.documents > 0) refuse_fraction(statistics.documents);
   require_input(writer->tokens() > 0, "no document with a token was taken: {}",
@@ -355,7 +405,6 @@ std::int64_t write_tokens(const Files& files, const TextForm& form, const Tokeni
   writer->finish(statistics_json(statistics));
   log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(),
                       writer->documents(), writer->tokens()));
-  return number;
 }
 
 /// Tokenizes the text of a run into data sets below `folder`, two for each source.
@@ -364,22 +413,25 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
                     const StopSignals& stop) {
   const auto fill = [&](const fs::path& made) {
     const bool split = files.validation.empty();
+    const HeldOutText held_out(config, files);
     const auto write = [&](const std::vector<SourceFiles>& sources, const char* set,
-                           bool held_out) {
-      std::int64_t before = 0;  // documents of earlier sources, as the tokenizer counted them
+                           bool validates) {
+      std::int64_t before = 0, parts = 0;  // of earlier sources, as the tokenizer counted them
       for (const SourceFiles& texts : sources) {
         const std::string& name = texts.source.name;
         log.say(fmt::format("turning the {} text{} into tokens",
                             set == training_set ? "training" : set,
                             name.empty() ? "" : fmt::format(" ({})", name)));
-        const auto takes = [&](std::int64_t i) {
-          return !split || is_held_out(config, before + i) == held_out;
+        const auto takes = [&](const TextPiece& piece) {
+          parts = before + held_out.part(piece) + 1;
+          return !split || held_out.holds(parts - 1) == validates;
         };
-        before += with_context(name, [&] {
-          return write_tokens(texts.files, text_form(config.data), tokenizer,
-                              made / data_set_name(set, texts.source), log, takes, communicator,
-                              [&] { return stop.requested(); });
+        with_context(name, [&] {
+          write_tokens(texts.files, text_form(config.data), held_out.piece_bytes(), tokenizer,
+                       made / data_set_name(set, texts.source), log, takes, communicator,
+                       [&] { return stop.requested(); });
         });
+        before = parts;
       }
     };
     write(files.train, training_set, false);
@@ -397,9 +449,10 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
 std::shared_ptr<const TokenDataset> tokenize(const Files& files, const TextForm& form,
                                              const Tokenizer& tokenizer, const fs::path& folder,
                                              Log& log,
-                                             const std::function<bool(std::int64_t)>& takes) {
+                                             const std::function<bool(const TextPiece&)>& takes) {
   Communicator alone;
-  write_tokens(files, form, tokenizer, folder, log, takes, alone, [] { return false; });
+  write_tokens(files, form, whole_pieces, tokenizer, folder, log, takes, alone,
+               [] { return false; });
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));
 }
 

@@ -53,11 +53,11 @@ std::optional<Corpus> cached_corpus(const RunSpec& spec);
 /// train/pretrain/text_statistics.h). prepare_corpus does so too.
 void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log);
 
-/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`. It runs in one
-/// process on all threads, with a few MiB of text in memory.
+/// Tokenizes the text that `takes` accepts into a data set at `folder`. It runs in one process on
+/// all threads, with a few MiB of text in memory.
 std::shared_ptr<const TokenDataset> tokenize(const std::vector<std::filesystem::path>& files,
                                              const TextForm& form, const Tokenizer& tokenizer,
                                              const std::filesystem::path& folder, Log& log,
-                                             const std::function<bool(std::int64_t)>& takes);
+                                             const std::function<bool(const TextPiece&)>& takes);
 
 }  // namespace nystrom

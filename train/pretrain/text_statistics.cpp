@@ -93,7 +93,7 @@ std::shared_ptr<const TokenDataset> tokenize_text_option(
     const std::vector<std::filesystem::path>& files, const RunConfig& config,
     const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log) {
   auto tokens = tokenize(files, text_form(config.data), tokenizer, folder, log,
-                         [](std::int64_t) { return true; });
+                         [](const TextPiece&) { return true; });
   report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
   return tokens;
 }

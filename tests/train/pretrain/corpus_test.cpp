@@ -91,11 +91,30 @@ TEST_F(CorpusTest, AnotherFractionIsAnotherTokenizer) {
   EXPECT_NE(folder("0.1"), folder("0.2"));
 }
 
+TEST_F(CorpusTest, OfFewFilesStretchesAreHeldOut) {
+  const Corpus corpus = prepare("validation_fraction: 0.1, documents: files");
+  const TokenDataset &train = *corpus.train[0].tokens, &held_out = *corpus.validation[0].tokens;
+  const auto all = static_cast<double>(train.tokens() + held_out.tokens());
+  EXPECT_NEAR(static_cast<double>(held_out.tokens()) / all, 0.1, 0.05);
+  EXPECT_GE(held_out.documents(), 3);
+  EXPECT_LE(train.documents(), held_out.documents() + 1) << "all else is in one piece";
+}
+
+TEST_F(CorpusTest, EachGroupOfDocumentsHoldsOutOne) {
+  const Corpus corpus = prepare("validation_fraction: 0.2, documents: lines");
+  const std::int64_t all =
+      corpus.train[0].tokens->documents() + corpus.validation[0].tokens->documents();
+  EXPECT_NEAR(static_cast<double>(corpus.validation[0].tokens->documents()),
+              static_cast<double>(all) / 5, 1);
+}
+
 TEST_F(CorpusTest, AFractionThatLeavesNothing) {
-  EXPECT_EQ(input_error([&] { prepare("validation_fraction: 0.99, documents: files"); }),
+  std::string all;
+  for (const std::string& line : lines()) all += line + ' ';
+  std::ofstream(folder_ / "text.txt") << all << '\n';
+  EXPECT_EQ(input_error([&] { prepare("validation_fraction: 0.01, documents: lines"); }),
             "of 1 documents data.validation_fraction gives none to this data set; name "
-            "data.validation, set documents: lines, or choose "
-            "another fraction");
+            "data.validation, set documents: lines, or choose another fraction");
 }
 
 }  // namespace
