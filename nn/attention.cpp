@@ -13,6 +13,7 @@ namespace nystrom {
 std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config) {
   switch (config.attention.kind) {
     case AttentionKind::nystrom:
+      if (config.attention.window) return std::make_unique<WindowBeside>(scope, config);
       if (auto nystrom = make_nystrom(config)) return nystrom;
       [[fallthrough]];
     case AttentionKind::softmax:
@@ -61,6 +62,19 @@ Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& 
                     .reach = reach_});
 }
 
+WindowBeside::WindowBeside(const Scope& scope, const ModelConfig& config)
+    : all_(make_attention(scope, config.without_window())),
+      window_(config),
+      gate_(scope.parameter("window_gate", {config.num_attention_heads}, {Init::Kind::zeros},
+                            false)) {}
+
+Var WindowBeside::operator()(const AttentionInputs& in) const {
+  const Var all = (*all_)(in), local = window_(in);
+  const Var gate = cast((tanh(gate_.var()) + 1) / 2, all.dtype());
+  const Shape shape = in.batch.dense() ? Shape{gate.dim(0), 1, 1} : Shape{gate.dim(0), 1};
+  return all + reshape(gate, shape) * (local - all);
+}
+
 Var DenseAttention::operator()(const AttentionInputs& in) const {
   if (in.batch.dense()) return of_tokens(in.queries, in.keys, in.values, in.batch.places(0));
   const std::int64_t heads = in.queries.dim(1), width = in.values.dim(2);
@@ -85,7 +99,7 @@ Var DenseAttention::operator()(const AttentionInputs& in) const {
 }
 
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
-    : is_local_(config.attention.window.has_value()),
+    : has_window_(config.attention.window.has_value()),
       heads_(config.num_attention_heads),
       kind_(config.attention.kind),
       landmarks_(config.attention.num_landmarks),
@@ -111,7 +125,8 @@ AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch,
     return {x, part(0), part(1), part(2), batch, query(), key(), qkv};
   }
   const auto heads = [&](const Linear& by) { return split_heads(by(x), heads_); };
-  if (const Tensor& table = is_local_ ? rotations.local : rotations.global; table.defined()) {
+  const bool is_local = has_window_ && kind_ == AttentionKind::softmax;
+  if (const Tensor& table = is_local ? rotations.local : rotations.global; table.defined()) {
     const auto rotated = [&](const Linear& by) {
       return rotate(heads(by), batch.all().queries, table);
     };
@@ -126,7 +141,7 @@ AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch,
 
 Var SelfAttention::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
                               const RunContext& run) const {
-  require_input(!(is_local_ || rotations.global.defined()) || batch.without_gaps(),
+  require_input(!(has_window_ || rotations.global.defined()) || batch.without_gaps(),
                 "attention_mask has padding before or between tokens, where windows and rotary "
                 "positions count places; put padding behind them");
   const AttentionInputs inputs = project(x, batch, rotations);

@@ -75,6 +75,21 @@ class SoftmaxAttention : public AttentionMethod {
   EmptyRows empty_rows_;
 };
 
+/// A window beside attention to all tokens: g · l + (1 − g) · a, where l is the attention to the
+/// window, a the other one, and g in (0, 1) a learned number of each head: Nyström attention and
+/// attention.window in one layer.
+class WindowBeside : public AttentionMethod {
+ public:
+  /// Of a layer with attention.window; its kind is that of the other attention.
+  WindowBeside(const Scope& scope, const ModelConfig& config);
+  Var operator()(const AttentionInputs& inputs) const override;
+
+ private:
+  std::unique_ptr<AttentionMethod> all_;
+  SoftmaxAttention window_;
+  Parameter gate_;  // [h]: g = (1 + tanh gate) / 2
+};
+
 /// An attention kind without a form for ragged rows: it computes sequence by sequence.
 class DenseAttention : public AttentionMethod {
  public:
@@ -105,7 +120,7 @@ class SelfAttention {
   const Linear& value() const { return projections_.back(); }
   AttentionInputs project(const Var& x, const Ragged& batch, const Rotations& rotations) const;
 
-  bool is_local_;
+  bool has_window_;
   std::int64_t heads_;
   AttentionKind kind_;
   std::int64_t landmarks_;

@@ -132,20 +132,10 @@ Var with_gradient_seen(const Var& x, std::function<void(const Tensor&)> see) {
 
 }  // namespace
 
-namespace {
-
-/// The layers that are measured have no window; others may.
-ModelConfig without_window(ModelConfig config) {
-  config.attention.window.reset();
-  return config;
-}
-
-}  // namespace
-
 AttentionWatch::AttentionWatch(const ModelConfig& config)
     : config_(config),
-      approximation_(make_nystrom(without_window(config))),
-      exact_(without_window(config)) {
+      approximation_(make_nystrom(config.without_window())),
+      exact_(config.without_window()) {
   require(config.has_kind(AttentionKind::nystrom),
           "AttentionWatch is for attention.kind nystrom, got {}", describe_kinds(config));
 }
@@ -160,6 +150,7 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
   AttentionFigures& figures = layers_[layer];
   figures = {};
   const auto sequence = std::make_shared<Sequence>(in, row);
+  const bool has_window = config_.has_window(layer);
   const bool exact = !approximation_ || approximation_->is_exact(tokens);
   {
     const NoGrad constant;
@@ -168,9 +159,12 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
     const Var queries = at_positions(own.queries, positions);
     const AttentionInputs sampled{own.hidden, queries,   own.keys, own.values,
                                   own.batch,  own.query, own.key};
+    // Of a layer with a window, the part that is not its own.
+    const Var approximated = has_window && approximation_
+                                 ? (*approximation_)(own)
+                                 : Var(Sequence::of_heads(output, in.batch, row));
     figures.error =
-        relative_error(at_positions(Sequence::of_heads(output, in.batch, row), positions).value(),
-                       exact_(sampled).value());
+        relative_error(at_positions(approximated, positions).value(), exact_(sampled).value());
     figures.entropy = mean_entropy(queries, own.keys, places,
                                    1 / std::sqrt(static_cast<double>(config_.head_dim())));
     if (!exact && config_.attention.inverse == Inverse::iterative) {
@@ -181,7 +175,7 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
                          static_cast<double>(residuals.size());
     }
   }
-  if (exact || config_.attention.inverse == Inverse::identity) return;
+  if (exact || has_window || config_.attention.inverse == Inverse::identity) return;
   output = with_gradient_seen(
       output, [this, sequence, row, &figures, batch = in.batch](const Tensor& dy) {
         figures.inverse_gradient = norm_of(approximation_->landmark_matrix_gradient(

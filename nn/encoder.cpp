@@ -177,7 +177,8 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config)
                         bias_of(config));
   if (config.positions != Positions::rope) return;
   rope_theta_ = config.rope_theta;
-  if (config.attention.window) local_rope_theta_ = config.local_rope_theta.value_or(*rope_theta_);
+  if (config.has_window(AttentionKind::softmax))
+    local_rope_theta_ = config.local_rope_theta.value_or(*rope_theta_);
 }
 
 Rotations Encoder::rotations_of(const Ragged& batch, const Var& x) const {

@@ -54,17 +54,31 @@ bool ModelConfig::has_only(AttentionKind kind) const {
 }
 
 bool ModelConfig::has_window(std::int64_t layer) const {
-  if (!attention.window || kind_of(layer) != AttentionKind::softmax) return false;
-  return attention.window_layers.empty() ||
-         std::ranges::any_of(attention.window_layers, [&](const std::string& text) {
-           const auto range = parse_layer_range(text);
-           return range && range->first <= layer && layer <= range->last;
-         });
+  if (!attention.window) return false;
+  if (attention.window_layers.empty())
+    return kind_of(layer) ==
+           (has_kind(AttentionKind::softmax) ? AttentionKind::softmax : AttentionKind::nystrom);
+  return std::ranges::any_of(attention.window_layers, [&](const std::string& text) {
+    const auto range = parse_layer_range(text);
+    return range && range->first <= layer && layer <= range->last;
+  });
+}
+
+bool ModelConfig::has_window(AttentionKind kind) const {
+  for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer)
+    if (kind_of(layer) == kind && has_window(layer)) return true;
+  return false;
+}
+
+ModelConfig ModelConfig::without_window() const {
+  ModelConfig config = *this;
+  config.attention.window.reset();
+  config.attention.window_layers.clear();
+  return config;
 }
 
 ModelConfig ModelConfig::of_layer(std::int64_t layer) const {
-  ModelConfig config = *this;
-  if (!has_window(layer)) config.attention.window.reset();
+  ModelConfig config = has_window(layer) ? *this : without_window();
   config.attention.window_layers.clear();
   config.attention.kind = kind_of(layer);
   config.attention.layers.clear();

@@ -275,11 +275,11 @@ void check_rotation(const ModelConfig& c, Problems& found) {
                        "does not score; choose nystrom or softmax",
                        name)});
   }
-  if (c.local_rope_theta && !c.attention.window)
+  if (c.local_rope_theta && !c.has_window(AttentionKind::softmax))
     found.push_back(
         {{"local_rope_theta", "attention.window"},
-         "local_rope_theta is of layers with a window; set attention.window, or leave it "
-         "out"});
+         "local_rope_theta is of layers of kind softmax with a window; set attention.window, or "
+         "leave it out"});
 }
 
 void check_window(const ModelConfig& c, Problems& found) {
@@ -289,10 +289,11 @@ void check_window(const ModelConfig& c, Problems& found) {
         {{"attention.semantics", "attention.window", "positions"},
          "attention.semantics transformers has no window and no positions: rope; set it "
          "to nystrom"});
-  if (attention.window && !c.has_kind(AttentionKind::softmax))
+  if (attention.window && !c.has_kind(AttentionKind::softmax) &&
+      !c.has_kind(AttentionKind::nystrom))
     found.push_back({{"attention.window", "attention.kind"},
-                     fmt::format("attention.window {} is of layers of kind softmax, and there are "
-                                 "none; add them to attention.layers",
+                     fmt::format("attention.window {} is of layers of kind softmax or nystrom, and "
+                                 "there are none; add them to attention.layers",
                                  *attention.window)});
   for (const std::string& text : attention.window_layers) {
     const auto add = [&](const std::string& reason) {
@@ -308,9 +309,10 @@ void check_window(const ModelConfig& c, Problems& found) {
                       c.num_hidden_layers));
     else
       for (std::int64_t layer = range->first; layer <= range->last; ++layer)
-        if (c.kind_of(layer) != AttentionKind::softmax)
-          return add(fmt::format("has layer {} of kind {}; a window is of kind softmax", layer,
-                                 enum_name(c.kind_of(layer))));
+        if (const AttentionKind kind = c.kind_of(layer);
+            kind != AttentionKind::softmax && kind != AttentionKind::nystrom)
+          return add(fmt::format("has layer {} of kind {}; a window is of kind softmax or nystrom",
+                                 layer, enum_name(kind)));
   }
   if (!attention.window_layers.empty() && !attention.window)
     found.push_back({{"attention.window_layers", "attention.window"},

@@ -119,10 +119,12 @@ void fields(V& v, AttentionConfig& c) {
   v(c.layers, "layers",
     "layers with a kind of their own, from 0: {0-3: softmax, 11: softmax}; the others have `kind`");
   v(c.window, "window",
-    "softmax: a token sees the tokens at most window / 2 places away, in O(n); null: all",
+    "a token sees the tokens at most window / 2 places away, in O(n); null: all. Layers of kind "
+    "nystrom add the landmarks, by a learned share of each head",
     at_least(2));
   v(c.window_layers, "window_layers",
-    "layers with the window, from 0: [1-2, 4-5]; empty: all of kind softmax");
+    "layers with the window, from 0: [1-2, 4-5]; empty: all of kind softmax, or, without such "
+    "layers, of kind nystrom");
   v(c.semantics, "semantics",
     "nystrom: padding-invariant; transformers: as Hugging Face computes it, for its checkpoints");
   v(c.num_landmarks, "num_landmarks", "landmarks per head; shorter sequences get exact attention",
@@ -246,6 +248,10 @@ struct ModelConfig {
 
   /// Whether a layer, from 0, has attention.window.
   bool has_window(std::int64_t layer) const;
+  /// Whether a layer of this kind has attention.window.
+  bool has_window(AttentionKind kind) const;
+  /// The same configuration, of layers without a window.
+  ModelConfig without_window() const;
   /// Whether there is a table of position embeddings.
   bool has_position_table() const {
     return positions == Positions::absolute || positions == Positions::skip_padding;

@@ -91,17 +91,21 @@ class NystromConfig(NystromformerConfig):
         return SimpleNamespace(**self.nystrom | {"attention": attention})
 
     def window_of(self, layer: int) -> int | None:
-        """The window of a layer's attention: of exact attention, in `window_layers` or all."""
+        """The window of a layer in `window_layers`; if empty, of kind softmax, else nystrom."""
         options, layers = self.options.attention, self.options.attention.window_layers
-        inside = not layers or any(layer in layer_range(each) for each in layers)
-        return options.window if inside and self.kind_of(layer) == "softmax" else None
+        kinds = [self.kind_of(each) for each in range(self.num_hidden_layers)]
+        kind = "softmax" if "softmax" in kinds else "nystrom"
+        inside = any(layer in layer_range(each) for each in layers) or (
+            not layers and kinds[layer] == kind
+        )
+        return options.window if inside else None
 
     def theta_of(self, layer: int) -> float | None:
         """The base of a layer's rotary positions; None without these."""
         if self.options.positions != "rope":
             return None
-        local = self.window_of(layer) is not None and self.options.local_rope_theta
-        return local or self.options.rope_theta
+        local = self.kind_of(layer) == "softmax" and self.window_of(layer) is not None
+        return local and self.options.local_rope_theta or self.options.rope_theta
 
     def kind_of(self, layer: int) -> str:
         """The kind of a layer's attention: `layers` names single layers (11) and ranges (0-3)."""

@@ -198,6 +198,8 @@ class NystromSelfAttention(nn.Module):
             for name in ("key_projection", "value_projection"):
                 self.add_module(name, nn.Linear(n, k) if shared else nn.Conv1d(k, self.heads, n))
                 self.get_submodule(name).bias = None
+        if self.kind == "nystrom" and self.window is not None:
+            self.window_gate = nn.Parameter(torch.zeros(self.heads))
         if (taps := self.options.conv_kernel_size) is not None:
             self.conv = nn.Conv2d(self.heads, self.heads, (taps, 1), groups=self.heads, bias=False)
 
@@ -216,10 +218,13 @@ class NystromSelfAttention(nn.Module):
             if kind == "nystrom" and tokens.segments is not None:
                 out = self.nystrom(x, q, k, v, tokens)
             elif kind in ("nystrom", "softmax"):
-                out = attend(q, k, v, valid, self.window)
+                out = attend(q, k, v, valid, self.window if kind == "softmax" else None)
             else:
                 valid = torch.ones_like(x[..., 0]) > 0 if valid is None else valid
                 out = getattr(self, kind)(wide(q), wide(k), wide(v), valid)
+            if kind == "nystrom" and self.window is not None:
+                gate = ((1 + torch.tanh(wide(self.window_gate))) / 2)[:, None, None]
+                out = out + gate * (attend(q, k, v, valid, self.window) - out)
         if self.options.conv_kernel_size is not None:
             out = out.to(v.dtype) + sequence_convolution(v, self.conv.weight[:, 0, :, 0])
         return out.to(v.dtype).transpose(1, 2).flatten(2)
@@ -421,6 +426,8 @@ class NystromPreTrainedModel(transformers.PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, nn.ModuleDict) and hasattr(module, "bias"):  # the masked-LM head
             nn.init.zeros_(module.bias)
+        if hasattr(module, "window_gate"):
+            nn.init.zeros_(module.window_gate)
 
 
 class NystromModel(NystromPreTrainedModel):

@@ -120,6 +120,42 @@ TEST(LayerKinds, EachLayerComputesItsOwnKind) {
   EXPECT_NE(outputs[0][1], outputs[1][1]);
 }
 
+TEST(LayerKinds, AWindowIsThatOfExactLayersElseOfLandmarks) {
+  const auto with_window = [](ModelConfig config, std::vector<std::string> layers) {
+    config.attention.window = 4;
+    config.attention.window_layers = std::move(layers);
+    std::string windows;
+    for (std::int64_t layer = 0; layer < 3; ++layer)
+      windows += config.has_window(layer) ? 'w' : '-';
+    return windows;
+  };
+  EXPECT_EQ(with_window(config_of(3, Kind::nystrom, {{"1", Kind::softmax}}), {}), "-w-");
+  EXPECT_EQ(with_window(config_of(3, Kind::nystrom, {{"1", Kind::linear}}), {}), "w-w");
+  EXPECT_EQ(with_window(config_of(3, Kind::nystrom, {{"1", Kind::softmax}}), {"0-1"}), "ww-");
+}
+
+/// The learned share at its ends.
+TEST(LayerKinds, AWindowBesideLandmarksLiesBetweenBoth) {
+  const Layout layout{{"11111111111111111111", "11111100000000000000"}};
+  const auto states = [&](Kind kind, std::optional<std::int64_t> window, double gate) {
+    ModelConfig config = config_of(2, kind, {});
+    config.max_position_embeddings = 20;
+    config.attention.num_landmarks = 4;
+    config.attention.window = window;
+    const auto model = make_model(config, DType::f64);
+    for (const Parameter& parameter : model->parameters().parameters())
+      if (parameter.name().ends_with("window_gate"))
+        model->parameters().set(parameter.name(),
+                                Tensor::full(parameter.shape(), gate, DType::f64));
+    return at_places((*model)(input_of(config, layout)).last_hidden_state, token_places(layout))
+        .value();
+  };
+  const Tensor window = states(Kind::softmax, 6, 0), landmarks = states(Kind::nystrom, {}, 0);
+  EXPECT_LE(relative_difference(states(Kind::nystrom, 6, 40), window), 1e-12);
+  EXPECT_LE(relative_difference(states(Kind::nystrom, 6, -40), landmarks), 1e-12);
+  EXPECT_GT(relative_difference(states(Kind::nystrom, 6, 0), window), 1e-3);
+}
+
 TEST(LayerKinds, ALayerHasTheParametersOfItsKind) {
   const auto model = make_model(
       config_of(3, Kind::nystrom, {{"1", Kind::linformer}, {"2", Kind::reformer}}), DType::f32);

@@ -94,9 +94,11 @@ const Case unbuildable[] = {
      "local_rope_theta is of positions: rope, and positions are absolute; leave it out"},
     {"LocalThetaWithoutWindow",
      [](ModelConfig& c) { make_modern(c), c.local_rope_theta = 5, c.attention.window.reset(); },
-     "local_rope_theta is of layers with a window; set attention.window, or leave it out"},
-    {"WindowOfLandmarks", [](ModelConfig& c) { c.attention.window = 64; },
-     "attention.window 64 is of layers of kind softmax, and there are none; add them to "
+     "local_rope_theta is of layers of kind softmax with a window; set attention.window, or leave "
+     "it out"},
+    {"WindowOfOtherKinds",
+     [](ModelConfig& c) { c.attention.window = 64, c.attention.kind = AttentionKind::linear; },
+     "attention.window 64 is of layers of kind softmax or nystrom, and there are none; add them to "
      "attention.layers"},
     {"WindowOfOne", [](ModelConfig& c) { make_modern(c), c.attention.window = 1; },
      "attention.window is 1; expected a whole number at least 2"},
@@ -109,13 +111,14 @@ const Case unbuildable[] = {
      [](ModelConfig& c) { make_modern(c), c.attention.window_layers = {"11-12"}; },
      "attention.window_layers '11-12' exceeds num_hidden_layers 12, whose layers count from 0; "
      "lower it"},
-    {"WindowInALayerOfLandmarks",
+    {"WindowInALayerOfAnotherKind",
      [](ModelConfig& c) {
-       c.attention.layers = {{"0-3", AttentionKind::softmax}};
+       c.attention.layers = {{"0-3", AttentionKind::softmax}, {"4", AttentionKind::linear}};
        c.attention.window = 64;
        c.attention.window_layers = {"3-4"};
      },
-     "attention.window_layers '3-4' has layer 4 of kind nystrom; a window is of kind softmax"},
+     "attention.window_layers '3-4' has layer 4 of kind linear; a window is of kind softmax or "
+     "nystrom"},
     {"WindowLayersAsWords",
      [](ModelConfig& c) { make_modern(c), c.attention.window_layers = {"all"}; },
      "attention.window_layers 'all' names no layers; expected a layer or a range, such as 11 or "

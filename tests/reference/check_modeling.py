@@ -150,6 +150,7 @@ OPTIONS = {
     "without_biases": {"bias": False, "norm": "pre", "final_norm": True},
     "gated": {"mlp": "geglu", "head_transform": True},
     "window": {"attention": {"kind": "softmax", "window": 8}},
+    "window_beside_landmarks": {"attention": {"window": 6}},
     "window_in_one_layer": {"attention": {"layers": {"1": "softmax"}, "window": 6}},
     "landmarks_of_rope": {
         "positions": "rope",

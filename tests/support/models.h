@@ -203,6 +203,7 @@ inline Var weighted_sum(const Var& x) {
 /// Whether the gradient of key biases is identically 0. They shift all scores of a query equally,
 /// unless the landmarks that serve as queries contain them too.
 inline bool key_bias_is_inert(const ModelConfig& c) {
+  if (c.positions == Positions::rope) return false;  // it turns with the keys
   switch (c.attention.kind) {
     case AttentionKind::nystrom: return c.attention.landmark_source != LandmarkSource::keys;
     case AttentionKind::softmax:

@@ -14,9 +14,8 @@ constexpr std::int64_t batch_size = 16, max_sequences = 8;
 /// Adds the errors of one layer on one sequence, weighted by `share`.
 void add_errors(const ModelConfig& parent, const AttentionInputs& in, const Tensor& exact,
                 double share, LayerError& layer) {
-  ModelConfig config = parent;
+  ModelConfig config = parent.without_window();  // of other layers
   config.attention.semantics = Semantics::nystrom;
-  config.attention.window.reset();  // of other layers
   for (std::size_t i = 0; i < compared_landmarks.size(); ++i) {
     config.attention.num_landmarks = compared_landmarks[i];
     const std::vector<double> heads = relative_errors(NystromAttention(config)(in).value(), exact);

@@ -95,10 +95,8 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   small.attention.kind = kind;
   small.attention.layers.clear();
   small.attention.window_layers.clear();
-  if (kind != AttentionKind::softmax) {
-    small.attention.window.reset();
-    small.local_rope_theta.reset();
-  }
+  if (!config.model.has_window(kind)) small.attention.window.reset();
+  if (!small.has_window(AttentionKind::softmax)) small.local_rope_theta.reset();
   if (has_task(config)) small.head = Head::none;
   Model model(small);
   const DType dtype = config.training.dtype;
