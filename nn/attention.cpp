@@ -103,11 +103,11 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
       heads_(config.num_attention_heads),
       kind_(config.attention.kind),
       landmarks_(config.attention.num_landmarks),
-      projections_(adjacent_linears(
-          scope,
-          kind_ == AttentionKind::reformer ? std::vector<std::string>{"query", "value"}
-                                           : std::vector<std::string>{"query", "key", "value"},
-          config.hidden_size, config.hidden_size, config.bias ? Bias::present : Bias::absent)),
+      projections_(adjacent_linears(scope,
+                                    kind_ == AttentionKind::reformer
+                                        ? std::vector<std::string>{"query", "value"}
+                                        : std::vector<std::string>{"query", "key", "value"},
+                                    config.hidden_size, config.hidden_size, bias_of(config))),
       method_(make_attention(scope, config)) {
   if (config.attention.conv_kernel_size)
     conv_.emplace(scope / "conv", heads_, *config.attention.conv_kernel_size);

@@ -6,12 +6,6 @@
 
 namespace nystrom {
 
-namespace {
-
-Bias bias_of(const ModelConfig& config) { return config.bias ? Bias::present : Bias::absent; }
-
-}  // namespace
-
 Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
     : padding_id_(config.pad_token_id),
       first_position_row_(config.position_offset),

@@ -9,8 +9,6 @@ namespace nystrom {
 
 namespace {
 
-Bias bias_of(const ModelConfig& config) { return config.bias ? Bias::present : Bias::absent; }
-
 /// The first layer of a head that has no transform before it.
 std::optional<Linear> dense_of(const Scope& scope, const ModelConfig& config, std::int64_t in) {
   if (config.head_transform) return std::nullopt;

@@ -48,6 +48,11 @@ Var factor_of(const Parameter& weight, const Var& x);
 /// Whether a module has a bias.
 enum class Bias : bool { absent, present };
 
+/// The biases of a model's encoder.
+inline Bias bias_of(const ModelConfig& config) {
+  return config.bias ? Bias::present : Bias::absent;
+}
+
 /// y = x Wᵀ + b, for x […, in] → […, out].
 class Linear {
  public:

@@ -5,17 +5,10 @@
 namespace nystrom {
 namespace {
 
-/// Throws unless x has the axes of a ragged tensor, with rows for the spans, or of a dense one.
-void check_heads(const Var& x, const RowSpans& spans, const char* what) {
-  require(x.rank() == (spans.ragged() ? 3 : 4), "attention: {} are {}, expected {}", what,
-          x.shape(), spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
-  require_spans("attention", spans, x.dim(0));
-}
-
 void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& options) {
-  check_heads(q, options.queries, "queries");
-  check_heads(k, options.keys, "keys");
-  check_heads(v, options.keys, "values");
+  require_heads("attention", q.shape(), options.queries, "queries");
+  require_heads("attention", k.shape(), options.keys, "keys");
+  require_heads("attention", v.shape(), options.keys, "values");
   const auto parts = [](const Var& x, const RowSpans& spans) {
     return spans.ragged() ? spans.count() : x.dim(0);
   };

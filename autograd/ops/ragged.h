@@ -43,4 +43,12 @@ inline void require_spans(const char* op, const RowSpans& spans, std::int64_t ro
           spans.end(), rows);
 }
 
+/// Throws an Error unless x has the axes of a ragged tensor, with rows for the spans, or of a dense
+/// one. `what` names x.
+inline void require_heads(const char* op, const Shape& x, const RowSpans& spans, const char* what) {
+  require(x.rank() == (spans.ragged() ? 3 : 4), "{}: {} are {}, expected {}", op, what, x,
+          spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
+  require_spans(op, spans, x[0]);
+}
+
 }  // namespace nystrom

@@ -19,9 +19,7 @@ Tensor turned(const Tensor& x, const RowSpans& spans, const Tensor& table, bool 
 }  // namespace
 
 Var rotate(const Var& x, const RowSpans& spans, const Tensor& table) {
-  require(x.rank() == (spans.ragged() ? 3 : 4), "rotate: x is {}, expected {}", x.shape(),
-          spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
-  require_spans("rotate", spans, x.dim(0));
+  require_heads("rotate", x.shape(), spans, "heads");
   const std::int64_t width = x.dim(-1), places = spans.ragged() ? spans.longest() : x.dim(2);
   require(width % 2 == 0 && table.rank() == 3 && table.dim(0) >= places &&
               table.dim(1) == width / 2 && table.dim(2) == 2,
