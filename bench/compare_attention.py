@@ -1,10 +1,12 @@
 """Trains the same small model with each kind of attention, and prints quality, speed and memory
 beside each other.
 
+    # a masked language model
     build/interop/bin/python bench/compare_attention.py --text novels.txt --validation held-out.txt
-    # masked language model build/interop/bin/python bench/compare_attention.py --listops
-    # values of nested lists build/interop/bin/python bench/compare_attention.py --speed 5
+    # values of nested lists
+    build/interop/bin/python bench/compare_attention.py --listops
     # nothing but time, on a quiet machine
+    build/interop/bin/python bench/compare_attention.py --speed 5
 
 Run from the repository's root; needs build/release/nystrom and no network. Data, order, masks,
 steps and seeds are the same for all kinds, and so is everything else: the convolution, which
@@ -40,6 +42,14 @@ KINDS = {
     "performer": {"kind": "performer"},
     "linformer": {"kind": "linformer"},
     "reformer": {"kind": "reformer"},
+    "window of 128": {"kind": "softmax", "window": 128},
+    "window and 32 landmarks in turn": {
+        "kind": "nystrom",
+        "num_landmarks": 32,
+        "layers": {"0": "softmax", "2": "softmax"},
+        "window": 128,
+    },
+    "window beside 32 landmarks": {"kind": "nystrom", "num_landmarks": 32, "window": 128},
 }
 
 
