@@ -61,6 +61,9 @@ Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids);
 /// are computed in the same `precision`.
 Var linear(const Var& x, const Var& weight, const Var& bias = {},
            Precision precision = Precision::full);
+/// linear for data without a gradient, of any float type. Blocks of its rows are converted to the
+/// type of the weight, never all at once.
+Var linear_of_data(const Tensor& x, const Var& weight, const Var& bias = {});
 /// linear with several weights [out_i, in] and biases [out_i] at once: x […, in] → […, Σ out_i].
 /// One product, if the weights are adjacent in memory and so are their gradients.
 Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vector<Var>& biases);

@@ -35,6 +35,9 @@ std::string attention_map_obstacle(const ModelConfig& config) {
   for (std::int64_t layer = config.num_hidden_layers; layer-- > 0;) {
     const AttentionKind kind = config.kind_of(layer);
     if (kind == AttentionKind::none) continue;
+    if (kind == AttentionKind::nystrom && config.has_window(layer))
+      return "its last attention mixes a window with landmarks (attention.window), and has no one "
+             "row of scores";
     if (kind == AttentionKind::nystrom || kind == AttentionKind::softmax) return "";
     return fmt::format("its last attention is {}, and nystrom and softmax have rows of scores",
                        enum_name(kind));
@@ -42,7 +45,7 @@ std::string attention_map_obstacle(const ModelConfig& config) {
   return "it has no attention";
 }
 
-Tensor attention_map(const Model& model, const ModelInput& input) {
+Tensor attention_map(const Model& model, ModelInput input) {
   const ModelConfig& config = model.config();
   const std::string obstacle = attention_map_obstacle(config);
   require_input(obstacle.empty(), "the model has no attention map: {}", obstacle);
@@ -67,7 +70,7 @@ Tensor attention_map(const Model& model, const ModelInput& input) {
               heads.data<double>()[head * (rows + 1) + row + 1] / static_cast<double>(heads.dim(0));
       scores = Tensor::from(means, {rows});
     };
-  model(input, run);
+  model(std::move(input), run);
   return scores;
 }
 

@@ -44,10 +44,11 @@ Var Embeddings::operator()(const ModelInput& input, const Ragged& batch,
 }
 
 Var Embeddings::embed_features(const ModelInput& input, const Ragged& batch) const {
-  const Var features = input.features.cast(projection_->weight().var().dtype());
   // Padding may hold anything, even NaN, and must not affect a weight's gradient.
-  if (!class_token_) return (*projection_)(batch.token_features(features));
-  const Var rows = (*projection_)(flat_rows(features));
+  if (!class_token_)
+    return projection_->of_data(
+        batch.token_features(input.features, projection_->weight().var().dtype()));
+  const Var rows = flat_rows(projection_->of_data(input.features));
   std::vector<Var> parts;
   std::int64_t begin = 0;
   for (const std::int64_t count : batch.counts()) {
@@ -185,11 +186,12 @@ Rotations Encoder::rotations_of(const Ragged& batch, const Var& x) const {
   return {table(rope_theta_), table(local_rope_theta_), rope_theta_};
 }
 
-Var Encoder::operator()(const ModelInput& input, const Ragged& batch, const RunContext& run,
+Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext& run,
                         const ReadPositions& read) const {
   const RunContext rows = batch.of(run);
   const Tensor rows_read = read ? batch.rows_at(*read) : Tensor();
   Var x = embeddings_(input, batch, rows);
+  input = {};
   const Rotations rotations = rotations_of(batch, x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];

@@ -74,7 +74,7 @@ class Encoder {
   Encoder(const Scope& scope, const ModelConfig& config);
   /// The last hidden state: of the batch's rows, [r, hidden] or, if it is dense, [b, n, hidden]; of
   /// `read` [p, hidden]. The last layer computes no others.
-  Var operator()(const ModelInput& input, const Ragged& batch, const RunContext& run,
+  Var operator()(ModelInput input, const Ragged& batch, const RunContext& run,
                  const ReadPositions& read = {}) const;
   /// The embeddings of the encoder.
   const Embeddings& embeddings() const { return embeddings_; }

@@ -22,6 +22,11 @@ Var factor_of(const Parameter& weight, const Var& x) {
   return weight.is_int8() ? Var(round_to_uint8(x.value())) : x;
 }
 
+Var Linear::of_data(const Tensor& x) const {
+  if (weight_.is_int8()) return (*this)(Var(x.cast(DType::f32)));
+  return linear_of_data(x, weight_, bias());
+}
+
 std::vector<Linear> adjacent_linears(const Scope& scope, const std::vector<std::string>& names,
                                      std::int64_t in, std::int64_t out, Bias bias) {
   std::vector<Parameter> weights;

@@ -66,6 +66,8 @@ class Linear {
       : weight_(std::move(weight)), bias_(std::move(bias)) {}
   /// x […, in] → […, out].
   Var operator()(const Var& x) const { return linear(factor_of(weight_, x), weight_, bias()); }
+  /// (*this)(x) for data without a gradient, of any float type.
+  Var of_data(const Tensor& x) const;
   /// The same in the accumulate type, for the last layer of a head. Unrounded logits do not tie.
   Var unrounded(const Var& x) const {
     return linear_unrounded(factor_of(weight_, x), weight_, bias());

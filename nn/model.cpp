@@ -181,8 +181,8 @@ struct Model::Pass {
   ModelInput input;
   RunContext run;
   Ragged batch;
-  Pass(const Model& model, const ModelInput& given, const RunContext& context, Padding padding)
-      : input(given), run(context), batch(model.batch_of(given, padding)) {
+  Pass(const Model& model, ModelInput given, const RunContext& context, Padding padding)
+      : input(std::move(given)), run(context), batch(model.batch_of(input, padding)) {
     const Device device = model.store_.values().device();
     // Ids stay on the CPU, where the embedding checks them.
     for (Tensor* tensor : {&input.features, &run.sample_ids}) *tensor = tensor->to(device);
@@ -263,11 +263,11 @@ Var Model::pooled(const ModelOutput& out, const Var& hidden, const Pass& pass) c
   return rows_at(hidden, pass.batch, first_positions(pass.batch));
 }
 
-ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
-  const Pass pass(*this, input, run, run.logits_only ? Padding::left_out : Padding::attends);
+ModelOutput Model::operator()(ModelInput input, const RunContext& run) const {
+  Pass pass(*this, std::move(input), run, run.logits_only ? Padding::left_out : Padding::attends);
   const bool first_only = run.logits_only && reads_first_token();
   const Var hidden =
-      encoder_(pass.input, pass.batch, pass.run,
+      encoder_(std::move(pass.input), pass.batch, pass.run,
                first_only ? ReadPositions(first_positions(pass.batch)) : std::nullopt);
   ModelOutput out;
   if (first_only) {

@@ -46,8 +46,8 @@ class Model {
   const ParameterStore& parameters() const { return store_; }
 
   /// The forward pass. Inputs and labels may be on the CPU: they are copied to the parameters'
-  /// device.
-  ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
+  /// device. An input that is moved here is freed as soon as it is embedded.
+  ModelOutput operator()(ModelInput input, const RunContext& run = {}) const;
 
   /// Logits of the masked-LM head at some tokens only: p indices into the input's rows, of padded
   /// input into the flattened [b · n] → [p, vocab].

@@ -166,16 +166,16 @@ Tensor Ragged::rows_of(const Tensor& numbers, std::int64_t padding) const {
 
 Var Ragged::rows_of(const Var& x) const { return dense() ? x : gather_rows(flattened(x), index_); }
 
-Var Ragged::token_features(const Var& x) const {
+Tensor Ragged::token_features(const Tensor& x, DType type) const {
   const Shape of_rows{batch(), length_, x.dim(-1)};
   if (mask_.empty() || (input_is_rows() && input_in_order_))
-    return dense() ? reshape(x, of_rows) : x;
+    return dense() ? x.contiguous().reshape(of_rows) : x;
   std::vector<std::int64_t> rows = elements();
   if (!input_is_rows())
     for (std::int64_t& position : rows)
       if (mask_[static_cast<std::size_t>(position)] == 0) position = -1;
-  const Var features = gather_rows(flat_rows(x), index_tensor(rows));
-  return dense() ? reshape(features, of_rows) : features;
+  const Tensor features = gather_rows(flat_rows(x.cast(type)), index_tensor(rows)).value();
+  return dense() ? features.reshape(of_rows) : features;
 }
 
 Var Ragged::of_positions(const Var& x, const Tensor& rows) const {

@@ -81,8 +81,9 @@ class Ragged {
   Tensor rows_of(const Tensor& numbers, std::int64_t padding) const;
   /// The rows of x [b, n, c].
   Var rows_of(const Var& x) const;
-  /// The rows of the input's features, with zeros in rows of padding, whatever it holds there.
-  Var token_features(const Var& x) const;
+  /// The rows of the input's features, with zeros in rows of padding, whatever it holds there. They
+  /// are x itself where it holds these rows in order; others are gathered in type `type`.
+  Tensor token_features(const Tensor& x, DType type) const;
   /// Rows x in the form of the input: [r, …] of tokens, or [b, n, …] with zeros at positions
   /// without a row.
   Var as_input(const Var& x) const;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "autograd/ops.h"
 #include "autograd/ops/joined.h"
 #include "autograd/ops/sum_to.h"
@@ -133,6 +135,34 @@ Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision
 
 Var linear_unrounded(const Var& x, const Var& weight, const Var& bias) {
   return product(x, weight, bias, Precision::full, accumulate_dtype(x.dtype()));
+}
+
+Var linear_of_data(const Tensor& x, const Var& weight, const Var& bias) {
+  const DType type = weight.dtype();
+  if (x.dtype() == type) return linear(Var(x), weight, bias);
+  const Tensor rows = rows_of(Var(x));
+  // Calls use(block of rows in the weight's type, those rows of `whole`).
+  const auto by_blocks = [rows, type](const Tensor& whole, const auto& use) {
+    constexpr std::int64_t block_numbers = std::int64_t{1} << 20;
+    const std::int64_t block = std::max<std::int64_t>(1, block_numbers / rows.dim(1));
+    for (std::int64_t first = 0; first < rows.dim(0); first += block) {
+      const std::int64_t end = std::min(rows.dim(0), first + block);
+      use(rows.slice(0, first, end).cast(type), whole.slice(0, first, end));
+    }
+  };
+  const Tensor y = Tensor::empty({rows.dim(0), weight.dim(0)}, type, x.device());
+  by_blocks(y, [&](const Tensor& block, Tensor part) {
+    check(Var(block), weight, bias);
+    kernels::matmul(block, weight.value().transpose(0, 1), bias.value(), part, false,
+                    Precision::full);
+  });
+  return record("linear_of_data", y.reshape(x.shape().without(-1).append(weight.dim(0))),
+                {Var(), weight, bias},
+                [by_blocks, shape = y.shape()](const Tensor& dy, Grads grads) {
+                  by_blocks(dy.reshape(shape), [&](const Tensor& block, const Tensor& part) {
+                    parameter_gradients(part, block, Precision::full, grads);
+                  });
+                });
 }
 
 Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vector<Var>& biases) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/check.h"
 #include "core/dispatch.h"
 #include "tests/support/cases.h"
 #include "tests/support/gradcheck.h"
@@ -83,6 +84,30 @@ TEST(DropoutOp, DropsInTheValueAndInTheGradient) {
 
 TEST(Linear, TakesAVector) {
   EXPECT_EQ(linear(random_normal({5}, 1), random_normal({3, 5}, 2)).shape(), Shape{3});
+}
+
+TEST(LinearOfData, EqualsLinearOfTheConvertedData) {
+  const Tensor numbers = random_normal({5, 500, 1024}, 1);  // rows of three blocks
+  for (const DType stored : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    const Tensor data = numbers.cast(stored);
+    for (const auto& [type, tolerance] : {std::pair(DType::f64, 1e-14), {DType::f32, 1e-6}}) {
+      const OpCase whole{"", {}, [&](const Vars& v) {
+                           return linear(Var(data.cast(type)), v[0], v.size() > 1 ? v[1] : Var());
+                         }};
+      const OpCase blocks{"", {}, [&](const Vars& v) {
+                            return linear_of_data(data, v[0], v.size() > 1 ? v[1] : Var());
+                          }};
+      std::vector<Tensor> parameters = {random_normal({6, 1024}, 2), random_normal({6}, 3)};
+      for (; !parameters.empty(); parameters.pop_back()) {
+        SCOPED_TRACE(fmt::format("{} {} {}", stored, type, parameters.size()));
+        const auto expected = evaluate(whole, parameters, type),
+                   got = evaluate(blocks, parameters, type);
+        EXPECT_LE(relative_difference(got.output, expected.output), tolerance);
+        for (std::size_t i = 0; i < parameters.size(); ++i)
+          EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance) << i;
+      }
+    }
+  }
 }
 
 TEST(LayerNorm, TakesAVector) {

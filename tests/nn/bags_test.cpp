@@ -119,7 +119,13 @@ TEST(BagPooling, RefusesWhatHasNoMeaning) {
   EXPECT_EQ(message_of([&] { Model model(text); }),
             "the model cannot be built: pooling attention is for features (embed_dim); set it to "
             "first or mean");
-  const ModelConfig token = config_of(cases[0]);
+  ModelConfig token = config_of(cases[0]);
+  EXPECT_EQ(attention_map_obstacle(token), "");
+  token.attention.window = 4;
+  EXPECT_EQ(attention_map_obstacle(token),
+            "its last attention mixes a window with landmarks (attention.window), and has no one "
+            "row of scores");
+  token.attention.window.reset();
   const auto model = make_model(token, DType::f64);
   EXPECT_EQ(message_of([&] { (*model)(input_of(token, ragged)); }),
             "pooling token reads features without padding; leave attention_mask out");
