@@ -47,6 +47,8 @@ struct Batch {
   std::int64_t choices = 1;
   /// r, the number of tokens; for features the number of steps.
   std::int64_t tokens = 0;
+  /// [b], the factors of the samples' losses; empty: all are 1.
+  std::vector<double> weights{};
   /// The number of labels in the loss: masked tokens, b, or labelled words; 0 without labels.
   std::int64_t targets = 0;
 };

@@ -47,6 +47,10 @@ class Hdf5Writer {
            std::int64_t max_rows);
   /// Appends `values`, which have the array's type. Whole chunks are fastest.
   void append(const std::string& name, std::span<const std::byte> values);
+  /// Adds an array with all its numbers: [rows, columns], or [rows] for `columns` 0. Integers are
+  /// stored as i64, others as f64.
+  void add_numbers(const std::string& name, std::span<const double> values, std::int64_t columns,
+                   bool integers);
   /// Closes the file, makes it durable and renames it to the final name. An older file is replaced.
   void commit();
 

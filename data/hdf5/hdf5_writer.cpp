@@ -80,6 +80,24 @@ void Hdf5Writer::add(const std::string& name, StoredInteger type, std::int64_t c
   state_->arrays.emplace(name, State::Array{type, 0, max_rows, std::move(id)});
 }
 
+void Hdf5Writer::add_numbers(const std::string& name, std::span<const double> values,
+                             std::int64_t columns, bool integers) {
+  const auto width = static_cast<hsize_t>(std::max<std::int64_t>(columns, 1));
+  require(values.size() % width == 0, "Hdf5Writer: {} numbers in {} columns", values.size(), width);
+  const hsize_t shape[] = {values.size() / width, width};
+  const LibraryLock lock;
+  const Id space(H5Screate_simple(columns == 0 ? 1 : 2, shape, nullptr), H5Sclose),
+      creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation.get(), false);
+  const hid_t type = integers ? H5T_STD_I64LE : H5T_IEEE_F64LE;
+  const Id id(H5Dcreate2(state_->file.get(), name.c_str(), type, space.get(), H5P_DEFAULT,
+                         creation.get(), H5P_DEFAULT),
+              H5Dclose);
+  if (!id.valid()) fail("cannot create the array " + name);
+  if (H5Dwrite(id.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0)
+    fail("cannot write");
+}
+
 void Hdf5Writer::append(const std::string& name, std::span<const std::byte> values) {
   const auto found = state_->arrays.find(name);
   require(found != state_->arrays.end(), "Hdf5Writer: no array {}", name);

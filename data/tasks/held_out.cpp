@@ -4,8 +4,11 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "core/check.h"
+#include "data/tasks/bag_file.h"
+#include "data/tasks/bags.h"
 #include "data/tasks/feature_file.h"
 #include "data/text/match_files.h"
 
@@ -14,8 +17,8 @@ namespace {
 
 /// Examples that stay together.
 struct Group {
-  Digest order;                     // by the seed
-  std::vector<std::string> labels;  // of its first example
+  Digest order;  // by the seed
+  std::set<std::string> labels;
   std::int64_t size = 0;
 };
 
@@ -24,16 +27,18 @@ class Groups {
  public:
   explicit Groups(std::int64_t seed) : seed_(seed) {}
 
-  void add(const Digest& input, std::vector<std::string> labels) {
+  void add(const Digest& input, const std::vector<std::string>& labels) {
     const auto [place, added] = known_.emplace(input, all.size());
     if (added) {
       Checksum order;
       order.update(&seed_, sizeof seed_);
       order.update(&input, sizeof input);
-      all.push_back({order.digest(), std::move(labels)});
+      all.push_back({order.digest(), {}});
     }
     of_example.push_back(place->second);
-    ++all[place->second].size;
+    Group& group = all[place->second];
+    group.labels.insert(labels.begin(), labels.end());
+    ++group.size;
   }
 
   std::vector<Group> all;
@@ -56,16 +61,54 @@ Digest input_of(const TaskConfig& task, const Example& example) {
   return digest_of(part);
 }
 
+/// For each bag the least hash among the bags that it stays with: those of its group, and those
+/// with equal features.
+std::vector<Digest> inputs_of(const std::vector<Bag>& bags) {
+  std::vector<Digest> inputs;
+  std::vector<std::size_t> joined(bags.size());  // another bag of the same side, or itself
+  std::iota(joined.begin(), joined.end(), std::size_t{0});
+  const auto end_of = [&](std::size_t bag) {
+    while (joined[bag] != bag) bag = joined[bag] = joined[joined[bag]];
+    return bag;
+  };
+  std::map<Digest, std::size_t> equal;
+  std::map<std::string, std::size_t> groups;
+  for (std::size_t i = 0; i < bags.size(); ++i) {
+    inputs.push_back(BagFile(bags[i].file).digest());
+    joined[end_of(equal.emplace(inputs[i], i).first->second)] = i;
+    if (!bags[i].group.empty()) joined[end_of(groups.emplace(bags[i].group, i).first->second)] = i;
+  }
+  std::map<std::size_t, Digest> least;
+  for (std::size_t i = 0; i < bags.size(); ++i) {
+    Digest& input = least.emplace(end_of(i), inputs[i]).first->second;
+    input = std::min(input, inputs[i]);
+  }
+  for (std::size_t i = 0; i < bags.size(); ++i) inputs[i] = least.at(end_of(i));
+  return inputs;
+}
+
+void add_features(Groups& groups, const TaskConfig& task) {
+  if (are_bag_tables(task, task.train)) {
+    const std::vector<Bag> bags = read_bags(task, task.train, Labelled::required);
+    const std::vector<Digest> inputs = inputs_of(bags);
+    for (std::size_t i = 0; i < bags.size(); ++i)
+      groups.add(inputs[i], {bags[i].label.value_or("")});
+    return;
+  }
+  for (const auto& path : match_files(task.train)) {
+    refuse_single_bag(path);
+    const FeatureFile file(path);
+    for (std::int64_t i = 0; i < file.samples(); ++i) {
+      const bool classes = !file.labels().empty();
+      groups.add(digest_of(file, i), {classes ? std::to_string(file.labels()[i]) : ""});
+    }
+  }
+}
+
 Groups read_groups(const TaskConfig& task, std::int64_t seed) {
   Groups groups(seed);
   if (task.kind == TaskKind::features) {
-    for (const auto& path : match_files(task.train)) {
-      const FeatureFile file(path);
-      for (std::int64_t i = 0; i < file.samples(); ++i) {
-        const bool classes = !file.labels().empty();
-        groups.add(digest_of(file, i), {classes ? std::to_string(file.labels()[i]) : ""});
-      }
-    }
+    add_features(groups, task);
     return groups;
   }
   SkippedRows skipped;
@@ -143,10 +186,12 @@ std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed) {
   }
   std::vector<bool> held;
   for (const std::size_t group : groups.of_example) held.push_back(chosen[group]);
-  require_input(std::ranges::find(held, true) != held.end(),
-                "task.validation_fraction {}: of {} examples, {} of them different, it holds none "
-                "out; give more examples or a larger fraction",
-                fraction, held.size(), groups.all.size());
+  require_input(
+      std::ranges::find(held, true) != held.end(),
+      "task.validation_fraction {}: of {} examples, {} of them {}different{}, it holds none "
+      "out; give more examples or a larger fraction",
+      fraction, held.size(), groups.all.size(), task.columns.group ? "in " : "",
+      task.columns.group ? " groups" : "");
   return held;
 }
 

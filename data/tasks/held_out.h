@@ -15,7 +15,7 @@ struct TaskSources {
 /// The sources of a resolved task: the files of task.train and task.validation. With
 /// task.validation_fraction a part of task.train's examples is the validation set:
 /// - Equal inputs stay on one side. For questions these are those on one context, for embeddings
-///   those with one first text.
+///   those with one first text, and for bags also those of one task.columns.group.
 /// - Of each label alike (with task.multi_label: of the rarest label of a text), and in all as many
 ///   as the fraction says, as far as equal inputs allow. A label keeps an example to train on.
 /// - The seed and the inputs alone decide, not their order.

@@ -103,6 +103,8 @@ std::string describe(const LabelSet& labels) {
   return text;
 }
 
+LabelSet sorted_labels(const std::set<std::string>& names) { return LabelSet(sorted(names)); }
+
 LabelSet numbered_labels(std::int64_t count) {
   std::vector<std::string> names;
   for (std::int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
@@ -145,7 +147,7 @@ LabelSet task_labels(const TaskConfig& task) {
       names.size() >= 2 || *task.multi_label,
       "{}: all labels are '{}'; there is nothing to learn: name the others in task.labels",
       fmt::join(task.train, ", "), names.empty() ? "" : printable(*names.begin()));
-  return LabelSet(sorted(names));
+  return sorted_labels(names);
 }
 
 }  // namespace nystrom

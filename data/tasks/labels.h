@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -45,6 +46,9 @@ std::string describe(const LabelSet& labels);
 
 /// The labels "0" … "count − 1".
 LabelSet numbered_labels(std::int64_t count);
+
+/// Labels as a model has them: sorted as numbers if all are whole numbers, and by bytes otherwise.
+LabelSet sorted_labels(const std::set<std::string>& names);
 
 /// Pairs of labels that are equal except for white space around them, case, and Unicode's
 /// compatible forms. Each label comes with the first one that it equals.

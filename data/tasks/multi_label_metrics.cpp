@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <ranges>
+
+#include "data/tasks/task_metrics.h"
 
 namespace nystrom {
 namespace {
@@ -17,23 +20,20 @@ double mean(const std::vector<double>& values) {
 
 /// The average precision of the label in column `label`.
 double average_precision(const LabelSets& sets, std::int64_t label) {
-  std::vector<std::pair<double, bool>> ranked;
+  std::vector<bool> positive;
+  std::vector<double> scores;
   for (auto at = static_cast<std::size_t>(label); at < sets.truth.size();
        at += static_cast<std::size_t>(sets.labels)) {
     const double score = sets.scores[at];
-    ranked.emplace_back(std::isnan(score) ? -std::numeric_limits<double>::infinity() : score,
-                        sets.truth[at] != 0);
+    scores.push_back(std::isnan(score) ? -std::numeric_limits<double>::infinity() : score);
+    positive.push_back(sets.truth[at] != 0);
   }
-  std::ranges::sort(ranked, std::greater{}, &std::pair<double, bool>::first);
-  const auto all = static_cast<double>(
-      std::ranges::count_if(ranked, [](const auto& entry) { return entry.second; }));
-  double sum = 0, right = 0;
-  for (std::size_t begin = 0, end = 0; begin < ranked.size(); begin = end) {
-    double added = 0;  // right ones among equal scores, which have one place
-    for (; end < ranked.size() && ranked[end].first == ranked[begin].first; ++end)
-      added += ranked[end].second;
-    right += added;
-    sum += share(added, all) * right / static_cast<double>(end);
+  const auto all = static_cast<double>(std::ranges::count(positive, true));
+  double sum = 0, right = 0, passed = 0;
+  for (const Tie& tie : ties_of(positive, scores) | std::views::reverse) {
+    right += tie.positive;
+    passed += tie.positive + tie.negative;
+    sum += share(tie.positive, all) * right / passed;
   }
   return sum;
 }

@@ -55,7 +55,11 @@ std::span<const EnumName<TaskMetric>> enum_names(TaskMetric) {
       {TaskMetric::ndcg_at_10, "ndcg_at_10"},
       {TaskMetric::mrr_at_10, "mrr_at_10"},
       {TaskMetric::recall_at_100, "recall_at_100"},
-      {TaskMetric::map_at_100, "map_at_100"}};
+      {TaskMetric::map_at_100, "map_at_100"},
+      {TaskMetric::auc, "auc"},
+      {TaskMetric::balanced_accuracy, "balanced_accuracy"},
+      {TaskMetric::kappa, "kappa"},
+      {TaskMetric::loss, "loss"}};
   return names;
 }
 
@@ -76,6 +80,13 @@ std::span<const EnumName<WordCut>> enum_names(WordCut) {
                                                 {WordCut::words, "words"},
                                                 {WordCut::ideographs, "ideographs"},
                                                 {WordCut::characters, "characters"}};
+  return names;
+}
+
+std::span<const EnumName<TaskBalance>> enum_names(TaskBalance) {
+  static constexpr EnumName<TaskBalance> names[] = {{TaskBalance::none, "none"},
+                                                    {TaskBalance::weights, "weights"},
+                                                    {TaskBalance::sampling, "sampling"}};
   return names;
 }
 
@@ -194,6 +205,10 @@ void check_distinct_columns(const TaskConfig& task, Problems& found) {
   use("pair", columns.pair);
   use("label", columns.label);
   for (const std::string& label : columns.labels) use("labels", label);
+  use("file", columns.file);
+  use("value", columns.value);
+  use("group", columns.group);
+  use("weight", columns.weight);
   for (const std::string& choice : columns.choices) use("choices", choice);
   for (const std::string& negative : columns.negatives) use("negatives", negative);
 }
@@ -212,7 +227,11 @@ void check_columns(const TaskConfig& task, Problems& found) {
     for (const auto& [name, value] : {std::pair{"text", columns.text},
                                       {"pair", columns.pair},
                                       {"label", columns.label},
-                                      {"id", columns.id}})
+                                      {"id", columns.id},
+                                      {"file", columns.file},
+                                      {"value", columns.value},
+                                      {"group", columns.group},
+                                      {"weight", columns.weight}})
       if (value) numbered(name, *value);
     for (const std::string& column : columns.labels) numbered("labels", column);
     for (const std::string& column : columns.choices) numbered("choices", column);
@@ -242,6 +261,60 @@ void check_columns(const TaskConfig& task, Problems& found) {
     found.push_back(
         {{"task.columns.pair", "task.kind"},
          fmt::format("task.columns.pair: a task of kind {} has no second text", enum_name(kind))});
+}
+
+/// The options of tables that name feature files.
+void check_bags(const TaskConfig& task, Problems& found) {
+  const TaskColumns& columns = task.columns;
+  const auto add = [&](std::vector<std::string> options, const std::string& message) {
+    found.push_back({std::move(options), message});
+  };
+  const TaskKind kind = *task.kind;
+  for (const auto& [name, given] : {std::pair("columns.file", columns.file.has_value()),
+                                    {"columns.value", columns.value.has_value()},
+                                    {"columns.group", columns.group.has_value()},
+                                    {"columns.weight", columns.weight.has_value()},
+                                    {"features_folder", task.features_folder.has_value()},
+                                    {"splits", !task.splits.empty()},
+                                    {"folds", task.folds.has_value()}})
+    if (given && kind != TaskKind::features)
+      add({fmt::format("task.{}", name), "task.kind"},
+          fmt::format("task.{} is for tasks of kind features; this one is of kind {}", name,
+                      enum_name(kind)));
+  if (columns.file && task.features_folder)
+    add({"task.columns.file", "task.features_folder"},
+        "task.columns.file and task.features_folder both name the files; leave one of them out");
+  if (columns.label && columns.value)
+    add({"task.columns.label", "task.columns.value"},
+        "task.columns.label and task.columns.value exclude each other; an example has a label or a "
+        "number");
+  if (task.folds && !task.splits.empty())
+    add({"task.folds", "task.splits"},
+        "task.folds and task.splits both part the examples; leave one of them out");
+  const std::int64_t folds = task.folds.value_or(std::ssize(task.splits));
+  if (task.fold > 0 && task.fold >= folds)
+    add({"task.fold", "task.folds", "task.splits"},
+        folds == 0 ? fmt::format("task.fold is {}, but there are no folds; give task.folds or "
+                                 "task.splits",
+                                 task.fold)
+                   : fmt::format("task.fold is {}, but there are {} folds, numbered from 0",
+                                 task.fold, folds));
+  for (const auto& [name, given] : {std::pair("validation", !task.validation.empty()),
+                                    {"validation_fraction", task.validation_fraction.has_value()}})
+    if (given && has_folds(task))
+      add({fmt::format("task.{}", name), "task.folds", "task.splits"},
+          fmt::format("task.{} holds examples out, but task.{} parts those of task.train; leave it "
+                      "out",
+                      name, task.folds ? "folds" : "splits"));
+  if (task.balance == TaskBalance::none) return;
+  if ((kind != TaskKind::classification && kind != TaskKind::features) || columns.value)
+    add({"task.balance", "task.kind"},
+        fmt::format("task.balance {} is for labels; this task has none", enum_name(task.balance)));
+  else if (task.multi_label == true)
+    add({"task.balance", "task.multi_label"},
+        fmt::format("task.balance {} is for one label an example, and task.multi_label gives it "
+                    "any number; leave one of them out",
+                    enum_name(task.balance)));
 }
 
 void check_labels(const TaskConfig& task, Problems& found) {
@@ -350,6 +423,12 @@ TaskConfig resolve_task(TaskConfig task) {
 TaskColumns named_columns(const TaskConfig& task) {
   const bool words = task.kind == TaskKind::tokens, questions = task.kind == TaskKind::questions;
   TaskColumns columns = task.columns;
+  if (task.kind == TaskKind::features) {
+    if (task.features_folder && !columns.id) columns.id = "id";
+    if (!task.features_folder && !columns.file) columns.file = "file";
+    if (!columns.value && !columns.label) columns.label = "label";
+    return columns;
+  }
   if (!columns.text) columns.text = questions ? "question" : words ? "tokens" : "text";
   if (!columns.pair && questions) columns.pair = "context";
   if (!columns.label && columns.labels.empty() && task.kind != TaskKind::embeddings)
@@ -400,6 +479,7 @@ Problems problems(const TaskConfig& given) {
   check_columns(task, found);
   check_labels(task, found);
   check_multi_label(task, found);
+  check_bags(task, found);
   if (task.windows != TaskWindows::first && kind != TaskKind::classification &&
       kind != TaskKind::regression)
     found.push_back({{"task.windows", "task.kind"},
@@ -433,11 +513,13 @@ std::vector<TaskFormat> formats_of(TaskKind kind) {
     case TaskKind::tokens: return {conll, jsonl, json, lines};
     case TaskKind::questions: return {squad, tsv, csv, jsonl, json};
     case TaskKind::choice: return {tsv, csv, jsonl, json};
-    case TaskKind::features: return {hdf5};
+    case TaskKind::features: return {hdf5, tsv, csv, jsonl, json};
     case TaskKind::embeddings: return {tsv, csv, jsonl, json, lines, documents};
   }
   return {};
 }
+
+bool has_folds(const TaskConfig& task) { return task.folds || !task.splits.empty(); }
 
 bool has_labels(TaskKind kind) {
   return kind == TaskKind::classification || kind == TaskKind::tokens;
@@ -448,13 +530,15 @@ std::vector<TaskMetric> metrics_of(const TaskConfig& task) {
   switch (*task.kind) {
     case TaskKind::classification:
       if (task.multi_label == true)
-        return {f1_micro, f1_macro, mean_average_precision, exact_match};
-      return {accuracy, f1, f1_macro, matthews};
-    case TaskKind::regression: return {pearson, spearman};
+        return {f1_micro, f1_macro, mean_average_precision, exact_match, loss};
+      return {accuracy, f1, f1_macro, matthews, auc, balanced_accuracy, kappa, loss};
+    case TaskKind::regression: return {pearson, spearman, loss};
     case TaskKind::tokens: return {f1, accuracy};
     case TaskKind::questions: return {f1, exact_match};
     case TaskKind::choice: return {accuracy};
-    case TaskKind::features: return {accuracy, f1, f1_macro, matthews, pearson, spearman};
+    case TaskKind::features:
+      return {accuracy,          f1,    f1_macro, matthews, auc,
+              balanced_accuracy, kappa, pearson,  spearman, loss};
     case TaskKind::embeddings:
       return {spearman, pearson, mrr, accuracy, ndcg_at_10, mrr_at_10, recall_at_100, map_at_100};
   }

@@ -53,7 +53,7 @@ enum class TaskFormat {
   lines,
   /// One text a file without labels, for predictions.
   documents,
-  /// Feature sequences: data/tasks/feature_file.h.
+  /// Feature sequences: data/tasks/feature_file.h. A table names one file a bag: data/tasks/bags.h.
   hdf5,
   /// Images: CIFAR-10's binary batches, with a byte for the class and 3 · 32 · 32 bytes for the
   /// pixels.
@@ -79,6 +79,10 @@ enum class TaskMetric {
   mrr_at_10,
   recall_at_100,
   map_at_100,
+  auc,
+  balanced_accuracy,
+  kappa,
+  loss,
 };
 
 /// The part of a long text that a model reads, and how several outputs become one.
@@ -111,6 +115,16 @@ enum class WordCut {
   characters,
 };
 
+/// How rare labels count as much as frequent ones in training.
+enum class TaskBalance {
+  none,
+  /// An example's loss is multiplied by the mean number of examples of a label over that of its
+  /// own.
+  weights,
+  /// Examples of all labels come in turn, those of rare labels more often.
+  sampling,
+};
+
 /// The treatment of unreadable rows.
 enum class BadRows { stop, skip };
 
@@ -118,6 +132,7 @@ enum class BadRows { stop, skip };
 std::span<const EnumName<TaskKind>> enum_names(TaskKind);
 std::span<const EnumName<TaskFormat>> enum_names(TaskFormat);
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric);
+std::span<const EnumName<TaskBalance>> enum_names(TaskBalance);
 std::span<const EnumName<BadRows>> enum_names(BadRows);
 std::span<const EnumName<TaskWindows>> enum_names(TaskWindows);
 std::span<const EnumName<TaskViews>> enum_names(TaskViews);
@@ -131,6 +146,7 @@ struct TaskColumns {
   std::optional<std::string> label;
   std::optional<std::string> id;
   std::vector<std::string> labels;
+  std::optional<std::string> file, value, group, weight;
   std::vector<std::string> choices;
   std::vector<std::string> negatives;
 };
@@ -151,6 +167,12 @@ void fields(V& v, TaskColumns& c) {
     "place "
     "of `label`; their names are the labels");
   v(c.id, "id", "a name of the example, repeated in predictions; null: none");
+  v(c.file, "file", "tables of feature files: the file, relative to the table; null: file");
+  v(c.value, "value", "tables of feature files: a number to predict, in place of a label");
+  v(c.group, "group",
+    "tables of feature files: examples that belong together, such as a patient's; no split parts "
+    "them");
+  v(c.weight, "weight", "tables of feature files: the factor of the example's loss in training");
   v(c.choices, "choices",
     "choice: the continuations, a column each; in JSON Lines one column alone may hold a list");
   v(c.negatives, "negatives", "embeddings: texts unlike the first, a column each");
@@ -163,6 +185,11 @@ struct TaskConfig {
   std::vector<std::string> train;
   std::vector<std::string> validation;
   std::optional<double> validation_fraction;
+  std::optional<std::string> features_folder;
+  std::vector<std::string> splits;
+  std::optional<std::int64_t> folds;
+  std::int64_t fold = 0;
+  TaskBalance balance = TaskBalance::none;
   std::optional<TaskFormat> format;
   std::optional<bool> header;
   TaskColumns columns;
@@ -199,6 +226,22 @@ void fields(V& v, TaskConfig& c) {
     "share of the training examples to hold out when no validation files are given: of each label "
     "alike, drawn by seed; equal inputs stay on one side",
     Range{.lower = 0, .upper = 1, .lower_open = true, .upper_open = true});
+  v(c.features_folder, "features_folder",
+    "tables of feature files: the folder with a file ID.h5, ID.npy or ID.safetensors for each "
+    "task.columns.id (null: id), in place of task.columns.file");
+  v(c.splits, "splits",
+    "tables of feature files: a table for each fold, whose columns train, val and test name ids or "
+    "files; with an empty task.validation");
+  v(c.folds, "folds",
+    "tables of feature files: as many parts, stratified by label and of whole groups. Fold f tests "
+    "on part f, chooses its checkpoint by the next part and trains on the others",
+    between(3, 100));
+  v(c.fold, "fold", "the fold to train, from 0; nystrom finetune --folds all trains each",
+    not_negative);
+  v(c.balance, "balance",
+    "classes, in training. none; weights: a rare label's examples weigh more in the loss; "
+    "sampling: "
+    "they come as often as those of the other labels");
   v(c.format, "format",
     "how files hold examples; null: by the recipe or by the ending of their names");
   v(c.header, "header",
@@ -218,8 +261,9 @@ void fields(V& v, TaskConfig& c) {
     "0.5",
     between(0.0, 1.0));
   v(c.metric, "metric",
-    "decides the best checkpoint. f1: of the second of two labels, of entities, of answers. null: "
-    "by the recipe or kind");
+    "decides the best checkpoint. f1: of the second of two labels, of entities, of answers; auc: "
+    "the area under the ROC curve of the second of two labels, else the mean of each against the "
+    "rest; loss: the lowest. null: by the recipe or kind");
   v(c.bad_rows, "bad_rows",
     "rows that cannot be read. stop: are errors; skip: are left out and counted. null: by the "
     "recipe, or stop");
@@ -261,13 +305,16 @@ TaskConfig resolve_task(TaskConfig task);
 inline double threshold_of(const TaskConfig& task) { return task.threshold.value_or(0.5); }
 
 /// The columns of a resolved task. Missing names of text, label and, for questions, pair get the
-/// default names of tables.
+/// default names of tables; with features file or, with task.features_folder, id do.
 TaskColumns named_columns(const TaskConfig& task);
 
 /// All problems of `task` that its options' ranges do not express, one line each. A line begins
 /// with the path of the wrong option: "task.recipe 'sst' is unknown; did you mean 'sst2'?". Files
 /// are not read. Empty: the task can be resolved.
 Problems problems(const TaskConfig& task);
+
+/// Whether one table holds the parts of a task: task.splits or task.folds.
+bool has_folds(const TaskConfig& task);
 
 /// Whether outputs are words of a label set, as for classification and tokens. Classes of features
 /// are numbers in their files.

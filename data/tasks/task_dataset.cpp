@@ -4,6 +4,7 @@
 
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
+#include "core/base/suggest.h"
 #include "core/check.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/match_files.h"
@@ -43,6 +44,9 @@ struct TaskDataset::State {
   std::vector<FeatureFile> files;
   std::vector<std::int64_t> first_of_file;  // index of each file's first sample
   std::vector<std::int64_t> numbers;        // of each sample in its file
+  std::vector<BagFile> bags;
+  std::vector<std::string> names;  // of the bags
+  std::vector<double> weights;     // of the bags
 
   State(const TaskEncoder& encoder, bool keep_examples)
       : task(encoder.task()),
@@ -71,6 +75,7 @@ struct TaskDataset::State {
                 const std::function<bool(std::int64_t)>& takes);
   void add_feature_sample(const FeatureFile& file, std::int64_t number,
                           std::int64_t sequence_length);
+  void add_bag(const Bag& bag);
 };
 
 TaskDataset::TaskDataset(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -148,9 +153,26 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
                                        std::int64_t sequence_length) {
   require(task.kind == TaskKind::features, "read_features: the task is not of features");
   require_input(!source.patterns.empty(), "the task names no files to read");
+  if (are_bag_tables(task, source.patterns)) {
+    std::vector<Bag> bags = nystrom::read_bags(task, source.patterns, labelled), taken;
+    for (std::size_t i = 0; i < bags.size(); ++i)
+      if (source.takes(static_cast<std::int64_t>(i))) taken.push_back(std::move(bags[i]));
+    return of_bags(task, taken, labelled, labels);
+  }
   auto state = std::make_unique<State>(task);
+  const std::vector<std::filesystem::path> paths = match_files(source.patterns);
+  if (labelled == Labelled::required) refuse_single_bag(paths[0]);
+  if (is_bag_file(paths[0])) {
+    std::vector<Bag> bags;
+    for (const auto& path : paths) {
+      bags.emplace_back();
+      bags.back().place = bags.back().id = printable_path(path);
+      bags.back().file = path;
+    }
+    return of_bags(task, bags, labelled, labels);
+  }
   std::int64_t number = 0;  // over all files
-  for (const auto& path : match_files(source.patterns))
+  for (const auto& path : paths)
     state->add_file(path, labelled, sequence_length,
                     [&](std::int64_t) { return source.takes(number++); });
   if (state->target != TaskTarget::classes) return TaskDataset(std::move(state));
@@ -171,8 +193,54 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   return TaskDataset(std::move(state));
 }
 
+void TaskDataset::State::add_bag(const Bag& bag) {
+  check_interruption();
+  BagFile file(bag.file);
+  require_input(bags.empty() || bags[0].width() == file.width(),
+                "{}: its features are {} wide, those of '{}' {}", printable_path(bag.file),
+                file.width(), bags.empty() ? "" : printable_path(bags[0].path()),
+                bags.empty() ? 0 : bags[0].width());
+  EncodedSample sample;
+  sample.example = counts.examples++;
+  sample.labelled = target != TaskTarget::none;
+  sample.full_length = file.rows();
+  if (target == TaskTarget::value) sample.value = *bag.value;
+  if (target == TaskTarget::classes) {
+    sample.label = labels.find(*bag.label);
+    require_input(sample.label >= 0, "{}: unknown label '{}'{}; {}", bag.place,
+                  printable(*bag.label, 80), did_you_mean(*bag.label, labels.names()),
+                  describe(labels));
+  }
+  samples.push_back(std::move(sample));
+  lengths.push_back(file.rows());
+  ++counts.samples;
+  counts.tokens += file.rows();
+  counts.longest = std::max(counts.longest, file.rows());
+  names.push_back(bag.id);
+  weights.push_back(bag.weight);
+  digests.push_back(file.digest());
+  bags.push_back(std::move(file));
+}
+
+TaskDataset TaskDataset::of_bags(const TaskConfig& task, const std::vector<Bag>& bags,
+                                 Labelled labelled, const LabelSet& labels) {
+  require(task.kind == TaskKind::features, "of_bags: the task is not of features");
+  auto state = std::make_unique<State>(task);
+  state->labels = labels;
+  if (labelled == Labelled::required)
+    state->target = task.columns.value ? TaskTarget::value : TaskTarget::classes;
+  for (const Bag& bag : bags) state->add_bag(bag);
+  return TaskDataset(std::move(state));
+}
+
 void TaskDataset::read_sample_features(std::int64_t index, std::span<float> features) const {
   const State& s = *state_;
+  if (has_bags()) {
+    Tensor rows = Tensor::empty({length(index), width()}, DType::f32);
+    bag(index).read(rows);
+    std::copy_n(rows.data<float>(), rows.numel(), features.begin());
+    return;
+  }
   const auto file = static_cast<std::size_t>(std::ranges::upper_bound(s.first_of_file, index) -
                                              s.first_of_file.begin() - 1);
   const std::int64_t kept = length(index) * width(),
@@ -225,8 +293,36 @@ const Example& TaskDataset::example(std::int64_t index) const {
 
 bool TaskDataset::keeps_examples() const { return state_->keep; }
 std::int64_t TaskDataset::width() const {
+  if (has_bags()) return state_->bags[0].width();
   return state_->files.empty() ? 0 : state_->files[0].width();
 }
+bool TaskDataset::has_bags() const { return !state_->bags.empty(); }
+
+const BagFile& TaskDataset::bag(std::int64_t index) const {
+  require(index >= 0 && index < std::ssize(state_->bags), "task data: bag {} of {}", index,
+          state_->bags.size());
+  return state_->bags[static_cast<std::size_t>(index)];
+}
+
+DType TaskDataset::bag_dtype() const {
+  const bool half = std::ranges::all_of(
+      state_->bags, [](const BagFile& bag) { return bag.dtype() == DType::f16; });
+  return half ? DType::f16 : DType::f32;
+}
+
+std::string TaskDataset::sample_name(std::int64_t index) const {
+  return has_bags() ? state_->names[static_cast<std::size_t>(index)]
+                    : fmt::format("sample {}", index);
+}
+
+double TaskDataset::weight(std::int64_t index) const {
+  return has_bags() ? state_->weights[static_cast<std::size_t>(index)] : 1;
+}
+
+void TaskDataset::add_notes(const std::vector<std::string>& notes) {
+  std::ranges::copy(notes, std::back_inserter(state_->skipped.notes));
+}
+
 const EncodingCounts& TaskDataset::counts() const { return state_->counts; }
 const SkippedRows& TaskDataset::skipped() const { return state_->skipped; }
 WordCut TaskDataset::word_cut() const { return state_->words.cut(); }

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/base/checksum.h"
+#include "data/tasks/bag_file.h"
+#include "data/tasks/bags.h"
 #include "data/tasks/encoder.h"
 #include "data/tasks/feature_file.h"
 
@@ -42,12 +44,18 @@ class TaskDataset {
   /// Encodes examples in memory, for tests and single predictions.
   static TaskDataset from(const TaskEncoder& encoder, const std::vector<Example>& examples,
                           bool keep_examples);
-  /// Opens feature files, which must all have one width and one kind of target. Classes are
+  /// Opens feature files, which must all have one width and one kind of target. They are files of
+  /// many samples, files of one bag each (without targets), or tables of bags. Classes are
   /// numbers; `labels` may name them. If empty, they are "0", "1", … up to the largest number.
-  /// Sequences longer than `sequence_length` are cut at the end and counted.
+  /// Samples longer than `sequence_length` are cut at the end and counted; bags are read whole.
   static TaskDataset read_features(const TaskConfig& task, const ExampleSource& source,
                                    Labelled labelled, const LabelSet& labels,
                                    std::int64_t sequence_length);
+
+  /// Opens the files of bags, as read_bags returns them. Their labels must be in `labels`. Throws
+  /// an InputError for files of other widths.
+  static TaskDataset of_bags(const TaskConfig& task, const std::vector<Bag>& bags,
+                             Labelled labelled, const LabelSet& labels);
 
   TaskDataset(TaskDataset&&) noexcept;
   TaskDataset& operator=(TaskDataset&&) noexcept;
@@ -82,6 +90,18 @@ class TaskDataset {
   std::int64_t width() const;
   /// Fills `features` with the length(index) · width() numbers of a sample.
   void read_sample_features(std::int64_t index, std::span<float> features) const;
+  /// Whether the samples are bags, one a file.
+  bool has_bags() const;
+  /// A bag by its index.
+  const BagFile& bag(std::int64_t index) const;
+  /// The type in which all bags can be read without a loss: f16 or f32.
+  DType bag_dtype() const;
+  /// The name of a sample of features: the id of a bag, or "sample 7".
+  std::string sample_name(std::int64_t index) const;
+  /// The factor of a sample's loss in training.
+  double weight(std::int64_t index) const;
+  /// Adds sentences for the user to those of skipped().
+  void add_notes(const std::vector<std::string>& notes);
 
   /// Counts of encoding.
   const EncodingCounts& counts() const;

@@ -1,14 +1,17 @@
 #include "data/tasks/task_loader.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 
 namespace nystrom {
 namespace {
 
 constexpr std::int64_t window_batches = 64;
+constexpr int read_ahead_threads = 2;
 
 template <class T>
 Tensor row_of(const std::vector<T>& values) {
@@ -68,9 +71,14 @@ class BatchMaker {
     batch_.input.offsets = {0};
     for (const std::int64_t sample : samples_)
       batch_.input.offsets.push_back(batch_.tokens += data_.length(sample));
-    batch_.input.features = Tensor::empty({batch_.tokens, width}, DType::f32);
+    batch_.input.features =
+        Tensor::empty({batch_.tokens, width}, data_.has_bags() ? data_.bag_dtype() : DType::f32);
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       const std::int64_t first = batch_.input.offsets[i], end = batch_.input.offsets[i + 1];
+      if (data_.has_bags()) {
+        data_.bag(samples_[i]).read(batch_.input.features.slice(0, first, end));
+        continue;
+      }
       data_.read_sample_features(samples_[i], {batch_.input.features.data<float>() + first * width,
                                                static_cast<std::size_t>((end - first) * width)});
     }
@@ -141,6 +149,28 @@ class BatchMaker {
   Batch batch_;
 };
 
+/// Throws an InputError when task.balance has no labels to balance.
+void require_labels(const TaskDataset& dataset) {
+  require_input(dataset.target() == TaskTarget::classes,
+                "task.balance {} is for labels; this task has none",
+                enum_name(dataset.task().balance));
+}
+
+/// The factor of each label's samples for TaskBalance::weights: the mean number of samples of a
+/// label over its own. Empty for others.
+std::vector<double> label_weights(const TaskDataset& dataset) {
+  if (dataset.task().balance != TaskBalance::weights) return {};
+  require_labels(dataset);
+  std::vector<double> counts(static_cast<std::size_t>(dataset.labels().size()));
+  for (std::int64_t i = 0; i < dataset.size(); ++i)
+    ++counts[static_cast<std::size_t>(dataset.sample(i).label)];
+  for (double& count : counts)
+    count = count == 0 ? 0
+                       : static_cast<double>(dataset.size()) /
+                             (static_cast<double>(counts.size()) * count);
+  return counts;
+}
+
 /// The number of targets that a sample adds to Batch::targets.
 std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
   if (dataset.target() != TaskTarget::word_classes) return 1;
@@ -180,11 +210,36 @@ std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options) {
   return ranks;
 }
 
+TaskOrder::TaskOrder(const TaskDataset& dataset, std::uint64_t seed) {
+  if (dataset.task().balance != TaskBalance::sampling) {
+    orders_.emplace_back(dataset.size(), seed);
+    return;
+  }
+  require_labels(dataset);
+  samples_.resize(static_cast<std::size_t>(dataset.labels().size()));
+  for (std::int64_t i = 0; i < dataset.size(); ++i)
+    samples_[static_cast<std::size_t>(dataset.sample(i).label)].push_back(i);
+  for (std::size_t label = 0; label < samples_.size(); ++label) {
+    require_input(!samples_[label].empty(),
+                  "task.balance sampling: no training example has the label '{}'",
+                  printable(dataset.labels().names()[label]));
+    orders_.emplace_back(std::ssize(samples_[label]), seed + label);
+  }
+}
+
+std::int64_t TaskOrder::operator()(std::int64_t position) const {
+  const std::int64_t labels = std::ssize(orders_), place = position / labels;
+  const auto label = static_cast<std::size_t>(position % labels);
+  const SampleOrder& order = orders_[label];
+  const std::int64_t sample = order(place / order.size(), place % order.size());
+  return samples_.empty() ? sample : samples_[label][static_cast<std::size_t>(sample)];
+}
+
 TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options,
                        std::int64_t first_step)
     : dataset_(std::move(dataset)),
       options_(options),
-      order_((check(dataset_.get(), options), dataset_->size()), options.seed),
+      order_((check(dataset_.get(), options), *dataset_), options.seed),
       step_(first_step) {
   require(first_step >= 0, "task loader: step {}", first_step);
   require_input(dataset_->target() != TaskTarget::none,
@@ -197,36 +252,64 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
   require_input(static_cast<int>(parts) >= options.world_size,
                 "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks",
                 options.batch_size, parts, options.micro_batch_size, options.world_size);
+  weights_ = label_weights(*dataset_);
+  if (!dataset_->has_bags()) return;
+  const std::int64_t own = std::ssize(parts_of(step_)),
+                     last = std::numeric_limits<std::int64_t>::max();
+  ahead_ = std::make_unique<Prefetcher>(step_ * own, last, read_ahead_threads,
+                                        std::max<std::int64_t>(own, read_ahead_threads),
+                                        [this, own](std::int64_t number) {
+                                          const auto at = static_cast<std::size_t>(number % own);
+                                          return make(parts_of(number / own)[at]);
+                                        });
+}
+
+Batch TaskLoader::make(const Part& part) const {
+  Batch batch = make_task_batch(*dataset_, part.samples, part.ids);
+  bool weighted = false;
+  for (const std::int64_t sample : part.samples) {
+    const double of_label =
+        weights_.empty() ? 1 : weights_[static_cast<std::size_t>(dataset_->sample(sample).label)];
+    batch.weights.push_back(of_label * dataset_->weight(sample));
+    weighted |= batch.weights.back() != 1;
+  }
+  if (!weighted) batch.weights.clear();
+  return batch;
 }
 
 std::vector<Batch> TaskLoader::next() {
+  step_targets_ = 0;
+  for (std::int64_t i = 0; i < options_.batch_size; ++i)
+    step_targets_ += targets_of(*dataset_, order_(step_ * options_.batch_size + i));
+  std::vector<Batch> batches;
+  for (const Part& part : parts_of(step_)) batches.push_back(ahead_ ? *ahead_->next() : make(part));
+  ++step_;
+  return batches;
+}
+
+std::vector<TaskLoader::Part> TaskLoader::parts_of(std::int64_t step) const {
   struct Use {
     std::int64_t length, place, sample;
     auto operator<=>(const Use&) const = default;
   };
   std::vector<Use> uses;
-  step_targets_ = 0;
   for (std::int64_t i = 0; i < options_.batch_size; ++i) {
-    const std::int64_t place = step_ * options_.batch_size + i;
-    const std::int64_t sample = order_(place / order_.size(), place % order_.size());
+    const std::int64_t place = step * options_.batch_size + i, sample = order_(place);
     uses.push_back({dataset_->length(sample), place, sample});
-    step_targets_ += targets_of(*dataset_, sample);
   }
   std::ranges::sort(uses);
   const auto size = static_cast<std::size_t>(options_.micro_batch_size),
              stride = size * static_cast<std::size_t>(options_.world_size);
-  std::vector<Batch> batches;
+  std::vector<Part> parts;
   for (std::size_t begin = size * static_cast<std::size_t>(options_.rank); begin < uses.size();
        begin += stride) {
-    std::vector<std::int64_t> samples, ids;
+    Part& part = parts.emplace_back();
     for (std::size_t i = begin; i < std::min(begin + size, uses.size()); ++i) {
-      samples.push_back(uses[i].sample);
-      ids.push_back(uses[i].place);
+      part.samples.push_back(uses[i].sample);
+      part.ids.push_back(uses[i].place);
     }
-    batches.push_back(make_task_batch(*dataset_, samples, ids));
   }
-  ++step_;
-  return batches;
+  return parts;
 }
 
 TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset,
@@ -252,15 +335,28 @@ TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> da
     ends_.push_back(end);
   }
   next_ = static_cast<std::size_t>(options.rank);
+  if (!dataset_->has_bags()) return;
+  const std::int64_t own =
+      (std::ssize(ends_) - options.rank + options.world_size - 1) / options.world_size;
+  ahead_ = std::make_unique<Prefetcher>(
+      0, own, read_ahead_threads, read_ahead_threads, [this](std::int64_t number) {
+        return make(static_cast<std::size_t>(options_.rank + number * options_.world_size));
+      });
+}
+
+Batch TaskEvaluationLoader::make(std::size_t batch) const {
+  const std::int64_t begin = batch == 0 ? 0 : ends_[batch - 1];
+  const std::span<const std::int64_t> samples(order_.begin() + begin,
+                                              order_.begin() + ends_[batch]);
+  return make_task_batch(*dataset_, samples, samples);
 }
 
 std::optional<Batch> TaskEvaluationLoader::next() {
+  if (ahead_) return ahead_->next();
   if (next_ >= ends_.size()) return std::nullopt;
-  const std::int64_t begin = next_ == 0 ? 0 : ends_[next_ - 1];
-  const std::span<const std::int64_t> samples(order_.begin() + begin,
-                                              order_.begin() + ends_[next_]);
+  const std::size_t batch = next_;
   next_ += static_cast<std::size_t>(options_.world_size);
-  return make_task_batch(*dataset_, samples, samples);
+  return make(batch);
 }
 
 }  // namespace nystrom

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "data/pretraining/loader.h"
 #include "data/pretraining/sample_order.h"
 #include "data/tasks/task_dataset.h"
 
@@ -17,7 +18,8 @@ namespace nystrom {
 /// Sequences of tokens as the input of a model. Token types are undefined if all are 0.
 ModelInput joined_rows(std::span<const WrappedIds* const> sequences);
 
-/// The batch of these samples with the given ids: Batch::sample_ids before choices.
+/// The batch of these samples with the given ids: Batch::sample_ids before choices. Features of
+/// bags stay f16 where all are.
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
                       std::span<const std::int64_t> ids);
 
@@ -35,18 +37,34 @@ struct TaskLoaderOptions {
 /// The rank that computes each micro-batch of a TaskLoader's step, in their order.
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options);
 
+/// The samples of a run, by position. Position p is sample p mod N of epoch p / N in the order of
+/// SampleOrder. With TaskBalance::sampling it belongs to label p mod k, whose own samples come in
+/// such an order.
+class TaskOrder {
+ public:
+  /// Throws an InputError for a label without a sample, when labels come in turn.
+  TaskOrder(const TaskDataset& dataset, std::uint64_t seed);
+  /// The sample at a position.
+  std::int64_t operator()(std::int64_t position) const;
+
+ private:
+  std::vector<SampleOrder> orders_;                 // one, or one a label
+  std::vector<std::vector<std::int64_t>> samples_;  // of each label
+};
+
 /// The training data, step after step without end. The samples of a step, and their ids, are those
-/// of Loader. Position p = s · batch_size + i of the run is sample p mod N of epoch p / N in the
-/// order of SampleOrder. Within a step samples are sorted by length, and equal ones by position.
-/// They are then cut into micro-batches of micro_batch_size, so that lengths in a micro-batch are
-/// similar. Micro-batch k goes to rank k mod world_size. The step's gradient is the same sum in
-/// another order.
+/// of Loader: positions s · batch_size + i of TaskOrder. Batches of bags are read ahead. Within a
+/// step samples are sorted by length, and equal ones by position. They are then cut into
+/// micro-batches of micro_batch_size, so that lengths in a micro-batch are similar. Micro-batch k
+/// goes to rank k mod world_size. The step's gradient is the same sum in another order.
 class TaskLoader {
  public:
   /// Throws an InputError when the options do not fit together, or when the data set is empty or
   /// unlabelled.
   TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options,
              std::int64_t first_step = 0);
+  TaskLoader(const TaskLoader&) = delete;
+  TaskLoader& operator=(const TaskLoader&) = delete;
 
   /// This rank's micro-batches of the next step, at least one.
   std::vector<Batch> next();
@@ -59,9 +77,18 @@ class TaskLoader {
  private:
   std::shared_ptr<const TaskDataset> dataset_;
   TaskLoaderOptions options_;
-  SampleOrder order_;
+  TaskOrder order_;
+  std::vector<double> weights_;  // of the labels
   std::int64_t step_;
   std::int64_t step_targets_ = 0;
+  std::unique_ptr<Prefetcher> ahead_;  // of bags
+
+  /// The samples of a micro-batch of this rank, and their ids.
+  struct Part {
+    std::vector<std::int64_t> samples, ids;
+  };
+  std::vector<Part> parts_of(std::int64_t step) const;
+  Batch make(const Part& part) const;
 };
 
 /// The data for evaluation and prediction: every sample once, sorted by length within windows of 64
@@ -72,6 +99,8 @@ class TaskEvaluationLoader {
  public:
   /// Uses rank, world_size, micro_batch_size and equal_lengths of `options`.
   TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options);
+  TaskEvaluationLoader(const TaskEvaluationLoader&) = delete;
+  TaskEvaluationLoader& operator=(const TaskEvaluationLoader&) = delete;
 
   /// The next batch; nothing after the last.
   std::optional<Batch> next();
@@ -84,6 +113,9 @@ class TaskEvaluationLoader {
   std::vector<std::int64_t> order_;
   std::vector<std::int64_t> ends_;  // of each batch in order_
   std::size_t next_ = 0;
+  std::unique_ptr<Prefetcher> ahead_;  // of bags
+
+  Batch make(std::size_t batch) const;
 };
 
 }  // namespace nystrom

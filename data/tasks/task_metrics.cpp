@@ -95,6 +95,19 @@ double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_
   return classes.empty() ? 0 : sum / static_cast<double>(classes.size());
 }
 
+std::vector<Tie> ties_of(const std::vector<bool>& positive, std::span<const double> scores) {
+  check_sizes(positive, scores);
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return scores[i]; });
+  std::vector<Tie> ties;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || scores[order[i]] != scores[order[i - 1]]) ties.emplace_back();
+    (positive[order[i]] ? ties.back().positive : ties.back().negative) += 1;
+  }
+  return ties;
+}
+
 double matthews_correlation(std::span<const std::int64_t> truth,
                             std::span<const std::int64_t> predicted) {
   const auto n = static_cast<double>(truth.size());

@@ -25,6 +25,13 @@ PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
 /// The mean F1 of all classes in truth or predictions (f1_score(average="macro")).
 double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
 
+/// The entries of one score.
+struct Tie {
+  double negative = 0, positive = 0;
+};
+/// How many entries have each score, the lowest first. No score is NaN.
+std::vector<Tie> ties_of(const std::vector<bool>& positive, std::span<const double> scores);
+
 /// Matthews' correlation for any number of classes (Gorodkin 2004; matthews_corrcoef). It is 0 if
 /// truth or predictions have only one class.
 double matthews_correlation(std::span<const std::int64_t> truth,

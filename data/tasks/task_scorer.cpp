@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/multi_label_metrics.h"
 #include "data/tasks/windows.h"
@@ -12,12 +14,16 @@
 namespace nystrom {
 namespace {
 
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
 std::int64_t largest(std::span<const double> scores) {
   return std::ranges::max_element(scores) - scores.begin();
 }
 
+/// `outputs`: a row of logits each, for the areas under ROC curves; of constants they are empty.
 TaskScores class_scores(const TaskDataset& data, std::span<const std::int64_t> truth,
-                        std::span<const std::int64_t> predicted) {
+                        std::span<const std::int64_t> predicted,
+                        std::span<const std::vector<double>> outputs) {
   TaskScores scores;
   scores.values.emplace_back("accuracy", accuracy(truth, predicted));
   if (data.target() == TaskTarget::choice) return scores;
@@ -25,7 +31,11 @@ TaskScores class_scores(const TaskDataset& data, std::span<const std::int64_t> t
   scores.values.emplace_back("f1_macro", macro_f1(truth, predicted));
   scores.values.emplace_back("matthews", matthews_correlation(truth, predicted));
   const std::int64_t labels = data.labels().size();
+  scores.values.emplace_back("balanced_accuracy", balanced_accuracy(truth, predicted));
+  scores.values.emplace_back("kappa", cohen_kappa(truth, predicted));
   if (labels > max_confusion) return scores;
+  scores.classes = class_figures(truth, predicted, outputs, labels);
+  scores.values.emplace_back("auc", mean_auc(scores.classes));
   scores.confusion.assign(static_cast<std::size_t>(labels),
                           std::vector<std::int64_t>(static_cast<std::size_t>(labels)));
   for (std::size_t i = 0; i < truth.size(); ++i)
@@ -101,6 +111,7 @@ TaskScores span_scores(const TaskDataset& data, const AnswerTo& answer_to) {
 /// `scores` with its decisive metric.
 TaskScores decided(const TaskDataset& data, TaskScores scores) {
   scores.metric = enum_name(deciding_metric(data));
+  if (deciding_metric(data) == TaskMetric::loss) scores.decisive = nan;  // not of predictions
   for (const auto& [name, value] : scores.values)
     if (name == scores.metric) scores.decisive = value;
   return scores;
@@ -135,13 +146,29 @@ TaskScores constant_value_scores(const TaskDataset& data) {
   return scores;
 }
 
-TaskScores constant_label_set_scores(const TaskDataset& data) {
+LabelSets true_label_sets(const TaskDataset& data) {
   LabelSets sets{data.labels().size()};
   for (std::int64_t i = 0; i < data.size(); ++i)
     if (i == 0 || data.sample(i).example != data.sample(i - 1).example)
       add_truth(sets, data.sample(i));
+  return sets;
+}
+
+TaskScores constant_label_set_scores(const TaskDataset& data) {
+  LabelSets sets = true_label_sets(data);
   predict_frequent_labels(sets);
   return label_set_scores(sets);
+}
+
+/// The mean entropy of the decisions about each label.
+double constant_label_set_loss(const LabelSets& sets) {
+  double sum = 0;
+  for (const LabelCounts& count : label_counts({sets.labels, sets.truth, sets.truth, {}})) {
+    const double share = static_cast<double>(count.truth) / static_cast<double>(sets.examples());
+    for (const double part : {share, 1 - share})
+      if (part > 0) sum -= part * std::log(part);
+  }
+  return sum / static_cast<double>(sets.labels);
 }
 
 TaskScores constant_word_scores(const TaskDataset& data) {
@@ -305,11 +332,13 @@ TaskScores TaskScorer::State::scores() const {
     case TaskTarget::none: break;
   }
   std::vector<std::int64_t> truth, predicted;
+  std::vector<std::vector<double>> rows;
   for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
     truth.push_back(sample.label);
     predicted.push_back(largest(scores));
+    rows.push_back(scores);
   });
-  return class_scores(*data, truth, predicted);
+  return class_scores(*data, truth, predicted, rows);
 }
 
 /// The best answer to a question, over all its windows.
@@ -329,7 +358,9 @@ TaskScores TaskScorer::scores() const {
   return decided(*s.data, s.scores());
 }
 
-TaskScores constant_scores(const TaskDataset& data) {
+namespace {
+
+TaskScores scores_of_constant(const TaskDataset& data) {
   switch (data.target()) {
     case TaskTarget::value: return decided(data, constant_value_scores(data));
     case TaskTarget::label_set: return decided(data, constant_label_set_scores(data));
@@ -341,8 +372,47 @@ TaskScores constant_scores(const TaskDataset& data) {
     case TaskTarget::none: break;
   }
   const std::vector<std::int64_t> truth = of_examples(data, &EncodedSample::label);
-  return decided(data, class_scores(data, truth,
-                                    std::vector<std::int64_t>(truth.size(), most_frequent(truth))));
+  return decided(
+      data,
+      class_scores(data, truth, std::vector<std::int64_t>(truth.size(), most_frequent(truth)), {}));
+}
+
+}  // namespace
+
+TaskScores constant_scores(const TaskDataset& data) {
+  TaskScores scores = scores_of_constant(data);
+  if (deciding_metric(data) == TaskMetric::loss) scores.decisive = constant_loss(data);
+  return scores;
+}
+
+double constant_loss(const TaskDataset& data) {
+  if (data.target() == TaskTarget::value) {
+    for (const auto& [name, value] : constant_value_scores(data).values)
+      if (name == "mse") return value;
+  }
+  if (data.target() == TaskTarget::label_set) return constant_label_set_loss(true_label_sets(data));
+  std::map<std::int64_t, double> counts;
+  const std::vector<std::int64_t> labels = of_examples(data, &EncodedSample::label);
+  for (const std::int64_t label : labels) ++counts[label];
+  double entropy = 0;
+  for (const auto& [label, count] : counts) {
+    const double share = count / static_cast<double>(labels.size());
+    entropy -= share * std::log(share);
+  }
+  return entropy;
+}
+
+void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name) {
+  if (metric != TaskMetric::auc) return;
+  std::vector<bool> seen(static_cast<std::size_t>(data.labels().size()));
+  for (const std::int64_t label : of_examples(data, &EncodedSample::label))
+    seen[static_cast<std::size_t>(label)] = true;
+  const auto missing = static_cast<std::size_t>(std::ranges::find(seen, false) - seen.begin());
+  if (missing == seen.size()) return;
+  throw InputError(
+      fmt::format("task.metric auc needs examples of every label, and the {} data have none of "
+                  "'{}'; choose another task.metric",
+                  name, printable(data.labels().names()[missing])));
 }
 
 const char* constant_prediction(TaskTarget target) {
@@ -363,7 +433,9 @@ std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
   const bool number = dataset.target() == TaskTarget::value;
   std::erase_if(metrics, [&](TaskMetric metric) {
     const bool correlation = metric == TaskMetric::pearson || metric == TaskMetric::spearman;
-    if (dataset.kind() == TaskKind::features && correlation != number) return true;
+    const bool either = metric == TaskMetric::loss;  // of numbers and of classes
+    if (dataset.kind() == TaskKind::features && !either && correlation != number) return true;
+    if (metric == TaskMetric::auc && dataset.labels().size() > max_confusion) return true;
     return dataset.target() == TaskTarget::classes && metric == TaskMetric::f1 &&
            dataset.labels().size() != 2;
   });
@@ -385,6 +457,8 @@ TaskMetric deciding_metric(const TaskDataset& dataset) {
   return metric;
 }
 
-bool better(double a, double b) { return !std::isnan(a) && (std::isnan(b) || a > b); }
+bool better(double a, double b, bool higher_is_better) {
+  return !std::isnan(a) && (std::isnan(b) || (higher_is_better ? a > b : a < b));
+}
 
 }  // namespace nystrom

@@ -10,6 +10,7 @@
 
 #include "core/tensor.h"
 #include "data/tasks/answers.h"
+#include "data/tasks/class_metrics.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"
@@ -24,6 +25,7 @@ struct TaskScores {
   double decisive = 0;  ///< its value; NaN counts as the worst
   /// Classes, up to max_confusion of them: how many examples of each (a row) got each (a column).
   std::vector<std::vector<std::int64_t>> confusion{};
+  std::vector<ClassFigures> classes{};  ///< classes, up to max_confusion of them
 };
 inline constexpr std::int64_t max_confusion = 200;
 
@@ -34,7 +36,7 @@ std::vector<std::span<const double>> outputs_by_sample(const TaskDataset& data,
                                                        std::span<const double> outputs);
 
 /// Computes the metrics of a data set. Names and order depend on the target:
-/// - classes: accuracy, f1 (two labels only), f1_macro, matthews
+/// - classes: accuracy, f1 (two labels only), f1_macro, matthews, balanced_accuracy, kappa, auc
 /// - label_set: f1_micro, f1_macro, mean_average_precision, exact_match
 /// - value: pearson, spearman, mse
 /// - word_classes: f1, precision, recall, accuracy
@@ -71,6 +73,10 @@ TaskScores constant_scores(const TaskDataset& data);
 /// What constant_scores predicts, for messages: "the most frequent label".
 const char* constant_prediction(TaskTarget target);
 
+/// The mean loss of the best outputs that ignore the input: the entropy of the labels, with several
+/// labels a text its mean over them, or the variance of the values.
+double constant_loss(const TaskDataset& data);
+
 /// The possible decisive metrics of this data, the default first. f1 of classes needs two labels.
 /// Features have classes or numbers.
 std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset);
@@ -78,7 +84,12 @@ std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset);
 /// The decisive metric: task.metric, or the default. Throws an InputError when it does not fit.
 TaskMetric deciding_metric(const TaskDataset& dataset);
 
-/// Whether `a` is better than `b`. Larger is better for all decisive metrics; NaN is worst.
-bool better(double a, double b);
+/// Throws an InputError when the decisive metric is auc and a label has no example in the data, or
+/// all of them: then it is undefined. `name` is that of the data, for the message.
+void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name);
+
+/// Whether `a` is better than `b`. Larger is better for all decisive metrics but the loss; NaN is
+/// worst.
+bool better(double a, double b, bool higher_is_better = true);
 
 }  // namespace nystrom

@@ -141,6 +141,8 @@ void warn_about_set(const std::string& name, const TaskSetStatistics& report,
 TaskStatistics task_statistics(const TaskDataset& train, const TaskDataset& validation) {
   TaskStatistics report{report_set(train), report_set(validation), 0, constant_scores(validation),
                         constant_prediction(validation.target())};
+  if (report.baseline.metric == "loss" && validation.target() == TaskTarget::classes)
+    report.baseline_prediction = "the shares of the labels";
   std::vector<Digest> known = train.digests();
   std::ranges::sort(known);
   report.overlap = std::ranges::count_if(validation.digests(), [&](const Digest& digest) {

@@ -49,7 +49,8 @@ def evaluate(
 
     `data` are labelled rows of the model's task, in every form that nystrom.finetune takes, or
     texts for a masked language model, as nystrom.pretrain takes them. For classes the result has
-    `labels` and `confusion`, a list of rows: how many of each true class got each class.
+    `labels`, `confusion`, a list of rows: how many of each true class got each class, and
+    `classes`, the figures of each one.
 
     In place of `data`, vectors are measured: by `pairs` of texts with a score of their similarity,
     by `retrieval` from a folder in BEIR's form (`split` of its qrels), or by a logistic regression

@@ -190,6 +190,22 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
   });
 }
 
+/// The figures of each class, a line each.
+void print_classes(const TaskDataset& data, const TaskScores& scores) {
+  constexpr std::size_t most = 30;
+  if (scores.classes.empty() || scores.classes.size() > most) return;
+  std::size_t width = 5;
+  for (const std::string& name : data.labels().names())
+    width = std::max(width, printable(name, 40).size());
+  fmt::print("{:<{}}  examples  precision   recall       f1      auc\n", "label", width);
+  for (std::size_t i = 0; i < scores.classes.size(); ++i) {
+    const ClassFigures& figures = scores.classes[i];
+    fmt::print("{:<{}}  {:>8}  {:>9.4f}  {:>7.4f}  {:>7.4f}  {:>7.4f}\n",
+               printable(data.labels().names()[i], 40), width, figures.support,
+               figures.score.precision, figures.score.recall, figures.score.f1, figures.auc);
+  }
+}
+
 void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
                     const std::vector<std::string>& overrides, Log& log,
                     Communicator& communicator) {
@@ -208,13 +224,8 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   if (!communicator.is_first()) return;
   const TaskScores baseline = constant_scores(*dataset);
   if (options.json) {
-    nlohmann::ordered_json json = {{"examples", dataset->examples()}, {"loss", result.loss}};
-    for (const auto& [name, value] : result.scores.values) json[name] = value;
+    auto json = nlohmann::ordered_json::parse(evaluation_json(*dataset, result));
     json["baseline"] = baseline.decisive;
-    if (!result.scores.confusion.empty()) {
-      json["labels"] = dataset->labels().names();
-      json["confusion"] = result.scores.confusion;
-    }
     fmt::print("{}\n", json.dump());
     return;
   }
@@ -224,6 +235,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   for (const auto& [name, value] : result.scores.values)
     fmt::print("{:<{}}{:>8.4f}\n", name, width, value);
   fmt::print("{:<{}}{:>8.4f}\n", "loss", width, result.loss);
+  print_classes(*dataset, result.scores);
   fmt::print("always {}: {} {:.4f}\n", constant_prediction(dataset->target()), baseline.metric,
              baseline.decisive);
 }

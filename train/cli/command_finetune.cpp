@@ -17,12 +17,13 @@ struct FinetuneOptions {
   std::string config;
   std::optional<std::int64_t> seeds;
   std::vector<std::string> grid;
+  std::optional<std::string> folds;
 };
 
 void run_once(const FinetuneOptions& options, Log& log, Device device, Communicator& communicator) {
   const RunSpec spec =
       resolve(config_file(options.config), options.common.overrides, RunKind::finetuning);
-  const RunResult result = finetune(spec, log, device, communicator);
+  const FinetuneResult result = finetune(spec, log, device, communicator);
   require_finished(result, log);
   const std::string score = result.best_value
                                 ? fmt::format(", {} {:.4f} at step {}", result.metric_name,
@@ -35,13 +36,18 @@ void run_once(const FinetuneOptions& options, Log& log, Device device, Communica
 void run(const FinetuneOptions& options, Communicator& communicator, Device device) {
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
-  if (!options.seeds && options.grid.empty()) return run_once(options, log, device, communicator);
+  require_input(!options.seeds || !options.folds,
+                "--seeds and --folds both repeat a run; with --folds all set another seed");
+  if (!options.seeds && !options.folds && options.grid.empty())
+    return run_once(options, log, device, communicator);
   SweepOptions sweep;
   sweep.seeds = options.seeds.value_or(1);
+  sweep.folds = options.folds.has_value();
   for (const std::string& axis : options.grid) sweep.grid.push_back(parse_grid_axis(axis));
   const SweepResult result =
       run_sweep(options.config, options.common.overrides, sweep, log, device, communicator);
-  if (!result.points.empty() && communicator.is_first()) fmt::print("{}", sweep_table(result));
+  if (!result.points.empty() && communicator.is_first())
+    fmt::print("{}", sweep.folds ? fold_table(result) : sweep_table(result));
   if (result.interrupted) throw Interrupted("stopped; the same command goes on from there");
 }
 
@@ -52,7 +58,7 @@ Command add_finetune_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "finetune", "Train a downstream task from one YAML file; resumes by itself");
   command->footer(
-      "With --seeds or --grid each run has a folder of its own below run_dir; a table and "
+      "With --seeds, --folds or --grid each run has a folder of its own below run_dir; a table and "
       "run_dir/summary.json compare them.\n\n"
       "Examples:\n  nystrom finetune sst2.yaml --set model.from=runs/small\n  nystrom finetune "
       "sst2.yaml --seeds 5 --grid "
@@ -62,6 +68,11 @@ Command add_finetune_command(CLI::App& app) {
       ->add_option("--seeds", options->seeds,
                    "runs with as many seeds: that of the configuration, and the next ones")
       ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--folds", options->folds,
+                   "all: a run for each fold of task.folds or task.splits, and a table of their "
+                   "metrics on the test parts")
+      ->check(CLI::IsMember({"all"}));
   command
       ->add_option("--grid", options->grid,
                    "option=value,value: a run for each value; several make the product")

@@ -16,6 +16,7 @@
 #include "train/cli/prediction_stream.h"
 #include "train/cli/text_arguments.h"
 #include "train/embeddings/vector_format.h"
+#include "train/finetune/attention_file.h"
 #include "train/finetune/task_predict.h"
 #include "train/pretrain/fill_mask.h"
 
@@ -29,7 +30,7 @@ struct PredictOptions {
   std::string model;
   TextArguments arguments;
   std::vector<std::string> choices;
-  std::optional<std::string> pair, config;
+  std::optional<std::string> pair, config, attention;
   std::string dtype = "f32";
   std::optional<std::int64_t> top_k;
   std::int64_t batch = 16;
@@ -180,6 +181,11 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
   refuse_parts(options, "this task reads files of features");
   require_input(!options.arguments.as_text, "--as-text: this task reads files of features");
   require_input(!options.arguments.document, "--document: this task reads files of features");
+  if (options.attention) {
+    require_input(options.arguments.texts.size() == 1,
+                  "--attention: a map is of one bag; give one file");
+    write_attention(task, options.arguments.texts[0], *options.attention, log);
+  }
   CutExamples cut(task);
   for (const std::string& file : options.arguments.texts) {
     const Predictions predictions =
@@ -187,9 +193,14 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
     cut.add(predictions.counts);
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
-      example.text = fmt::format("sample {}", i);
-      fmt::print("{}\n", options.json ? prediction_json(task, predictions.all[i])
-                                      : rendered(example, predictions.all[i]));
+      example.text = predictions.names[i];
+      if (!options.json)
+        fmt::print("{}\n", rendered(example, predictions.all[i]));
+      else if (!predictions.bags)
+        fmt::print("{}\n", prediction_json(task, predictions.all[i]));
+      else
+        fmt::print("{{\"bag\":{},\"prediction\":{}}}\n", nlohmann::json(example.text).dump(),
+                   prediction_json(task, predictions.all[i]));
     }
   }
   cut.warn(log);
@@ -204,6 +215,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
                 "out, or give --set task.threshold=0.8");
   if (task.settings.task.kind == TaskKind::features)
     return predict_files_of_features(options, task, log);
+  require_input(!options.attention, "--attention: this task reads texts, and maps are of features");
   const bool described = is_task_described(folder, options.config);
   CutExamples cut(task);
   PredictionStream stream(
@@ -244,6 +256,8 @@ void run(PredictOptions options) {
                     "--set {}: a masked language model has no task; only options of model and "
                     "data.text_column apply",
                     printable(each, 80));
+    require_input(!options.attention,
+                  "--attention: this is a masked language model, and maps are of features");
     require_input(!options.config, "--config: a masked language model has no task; leave it out");
     fill(options, folder, overrides.run, log);
   } else {
@@ -302,6 +316,9 @@ Command add_predict_command(CLI::App& app) {
                    "on GPUs")
       ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
+  command->add_option("--attention", options->attention,
+                      "features: file to write (.h5) with the model's attention to each row of one "
+                      "bag, and its coords; with coords also a picture beside it (.png)");
   options->arguments.add_flags_to(*command);
   command->add_flag("--skip-bad", options->skip_bad,
                     "mark a line that cannot be predicted, and go on");

@@ -6,6 +6,7 @@
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "data/tasks/bags.h"
 #include "train/config/config_reader.h"
 #include "train/config/validation.h"
 
@@ -291,6 +292,8 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
     const TaskConfig task = resolve_task(config.task);
     config.model.head = head_of(*task.kind);
     config.model.multi_label = *task.multi_label;
+    if (task.kind == TaskKind::features && !config.model.embed_dim)
+      config.model.embed_dim = bag_width(task);
   } else if (config.model.embed_dim) {
     config.model.head = Head::none;
   }
@@ -342,7 +345,7 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
   }
   if (!given.data.train.empty() && given.data.validation.empty())
     defaults.data.validation_fraction = 0.05;
-  if (!given.task.train.empty() && given.task.validation.empty())
+  if (!given.task.train.empty() && given.task.validation.empty() && !has_folds(given.task))
     defaults.task.validation_fraction = 0.1;
   if (has_task(given)) set_finetuning_defaults(defaults, defaults.model.hidden_size);
   return complete_config(reader, defaults,

@@ -356,7 +356,7 @@ Problems validate_finetuning(const RunConfig& config) {
   Problems found = validate(config);
   if (config.task.train.empty())
     found.push_back({{"task.train"}, "task.train is empty; name the files to train on"});
-  if (config.task.validation.empty() && !config.task.validation_fraction)
+  if (config.task.validation.empty() && !config.task.validation_fraction && !has_folds(config.task))
     found.push_back({{"task.validation", "task.validation_fraction"},
                      "task.validation is empty; name held-out files, which choose the best "
                      "checkpoint, or set task.validation_fraction, such as 0.1"});

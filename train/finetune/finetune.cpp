@@ -1,12 +1,16 @@
 #include "train/finetune/finetune.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 
 #include "core/base/checksum.h"
+#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/held_out.h"
 #include "data/tasks/task_scorer.h"
+#include "train/checkpoint/model_folder.h"
 #include "train/config/validation.h"
 #include "train/finetune/embedding_objective.h"
 #include "train/finetune/task_evaluation.h"
@@ -24,6 +28,7 @@ std::string checksum_of(const TaskDataset& dataset) {
     checksum.update(values.data(), values.size() * sizeof(values[0]));
   };
   std::vector<float> features;
+  if (dataset.has_bags()) add(dataset.digests());  // their features are too many to read twice
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const EncodedSample& sample = dataset.sample(i);
     for (const WrappedIds& row : sample.rows) {
@@ -34,7 +39,7 @@ std::string checksum_of(const TaskDataset& dataset) {
     const double numbers[] = {static_cast<double>(sample.label), sample.value,
                               static_cast<double>(sample.start), static_cast<double>(sample.end)};
     checksum.update(numbers, sizeof(numbers));
-    if (dataset.width() == 0) continue;
+    if (dataset.width() == 0 || dataset.has_bags()) continue;
     features.resize(static_cast<std::size_t>(dataset.length(i) * dataset.width()));
     dataset.read_sample_features(i, features);
     add(features);
@@ -70,7 +75,7 @@ class TaskObjective : public Objective {
   }
   std::int64_t samples() const override { return train_->size(); }
   std::string metric_name() const override { return enum_name(*config_.task.metric); }
-  bool higher_is_better() const override { return true; }
+  bool higher_is_better() const override { return !by_loss(); }
   std::vector<TokenizerFile> tokenizer_files() const override {
     return tokenizer_ ? tokenizer_->files(config_.data.sequence_length)
                       : std::vector<TokenizerFile>();
@@ -107,11 +112,14 @@ class TaskObjective : public Objective {
     Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
     score.metrics.emplace_back("loss", evaluation.loss);
     score.metrics.emplace_back("baseline", baseline_);
-    score.text += fmt::format(", loss {:.4f}; {}", evaluation.loss, baseline_text_);
+    if (!by_loss()) score.text += fmt::format(", loss {:.4f}", evaluation.loss);
+    score.text += "; " + baseline_text_;
     return score;
   }
 
  private:
+  bool by_loss() const { return config_.task.metric == TaskMetric::loss; }
+
   const RunConfig& config_;
   Communicator& communicator_;
   std::shared_ptr<const TaskDataset> train_, validation_;
@@ -154,25 +162,60 @@ std::vector<std::string> describe(const TaskStatistics& report, const RunConfig&
   return lines;
 }
 
+namespace {
+
+/// Throws an InputError when two parts of a task have a bag with the same features.
+void require_apart(const PreparedTask& run) {
+  std::map<Digest, std::string> first;
+  const auto check = [&](const TaskDataset& data, bool note) {
+    for (std::int64_t i = 0; i < data.size(); ++i) {
+      const Digest& digest = data.digests()[static_cast<std::size_t>(i)];
+      const auto found = first.find(digest);
+      require_input(found == first.end(),
+                    "{} and {} have the same features, and are in different parts of the data: the "
+                    "model would be evaluated on what it is trained on; leave one of them out",
+                    found == first.end() ? "" : found->second, printable_path(data.bag(i).path()));
+    }
+    for (std::int64_t i = 0; note && i < data.size(); ++i)
+      first.emplace(data.digests()[static_cast<std::size_t>(i)],
+                    printable_path(data.bag(i).path()));
+  };
+  check(*run.train, true);
+  check(*run.validation, true);
+  if (run.test) check(*run.test, false);
+}
+
+}  // namespace
+
 PreparedTask prepare_task(const RunSpec& spec) {
   PreparedTask run;
   run.spec = spec;
   RunConfig& config = run.spec.options;
-  const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels)
-                                                                : task_labels(config.task);
+  const bool features = config.task.kind == TaskKind::features;
+  std::optional<BagParts> bags;
+  if (features && are_bag_tables(config.task, config.task.train))
+    bags = part_bags(config.task, config.seed);
+  const LabelSet given = bags       ? bag_labels(config.task, *bags)
+                         : features ? LabelSet(config.task.labels)
+                                    : task_labels(config.task);
   const auto reader = [&](const LabelSet& labels) {
     return std::make_unique<TaskReader>(config.task, labels, spec.tokenizer, config.model,
                                         config.data.sequence_length);
   };
-  const TaskSources sources = task_sources(config.task, config.seed);
-  run.train = reader(given)->read(sources.train, Labelled::required);
+  std::optional<TaskSources> sources;
+  if (!bags) sources = task_sources(config.task, config.seed);
+  run.train = bags ? reader(given)->open(bags->train, Labelled::required, bags->notes)
+                   : reader(given)->read(sources->train, Labelled::required);
   require_input(run.train->target() != TaskTarget::none,
                 "task.train: its files hold neither labels nor values; there is nothing to learn");
   require_schedules_within_run(config, run.train->size());
   // With features, the files decide whether the targets are classes or values.
   config.task.metric = deciding_metric(*run.train);
   run.reader = reader(run.train->labels());
-  run.validation = run.reader->read(sources.validation, Labelled::required);
+  run.validation = bags ? run.reader->open(bags->validation, Labelled::required)
+                        : run.reader->read(sources->validation, Labelled::required);
+  if (bags && !bags->test.empty()) run.test = run.reader->open(bags->test, Labelled::required);
+  if (bags) require_apart(run);
   const auto held = [](const TaskDataset& dataset) {
     return dataset.target() == TaskTarget::value ? "values" : "labels";
   };
@@ -180,6 +223,7 @@ PreparedTask prepare_task(const RunSpec& spec) {
                 "task.validation: its files hold {}, those of task.train {}; give both the same",
                 held(*run.validation), held(*run.train));
   const auto choices = [](const TaskDataset& dataset) { return dataset.sample(0).rows.size(); };
+  require_decidable(*run.validation, *config.task.metric, "validation");
   require_input(
       run.train->target() != TaskTarget::choice || choices(*run.validation) == choices(*run.train),
       "task.validation: its examples have {} choices, those of task.train {}; all need as many",
@@ -204,6 +248,25 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
 }
 
 namespace {
+
+/// Evaluates the best checkpoint of a finished run on the test part.
+TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
+                             Communicator& communicator) {
+  const RunConfig& options = run.spec.options;
+  Log quiet(true);
+  const ModelFolder folder = open_model_folder(options.run_dir, {}, quiet);
+  const auto model =
+      load_model(folder.path, folder.config, DType::f32, StoreMode::inference, device);
+  TaskEvaluation result =
+      evaluate_task(*model, run.test, options.training.micro_batch_size, communicator);
+  const bool by_loss = result.scores.metric == "loss";
+  log.say(fmt::format("test: {} examples, {}{}", run.test->examples(), describe(result.scores),
+                      by_loss ? "" : fmt::format(", loss {:.4f}", result.loss)));
+  if (communicator.is_first())
+    write_text_file(std::filesystem::path(options.run_dir) / "test.json",
+                    evaluation_json(*run.test, result) + "\n");
+  return result;
+}
 
 /// What to change where a run has learned nothing: the learning rate if it is far from the default
 /// of the model's width, which is the best of most measured runs.
@@ -234,12 +297,12 @@ RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
 
 }  // namespace
 
-RunResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
-                   bool describe_data, const RunObserver& observer) {
+FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
+                        bool describe_data, const RunObserver& observer) {
   require_computable(spec.options, device);
   require_memory(spec.options, device, communicator.size());
   if (spec.options.task.kind == TaskKind::embeddings)
-    return finetune_embeddings(spec, log, device, communicator, describe_data, observer);
+    return {finetune_embeddings(spec, log, device, communicator, describe_data, observer), {}};
   const PreparedTask run = prepare_task(spec);  // reports errors before any file is written
   const RunConfig& options = run.spec.options;
   const TaskStatistics report = task_statistics(*run.train, *run.validation);
@@ -251,12 +314,14 @@ RunResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& c
       log.warn(line);
   }
   TaskObjective objective(options, run.train, run.validation, spec.tokenizer, report, communicator);
-  const RunResult result = train_run(session, run.spec, objective, device, observer);
-  const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive);
+  FinetuneResult result{train_run(session, run.spec, objective, device, observer), {}};
+  const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive,
+                                                    objective.higher_is_better());
   if (!result.interrupted && useless)
     log.warn(fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try {}",
                          result.metric_name, *result.best_value, report.baseline_prediction,
                          report.baseline.decisive, advice_for(options)));
+  if (run.test && !result.interrupted) result.test = evaluate_test(run, log, device, communicator);
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/task_scorer.h"
 #include "train/checkpoint/run_folder.h"
 #include "train/config/config_docs.h"
 #include "train/config/config_io.h"
@@ -27,8 +28,10 @@ using Json = nlohmann::ordered_json;
 /// The file in a run directory with the result of the run and a hash of its configuration.
 constexpr const char* result_name = "result.json";
 
-/// Whether a is worse than b. NaN is worse than every number.
-bool is_below(double a, double b) { return std::isnan(a) ? !std::isnan(b) : a < b; }
+/// Whether a is worse than b, by a metric. NaN is worse than every number.
+bool is_worse(const std::string& metric, double a, double b) {
+  return better(b, a, metric != enum_name(TaskMetric::loss));
+}
 
 std::string shown(double value) {
   return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
@@ -67,9 +70,13 @@ std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& gri
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
-SweepRun run_of(const nlohmann::json& json, const fs::path& folder) {
-  return {json.at("seed"),      folder.string(),   json.at("steps"),
-          json.at("best_step"), json.at("metric"), number_or_nan(json.at("value"))};
+SweepRun run_of(const Json& json, const fs::path& folder) {
+  SweepRun run{json.at("seed"),      folder.string(),   json.at("steps"),
+               json.at("best_step"), json.at("metric"), number_or_nan(json.at("value")),
+               json.at("fold")};
+  for (const auto& [name, value] : json.at("test").items())
+    run.scores.emplace_back(name, number_or_nan(value));
+  return run;
 }
 
 /// The finished run in `folder`, or nothing if its configuration has another hash. Only rank 0
@@ -78,7 +85,8 @@ std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& 
                                      Communicator& communicator) {
   const auto look = [&]() -> std::string {
     if (!communicator.is_first() || !fs::exists(folder / result_name)) return "";
-    const nlohmann::json json = read_json_file(folder / result_name);
+    // The order of the metrics is that of their columns.
+    const Json json = Json::parse(read_text_file(folder / result_name), nullptr, false);
     return json.is_object() && json.contains("config_hash") && json["config_hash"] == hash
                ? json.dump()
                : "";
@@ -86,7 +94,7 @@ std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& 
   const std::string found = communicator.from_first(look());
   if (found.empty()) return std::nullopt;
   try {
-    return run_of(nlohmann::json::parse(found), folder);
+    return run_of(Json::parse(found), folder);
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;  // a repeated run costs little if it has finished
   }
@@ -94,8 +102,11 @@ std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& 
 
 /// A run as JSON, with its folder relative to that of the sweep.
 Json json_of(const SweepRun& run, const fs::path& sweep) {
+  Json test = Json::object();
+  for (const auto& [name, value] : run.scores) test[name] = value;
   return {
-      {"seed", run.seed},     {"run_dir", fs::path(run.folder).lexically_relative(sweep).string()},
+      {"seed", run.seed},     {"fold", run.fold},
+      {"test", test},         {"run_dir", fs::path(run.folder).lexically_relative(sweep).string()},
       {"steps", run.steps},   {"best_step", run.best_step},
       {"metric", run.metric}, {"value", run.value}};
 }
@@ -200,8 +211,8 @@ double SweepPoint::deviation() const {
 }
 
 const SweepPoint& SweepResult::best() const {
-  return *std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) {
-    return is_below(a.mean(), b.mean());
+  return *std::max_element(points.begin(), points.end(), [&](const auto& a, const auto& b) {
+    return is_worse(metric, a.mean(), b.mean());
   });
 }
 
@@ -228,9 +239,17 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     RunConfig& config = spec.options;
     require_none(validate_finetuning(config));
     const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
-    for (std::int64_t i = 0; i < options.seeds; ++i) {
-      config.seed = base.seed + i;
-      config.run_dir = (folder / fmt::format("seed-{}", config.seed)).string();
+    const std::int64_t folds = config.task.folds.value_or(std::ssize(config.task.splits));
+    require_input(!options.folds || folds > 0,
+                  "--folds all: there are no folds; give task.folds or task.splits");
+    for (std::int64_t i = 0; i < (options.folds ? folds : options.seeds); ++i) {
+      if (options.folds)
+        config.task.fold = i;
+      else
+        config.seed = base.seed + i;
+      config.run_dir = (folder / (options.folds ? fmt::format("fold-{}", i)
+                                                : fmt::format("seed-{}", config.seed)))
+                           .string();
       plan.push_back({result.points.size() - 1, spec});
     }
   }
@@ -260,13 +279,20 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       Log of_run(log.quiet());
       if (!communicator.is_first()) of_run.mute();
       ResolutionErrors thrown;
-      const RunResult outcome = finetune(resolve(spec, RunKind::finetuning, thrown), of_run, device,
-                                         communicator, std::exchange(describe_data, false));
+      const FinetuneResult outcome =
+          finetune(resolve(spec, RunKind::finetuning, thrown), of_run, device, communicator,
+                   std::exchange(describe_data, false));
       result.interrupted = outcome.interrupted;
       if (outcome.interrupted) break;
       run = SweepRun{config.seed,         config.run_dir,
                      outcome.steps,       outcome.best.value_or(outcome.steps),
-                     outcome.metric_name, outcome.best_value.value_or(undefined)};
+                     outcome.metric_name, outcome.best_value.value_or(undefined),
+                     config.task.fold};
+      if (outcome.test) {
+        run->scores = outcome.test->scores.values;
+        run->scores.emplace_back("loss", outcome.test->loss);
+        run->value = outcome.test->scores.decisive;
+      }
       Json json = json_of(*run, base.run_dir);
       json["config_hash"] = hash;
       if (communicator.is_first())
@@ -285,11 +311,11 @@ std::string sweep_table(const SweepResult& result) {
   for (const SweepPoint& point : result.points) width = std::max(width, point.name().size());
   std::string text =
       fmt::format("{:<{}}  runs  {:>10}  deviation        best\n", "options", width, result.metric);
-  const auto better = [](const SweepRun& a, const SweepRun& b) {
-    return is_below(a.value, b.value);
+  const auto worse = [&](const SweepRun& a, const SweepRun& b) {
+    return is_worse(result.metric, a.value, b.value);
   };
   for (const SweepPoint& point : result.points) {
-    const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), better);
+    const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), worse);
     text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {})\n",
                         point.name().empty() ? "-" : point.name(), width, point.runs.size(),
                         shown(point.mean()), shown(point.deviation()), shown(top.value), top.seed);
@@ -298,10 +324,50 @@ std::string sweep_table(const SweepResult& result) {
   if (std::isnan(best.mean()))
     return text +
            fmt::format("best: none, for {} is undefined in a run of every line\n", result.metric);
-  const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), better);
+  const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), worse);
   return text + fmt::format("best: {}{} {} ± {}; its best run is {}\n", best.name(),
                             best.name().empty() ? result.metric : ":", shown(best.mean()),
                             shown(best.deviation()), top.folder);
+}
+
+namespace {
+
+/// A value of each run: the names of its scores, or of the metric alone.
+std::vector<std::pair<std::string, double>> columns_of(const SweepRun& run) {
+  if (run.scores.empty()) return {{run.metric, run.value}};
+  return run.scores;
+}
+
+}  // namespace
+
+std::string fold_table(const SweepResult& result) {
+  std::string text;
+  for (const SweepPoint& point : result.points) {
+    if (!point.name().empty()) text += point.name() + "\n";
+    const auto columns = columns_of(point.runs[0]);
+    std::vector<SweepPoint> of_column(columns.size());
+    text += "fold     ";
+    for (const auto& [name, value] : columns) text += fmt::format("  {:>{}}", name, 9);
+    text += "\n";
+    const auto line = [&](const std::string& name, const auto& value_of) {
+      text += fmt::format("{:<9}", name);
+      for (std::size_t i = 0; i < columns.size(); ++i)
+        text += fmt::format("  {:>{}}", shown(value_of(i)),
+                            std::max<std::size_t>(9, columns[i].first.size()));
+      text += "\n";
+    };
+    for (const SweepRun& run : point.runs) {
+      const auto values = columns_of(run);
+      line(std::to_string(run.fold), [&](std::size_t i) { return values.at(i).second; });
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        of_column[i].runs.push_back(run);
+        of_column[i].runs.back().value = values[i].second;
+      }
+    }
+    line("mean", [&](std::size_t i) { return of_column[i].mean(); });
+    line("deviation", [&](std::size_t i) { return of_column[i].deviation(); });
+  }
+  return text;
 }
 
 }  // namespace nystrom

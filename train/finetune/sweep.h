@@ -25,6 +25,7 @@ GridAxis parse_grid_axis(const std::string& text);
 struct SweepOptions {
   std::int64_t seeds = 1;  ///< runs per point; their seeds count up from the configuration's seed
   std::vector<GridAxis> grid;
+  bool folds = false;  ///< a run for each fold of task.folds or task.splits, in place of seeds
 };
 
 /// One finished run.
@@ -33,7 +34,11 @@ struct SweepRun {
   std::string folder;  ///< the run directory
   std::int64_t steps = 0, best_step = 0;
   std::string metric;  ///< the name of the task's metric
-  double value = 0;    ///< the metric at the best checkpoint; NaN if no evaluation defined it
+  /// The metric of the best checkpoint: on the test part of a fold that has one, else in
+  /// validation. NaN if it is not defined.
+  double value = 0;
+  std::int64_t fold = 0;
+  std::vector<std::pair<std::string, double>> scores{};  ///< all metrics on the test part
 };
 
 /// A point of the grid: the runs with the same options.
@@ -56,11 +61,12 @@ struct SweepResult {
   std::vector<SweepPoint> points;  ///< in the order of the grid, the last axis fastest
   bool interrupted = false;        ///< true: a stop signal ended the sweep; some runs are missing
 
-  /// The point with the largest mean. A NaN mean is less than every other.
+  /// The point with the best mean: the largest, or the smallest loss. NaN is worse than any other.
   const SweepPoint& best() const;
 };
 
-/// Fine-tunes the configuration at `path` for each point and seed, in RUN_DIR/POINT/seed-S.
+/// Fine-tunes the configuration at `path` for each point and seed, in RUN_DIR/POINT/seed-S, or for
+/// each fold, in RUN_DIR/POINT/fold-F.
 /// Finished runs are not repeated; unfinished ones continue. RUN_DIR/summary.json is updated after
 /// every run and contains all finished ones, with paths relative to RUN_DIR. Throws an InputError
 /// if a point is invalid, if RUN_DIR holds other files, or if a link leads out of it, before the
@@ -71,5 +77,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
 
 /// The results as a text table: one line per point, and a last line with the best point.
 std::string sweep_table(const SweepResult& result);
+
+/// The results of folds as a text table for each point: a line per fold, then the mean and the
+/// sample standard deviation of each metric.
+std::string fold_table(const SweepResult& result);
 
 }  // namespace nystrom

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/held_out.h"
 
 namespace nystrom {
 
@@ -22,6 +24,18 @@ std::shared_ptr<const TaskDataset> TaskReader::read(const ExampleSource& source,
   return checked(TaskDataset::read(encoder(), source, labelled, task_.kind == TaskKind::questions));
 }
 
+std::shared_ptr<const TaskDataset> TaskReader::open(const std::vector<Bag>& bags, Labelled labelled,
+                                                    const std::vector<std::string>& notes) const {
+  TaskDataset dataset = TaskDataset::of_bags(task_, bags, labelled, labels_);
+  dataset.add_notes(notes);
+  return checked(std::move(dataset));
+}
+
+std::shared_ptr<const TaskDataset> TaskReader::read_validation(std::int64_t seed) const {
+  if (has_folds(task_)) return open(part_bags(task_, seed).validation, Labelled::required);
+  return read(task_sources(task_, seed).validation, Labelled::required);
+}
+
 std::shared_ptr<const TaskDataset> TaskReader::from(const std::vector<Example>& examples) const {
   return checked(TaskDataset::from(encoder(), examples, true));
 }
@@ -31,6 +45,12 @@ std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) cons
     require_input(dataset.width() == model_.embed_dim,
                   "the features are {} numbers wide, but model.embed_dim is {}; set it to {}",
                   dataset.width(), model_.embed_dim.value_or(0), dataset.width());
+    const std::int64_t longest = model_.longest_sequence().value_or(dataset.counts().longest);
+    for (std::int64_t i = 0; i < dataset.size() && dataset.has_bags(); ++i)
+      require_input(dataset.length(i) <= longest,
+                    "{}: {} rows are more than the {} that the model takes, and bags are read "
+                    "whole; choose another attention.kind",
+                    printable_path(dataset.bag(i).path()), dataset.length(i), longest);
     return std::make_shared<TaskDataset>(std::move(dataset));
   }
   std::int32_t last_type = 0;

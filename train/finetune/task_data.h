@@ -22,6 +22,12 @@ class TaskReader {
   /// Reads the examples of a source. Throws an InputError for the first error in the files.
   /// The width of features and the token types must fit the model.
   std::shared_ptr<const TaskDataset> read(const ExampleSource& source, Labelled labelled) const;
+  /// Opens the files of bags.
+  std::shared_ptr<const TaskDataset> open(const std::vector<Bag>& bags, Labelled labelled,
+                                          const std::vector<std::string>& notes = {}) const;
+  /// Reads the examples that validate: those of task_sources, or the part that task.folds or
+  /// task.splits name.
+  std::shared_ptr<const TaskDataset> read_validation(std::int64_t seed) const;
   /// Makes a data set from examples in memory. Not for features.
   std::shared_ptr<const TaskDataset> from(const std::vector<Example>& examples) const;
 

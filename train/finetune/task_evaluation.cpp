@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/base/interruption.h"
@@ -87,6 +88,7 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
   result.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   if (targets > 0) result.loss /= targets;
   result.scores = scorer.scores();
+  if (result.scores.metric == "loss") result.scores.decisive = result.loss;
   return result;
 }
 
@@ -96,6 +98,25 @@ std::string describe(const TaskScores& scores) {
     if (name != scores.metric) text += fmt::format(", {} {:.4f}", name, value);
   }
   return text;
+}
+
+std::string evaluation_json(const TaskDataset& data, const TaskEvaluation& evaluation) {
+  nlohmann::ordered_json json = {{"examples", data.examples()}, {"loss", evaluation.loss}};
+  for (const auto& [name, value] : evaluation.scores.values) json[name] = value;
+  if (!evaluation.scores.confusion.empty()) {
+    json["labels"] = data.labels().names();
+    json["confusion"] = evaluation.scores.confusion;
+  }
+  for (std::size_t i = 0; i < evaluation.scores.classes.size(); ++i) {
+    const ClassFigures& figures = evaluation.scores.classes[i];
+    json["classes"].push_back({{"label", data.labels().names()[i]},
+                               {"support", figures.support},
+                               {"precision", figures.score.precision},
+                               {"recall", figures.score.recall},
+                               {"f1", figures.score.f1},
+                               {"auc", figures.auc}});
+  }
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace nystrom

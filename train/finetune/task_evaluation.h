@@ -24,4 +24,7 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
 /// The scores as text, the decisive metric first: "accuracy 0.9123, f1 0.9034".
 std::string describe(const TaskScores& scores);
 
+/// An evaluation as JSON: examples, loss, metrics, confusion, and the figures of each class.
+std::string evaluation_json(const TaskDataset& data, const TaskEvaluation& evaluation);
+
 }  // namespace nystrom

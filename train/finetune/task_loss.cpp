@@ -1,5 +1,8 @@
 #include "train/finetune/task_loss.h"
 
+#include <cmath>
+#include <set>
+
 #include "core/check.h"
 
 namespace nystrom {
@@ -20,12 +23,47 @@ Var of_tokens(const Var& logits, const std::vector<std::int64_t>& offsets) {
   return logits + Var(penalty.to(logits.value().device()));
 }
 
+/// The labels whose samples have the factor `weight`; ignore_index for the others.
+Tensor labels_of_weight(const Batch& batch, double weight) {
+  Tensor labels = batch.labels.clone();
+  for (std::size_t i = 0; i < batch.weights.size(); ++i)
+    if (batch.weights[i] != weight) labels.data<std::int64_t>()[i] = ignore_index;
+  return labels;
+}
+
+/// Σ weight · cross-entropy / normaliser: the few different weights, one by one.
+Var weighted_classification_loss(const Var& logits, const Batch& batch, double normaliser) {
+  Var loss;
+  for (const double weight : std::set<double>(batch.weights.begin(), batch.weights.end())) {
+    const Var own =
+        weight * classification_loss(logits, labels_of_weight(batch, weight), normaliser);
+    loss = loss.defined() ? loss + own : own;
+  }
+  return loss;
+}
+
+/// Σ weight · (output − value)² / normaliser.
+Var squared_error(const Var& outputs, const Batch& batch, double normaliser) {
+  const std::int64_t rows = batch.labels.numel();
+  Tensor values = batch.labels;
+  Var x = reshape(outputs, {rows});
+  if (!batch.weights.empty()) {
+    std::vector<double> roots;
+    for (const double weight : batch.weights) roots.push_back(std::sqrt(weight));
+    const Tensor factors = Tensor::from(roots, {rows});
+    x = x * Var(factors.cast(x.dtype()).to(x.value().device()));
+    values = (Var(values.cast(DType::f64)) * Var(factors)).value().cast(values.dtype());
+  }
+  return mean_squared_error(x, values.to(x.value().device())) *
+         (static_cast<double>(rows) / normaliser);
+}
+
 }  // namespace
 
-ModelOutput task_output(const Model& model, const Batch& batch, const RunContext& run) {
+ModelOutput task_output(const Model& model, Batch batch, const RunContext& run) {
   RunContext logits = run;
   logits.logits_only = true;
-  ModelOutput out = model(batch.input, logits);
+  ModelOutput out = model(std::move(batch.input), logits);
   if (model.config().head == Head::multiple_choice)
     out.logits = reshape(out.logits, {out.logits.dim(0) / batch.choices, batch.choices});
   return out;
@@ -33,17 +71,15 @@ ModelOutput task_output(const Model& model, const Batch& batch, const RunContext
 
 Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out,
               const Batch& batch, double normaliser) {
-  const Device device = (out.logits.defined() ? out.logits : out.start_logits).value().device();
   switch (target) {
     case TaskTarget::classes:
+      if (!batch.weights.empty())
+        return weighted_classification_loss(out.logits, batch, normaliser);
+      [[fallthrough]];
     case TaskTarget::word_classes:
     case TaskTarget::choice: return classification_loss(out.logits, batch.labels, normaliser);
     case TaskTarget::label_set: return multi_label_loss(out.logits, batch.labels, normaliser);
-    case TaskTarget::value: {
-      const std::int64_t rows = out.logits.dim(0);
-      const Var mean = mean_squared_error(reshape(out.logits, {rows}), batch.labels.to(device));
-      return mean * (static_cast<double>(rows) / normaliser);
-    }
+    case TaskTarget::value: return squared_error(out.logits, batch, normaliser);
     case TaskTarget::span: {
       Var start = out.start_logits, end = out.end_logits;
       if (config.attention.semantics == Semantics::nystrom) {

@@ -7,13 +7,15 @@
 namespace nystrom {
 
 /// Runs the model on a batch, for logits only. For multiple choice they are reshaped to [b, c],
-/// with c choices per example.
-ModelOutput task_output(const Model& model, const Batch& batch, const RunContext& run = {});
+/// with c choices per example. The input of a batch that is moved here is freed as soon as it is
+/// embedded.
+ModelOutput task_output(const Model& model, Batch batch, const RunContext& run = {});
 
 /// The loss of a labelled batch: the sum over its targets, divided by `normaliser`. The result has
 /// shape [1] and the accumulate dtype. Classes, words and choices have the cross-entropy loss,
 /// label sets the mean of their labels' binary cross-entropies, values the squared error, and spans
-/// the mean of the start and end cross-entropies. Throws an Error for TaskTarget::none.
+/// the mean of the start and end cross-entropies. Those of classes and values are multiplied by
+/// Batch::weights. Throws an Error for TaskTarget::none.
 ///
 /// The softmax of a span runs over all positions of its row. In Hugging Face these include padding.
 /// With semantics nystrom padding is excluded, so that the loss of a sample does not depend on its

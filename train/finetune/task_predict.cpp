@@ -71,18 +71,19 @@ class Predictor {
     options.equal_lengths = task_.model->config().needs_equal_lengths();
     TaskEvaluationLoader loader(dataset, options);
     predictions_.resize(static_cast<std::size_t>(dataset->examples()));
-    while (const auto batch = loader.next()) {
-      const ModelOutput out = task_output(*task_.model, *batch);
+    while (std::optional<Batch> batch = loader.next()) {
+      const std::vector<std::int64_t> samples = batch->samples;
+      const ModelOutput out = task_output(*task_.model, std::move(*batch));
       const bool spans = dataset_.target() == TaskTarget::span;
       const auto numbers = [](const Var& output) {
         return output.value().to(cpu_device).cast(DType::f64).contiguous().to_doubles();
       };
       const std::vector<double> first = numbers(spans ? out.start_logits : out.logits),
                                 second = spans ? numbers(out.end_logits) : std::vector<double>();
-      const auto firsts = outputs_by_sample(dataset_, batch->samples, first),
-                 seconds = outputs_by_sample(dataset_, batch->samples, second);
-      for (std::size_t i = 0; i < batch->samples.size(); ++i)
-        add_window(batch->samples[i], firsts[i], seconds[i]);
+      const auto firsts = outputs_by_sample(dataset_, samples, first),
+                 seconds = outputs_by_sample(dataset_, samples, second);
+      for (std::size_t i = 0; i < samples.size(); ++i)
+        add_window(samples[i], firsts[i], seconds[i]);
     }
     for (auto& [example, windows] : windows_) {
       std::ranges::sort(windows, {}, &Window::sample);
@@ -249,7 +250,12 @@ Predictions predict_examples(const TaskModel& task, const std::vector<Example>& 
 
 Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
                              std::int64_t batch_size, const GuessLimits& limits) {
-  return predict_all(task, task.reader->read(files, Labelled::optional), batch_size, limits);
+  const auto dataset = task.reader->read(files, Labelled::optional);
+  Predictions predictions = predict_all(task, dataset, batch_size, limits);
+  predictions.bags = dataset->has_bags();
+  for (std::int64_t i = 0; i < dataset->size(); ++i)
+    predictions.names.push_back(dataset->sample_name(i));
+  return predictions;
 }
 
 std::string prediction_json(const TaskModel& task, const Prediction& prediction) {

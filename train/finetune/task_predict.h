@@ -36,6 +36,8 @@ struct Prediction {
 struct Predictions {
   std::vector<Prediction> all;
   EncodingCounts counts;
+  std::vector<std::string> names{};  ///< features: of the samples
+  bool bags = false;                 ///< whether the samples are bags
 };
 
 /// The texts of an example that comes from no file.

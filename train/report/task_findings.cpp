@@ -152,7 +152,7 @@ JudgedExample judged_class(const LabelSet& labels, std::int64_t truth,
 
 /// Judges samples of feature files, which stay on disk.
 TaskFindings judge_features(const TaskModel& task, std::int64_t most) {
-  const auto dataset = task.reader->read(validation_of(task), Labelled::required);
+  const auto dataset = task.reader->read_validation(task.settings.seed);
   const std::int64_t count = std::min(most, dataset->size());
   const bool values = dataset->target() == TaskTarget::value;
   std::vector<JudgedExample> examples;

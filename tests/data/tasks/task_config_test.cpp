@@ -45,7 +45,29 @@ const BadConfig bad_configs[] = {
        task.metric = TaskMetric::accuracy;
      },
      "task.metric accuracy does not measure a task of kind regression; expected one of pearson, "
-     "spearman"},
+     "spearman, loss"},
+    {"share_beside_folds",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::features;
+       task.folds = 3;
+       task.validation_fraction = 0.1;
+     },
+     "task.validation_fraction holds examples out, but task.folds parts those of task.train; leave "
+     "it out"},
+    {"balance_of_several_labels",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.multi_label = true;
+       task.balance = TaskBalance::weights;
+     },
+     "task.balance weights is for one label an example, and task.multi_label gives it any number; "
+     "leave one of them out"},
+    {"several_labels_of_bags",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::features;
+       task.columns.labels = {"a", "b"};
+     },
+     "task.multi_label is for tasks of kind classification; this one is of kind features"},
     {"name_without_header",
      [](TaskConfig& task) {
        task.kind = TaskKind::classification;
@@ -144,7 +166,7 @@ const BadConfig bad_configs[] = {
        task.metric = TaskMetric::accuracy;
      },
      "task.metric accuracy does not measure a task of kind classification with several labels a "
-     "text; expected one of f1_micro, f1_macro, mean_average_precision, exact_match"},
+     "text; expected one of f1_micro, f1_macro, mean_average_precision, exact_match, loss"},
     {"separator_in_a_label",
      [](TaskConfig& task) {
        task.kind = TaskKind::classification;

@@ -57,14 +57,16 @@ TEST(TaskScorer, ClassesOfTwoAndOfMore) {
   const auto scores = scores_of(
       dataset_of(f1, labelled({{"a", "n"}, {"b", "p"}, {"c", "p"}, {"d", "p"}}), {"n", "p"}),
       {1, 0, 0, 1, 0, 1, 1, 0}, {4, 2});
-  ASSERT_EQ(scores.values.size(), 4);
+  ASSERT_EQ(scores.values.size(), 7);
+  EXPECT_EQ(scores.values[6].first, "auc");
+  EXPECT_EQ(scores.classes.size(), 2U);
   EXPECT_EQ(scores.values[0], (std::pair<std::string, double>("accuracy", 0.75)));
   EXPECT_EQ(scores.metric, "f1");
   EXPECT_NEAR(scores.decisive, 0.8, 1e-12);
   const auto three = scores_of(dataset_of(task_of(TaskKind::classification),
                                           labelled({{"a", "x"}, {"b", "z"}}), {"x", "y", "z"}),
                                {1, 0, 0, 0, 0, 1}, {2, 3});
-  EXPECT_EQ(three.values.size(), 3);
+  EXPECT_EQ(three.values.size(), 6);
   EXPECT_EQ(three.metric, "accuracy");
   EXPECT_EQ(three.decisive, 1);
   EXPECT_EQ(message_of([&] {
@@ -72,7 +74,7 @@ TEST(TaskScorer, ClassesOfTwoAndOfMore) {
                   dataset_of(f1, labelled({{"a", "x"}}), {"x", "y", "z"})));
             }),
             "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, "
-            "f1_macro, matthews");
+            "f1_macro, matthews, auc, balanced_accuracy, kappa, loss");
 }
 
 /// Texts "a", "b" … with these labels.
@@ -108,6 +110,7 @@ TEST(TaskScorer, SetsOfLabelsByTheThreshold) {
   const auto dataset = dataset_of(task, examples, {"x", "y"});
   EXPECT_EQ(dataset.outputs(), 2);
   EXPECT_NEAR(constant_scores(dataset).values[0].second, 2.0 * 2 / (3 + 3), 1e-12);
+  EXPECT_NEAR(constant_loss(dataset), std::log(3.0) - 2.0 / 3 * std::log(2.0), 1e-12);
   const TaskStatistics report = task_statistics(dataset, dataset);
   EXPECT_EQ(report.train.without_label, 1);
   EXPECT_EQ(report.train.labels,

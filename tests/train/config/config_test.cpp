@@ -506,6 +506,13 @@ TEST(Config, AFractionValidatesWhereNothingElseIsNamed) {
   EXPECT_EQ(task.data.validation_fraction, std::nullopt);
   EXPECT_EQ(config("task: {kind: tokens, validation: b.tsv}").task.validation_fraction,
             std::nullopt);
+  for (const char* parted : {"folds: 3", "splits: [s.csv]"}) {
+    const std::string yaml = fmt::format(
+        "model: {{norm: pre, positions: none, embed_dim: 4}}\n"
+        "task: {{kind: features, train: a.csv, {}}}",
+        parted);
+    EXPECT_EQ(config(yaml.c_str()).task.validation_fraction, std::nullopt) << parted;
+  }
 }
 
 TEST(ModelOverrides, TakeOnlyTheModel) {

@@ -1,0 +1,129 @@
+"""Measures bags of features: what folds and maps find, and the memory of long bags.
+
+    python bench/bags.py --program build/release/nystrom [--work FOLDER] [--small]
+
+needs h5py, NumPy and scikit-learn. It makes the example set (examples/bags/make_bags.py), trains
+three folds with pooling token and attention, and prints for each the AUC on the test parts and the
+area of the map's scores against the rows that carry the signal, which the model never saw. Then it
+trains on a bag of 50,000 rows, predicts one of 200,000 with its map, and prints the peak of memory
+beside the size of the features.
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+ROOT = pathlib.Path(__file__).parent.parent
+MODEL = (
+    "{{norm: pre, positions: none, hidden_size: {hidden}, num_hidden_layers: 2, "
+    "num_attention_heads: 8, intermediate_size: {hidden}, hidden_dropout_prob: 0.0, "
+    "pooling: {pooling}, attention: {{num_landmarks: {landmarks}, conv_kernel_size: null}}}}"
+)
+
+
+def config(folder: pathlib.Path, run: str, pooling: str, small: bool, more: str) -> pathlib.Path:
+    model = MODEL.format(pooling=pooling, hidden=64 if small else 256, landmarks=16 if small else 64)
+    text = (
+        f"run_dir: {folder / run}\nmodel: {model}\n"
+        f"task: {{kind: features, train: [{folder}/slides.csv], features_folder: {folder}/h5, "
+        f"columns: {{group: patient}}, {more}}}\n"
+        "optimizer: {learning_rate: 5.0e-4, weight_decay: 0.01, clip_norm: 1.0}\n"
+        "schedule: {warmup_share: 0.1, decay: linear}\nlogging: {tensorboard: false}\n"
+        f"training: {{epochs: {20 if small else 12}, batch_size: 4, micro_batch_size: 1, dtype: f32}}\n"
+    )
+    place = folder / f"{run}.yaml"
+    place.write_text(text)
+    return place
+
+
+def run(*command: object) -> tuple[float, float]:
+    """Seconds and the peak of memory in MB of a command."""
+    begin = time.perf_counter()
+    measured = [sys.executable, "-c", "import resource, subprocess, sys\n"
+                "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode\n"
+                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\nsys.exit(code)"]
+    done = subprocess.run([*measured, *map(str, command)], stdout=subprocess.PIPE, check=True, text=True)
+    return time.perf_counter() - begin, int(done.stdout) / 1024
+
+
+def map_areas(program: str, folder: pathlib.Path, run_folder: pathlib.Path) -> list[float]:
+    """The area of each map's scores against the rows with the signal."""
+    areas = []
+    with (folder / "slides.csv").open() as table:
+        slides = [row["id"] for row in csv.DictReader(table) if row["label"] == "tumor"]
+    for slide in slides[:12]:
+        run(program, "predict", run_folder, folder / "h5" / f"{slide}.h5", "--attention", folder / "map.h5",
+            "--quiet")
+        with h5py.File(folder / "map.h5") as file:
+            scores = file["attention"][:]
+        truth = np.zeros(len(scores), dtype=bool)
+        truth[np.load(folder / "signal" / f"{slide}.npy")] = True
+        areas.append(roc_auc_score(truth, scores))
+    return areas
+
+
+def folds(program: str, folder: pathlib.Path, pooling: str, small: bool) -> None:
+    name = f"folds_{pooling}"
+    place = config(folder, name, pooling, small, "folds: 3, metric: auc")
+    seconds, _ = run(program, "finetune", place, "--folds", "all", "--quiet")
+    summary = json.loads((folder / name / "summary.json").read_text())
+    areas = [each["value"] for each in summary["points"][0]["runs"]]
+    maps = map_areas(program, folder, folder / name / "fold-0")
+    print(f"{pooling}: test AUC {', '.join(f'{area:.4f}' for area in areas)}; "
+          f"map AUC mean {np.mean(maps):.4f}, least {np.min(maps):.4f}; {seconds:.0f} s", flush=True)
+
+
+def long_bags(program: str, folder: pathlib.Path, small: bool) -> None:
+    train, predict = (2000, 5000) if small else (50_000, 200_000)
+    rng = np.random.default_rng(1)
+    (folder / "h5").mkdir(parents=True, exist_ok=True)
+    rows = [("id", "label", "patient")]
+    for name, count in (("a", train), ("b", train), ("c", train), ("d", train), ("long", predict)):
+        with h5py.File(folder / "h5" / f"{name}.h5", "w") as file:
+            features = file.create_dataset("features", (count, 1024), "f2", chunks=(32, 1024))
+            for begin in range(0, count, 10_000):
+                size = min(10_000, count - begin)
+                features[begin:begin + size] = rng.standard_normal((size, 1024), dtype=np.float32)
+        if name != "long":
+            rows.append((name, "x" if name in "ac" else "y", name))
+    with (folder / "slides.csv").open("w", newline="") as table:
+        csv.writer(table).writerows(rows)
+    (folder / "split.csv").write_text("train,val\na,c\nb,d\n")
+    for pooling in ("token", "attention"):
+        place = config(folder, pooling, pooling, small, f"splits: [{folder}/split.csv]")
+        _, peak = run(program, "finetune", place, "--set", "training.epochs=1", "--quiet")
+        size = train * 1024 * 2 / 1e6
+        print(f"{pooling}: training at {train} rows: peak {peak:.0f} MB; a bag has {size:.0f} MB in f16")
+        seconds, peak = run(program, "predict", folder / pooling, folder / "h5" / "long.h5",
+                            "--attention", folder / "map.h5", "--quiet")
+        print(f"{pooling}: prediction and map of {predict} rows: peak {peak:.0f} MB, {seconds:.1f} s; "
+              f"the bag has {predict * 1024 * 2 / 1e6:.0f} MB in f16", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", default=str(ROOT / "build" / "release" / "nystrom"))
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("bags-bench"))
+    parser.add_argument("--small", action="store_true", help="small bags, as a test")
+    options = parser.parse_args()
+    work = options.work.resolve()
+    slides = work / "slides"
+    if not slides.exists():
+        size = ["--bags", 24, "--rows", 100, 300, "--width", 64] if options.small else ["--bags", 60]
+        subprocess.run([sys.executable, ROOT / "examples" / "bags" / "make_bags.py", slides,
+                        *map(str, size)], check=True)
+    for pooling in ("token", "attention"):
+        folds(options.program, slides, pooling, options.small)
+    long_bags(options.program, work / "long", options.small)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,350 @@
+#include "data/tasks/bag_file.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <regex>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "core/safetensors_header.h"
+#include "data/hdf5/hdf5.h"
+#include "data/text/match_files.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t block_bytes = std::int64_t{8} << 20;
+constexpr std::int64_t digest_rows = 16;
+constexpr std::array hdf5_arrays = {"features", "coords"};
+
+/// The type of the numbers in a file. HDF5 converts all but f16 to f64.
+enum class Stored { f16, bf16, f32, f64 };
+
+std::int64_t bytes_of(Stored type) { return type == Stored::f64 ? 8 : type == Stored::f32 ? 4 : 2; }
+
+/// Where the features are, for all forms of files.
+struct Place {
+  std::int64_t rows = 0, width = 0, offset = 0;  // offset: of the first byte, not for HDF5
+  Stored type = Stored::f32;
+  bool hdf5 = false;
+  int rank = 2;
+};
+
+/// Takes rows and width from a shape [rows, width] or [1, rows, width].
+void set_shape(Place& place, const std::vector<std::int64_t>& shape, const std::string& what) {
+  const bool one = shape.size() == 3 && shape[0] == 1;
+  require_input(shape.size() == 2 || one, "{} is [{}], expected [rows, width]", what,
+                fmt::join(shape, ", "));
+  place.rank = static_cast<int>(shape.size());
+  place.rows = shape[shape.size() - 2];
+  place.width = shape.back();
+  require_input(place.rows > 0 && place.width > 0, "{} is [{}]: there is nothing in it", what,
+                fmt::join(shape, ", "));
+}
+
+std::string bytes_at(const InputFile& file, std::int64_t offset, std::int64_t count) {
+  std::string bytes(static_cast<std::size_t>(count), '\0');
+  file.read(std::as_writable_bytes(std::span(bytes)), offset);
+  return bytes;
+}
+
+std::vector<std::int64_t> numbers_in(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    std::int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error == std::errc()) numbers.push_back(value);
+    at = error == std::errc() ? next : at + 1;
+  }
+  return numbers;
+}
+
+Place place_in_npy(const InputFile& file) {
+  const std::string name = printable_path(file.path());
+  const std::string head = bytes_at(file, 0, std::min<std::int64_t>(file.size(), 4096));
+  const bool npy =
+      head.size() > 12 && head.starts_with("\x93NUMPY") && head[6] >= 1 && head[6] <= 3;
+  require_input(npy, "{}: not an npy file", name);
+  const std::size_t begin = head[6] == 1 ? 10 : 12;
+  std::size_t length = 0;
+  for (std::size_t i = begin; i > 8; --i)
+    length = 256 * length + static_cast<unsigned char>(head[i - 1]);
+  require_input(length <= head.size() - begin, "{}: its header is longer than 4096 bytes", name);
+  const std::string text = head.substr(begin, length);
+  static const std::regex form(
+      R"(\{'descr': '<f([248])', 'fortran_order': False, 'shape': \(((?:\d{1,12},? ?){1,8})\), ?\} *\n?)");
+  std::smatch found;
+  require_input(std::regex_match(text, found, form),
+                "{}: expected an array of f16, f32 or f64 in C order; its header is {}", name,
+                printable(text, 100));
+  Place place;
+  set_shape(place, numbers_in(found[2].str()), name + ": the array");
+  const std::string size = found[1].str();
+  place.type = size == "2" ? Stored::f16 : size == "4" ? Stored::f32 : Stored::f64;
+  place.offset = static_cast<std::int64_t>(begin + length);
+  return place;
+}
+
+Place place_in_safetensors(const InputFile& file) {
+  const std::string name = printable_path(file.path());
+  return with_context(name, [&] {
+    const std::int64_t first = std::min(file.size(), safetensors_length_bytes),
+                       length = safetensors_header_length(bytes_at(file, 0, first), file.size()),
+                       begin = safetensors_length_bytes + length;
+    const SafetensorsHeader header = parse_safetensors_header(
+        bytes_at(file, safetensors_length_bytes, length), file.size() - begin);
+    std::vector<const StoredTensor*> fitting;
+    for (const StoredTensor& tensor : header.tensors)
+      if (tensor.name == "features") fitting = {&tensor};
+    if (fitting.empty())
+      for (const StoredTensor& tensor : header.tensors)
+        if (tensor.shape.rank() >= 2) fitting.push_back(&tensor);
+    require_input(fitting.size() == 1, "there is no tensor 'features'; the file holds {} others",
+                  header.tensors.size());
+    const StoredTensor& tensor = *fitting[0];
+    Place place;
+    const std::string what = "tensor " + tensor.name;
+    set_shape(place, {tensor.shape.begin(), tensor.shape.end()}, what);
+    switch (tensor.type) {
+      case StoredType::f16: place.type = Stored::f16; break;
+      case StoredType::bf16: place.type = Stored::bf16; break;
+      case StoredType::f32: place.type = Stored::f32; break;
+      case StoredType::f64: place.type = Stored::f64; break;
+      case StoredType::i64:
+      case StoredType::i32:
+      case StoredType::u8:
+      case StoredType::boolean:
+        throw InputError(fmt::format("{} is {}, expected F16, BF16, F32 or F64", what,
+                                     stored_name(tensor.type)));
+    }
+    place.offset = begin + tensor.begin;
+    return place;
+  });
+}
+
+/// The array of features of an HDF5 file. Its cache holds one row of chunks.
+Hdf5Array features_of(const Hdf5File& file, const std::string& name) {
+  std::optional<Hdf5Array> array = file.find("features", block_bytes);
+  if (!array) {
+    std::vector<std::string> names = file.names();
+    names.resize(std::min<std::size_t>(names.size(), 20));
+    throw InputError(fmt::format(
+        "{}: there is no array 'features'; the file holds {}", name,
+        names.empty() ? "nothing" : printable(fmt::format("{}", fmt::join(names, ", ")))));
+  }
+  return std::move(*array);
+}
+
+Place place_in_hdf5(const std::shared_ptr<const InputFile>& input) {
+  const std::string name = printable_path(input->path());
+  require_harmless(input, hdf5_arrays);
+  const Hdf5File file(input);
+  const Hdf5Array array = features_of(file, name);
+  Place place;
+  set_shape(place, array.shape(), name + ": 'features'");
+  require_input(array.is_complete(), "{}: 'features' has chunks that were never written", name);
+  place.hdf5 = true;
+  place.type = array.is_half() ? Stored::f16 : Stored::f64;
+  return place;
+}
+
+bool is_hdf5_name(const fs::path& file) {
+  const std::string ending = last_ending(file);
+  return ending == ".h5" || ending == ".hdf5";
+}
+
+Place place_in(const std::shared_ptr<const InputFile>& file) {
+  if (is_hdf5_name(file->path())) return place_in_hdf5(file);
+  const std::string ending = last_ending(file->path()), name = printable_path(file->path());
+  require_input(ending == ".npy" || ending == ".safetensors",
+                "{}: a bag of features is .h5, .hdf5, .npy or .safetensors; save it as one of them",
+                name);
+  const Place place = ending == ".npy" ? place_in_npy(*file) : place_in_safetensors(*file);
+  std::int64_t bytes = bytes_of(place.type);
+  const bool fits = !__builtin_mul_overflow(bytes, place.rows, &bytes) &&
+                    !__builtin_mul_overflow(bytes, place.width, &bytes) &&
+                    bytes <= file->size() - place.offset;
+  require_input(fits, "{}: [{}, {}] numbers do not fit into its {} bytes: it is cut short", name,
+                place.rows, place.width, file->size());
+  return place;
+}
+
+/// A file that is open, to read rows of it.
+class Rows {
+ public:
+  Rows(const std::shared_ptr<const InputFile>& file, const Place& place)
+      : file_(file), place_(place), name_(printable_path(file->path())) {
+    if (!place.hdf5) return;
+    hdf5_.emplace(file);
+    array_.emplace(features_of(*hdf5_, name_));
+  }
+
+  /// Rows first … first + count − 1 in the stored type.
+  std::vector<std::byte> read(std::int64_t first, std::int64_t count) const {
+    const std::int64_t row = place_.width * bytes_of(place_.type);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(count * row));
+    if (!array_) {
+      file_->read(bytes, place_.offset + first * row);
+      return bytes;
+    }
+    std::vector<std::int64_t> begin = {first, 0}, size = {count, place_.width};
+    if (place_.rank == 3) begin.insert(begin.begin(), 0), size.insert(size.begin(), 1);
+    const auto numbers = static_cast<std::size_t>(count * place_.width);
+    if (place_.type == Stored::f16)
+      array_->read(begin, size, std::span(reinterpret_cast<f16*>(bytes.data()), numbers));
+    else
+      array_->read(begin, size, std::span(reinterpret_cast<double*>(bytes.data()), numbers));
+    return bytes;
+  }
+
+  /// The rows of a block, at most block_bytes; whole chunks of an HDF5 file.
+  std::int64_t block() const {
+    const std::int64_t rows =
+        std::max<std::int64_t>(1, block_bytes / (place_.width * bytes_of(place_.type)));
+    const std::int64_t chunk = array_ && place_.rank == 2 ? array_->chunk_rows() : 0;
+    return chunk > 0 ? std::max(chunk, rows / chunk * chunk) : rows;
+  }
+
+ private:
+  std::shared_ptr<const InputFile> file_;
+  const Place& place_;
+  std::string name_;
+  std::optional<Hdf5File> hdf5_;
+  std::optional<Hdf5Array> array_;
+};
+
+bool is_finite(float value) { return std::isfinite(value); }
+bool is_finite(f16 value) { return (value.bits & 0x7c00) != 0x7c00; }
+
+/// Converts numbers of a file and returns the index of the first that is not finite, else −1.
+template <class From, class To>
+std::int64_t convert(const std::vector<std::byte>& bytes, To* to) {
+  std::int64_t bad = -1;
+  for (std::size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
+    From from;
+    std::memcpy(&from, bytes.data() + i * sizeof(From), sizeof(From));
+    to[i] = static_cast<To>(from);
+    if (!is_finite(to[i]) && bad < 0) bad = static_cast<std::int64_t>(i);
+  }
+  return bad;
+}
+
+std::int64_t convert(Stored type, const std::vector<std::byte>& bytes, float* to) {
+  switch (type) {
+    case Stored::f16: return convert<f16>(bytes, to);
+    case Stored::bf16: return convert<bf16>(bytes, to);
+    case Stored::f32: return convert<float>(bytes, to);
+    case Stored::f64: return convert<double>(bytes, to);
+  }
+  return -1;
+}
+
+}  // namespace
+
+struct BagFile::State {
+  fs::path path;
+  Place place;
+  std::int64_t size = 0;
+  fs::file_time_type changed;
+
+  std::string name() const { return printable_path(path); }
+
+  std::shared_ptr<const InputFile> open() const {
+    auto file = std::make_shared<const InputFile>(InputFile::open(path));
+    std::error_code error;
+    require_input(file->size() == size && fs::last_write_time(path, error) == changed,
+                  "{}: it changed since the program opened it first", name());
+    return file;
+  }
+};
+
+BagFile::BagFile(fs::path file) : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.path = std::move(file);
+  const auto input = std::make_shared<const InputFile>(InputFile::open(s.path));
+  s.size = input->size();
+  std::error_code error;
+  s.changed = fs::last_write_time(s.path, error);
+  s.place = place_in(input);
+}
+
+BagFile::~BagFile() = default;
+BagFile::BagFile(BagFile&&) noexcept = default;
+BagFile& BagFile::operator=(BagFile&&) noexcept = default;
+
+std::int64_t BagFile::rows() const { return state_->place.rows; }
+std::int64_t BagFile::width() const { return state_->place.width; }
+DType BagFile::dtype() const { return state_->place.type == Stored::f16 ? DType::f16 : DType::f32; }
+const fs::path& BagFile::path() const { return state_->path; }
+
+void BagFile::read(Tensor features) const {
+  const State& s = *state_;
+  require(features.shape() == Shape({rows(), width()}) &&
+              (features.dtype() == DType::f32 || features.dtype() == dtype()),
+          "BagFile: no room of {}", features.shape());
+  const Rows source(s.open(), s.place);
+  for (std::int64_t first = 0; first < rows(); first += source.block()) {
+    const std::int64_t count = std::min(source.block(), rows() - first);
+    const std::vector<std::byte> bytes = source.read(first, count);
+    const std::int64_t place = first * width();
+    const std::int64_t bad = features.dtype() == DType::f16
+                                 ? convert<f16>(bytes, features.data<f16>() + place)
+                                 : convert(s.place.type, bytes, features.data<float>() + place);
+    require_input(bad < 0, "{}: features[{}, {}] is no finite number (f32)", s.name(),
+                  first + bad / width(), bad % width());
+  }
+}
+
+std::optional<BagArray> BagFile::coords() const {
+  const State& s = *state_;
+  if (!s.place.hdf5) return std::nullopt;
+  const Hdf5File file(s.open());
+  const std::optional<Hdf5Array> array = file.find("coords", block_bytes);
+  if (!array) return std::nullopt;
+  std::vector<std::int64_t> shape = array->shape();
+  const bool one = shape.size() == 3 && shape[0] == 1 && s.place.rank == 3;
+  require_input(
+      (shape.size() == 2 || one) && shape[shape.size() - 2] == rows() && shape.back() >= 2,
+      "{}: 'coords' is [{}], expected [{}, 2]", s.name(), fmt::join(shape, ", "), rows());
+  BagArray coords;
+  coords.columns = shape.back();
+  coords.whole = !array->is_floating();
+  coords.values.resize(static_cast<std::size_t>(rows() * coords.columns));
+  array->read(std::vector<std::int64_t>(shape.size()), shape, coords.values);
+  return coords;
+}
+
+Digest BagFile::digest() const {
+  const State& s = *state_;
+  const Rows source(s.open(), s.place);
+  Checksum checksum;
+  const std::int64_t shape[] = {rows(), width()};
+  checksum.update(shape, sizeof shape);
+  const std::int64_t read = std::min(rows(), digest_rows);
+  for (std::int64_t i = 0; i < read; ++i) {
+    const std::vector<std::byte> bytes = source.read(i * rows() / read, 1);
+    std::vector<float> row(static_cast<std::size_t>(width()));
+    convert(s.place.type, bytes, row.data());
+    checksum.update(row.data(), row.size() * sizeof(float));
+  }
+  return checksum.digest();
+}
+
+bool is_bag_file(const fs::path& file) {
+  const std::string ending = last_ending(file);
+  if (ending == ".npy" || ending == ".safetensors") return true;
+  if (!is_hdf5_name(file)) return false;
+  const auto input = std::make_shared<const InputFile>(InputFile::open(file));
+  require_harmless(input, hdf5_arrays);
+  const std::optional<Hdf5Array> array = Hdf5File(input).find("features", 0);
+  return array && array->shape().size() == 2;
+}
+
+}  // namespace nystrom

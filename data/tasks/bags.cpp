@@ -1,0 +1,274 @@
+#include "data/tasks/bags.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
+#include "core/check.h"
+#include "data/tasks/bag_file.h"
+#include "data/tasks/held_out.h"
+#include "data/text/match_files.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* endings[] = {".h5", ".hdf5", ".npy", ".safetensors"};
+
+TableFormat format_of(const TaskConfig& task, const fs::path& file) {
+  if (!task.format) {
+    const auto format = table_format_of(file);
+    require_input(format.has_value(),
+                  "{}: its ending is not that of a table; tables and files of features cannot be "
+                  "mixed",
+                  printable_path(file));
+    return *format;
+  }
+  switch (*task.format) {
+    case TaskFormat::csv: return TableFormat::csv;
+    case TaskFormat::jsonl: return TableFormat::jsonl;
+    case TaskFormat::json: return TableFormat::json;
+    default: return TableFormat::tsv;
+  }
+}
+
+double number_in(const std::string& cell, const std::string& place, const char* what) {
+  double value = 0;
+  const char* const end = cell.data() + cell.size();
+  const auto [stop, error] = std::from_chars(cell.data(), end, value);
+  require_input(error == std::errc() && stop == end && std::abs(value) <= 3.4e38,
+                "{}: the {} '{}' is no finite number", place, what, printable(cell, 40));
+  return value;
+}
+
+/// Reads the rows of one table.
+class BagTable {
+ public:
+  BagTable(const TaskConfig& task, const fs::path& file, Labelled labelled)
+      : task_(task), names_(named_columns(task)), file_(file), name_(printable_path(file)) {
+    const bool labels = labelled == Labelled::required;
+    id_ = want(names_.id, true);
+    path_ = want(names_.file, true);
+    label_ = labels ? want(names_.label, true) : std::nullopt;
+    value_ = labels ? want(names_.value, true) : std::nullopt;
+    group_ = labels ? want(names_.group, true) : std::nullopt;
+    weight_ = labels ? want(names_.weight, true) : std::nullopt;
+  }
+
+  void read_into(std::vector<Bag>& bags) const {
+    const auto rows = open_rows(file_, format_of(task_, file_), *task_.header, wanted_);
+    const std::size_t before = bags.size();
+    while (const auto row = rows->next()) bags.push_back(bag_of(*row));
+    require_input(bags.size() > before, "{}: there is no row in it", name_);
+  }
+
+ private:
+  using Column = std::optional<std::size_t>;
+
+  Column want(const std::optional<std::string>& column, bool required) {
+    if (!column) return std::nullopt;
+    wanted_.push_back({*column, required});
+    return wanted_.size() - 1;
+  }
+
+  /// The cell of a column, which is not empty.
+  std::string cell(const TableRow& row, std::size_t column, const std::string& place) const {
+    const std::string text = row.cells[column].value_or("");
+    require_input(!text.empty(), "{}: the cell of column '{}' is empty", place,
+                  printable(wanted_[column].name));
+    return text;
+  }
+
+  Bag bag_of(const TableRow& row) const {
+    Bag bag;
+    bag.place = fmt::format("{}:{}", name_, row.line);
+    const auto text = [&](std::size_t column) { return cell(row, column, bag.place); };
+    bag.id = text(id_ ? *id_ : *path_);
+    bag.file = path_ ? file_.parent_path() / text(*path_) : file_of(bag.id, bag.place);
+    require_input(fs::is_regular_file(bag.file), "{}: there is no file '{}'", bag.place,
+                  printable_path(bag.file));
+    if (label_) bag.label = text(*label_);
+    if (value_) bag.value = number_in(text(*value_), bag.place, "value");
+    if (group_) bag.group = text(*group_);
+    if (weight_) bag.weight = number_in(text(*weight_), bag.place, "weight");
+    require_input(bag.weight >= 0, "{}: the weight is {}; expected at least 0", bag.place,
+                  bag.weight);
+    return bag;
+  }
+
+  fs::path file_of(const std::string& id, const std::string& place) const {
+    std::vector<fs::path> found;
+    for (const char* ending : endings)
+      if (const fs::path file = fs::path(*task_.features_folder) / (id + ending); fs::exists(file))
+        found.push_back(file);
+    require_input(!found.empty(),
+                  "{}: task.features_folder '{}' has no file {}.h5, .npy or "
+                  ".safetensors",
+                  place, printable(*task_.features_folder), printable(id, 80));
+    require_input(found.size() == 1, "{}: '{}' and '{}' are both there; keep one of them", place,
+                  printable_path(found[0]), printable_path(found.back()));
+    return found[0];
+  }
+
+  const TaskConfig& task_;
+  TaskColumns names_;
+  fs::path file_;
+  std::string name_;
+  std::vector<WantedColumn> wanted_;
+  Column id_, path_, label_, value_, group_, weight_;
+};
+
+/// Throws an InputError when two bags have the same file.
+void require_distinct_files(const std::vector<Bag>& bags) {
+  std::map<std::string, const Bag*> files;
+  for (const Bag& bag : bags) {
+    const auto [file, new_file] = files.emplace(fs::weakly_canonical(bag.file).string(), &bag);
+    require_input(new_file, "{}: '{}' is the file of {} too; name each file once", bag.place,
+                  printable_path(bag.file), file->second->place);
+  }
+}
+
+/// Throws an InputError when bags of different parts have the same group.
+void require_whole_groups(const BagParts& parts) {
+  std::map<std::string, std::pair<const char*, const Bag*>> first;
+  for (const auto& [name, bags] : {std::pair("training", &parts.train),
+                                   {"validation", &parts.validation},
+                                   {"test", &parts.test}}) {
+    for (const Bag& bag : *bags) {
+      if (bag.group.empty()) continue;
+      const auto& [part, other] = first.emplace(bag.group, std::pair(name, &bag)).first->second;
+      require_input(part == std::string_view(name),
+                    "{}: the group '{}' is in the {} part, and by {} in the {} part too; a group "
+                    "belongs to one part",
+                    bag.place, printable(bag.group, 80), name, other->place, part);
+    }
+  }
+}
+
+/// The parts that a table with the columns train, val and test names.
+BagParts parts_of_split(const TaskConfig& task, const fs::path& file, std::vector<Bag> bags) {
+  std::map<std::string, std::size_t> places;
+  std::vector<std::string> ids;
+  for (const Bag& bag : bags) {
+    require_input(places.emplace(bag.id, ids.size()).second,
+                  "{}: '{}' is in a row before too; task.splits needs ids of one row", bag.place,
+                  printable(bag.id, 80));
+    ids.push_back(bag.id);
+  }
+  TaskConfig form = task;
+  form.format.reset();
+  const auto rows = open_rows(file, format_of(form, file), true,
+                              {{"train", true}, {"val", true}, {"test", false}});
+  BagParts parts;
+  std::vector<Bag>* const of_column[] = {&parts.train, &parts.validation, &parts.test};
+  std::vector<std::string> part_of(bags.size());
+  while (const auto row = rows->next()) {
+    const std::string place = fmt::format("{}:{}", printable_path(file), row->line);
+    for (std::size_t column = 0; column < 3; ++column) {
+      const std::string id = row->cells[column].value_or("");
+      if (id.empty()) continue;  // columns end at different rows
+      const auto found = places.find(id);
+      require_input(found != places.end(), "{}: '{}' is in no row of task.train{}", place,
+                    printable(id, 80), did_you_mean(id, ids));
+      std::string& before = part_of[found->second];
+      require_input(before.empty(), "{}: '{}' is named again, as at {}", place, printable(id, 80),
+                    before);
+      before = place;
+      of_column[column]->push_back(std::move(bags[found->second]));
+    }
+  }
+  const auto left = std::ranges::count(part_of, "");
+  if (left > 0)
+    parts.notes.push_back(fmt::format("{}: {} of {} examples are in no part, and are left out",
+                                      printable_path(file), left, bags.size()));
+  return parts;
+}
+
+BagParts parts_of_folds(const TaskConfig& task, std::vector<Bag> bags) {
+  const std::vector<std::int64_t> numbers = fold_numbers(bags, *task.folds);
+  BagParts parts;
+  for (std::size_t i = 0; i < bags.size(); ++i) {
+    const bool tests = numbers[i] == task.fold,
+               validates = numbers[i] == (task.fold + 1) % *task.folds;
+    (tests ? parts.test : validates ? parts.validation : parts.train).push_back(std::move(bags[i]));
+  }
+  return parts;
+}
+
+}  // namespace
+
+bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patterns) {
+  if (task.format) return task.format != TaskFormat::hdf5;
+  return !patterns.empty() && table_format_of(patterns[0]).has_value();
+}
+
+std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string>& patterns,
+                           Labelled labelled) {
+  require(task.kind == TaskKind::features && task.header, "read_bags: the task is not resolved");
+  require_input(!patterns.empty(), "the task names no files to read");
+  std::vector<Bag> bags;
+  for (const fs::path& file : match_files(patterns)) BagTable(task, file, labelled).read_into(bags);
+  require_distinct_files(bags);
+  return bags;
+}
+
+std::optional<std::int64_t> bag_width(const TaskConfig& task) {
+  if (!are_bag_tables(task, task.train)) return std::nullopt;
+  return BagFile(read_bags(task, task.train, Labelled::optional)[0].file).width();
+}
+
+BagParts part_bags(const TaskConfig& task, std::int64_t seed) {
+  std::vector<Bag> all = read_bags(task, task.train, Labelled::required);
+  BagParts parts;
+  if (task.folds) {
+    parts = parts_of_folds(task, std::move(all));
+  } else if (has_folds(task)) {
+    parts = parts_of_split(task, task.splits[static_cast<std::size_t>(task.fold)], std::move(all));
+  } else if (task.validation_fraction) {
+    const TaskSources sources = task_sources(task, seed);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      (sources.train.takes(static_cast<std::int64_t>(i)) ? parts.train : parts.validation)
+          .push_back(std::move(all[i]));
+  } else {
+    parts.validation = read_bags(task, task.validation, Labelled::required);
+    std::vector<Bag> both = all;
+    std::ranges::copy(parts.validation, std::back_inserter(both));
+    require_distinct_files(both);
+    parts.train = std::move(all);
+  }
+  for (const auto& [name, bags] :
+       {std::pair("training", &parts.train), {"validation", &parts.validation}})
+    require_input(!bags->empty(), "{}: there is no example in the {} part",
+                  fmt::join(task.train, ", "), name);
+  require_whole_groups(parts);
+  return parts;
+}
+
+void refuse_single_bag(const fs::path& file) {
+  require_input(!is_bag_file(file),
+                "{}: a file of one bag has no label; name the files and their labels in a table, "
+                "such as slides.csv with the columns file and label",
+                printable_path(file));
+}
+
+LabelSet bag_labels(const TaskConfig& task, const BagParts& parts) {
+  if (task.columns.value) return {};
+  if (!task.labels.empty()) return LabelSet(task.labels);
+  std::set<std::string> names;
+  for (const std::vector<Bag>* bags : {&parts.train, &parts.validation, &parts.test})
+    for (const Bag& bag : *bags) names.insert(*bag.label);
+  constexpr std::size_t most = 1000;
+  require_input(
+      names.size() >= 2 && names.size() <= most,
+      "{}: the column '{}' has {} different labels, expected 2 to {}; a number to predict "
+      "stands in task.columns.value",
+      fmt::join(task.train, ", "), printable(*named_columns(task).label), names.size(), most);
+  return sorted_labels(names);
+}
+
+}  // namespace nystrom

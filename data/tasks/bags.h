@@ -1,0 +1,59 @@
+// Tables that name feature files, one a bag (data/tasks/bag_file.h), and the parts of their rows.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/tasks/examples.h"
+#include "data/tasks/labels.h"
+
+namespace nystrom {
+
+/// A row of a table.
+struct Bag {
+  std::string place;           ///< "slides.csv:17", for messages
+  std::string id;              ///< the cell of task.columns.id, else that of the file
+  std::filesystem::path file;  ///< where the features are
+  std::optional<std::string> label;
+  std::optional<double> value;
+  std::string group;  ///< empty: none
+  double weight = 1;
+};
+
+/// The examples of a task's parts.
+struct BagParts {
+  std::vector<Bag> train, validation, test;  ///< test may be empty
+  std::vector<std::string> notes;            ///< what a user should know of them, a sentence each
+};
+
+/// Whether the files that `patterns` match hold rows of bags: their form is that of a table.
+bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patterns);
+
+/// Reads tables, with the columns of the resolved `task`. Throws an InputError "file:line: …" for a
+/// bad row, for features that are not there, and for a file that two rows name.
+std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string>& patterns,
+                           Labelled labelled);
+
+/// The parts of the tables task.train and task.validation, or of task.train alone as task.splits,
+/// task.folds or, by the seed, task.validation_fraction (task_sources in data/tasks/held_out.h)
+/// say. Throws an InputError when two parts share a file or a group, when a part is empty, and for
+/// a wrong split.
+BagParts part_bags(const TaskConfig& task, std::int64_t seed);
+
+/// Throws an InputError if a file is one bag: it has no label, which a table must give.
+void refuse_single_bag(const std::filesystem::path& file);
+
+/// The width of the features of the first bag of task.train; nothing if it names no tables. Throws
+/// the InputErrors of read_bags and BagFile.
+std::optional<std::int64_t> bag_width(const TaskConfig& task);
+
+/// The part of each bag, 0 … folds − 1: stratified by label, groups whole, and the same in every
+/// call. Throws an InputError for a label of fewer groups than folds.
+std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_t folds);
+
+/// The labels of bags: task.labels, or all that occur, sorted like those of texts. Throws an
+/// InputError for fewer than two. Empty if the bags have numbers to predict.
+LabelSet bag_labels(const TaskConfig& task, const BagParts& parts);
+
+}  // namespace nystrom

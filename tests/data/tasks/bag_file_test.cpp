@@ -1,0 +1,179 @@
+// Bags of features in files of every form.
+#include "data/tasks/bag_file.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/support/bags.h"
+#include "tests/support/errors.h"
+
+namespace nystrom::testing {
+namespace {
+
+using Values = std::vector<double>;
+
+Values counting(std::size_t count) {
+  Values values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(0.5 * static_cast<double>(i) - 3);
+  return values;
+}
+
+template <class T>
+std::string bytes_of(const Values& values) {
+  std::string bytes;
+  for (const double value : values) {
+    const auto number = static_cast<T>(static_cast<float>(value));
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+  return bytes;
+}
+
+std::string npy(const std::string& type, const std::string& shape, const std::string& data,
+                const std::string& order = "False") {
+  std::string header =
+      "{'descr': '" + type + "', 'fortran_order': " + order + ", 'shape': (" + shape + "), }";
+  header.resize(117, ' ');
+  header += '\n';
+  return std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + data;
+}
+
+std::string safetensors(const std::string& header, const std::string& data) {
+  std::string bytes(8, '\0');
+  const std::uint64_t length = header.size();
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + header + data;
+}
+
+Values read(const BagFile& file, DType dtype) {
+  Tensor features = Tensor::empty({file.rows(), file.width()}, dtype);
+  file.read(features);
+  return features.cast(DType::f64).to_doubles();
+}
+
+TEST(BagFile, ReadsEveryForm) {
+  const TemporaryFolder folder;
+  const Values values = counting(70);
+  write_bag(folder / "f32.h5", 7, values);
+  write_bag(folder / "f64.h5", 7, values, H5T_IEEE_F64LE, 1);
+  write_bag(folder / "f16.h5", 7, values, half_type(), 3);
+  write_bag(folder / "whole.hdf5", 7, values, H5T_IEEE_F32BE, 0);
+  const hid_t file =
+      H5Fcreate((folder / "one.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  put(file, "features", H5T_IEEE_F32LE, {1, 10, 7}, values);
+  H5Fclose(file);
+  write_bytes(folder / "f16.npy", npy("<f2", "10, 7", bytes_of<f16>(values)));
+  write_bytes(folder / "f32.npy", npy("<f4", "10, 7", bytes_of<float>(values)));
+  write_bytes(folder / "f64.npy", npy("<f8", "1, 10, 7", bytes_of<double>(values)));
+  write_bytes(folder / "f16.safetensors",
+              safetensors(R"({"features":{"dtype":"F16","shape":[10,7],"data_offsets":[0,140]}})",
+                          bytes_of<f16>(values)));
+  write_bytes(folder / "bf16.safetensors",
+              safetensors(R"({"x":{"dtype":"BF16","shape":[10,7],"data_offsets":[0,140]}})",
+                          bytes_of<bf16>(values)));
+  std::vector<Digest> digests;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    const BagFile bag(entry.path());
+    SCOPED_TRACE(entry.path());
+    EXPECT_EQ(bag.rows(), 10);
+    EXPECT_EQ(bag.width(), 7);
+    const bool half = entry.path().stem() == "f16";
+    EXPECT_EQ(bag.dtype(), half ? DType::f16 : DType::f32);
+    EXPECT_EQ(read(bag, DType::f32), values);
+    EXPECT_EQ(read(bag, bag.dtype()), values);
+    const std::string ending = entry.path().extension();
+    const bool beside = ending.starts_with(".h") && entry.path().stem() != "one";
+    EXPECT_EQ(bag.coords().has_value(), beside);
+    digests.push_back(bag.digest());
+    EXPECT_EQ(digests.back(), digests.front());
+  }
+  EXPECT_EQ(digests.size(), 10U);
+  EXPECT_TRUE(is_bag_file(folder / "f32.h5"));
+  EXPECT_FALSE(is_bag_file(folder / "one.h5"));
+  EXPECT_TRUE(is_bag_file(folder / "f16.npy"));
+}
+
+TEST(BagFile, ReadsManyBlocks) {
+  const TemporaryFolder folder;
+  Values values;
+  for (int i = 0; i < 3000 * 512; ++i) values.push_back(i % 2039);
+  write_bag(folder / "a.h5", 512, values, half_type(), 32);
+  const BagFile bag(folder / "a.h5");
+  EXPECT_EQ(read(bag, DType::f16), read(bag, DType::f32));
+  EXPECT_EQ(read(bag, DType::f16), values);
+}
+
+TEST(BagFile, GivesTheCoordsBesideTheFeatures) {
+  const TemporaryFolder folder;
+  write_bag(folder / "a.h5", 1, counting(12));
+  const auto coords = BagFile(folder / "a.h5").coords();
+  ASSERT_TRUE(coords.has_value());
+  EXPECT_TRUE(coords->whole);
+  EXPECT_EQ(coords->columns, 2);
+  EXPECT_EQ(coords->values[22], 256);
+  EXPECT_EQ(coords->values[23], 256);
+}
+
+std::string refusal(const TemporaryFolder& folder, const std::string& name,
+                    const std::string& bytes) {
+  write_bytes(folder / name, bytes);
+  const std::string message = message_of([&] {
+    const BagFile bag(folder / name);
+    read(bag, DType::f32);
+  });
+  const std::string place = (folder / name).string();
+  return message.starts_with(place) ? message.substr(place.size()) : message;
+}
+
+TEST(BagFile, RefusesOtherForms) {
+  const TemporaryFolder folder;
+  const Values values = counting(6);
+  const std::string data = bytes_of<float>(values);
+  EXPECT_EQ(refusal(folder, "a.npy", "no array at all"), ": not an npy file");
+  EXPECT_NE(refusal(folder, "a.npy", npy("<f4", "3, 2", data, "True"))
+                .find(": expected an array of f16, f32 or f64 in C order; its header is"),
+            std::string::npos);
+  EXPECT_NE(refusal(folder, "a.npy", npy("<i8", "3, 2", data)).find("expected an array"),
+            std::string::npos);
+  EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "6,", data)),
+            ": the array is [6], expected [rows, width]");
+  EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "2, 3, 1", data)),
+            ": the array is [2, 3, 1], expected [rows, width]");
+  EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "0, 3", "")),
+            ": the array is [0, 3]: there is nothing in it");
+  EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "4, 2", data)),
+            ": [4, 2] numbers do not fit into its 152 bytes: it is cut short");
+  EXPECT_EQ(
+      refusal(folder, "a.npy", npy("<f4", "999999999999, 999999999999", data)),
+      ": [999999999999, 999999999999] numbers do not fit into its 152 bytes: it is cut short");
+  EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "3, 2", bytes_of<float>({1, 2, 3, NAN, 5, 6}))),
+            ": features[1, 1] is no finite number (f32)");
+  EXPECT_EQ(refusal(folder, "a.npy", npy("<f2", "3, 2", bytes_of<f16>({1, 2, 3, 4, 1e9, 6}))),
+            ": features[2, 0] is no finite number (f32)");
+  EXPECT_EQ(refusal(folder, "a.pt", "x"),
+            ": a bag of features is .h5, .hdf5, .npy or .safetensors; save it as one of them");
+  EXPECT_EQ(refusal(folder, "a.h5", "x"), ": not an HDF5 file");
+  EXPECT_EQ(
+      refusal(folder, "a.safetensors",
+              safetensors(R"({"features":{"dtype":"I64","shape":[1,1],"data_offsets":[0,8]}})",
+                          "12345678")),
+      ": tensor features is I64, expected F16, BF16, F32 or F64");
+  EXPECT_EQ(refusal(folder, "a.safetensors", safetensors("{}", "")),
+            ": there is no tensor 'features'; the file holds 0 others");
+  const hid_t file = H5Fcreate((folder / "b.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  put(file, "feats", H5T_IEEE_F32LE, {3, 2}, values);
+  H5Fclose(file);
+  EXPECT_EQ(message_of([&] { BagFile bag(folder / "b.h5"); }),
+            (folder / "b.h5").string() + ": there is no array 'features'; the file holds feats");
+}
+
+TEST(BagFile, RefusesAFileThatChanged) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.npy", npy("<f4", "3, 2", bytes_of<float>(counting(6))));
+  const BagFile bag(folder / "a.npy");
+  write_bytes(folder / "a.npy", npy("<f4", "4, 2", bytes_of<float>(counting(8))));
+  EXPECT_EQ(message_of([&] { read(bag, DType::f32); }),
+            (folder / "a.npy").string() + ": it changed since the program opened it first");
+}
+
+}  // namespace
+}  // namespace nystrom::testing

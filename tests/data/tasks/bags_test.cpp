@@ -1,0 +1,255 @@
+// Tables of bags: columns, folders, splits, folds and leakage.
+#include "data/tasks/bags.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "data/tasks/held_out.h"
+#include "data/tasks/task_loader.h"
+#include "tests/support/bags.h"
+#include "tests/support/errors.h"
+
+namespace nystrom::testing {
+namespace {
+
+class Bags : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_bags(folder_.path(), 24, 1);
+    task_.kind = TaskKind::features;
+    task_.train = {(folder_ / "slides.csv").string()};
+    task_.features_folder = (folder_ / "bags").string();
+  }
+
+  TaskConfig resolved() const { return resolve_task(task_); }
+  std::string table(const std::string& text, const std::string& name = "t.csv") {
+    write_bytes(folder_ / name, text);
+    return (folder_ / name).string();
+  }
+  /// The message of the first error in the parts, without the folder.
+  std::string refusal() const {
+    std::string message = message_of([&] { bag_labels(resolved(), part_bags(resolved(), 1)); });
+    const std::string place = folder_.path().string() + "/";
+    for (std::size_t at; (at = message.find(place)) != std::string::npos;)
+      message.erase(at, place.size());
+    return message;
+  }
+
+  TemporaryFolder folder_;
+  TaskConfig task_;
+};
+
+std::set<std::string> ids_of(const std::vector<Bag>& bags) {
+  std::set<std::string> ids;
+  for (const Bag& bag : bags) ids.insert(bag.id);
+  return ids;
+}
+
+TEST_F(Bags, FoldsPartGroupsEvenlyAndWholly) {
+  task_.folds = 3;
+  task_.columns.group = "patient";
+  std::multiset<std::string> tested;
+  for (task_.fold = 0; task_.fold < 3; ++task_.fold) {
+    const BagParts parts = part_bags(resolved(), 1);
+    EXPECT_EQ(parts.train.size() + parts.validation.size() + parts.test.size(), 24U);
+    std::map<std::string, int> labels;
+    std::map<std::string, std::set<const std::vector<Bag>*>> places;
+    for (const std::vector<Bag>* part : {&parts.train, &parts.validation, &parts.test})
+      for (const Bag& bag : *part) places[bag.group].insert(part);
+    for (const auto& [group, in] : places) EXPECT_EQ(in.size(), 1U) << group;
+    for (const Bag& bag : parts.test) ++labels[*bag.label];
+    EXPECT_EQ(labels, (std::map<std::string, int>{{"normal", 4}, {"tumor", 4}}));
+    for (const std::string& id : ids_of(parts.test)) tested.insert(id);
+    EXPECT_EQ(ids_of(part_bags(resolved(), 1).test), ids_of(parts.test));
+    EXPECT_EQ(bag_labels(resolved(), parts).names(), (std::vector<std::string>{"normal", "tumor"}));
+  }
+  EXPECT_EQ(tested.size(), 24U);
+  EXPECT_EQ(std::set<std::string>(tested.begin(), tested.end()).size(), 24U);
+}
+
+TEST_F(Bags, AShareIsHeldOutOfEachLabelAndGroupsStayWhole) {
+  task_.validation_fraction = 1.0 / 3;
+  task_.columns.group = "patient";
+  const BagParts parts = part_bags(resolved(), 1);
+  EXPECT_EQ(parts.train.size(), 16U);
+  EXPECT_TRUE(parts.test.empty());
+  std::map<std::string, int> labels;
+  std::set<std::string> groups;
+  for (const Bag& bag : parts.validation) {
+    ++labels[*bag.label];
+    groups.insert(bag.group);
+  }
+  EXPECT_EQ(labels, (std::map<std::string, int>{{"normal", 4}, {"tumor", 4}}));
+  for (const Bag& bag : parts.train) EXPECT_FALSE(groups.contains(bag.group)) << bag.id;
+  EXPECT_EQ(ids_of(part_bags(resolved(), 1).validation), ids_of(parts.validation));
+  EXPECT_NE(ids_of(part_bags(resolved(), 3).validation), ids_of(parts.validation));
+  EXPECT_EQ(TaskDataset::read_features(resolved(), task_sources(resolved(), 1).validation,
+                                       Labelled::required, LabelSet({"normal", "tumor"}), 512)
+                .size(),
+            8);
+}
+
+TEST_F(Bags, AShareKeepsEqualFilesAndTheirGroupsTogether) {
+  std::string rows = "id,label,patient\n";
+  for (const auto& [copy, of] : {std::pair("s90", "s1"), {"s91", "s2"}})
+    std::filesystem::copy_file(folder_ / "bags" / fmt::format("{}.h5", of),
+                               folder_ / "bags" / fmt::format("{}.h5", copy));
+  // s0 and s1 are of p0, s90 equals s1 and is of p9, and so is s91, which equals s2.
+  for (const char* row : {"s0,a,p0", "s1,a,p0", "s2,a,p1", "s90,a,p9", "s91,a,p9"})
+    rows += row + std::string("\n");
+  for (int i = 6; i < 24; ++i) rows += fmt::format("s{},a,q{}\n", i, i);
+  task_.train = {table(rows)};
+  task_.columns.group = "patient";
+  task_.validation_fraction = 0.5;
+  std::set<std::size_t> sizes;
+  for (std::int64_t seed = 0; seed < 20; ++seed) {
+    const std::set<std::string> held = ids_of(part_bags(resolved(), seed).validation);
+    std::size_t joined = 0;
+    for (const char* id : {"s0", "s1", "s2", "s90", "s91"}) joined += held.count(id);
+    sizes.insert(joined);
+  }
+  EXPECT_EQ(sizes, (std::set<std::size_t>{0, 5}));
+}
+
+TEST_F(Bags, TooFewGroupsForAShareAreRefused) {
+  task_.columns.group = "patient";
+  task_.validation_fraction = 0.25;
+  task_.train = {table("id,label,patient\ns0,a,p\ns1,a,p\ns2,b,q\ns3,b,q\n")};
+  EXPECT_EQ(refusal(),
+            "task.validation_fraction 0.25: of 4 examples, 2 of them in different groups, it holds "
+            "none out; give more examples or a larger fraction");
+  task_.train = {(folder_ / "bags").string() + "/*.h5"};
+  EXPECT_EQ(message_of([&] { task_sources(resolved(), 1); }),
+            (folder_ / "bags/s0.h5").string() +
+                ": a file of one bag has no label; name the files and their labels in a table, "
+                "such as slides.csv with the columns file and label");
+}
+
+TEST_F(Bags, SplitsHaveRaggedColumns) {
+  task_.splits = {table(",train,val,test\n0,s0,s2,s4\n1,s1,s3,\n2,s6,,\n")};
+  const BagParts parts = part_bags(resolved(), 1);
+  EXPECT_EQ(ids_of(parts.train), (std::set<std::string>{"s0", "s1", "s6"}));
+  EXPECT_EQ(ids_of(parts.validation), (std::set<std::string>{"s2", "s3"}));
+  EXPECT_EQ(ids_of(parts.test), (std::set<std::string>{"s4"}));
+  ASSERT_EQ(parts.notes.size(), 1U);
+  EXPECT_NE(parts.notes[0].find("18 of 24 examples are in no part"), std::string::npos);
+}
+
+TEST_F(Bags, RefuseWrongSplits) {
+  task_.splits = {table(",train,val,test\n0,s0,s2,s99\n")};
+  EXPECT_EQ(refusal(), "t.csv:2: 's99' is in no row of task.train; did you mean 's9'?");
+  task_.splits = {table(",train,val,test\n0,s0,s2,s0\n")};
+  EXPECT_EQ(refusal(), "t.csv:2: 's0' is named again, as at t.csv:2");
+  task_.splits = {table(",train,val,test\n0,s0,,s2\n")};
+  EXPECT_EQ(refusal(), "slides.csv: there is no example in the validation part");
+  task_.splits = {table("train,validation\ns0,s1\n")};
+  EXPECT_EQ(refusal(), "t.csv:1: there is no column 'val'; columns: 'train', 'validation'");
+  task_.splits = {table(",train,val,test\n0,s0,s2,s1\n")};
+  task_.columns.group = "patient";
+  EXPECT_EQ(refusal(),
+            "slides.csv:3: the group 'p0' is in the test part, and by slides.csv:2 in the training "
+            "part too; a group belongs to one part");
+}
+
+TEST_F(Bags, RefuseLeakageBetweenTables) {
+  task_.validation = {table("id,label\ns3,normal\n")};
+  EXPECT_EQ(refusal(),
+            "t.csv:2: 'bags/s3.h5' is the file of slides.csv:5 too; name each file once");
+}
+
+TEST_F(Bags, RefuseWrongRows) {
+  task_.folds = 3;
+  const auto refusal_of = [&](const std::string& text) {
+    task_.train = {table(text)};
+    return refusal();
+  };
+  EXPECT_EQ(refusal_of("id,label\ns77,a\n"),
+            "t.csv:2: task.features_folder 'bags' has no file s77.h5, .npy or .safetensors");
+  EXPECT_EQ(refusal_of("id,label\ns1,\n"), "t.csv:2: the cell of column 'label' is empty");
+  EXPECT_EQ(refusal_of("id,label\ns1,a\ns1,b\n"),
+            "t.csv:3: 'bags/s1.h5' is the file of t.csv:2 too; name each file once");
+  EXPECT_EQ(refusal_of("id\ns1\n"), "t.csv:1: there is no column 'label'; columns: 'id'");
+  EXPECT_EQ(refusal_of("id,label\n"), "t.csv: there is no row in it");
+  EXPECT_EQ(refusal_of("id,label\ns1,a\ns2,a\ns3,a\ns4,b\n"),
+            "task.folds is 3, but the label 'b' is in only 1 groups or single examples; lower it "
+            "to at most 1, or leave the label out");
+  EXPECT_EQ(refusal_of("id,label\ns1,a\ns2,a\ns3,a\n"),
+            "t.csv: the column 'label' has 1 different labels, expected 2 to 1000; a number to "
+            "predict stands in task.columns.value");
+  task_.columns.weight = "w";
+  EXPECT_EQ(refusal_of("id,label,w\ns1,a,-1\n"), "t.csv:2: the weight is -1; expected at least 0");
+  task_.columns = {};
+  task_.columns.value = "v";
+  EXPECT_EQ(refusal_of("id,v\ns1,ten\n"), "t.csv:2: the value 'ten' is no finite number");
+}
+
+TEST_F(Bags, FilesAreNamedRelativeToTheirTable) {
+  task_.features_folder.reset();
+  task_.train = {table("{\"file\": \"bags/s0.h5\", \"label\": 3}\n", "t.jsonl")};
+  const std::vector<Bag> bags = read_bags(resolved(), task_.train, Labelled::required);
+  ASSERT_EQ(bags.size(), 1U);
+  EXPECT_EQ(bags[0].file, folder_ / "bags/s0.h5");
+  EXPECT_EQ(bags[0].label, "3");
+  EXPECT_EQ(bag_width(resolved()), 4);
+}
+
+// ---- Batches ------------------------------------------------------------------------------------
+
+TEST_F(Bags, BatchesKeepHalfPrecisionAndAreReadAhead) {
+  const std::vector<Bag> bags = read_bags(resolved(), task_.train, Labelled::required);
+  const auto data = std::make_shared<TaskDataset>(
+      TaskDataset::of_bags(resolved(), bags, Labelled::required, LabelSet({"normal", "tumor"})));
+  TaskLoaderOptions options;
+  options.batch_size = 5;
+  options.micro_batch_size = 2;
+  TaskLoader loader(data, options), later(data, options, 2);
+  for (int step = 0; step < 4; ++step) {
+    const std::vector<Batch> batches = loader.next();
+    ASSERT_EQ(batches.size(), 3U);
+    EXPECT_EQ(batches[0].input.features.dtype(), DType::f16);
+    EXPECT_TRUE(batches[0].weights.empty());
+    if (step < 2) continue;
+    const std::vector<Batch> same = later.next();
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(same[i].samples, batches[i].samples);
+      EXPECT_EQ(same[i].input.features.cast(DType::f32).to_doubles(),
+                batches[i].input.features.cast(DType::f32).to_doubles());
+    }
+  }
+  std::set<std::int64_t> seen;
+  TaskEvaluationLoader all(data, options);
+  while (const auto batch = all.next()) seen.insert(batch->samples.begin(), batch->samples.end());
+  EXPECT_EQ(seen.size(), 24U);
+}
+
+TEST_F(Bags, RareLabelsWeighMoreOrComeMoreOften) {
+  task_.train = {table("id,label,w\ns0,a,1\ns1,a,1\ns2,a,1\ns3,b,0.5\n")};
+  task_.columns.weight = "w";
+  task_.balance = TaskBalance::weights;
+  const auto data = [&] {
+    return std::make_shared<TaskDataset>(
+        TaskDataset::of_bags(resolved(), read_bags(resolved(), task_.train, Labelled::required),
+                             Labelled::required, LabelSet({"a", "b"})));
+  };
+  TaskLoaderOptions options;
+  options.batch_size = options.micro_batch_size = 4;
+  {
+    const Batch batch = TaskLoader(data(), options).next()[0];
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_EQ(batch.weights[i], batch.samples[i] == 3 ? 0.5 * 4 / 2 : 4.0 / 6);
+  }
+  task_.balance = TaskBalance::sampling;
+  task_.columns.weight.reset();
+  TaskLoader loader(data(), options);
+  std::map<std::int64_t, int> uses;
+  for (int step = 0; step < 3; ++step) {
+    const Batch batch = loader.next()[0];
+    for (const std::int64_t sample : batch.samples) ++uses[sample];
+  }
+  EXPECT_EQ(uses, (std::map<std::int64_t, int>{{0, 2}, {1, 2}, {2, 2}, {3, 6}}));
+}
+
+}  // namespace
+}  // namespace nystrom::testing

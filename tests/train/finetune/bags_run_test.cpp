@@ -1,0 +1,161 @@
+// Runs on bags of features: folds, poolings, equal bits after a kill, predictions and maps.
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "data/tasks/class_metrics.h"
+#include "tests/support/bags.h"
+#include "tests/support/finetune_fixture.h"
+
+namespace nystrom::testing {
+namespace {
+
+class BagsRun : public ::testing::Test {
+ protected:
+  void SetUp() override { write_bags(folder_.path(), 96, 1); }
+
+  void configure(const std::string& pooling, const std::string& more = "") {
+    write_bytes(folder_ / "run.yaml",
+                "run_dir: run\nmodel: {norm: pre, positions: none, hidden_size: 16, "
+                "num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, pooling: " +
+                    pooling +
+                    ", hidden_dropout_prob: 0.0, attention: {num_landmarks: "
+                    "8, conv_kernel_size: null}}\n"
+                    "task: {kind: features, train: [slides.csv], features_folder: bags, folds: 3, "
+                    "columns: {group: patient}, metric: auc" +
+                    more +
+                    "}\noptimizer: {learning_rate: 3.0e-3}\nlogging: {tensorboard: false}\n"
+                    "training: {dtype: f32, epochs: 30, batch_size: 4, micro_batch_size: 2}\n");
+  }
+  void run(const std::string& arguments) {
+    last_ = run_program(folder_, arguments);
+    ASSERT_EQ(last_.code, 0) << arguments << "\n" << last_.err;
+  }
+  json test_scores(const std::string& run) {
+    return json::parse(read_bytes(folder_ / run / "test.json"));
+  }
+
+  TemporaryFolder folder_;
+  Outcome last_;
+};
+
+TEST_F(BagsRun, EveryPoolingFindsTheSignalAndItsRows) {
+  const std::map<std::string, std::string> settings = {
+      {"token",
+       " --set model.initializer_range=0.2 --set model.attention.num_landmarks=32 --set "
+       "training.epochs=60"},
+      {"attention", ""},
+      {"none", " --set model.attention.kind=none"}};
+  for (const auto& [name, more] : settings) {
+    configure(name == "token" ? "token" : "attention");
+    ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set run_dir=" + name + more));
+    EXPECT_GE(test_scores(name).at("auc"), 0.95) << name;
+    EXPECT_NE(last_.err.find("test: 32 examples, auc "), std::string::npos) << last_.err;
+    ASSERT_NO_FATAL_FAILURE(run("predict " + name + " bags/s2.h5 --json --attention map.h5"));
+    const json line = json::parse(last_.out);
+    EXPECT_EQ(line.at("bag"), "bags/s2.h5");
+    EXPECT_EQ(line.at("prediction").size(), 2U);
+    const hid_t file = H5Fopen((folder_ / "map.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t set = H5Dopen2(file, "attention", H5P_DEFAULT);
+    const hid_t space = H5Dget_space(set);
+    std::vector<double> scores(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
+    EXPECT_GE(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, scores.data()), 0);
+    EXPECT_GT(H5Lexists(file, "coords", H5P_DEFAULT), 0);
+    H5Sclose(space);
+    H5Dclose(set);
+    H5Fclose(file);
+    std::vector<bool> signal;
+    for (std::size_t i = 0; i < scores.size(); ++i) signal.push_back(has_signal(i));
+    EXPECT_GE(roc_auc(signal, scores), 0.95) << name;
+    EXPECT_TRUE(read_bytes(folder_ / "map.png").starts_with("\x89PNG"));
+  }
+}
+
+TEST_F(BagsRun, AllFoldsMakeATable) {
+  configure("attention", ", balance: sampling");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --folds all --quiet"));
+  EXPECT_TRUE(last_.out.starts_with("fold        accuracy         f1   f1_macro")) << last_.out;
+  const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
+  const json& runs = summary.at("points").at(0).at("runs");
+  ASSERT_EQ(runs.size(), 3U);
+  double mean = 0;
+  for (int fold = 0; fold < 3; ++fold) {
+    const std::string name = "run/fold-" + std::to_string(fold);
+    EXPECT_EQ(runs[static_cast<std::size_t>(fold)].at("value"), test_scores(name).at("auc"));
+    mean += test_scores(name).at("auc").get<double>() / 3;
+  }
+  EXPECT_NEAR(summary.at("points").at(0).at("mean").get<double>(), mean, 1e-12);
+  const std::string table = last_.out;
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --folds all --quiet"));
+  EXPECT_EQ(last_.out, table);
+}
+
+TEST_F(BagsRun, KilledRunsEndInTheSameBits) {
+  configure("token", ", balance: weights, metric: loss");
+  const std::string text = read_bytes(folder_ / "run.yaml");
+  write_bytes(folder_ / "run.yaml", std::string(text).replace(text.find("metric: auc, "), 13, ""));
+  const std::string command =
+      "finetune run.yaml --threads 1 --set checkpoint.every=7 --set "
+      "training.epochs=2 --set run_dir=";
+  ASSERT_NO_FATAL_FAILURE(run(command + "straight"));
+  const pid_t process = start_command(folder_, program_word() + command + "killed");
+  while (!fs::exists(folder_ / "killed/checkpoints/step-7"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  ::kill(process, SIGKILL);
+  outcome(process);
+  ASSERT_NO_FATAL_FAILURE(run(command + "killed"));
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(read_bytes(folder_ / "killed/checkpoints/step-16" / file),
+              read_bytes(folder_ / "straight/checkpoints/step-16" / file));
+}
+
+TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
+  configure("token");
+  const auto refusal = [&](const std::string& command) {
+    const Outcome outcome = run_program(folder_, command);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    return outcome.err;
+  };
+  fs::copy_file(folder_ / "bags/s0.h5", folder_ / "bags/s99.h5");
+  write_bytes(folder_ / "leak.csv", read_bytes(folder_ / "slides.csv") + "s99,normal,p99\n");
+  bool refused = false;
+  for (int fold = 0; fold < 3; ++fold)
+    refused |=
+        run_program(folder_,
+                    "check run.yaml --data --set task.train=[leak.csv] "
+                    "--set task.fold=" +
+                        std::to_string(fold))
+            .err.find("have the same features, and are in different parts") != std::string::npos;
+  EXPECT_TRUE(refused);
+  EXPECT_NE(refusal("finetune run.yaml --seeds 2 --folds all").find("--seeds and --folds"),
+            std::string::npos);
+  EXPECT_NE(refusal("finetune run.yaml --folds all --set task.folds=null --set "
+                    "task.validation=[slides.csv]")
+                .find("--folds all: there are no folds"),
+            std::string::npos);
+  EXPECT_NE(refusal("finetune run.yaml --set task.validation=[slides.csv]")
+                .find("task.validation holds examples out, but task.folds parts"),
+            std::string::npos);
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set training.epochs=1"));
+  EXPECT_NE(refusal("predict run bags/s0.h5 bags/s1.h5 --attention map.h5").find("one bag"),
+            std::string::npos);
+  EXPECT_NE(refusal("predict run bags/s0.h5 --attention map.csv").find(".h5"), std::string::npos);
+  EXPECT_NE(refusal("export run exported").find("pooling is token"), std::string::npos);
+}
+
+TEST_F(BagsRun, NumbersCanBePredicted) {
+  std::string table = "id,score\n";
+  for (int i = 0; i < 96; ++i)
+    table += "s" + std::to_string(i) + "," + (i / 2 % 2 == 1 ? "1.5" : "-0.5") + "\n";
+  write_bytes(folder_ / "slides.csv", table);
+  configure("attention");
+  std::string text = read_bytes(folder_ / "run.yaml");
+  text.replace(text.find("{group: patient}, metric: auc"), 29, "{value: score}");
+  write_bytes(folder_ / "run.yaml", text);
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1"));
+  EXPECT_GE(test_scores("run").at("pearson"), 0.8);
+}
+
+}  // namespace
+}  // namespace nystrom::testing
