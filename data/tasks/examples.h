@@ -61,6 +61,11 @@ struct Occurrences {
   void add(const Example& example) {
     if (count++ == 0) first = example.place();
   }
+  /// Counts later ones.
+  void add(const Occurrences& later) {
+    if (count == 0) first = later.first;
+    count += later.count;
+  }
 };
 
 /// "; if this line names the columns, …" for the end of a message about a label in the first line

@@ -46,7 +46,23 @@ struct VectorOptions {
   std::string prompt;
   std::int64_t batch_size;
   std::optional<std::int64_t> max_length;
+  std::optional<bool> truncate;  ///< null: long texts are read in windows
 };
+
+/// What became of texts that are longer than the model reads. Without `truncate` the first is an
+/// InputError that ends in `remedy`.
+void check_cut(const Occurrences& cut, bool truncate, std::int64_t length, const char* remedy) {
+  require_input(truncate || cut.count == 0,
+                "{}: has more than the {} tokens that the model reads; truncate=True reads its "
+                "beginning{}",
+                cut.first, length, remedy);
+}
+
+void warn_of_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t length, Log& log) {
+  const std::string cut = describe_cut(kind, counts, length);
+  if (!cut.empty())
+    log.warn(fmt::format("{} texts: {}; the rest was not read", counts.examples, cut));
+}
 
 /// A model with what its folder says of it. Its calls may come from several threads.
 class LoadedModel {
@@ -100,25 +116,16 @@ class LoadedModel {
                   printable_path(folder_.path), enum_name(folder_.config.head));
     const TaskModel& task = opened_task();
     const TaskConfig& options = task.settings.task;
+    const std::int64_t length = task.settings.data.sequence_length;
     Strings result;
     EncodingCounts counts;
     const auto add = [&](const Predictions& predictions) {
       for (const Prediction& each : predictions.all) result.push_back(prediction_json(task, each));
-      const Occurrences& cut = predictions.counts.truncated;
-      require_input(truncate || cut.count == 0,
-                    "{}: has more than the {} tokens that the model reads; truncate=True reads its "
-                    "beginning",
-                    cut.first, task.settings.data.sequence_length);
-      if (counts.truncated.count == 0) counts.truncated.first = cut.first;
-      counts.truncated.count += cut.count;
+      check_cut(predictions.counts.truncated, truncate, length, "");
+      counts.truncated.add(predictions.counts.truncated);
       counts.examples += predictions.counts.examples;
     };
-    const auto tell = [&] {
-      const std::string cut =
-          describe_cut(*options.kind, counts, task.settings.data.sequence_length);
-      if (!cut.empty())
-        log.warn(fmt::format("{} texts: {}; the rest was not read", counts.examples, cut));
-    };
+    const auto tell = [&] { warn_of_cut(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {
       Strings files;
       for (const GivenTexts& text : texts) files.push_back(text.text);
@@ -139,7 +146,7 @@ class LoadedModel {
     return result;
   }
 
-  Tensor encode(const Strings& texts, const VectorOptions& given) const {
+  Tensor encode(const Strings& texts, const VectorOptions& given, Log& log) const {
     require_input(tokenizer_ != nullptr, "{}: has no tokenizer", printable_path(folder_.path));
     EmbeddingOptions options = embedding_options(
         model_->config(), value_called("prompt", given.prompt, enum_names(PromptKind{})),
@@ -149,6 +156,7 @@ class LoadedModel {
     if (given.normalize) options.normalize = *given.normalize;
     options.dimensions = given.dimensions;
     options.batch_size = given.batch_size;
+    options.whole = !given.truncate;
     TextEmbedder embedder(*model_, *tokenizer_, options);
     const std::int64_t width = embedder.width();
     Tensor vectors = Tensor::empty({std::ssize(texts), width}, DType::f32);
@@ -156,7 +164,13 @@ class LoadedModel {
       const Tensor part = embedder(std::span(texts).subspan(begin, end - begin));
       std::copy_n(part.data<float>(), part.numel(),
                   vectors.data<float>() + static_cast<std::int64_t>(begin) * width);
+      check_cut(embedder.counts().truncated, given.truncate.value_or(true), options.sequence_length,
+                ", and truncate=None all of it in windows");
     });
+    EncodingCounts counts;
+    counts.examples = embedder.counts().texts;
+    counts.truncated = embedder.counts().truncated;
+    warn_of_cut(TaskKind::classification, counts, options.sequence_length, log);
     return vectors;
   }
 
@@ -268,21 +282,24 @@ void bind_model(nb::module_& module) {
           [](const LoadedModel& model, const Strings& texts,
              const std::optional<std::string>& pooling, std::optional<bool> normalize,
              std::optional<std::int64_t> dimensions, const std::string& prompt,
-             std::int64_t batch_size, std::optional<std::int64_t> max_length) {
+             std::int64_t batch_size, std::optional<std::int64_t> max_length,
+             std::optional<bool> truncate) {
+            Log log(/*quiet=*/true, log_sink());
             Tensor vectors;
             {
               const Unlocked unlocked;
               vectors = model.encode(
-                  texts, {pooling, normalize, dimensions, prompt, batch_size, max_length});
+                  texts, {pooling, normalize, dimensions, prompt, batch_size, max_length, truncate},
+                  log);
             }
             return array_of(vectors);
           },
           nb::arg("texts"), nb::arg("pooling").none(), nb::arg("normalize").none(),
           nb::arg("dimensions").none(), nb::arg("prompt"), nb::arg("batch_size"),
-          nb::arg("max_length").none(),
+          nb::arg("max_length").none(), nb::arg("truncate").none(),
           nb::sig("def encode(self, texts: list[str], pooling: str | None, "
-                  "normalize: bool | None, dimensions: int | None, prompt: str, "
-                  "batch_size: int, max_length: int | None) -> numpy.ndarray"))
+                  "normalize: bool | None, dimensions: int | None, prompt: str, batch_size: int, "
+                  "max_length: int | None, truncate: bool | None) -> numpy.ndarray"))
       .def(
           "forward",
           [](const LoadedModel& model, const std::map<std::string, Array>& arrays) {

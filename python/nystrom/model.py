@@ -110,6 +110,7 @@ class Model:
         prompt: Prompt = "document",
         batch_size: int = 32,
         max_length: int | None = None,
+        truncate: bool | None = None,
         progress: bool = False,
     ) -> FloatArray:
         """One vector for each text: float32 [texts, width], or [width] for a single text.
@@ -118,15 +119,23 @@ class Model:
         over the tokens; cls: that of the first token; landmarks: the mean of the segment means.
         normalize: divide by the length. None stands for the model's own options. dimensions: keep
         the first ones. prompt: which of the model's prompts stands before each text. A text of more
-        than `max_length` tokens (None: the length of the training) is read in windows. progress: as
-        for predict.
+        than `max_length` tokens (None: the length of the training) is read in windows; with
+        truncate=True its beginning alone, which gives a warning, and with False it is an error.
+        progress: as for predict.
         """
         single = isinstance(texts, str)
         given = texts_of(texts, "texts")
 
         def part(begin: int, end: int) -> FloatArray:
             return self._core.encode(
-                given[begin:end], pooling, normalize, dimensions, prompt, batch_size, max_length
+                given[begin:end],
+                pooling,
+                normalize,
+                dimensions,
+                prompt,
+                batch_size,
+                max_length,
+                truncate,
             )
 
         import numpy
@@ -181,8 +190,9 @@ class Model:
         of files.
 
         top_k None: all classes. Where a text has any number of labels, it has those whose score is
-        at least `threshold`, whatever top_k is; None: task.threshold of the training. A text of more tokens than the model reads gives a warning, and
-        without `truncate` an error. progress: a bar of tqdm, or lines where that is not installed.
+        at least `threshold`, whatever top_k is; None: task.threshold of the training. A text of
+        more tokens than the model reads gives a warning, and without `truncate` an error. progress:
+        a bar of tqdm, or lines where that is not installed.
         """
         if isinstance(texts, str):
             if pairs is not None and not isinstance(pairs, str):

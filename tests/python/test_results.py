@@ -107,6 +107,21 @@ def test_long_texts_are_cut_with_a_warning_or_refused(classes, capsys):
     classes.predict(["the sea"], truncate=False)
 
 
+def test_vectors_of_long_texts(model, capsys):
+    texts = ["the sea", " ".join(TEXTS)]
+    words = texts[1].split()
+    short, windows = model.encode(texts)
+    assert capsys.readouterr().err == ""
+    beginning = model.encode(texts, truncate=True)
+    assert "warning: 2 texts: 1 cut to 32 tokens" in capsys.readouterr().err
+    np.testing.assert_array_equal(beginning[0], short)
+    np.testing.assert_array_equal(beginning[1], model.encode(" ".join(words[:-1]), truncate=True))
+    assert np.abs(beginning[1] - windows).max() > 1e-3
+    with pytest.raises(nystrom.InputError, match="has more than the 32 tokens.*truncate=True"):
+        model.encode(texts, truncate=False)
+    np.testing.assert_array_equal(model.encode(["the sea"], truncate=False)[0], short)
+
+
 # ---- Texts --------------------------------------------------------------------------------------
 
 
@@ -195,7 +210,9 @@ def test_a_saved_model_keeps_its_task(classes, tmp_path):
         classes.save(tmp_path / "saved")
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda m: pickle.loads(pickle.dumps(m))])
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, copy.copy, lambda m: pickle.loads(pickle.dumps(m))]
+)
 def test_copies_have_the_weights_of_the_moment(changed, model, copied):
     for original in (changed, model):
         np.testing.assert_array_equal(logits(copied(original)), logits(original))
@@ -299,7 +316,9 @@ def test_messages_are_in_the_words_of_python(classes):
     assert words("--set model.attention.semantics=x") == "model={'attention': {'semantics': x}}"
     assert words('--set training={"a": 1}: unknown') == 'training={"a": 1}: unknown'
     assert words("see nystrom search --help") == "see help(nystrom.search)"
-    assert words("'a --b': (nystrom evaluate x --text y)") == "'a --b': (nystrom evaluate x --text y)"
+    assert (
+        words("'a --b': (nystrom evaluate x --text y)") == "'a --b': (nystrom evaluate x --text y)"
+    )
     with pytest.raises(nystrom.InputError, match="has single texts.*leave pairs out"):
         classes.predict("the sea", "old")
 

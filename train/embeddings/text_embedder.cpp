@@ -16,11 +16,11 @@ namespace {
 /// Larger batches are no faster, and need more memory.
 constexpr std::int64_t max_batch_tokens = 8192;
 
-/// Single texts, read whole in windows without overlap.
-TaskConfig whole_texts() {
+/// Single texts: all of each in windows without overlap, or its beginning.
+TaskConfig single_texts(bool whole) {
   TaskConfig task;
   task.kind = TaskKind::classification;
-  task.windows = TaskWindows::mean;
+  task.windows = whole ? TaskWindows::mean : TaskWindows::first;
   task.stride = 0;
   return resolve_task(task);
 }
@@ -67,7 +67,7 @@ TextEmbedder::TextEmbedder(const Model& model, const Tokenizer& tokenizer, Embed
     : model_(checked(model, options)),
       options_(std::move(options)),
       communicator_(communicator),
-      encoder_(whole_texts(), {}, tokenizer, options_.sequence_length) {}
+      encoder_(single_texts(options_.whole), {}, tokenizer, options_.sequence_length) {}
 
 std::int64_t TextEmbedder::width() const {
   return options_.dimensions.value_or(model_.config().vector_width());
@@ -175,6 +175,7 @@ Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
     for (std::size_t i = 0; i < mean.size(); ++i) row[i] = static_cast<float>(mean[i] / length);
   }
   counts_.texts += std::ssize(texts);
+  counts_.truncated.add(windows.counts().truncated);
   return result;
 }
 

@@ -21,6 +21,7 @@ struct EmbeddingOptions {
   std::optional<std::int64_t> dimensions = std::nullopt;  ///< the first ones; null: all
   std::string prompt = {};                                ///< put before each text
   std::int64_t sequence_length = 512;  ///< tokens of a window, with the special ones
+  bool whole = true;                   ///< long texts in windows; false: their beginning alone
   std::int64_t batch_size = 32;        ///< windows that are computed at once, at most
 };
 
@@ -36,6 +37,7 @@ EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
 struct EmbeddingCounts {
   std::int64_t texts = 0;
   std::int64_t windowed = 0;  ///< longer than a window
+  Occurrences truncated;      ///< … and read without their rest
 };
 
 /// Turns texts into vectors.
@@ -49,11 +51,12 @@ class TextEmbedder {
                Communicator* communicator = nullptr);
 
   /// The vectors of `texts` in their order: [texts, width()] f32 on the CPU. A text of more tokens
-  /// than a window becomes several windows without overlap. Its vector is the mean of theirs,
-  /// weighted by their tokens with the special ones. The mean comes before the cut to `dimensions`,
-  /// and that before the normalisation (Kusupati et al., "Matryoshka Representation Learning",
-  /// NeurIPS 2022). Texts of similar length share a batch. A batch has at most batch_size windows,
-  /// and fewer where they are long. Throws an InputError for a vector that is not finite.
+  /// than a window becomes several windows without overlap, where options say so. Its vector is the
+  /// mean of theirs, weighted by their tokens with the special ones. The mean comes before the cut
+  /// to `dimensions`, and that before the normalisation (Kusupati et al., "Matryoshka
+  /// Representation Learning", NeurIPS 2022). Texts of similar length share a batch. A batch has at
+  /// most batch_size windows, and fewer where they are long. Throws an InputError for a vector that
+  /// is not finite.
   Tensor operator()(std::span<const std::string> texts);
 
   /// The numbers of a vector.
