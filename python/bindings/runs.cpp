@@ -116,6 +116,7 @@ void add_columns(nb::dict& plan, TaskConfig task) {
   if (problems(task).empty()) task = resolve_task(task);
   const TaskColumns columns = named_columns(task);
   plan["kind"] = task.kind ? nb::cast(enum_name(*task.kind)) : nb::none();
+  plan["format"] = task.format ? nb::cast(enum_name(*task.format)) : nb::none();
   plan["text"] = columns.text;
   plan["pair"] = columns.pair;
   plan["label"] = columns.label;

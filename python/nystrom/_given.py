@@ -85,6 +85,7 @@ class GivenData:
     def __init__(self, cache: str) -> None:
         self.folder = Path(cache)
         self._locks: list[int] = []
+        self._written: set[str] = set()
         #: Labels that are no texts, by the texts that stand for them.
         self.labels: dict[str, Label] = {}
 
@@ -98,10 +99,24 @@ class GivenData:
     def write(self, data: Any, name: str, columns: Columns) -> str:
         """The file of the rows of `data`."""
         columns.require_rows(name)
-        return self._keep(
+        file = self._keep(
             self._line(row, columns, f"{name}, row {number}")
             for number, row in enumerate(columns.objects(data, name))
         ) or self._refuse_none(name)
+        self._written.add(file)
+        return file
+
+    def form(self, files: list[str], of_task: str | None) -> list[str]:
+        """The option that says in what form the files are, where the task says that of others."""
+        if of_task in (None, "jsonl") or self._written.isdisjoint(files):
+            return []
+        other = next((each for each in files if each not in self._written), None)
+        if other:
+            raise InputError(
+                f"'{other}' is in the form {of_task} (task.format or its recipe), and other data is "
+                "given as rows; give all as rows or all as files"
+            )
+        return ["task.format=jsonl"]
 
     def _line(self, row: dict[str, Any], columns: Columns, place: str) -> str:
         if columns.label is not None and columns.kind in ("classification", "tokens"):

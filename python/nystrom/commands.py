@@ -80,6 +80,7 @@ def evaluate(
             if value is not None:
                 flag = ("text" if masked else "file") if name == "data" else name
                 flags[flag] = _files(value, name, columns, given_data, masked)
+                options += given_data.form(flags[flag], plan["format"])
         return _result(path, options, flags, model if isinstance(model, Model) else path)
 
 

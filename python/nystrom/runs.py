@@ -195,7 +195,7 @@ def finetune(
             if hasattr(train, "__next__") and not hasattr(train, "schema"):
                 train = _Peeked(train)
             options += _kind_of(train, plan)
-            plan = _core.plan(*_given(config), options, True)
+            plan = _core.plan(*_given(config), options + place, True)
         from nystrom._given import Columns, file_names, names_of_files
 
         columns = Columns(plan)
@@ -203,10 +203,13 @@ def finetune(
         if share is not None:
             options += [f"task.validation_fraction={share}", "task.validation=[]"]
             del given["validation"]
+        every = []
         for name, rows in given.items():
             if rows is not None:
                 files = file_names(rows, names_of_files(rows), name, columns, data)
                 options.append(f"task.{name}={text_of(files)}")
+                every += files
+        options += data.form(every, plan["format"])
         try:
             return Run(
                 _core.finetune(
@@ -218,6 +221,7 @@ def finetune(
 
 
 # ---- Data ----------------------------------------------------------------------------------------
+
 
 def _share(validation: Any) -> float | None:
     """A share of the rows; None for what is none."""

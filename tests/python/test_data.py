@@ -130,6 +130,28 @@ def test_labels_keep_their_types(values, task, tmp_path):
         assert nystrom.load(tmp_path / folder).labels == model.labels
 
 
+def test_the_form_of_other_files_does_not_matter(task, tmp_path):
+    table = tmp_path / "table"
+    table.write_text("\n".join(["sentence\tlabel", *map("\t".join, ROWS)]))
+    task["task"] = {"recipe": "sst2", "labels": ["calm", "rough"]}
+    rows = [{"sentence": text, "label": label} for text, label in ROWS]
+    run = nystrom.finetune(task, train=table, validation=[table], quiet=True)
+    expected = nystrom.evaluate(run, table)
+    assert nystrom.evaluate(run, rows) == expected
+    assert (
+        nystrom.finetune(task, train=rows, validation=rows, quiet=True, overwrite=True).steps == 2
+    )
+    with pytest.raises(nystrom.InputError, match="table' is in the form tsv.*give all as rows or"):
+        nystrom.finetune(task, train=rows, validation=table, overwrite=True)
+
+
+def test_labels_keep_their_types_in_runs_without_a_name(task, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    del task["run_dir"], task["task"]
+    train = [(text, int("calm" in text)) for text, _ in ROWS]
+    assert nystrom.finetune(task, train=train, validation=0.2, quiet=True).load().labels == [0, 1]
+
+
 @pytest.mark.parametrize("other", ["1", 1.0, True])
 def test_labels_of_several_types_are_refused(task, other):
     rows = [("the sea", 1), ("pale stars", other)]

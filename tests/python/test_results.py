@@ -313,6 +313,7 @@ def test_messages_are_in_the_words_of_python(classes):
     assert words("--top-k 3: the model") == "top_k 3: the model"
     assert words("give --pair TEXT") == "give pairs"
     assert words("; --set data.sequence_length=32") == "; data={'sequence_length': 32}"
+    assert words('--set task.labels=["a", "b"]; x') == 'task={\'labels\': ["a", "b"]}; x'
     assert words("--set model.attention.semantics=x") == "model={'attention': {'semantics': x}}"
     assert words('--set training={"a": 1}: unknown') == 'training={"a": 1}: unknown'
     assert words("see nystrom search --help") == "see help(nystrom.search)"
