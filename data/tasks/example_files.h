@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <memory>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "data/tasks/examples.h"
 
 namespace nystrom {
@@ -17,6 +19,10 @@ std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::fil
 /// Opens a SQuAD file.
 std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file,
                                           Labelled labelled);
+/// Gives a question its answers: objects with text and answer_start, or one object with a list of
+/// each. Offsets in files count characters. Throws an InputError that begins with the example's
+/// place, also for no answer without task.no_answer.
+void read_answers(const TaskConfig& task, const nlohmann::json& answers, Example& example);
 /// Opens a folder that has a subfolder for each label.
 std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task,
                                             const std::filesystem::path& folder, Labelled labelled);

@@ -37,11 +37,69 @@ std::vector<std::int64_t> character_starts(const std::string& text) {
   return starts;
 }
 
+const Json& member(const Json& object, const char* key, const std::string& place) {
+  require_input(object.is_object(), "{} is {}, expected an object", place, describe(object));
+  require_input(object.contains(key), "{}: there is no key '{}'", place, key);
+  return object[key];
+}
+const Json& list(const Json& object, const char* key, const std::string& place) {
+  const Json& value = member(object, key, place);
+  require_input(value.is_array(), "{}: '{}' is {}, expected a list", place, key, describe(value));
+  return value;
+}
+std::string as_text(const Json& value, const char* key, const std::string& place) {
+  require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key, describe(value));
+  return value.get<std::string>();
+}
+std::string text(const Json& object, const char* key, const std::string& place) {
+  return as_text(member(object, key, place), key, place);
+}
+
+/// The part of the context with as many characters as `text`.
+std::string_view characters_at(std::string_view context, std::size_t begin, std::string_view text) {
+  std::size_t end = begin;
+  for (std::size_t i = 0; i < text.size() && end < context.size(); i += utf8_length(text[i]))
+    end += utf8_length(context[end]);
+  return context.substr(begin, end - begin);
+}
+
+std::string found_at(const std::string& context, const std::string& text,
+                     const std::vector<std::int64_t>& starts) {
+  const std::size_t place = context.find(text);
+  if (place == std::string::npos) return ", which is nowhere in it";
+  const auto character =
+      std::lower_bound(starts.begin(), starts.end(), static_cast<std::int64_t>(place)) -
+      starts.begin();
+  return fmt::format(", which is at {}", character);
+}
+
+/// The answer `answer_text` in the context, whose characters begin at `starts`.
+Answer read_answer(const Json& answer_text, const Json& start, const std::string& context,
+                   const std::vector<std::int64_t>& starts, const std::string& name) {
+  Answer answer{as_text(answer_text, "text", name), 0};
+  const auto characters = static_cast<std::int64_t>(starts.size()) - 1;
+  require_input(start.is_number_integer(), "{}: 'answer_start' is {}, expected a whole number",
+                name, describe(start));
+  const auto character = start.get<std::int64_t>();
+  require_input(!is_blank(answer.text), "{}: the text of an answer is {}", name,
+                answer.text.empty() ? "empty" : "nothing but white space");
+  require_input(character >= 0 && character < characters,
+                "{}: answer_start {} lies outside the context of {} characters", name, character,
+                characters);
+  answer.begin = starts[static_cast<std::size_t>(character)];
+  const auto begin = static_cast<std::size_t>(answer.begin);
+  require_input(context.compare(begin, answer.text.size(), answer.text) == 0,
+                "{}: at answer_start {} the context has '{}', not the answer's text '{}'{}", name,
+                character, printable(characters_at(context, begin, answer.text), 40),
+                printable(answer.text, 40), found_at(context, answer.text, starts));
+  return answer;
+}
+
 class SquadExamples : public ExampleReader {
  public:
   SquadExamples(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled)
-      : labelled_(labelled),
-        no_answer_(task.no_answer == true),
+      : task_(task),
+        labelled_(labelled),
         file_(std::make_shared<std::string>(printable_path(file))) {
     const std::string text = read_whole(file, max_squad_bytes);
     try {
@@ -51,7 +109,8 @@ class SquadExamples : public ExampleReader {
     }
     require_input(
         document_.is_object() && document_.contains("data"),
-        "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas",
+        "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas; "
+        "for rows with the columns question, context and answers set task.format to json",
         *file_);
     list(document_, "data", *file_);
   }
@@ -87,23 +146,6 @@ class SquadExamples : public ExampleReader {
     return path;
   }
 
-  static const Json& member(const Json& object, const char* key, const std::string& place) {
-    require_input(object.is_object(), "{} is {}, expected an object", place, describe(object));
-    require_input(object.contains(key), "{}: there is no key '{}'", place, key);
-    return object[key];
-  }
-  static const Json& list(const Json& object, const char* key, const std::string& place) {
-    const Json& value = member(object, key, place);
-    require_input(value.is_array(), "{}: '{}' is {}, expected a list", place, key, describe(value));
-    return value;
-  }
-  static std::string text(const Json& object, const char* key, const std::string& place) {
-    const Json& value = member(object, key, place);
-    require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key,
-                  describe(value));
-    return value.get<std::string>();
-  }
-
   Example read(const Json& question, const std::string& place) {
     try {
       return read_question(question, place);
@@ -124,17 +166,13 @@ class SquadExamples : public ExampleReader {
     require_input(!is_blank(example.text), "{}: the question is empty", name);
     if (labelled_ == Labelled::optional) return example;
     const std::optional<bool> impossible = is_impossible(question, name);
-    if (impossible != true || question.contains("answers"))
-      read_answers(list(question, "answers", name), example);
-    require_input(impossible != true || example.answers.empty(),
+    const bool unanswered = impossible == true && !question.contains("answers");
+    const Json answers = unanswered ? Json::array() : list(question, "answers", name);
+    require_input(impossible != true || answers.empty(),
                   "{}: 'is_impossible' is true, but it has an answer; correct one of them", name);
-    example.labelled = true;
-    require_input(!example.answers.empty() || impossible != false,
+    require_input(impossible != false || !answers.empty(),
                   "{}: 'is_impossible' is false, but it has no answer; correct one of them", name);
-    require_input(!example.answers.empty() || no_answer_,
-                  "{}: it has no answer; set task.no_answer to true if contexts may have none, as "
-                  "in SQuAD 2.0",
-                  name);
+    read_answers(task_, answers, example);
     return example;
   }
 
@@ -147,53 +185,8 @@ class SquadExamples : public ExampleReader {
     return value.get<bool>();
   }
 
-  static void read_answers(const Json& answers, Example& example) {
-    const std::string& context = *example.pair;
-    const std::string name = example.place();
-    const std::vector<std::int64_t> starts = character_starts(context);
-    const auto characters = static_cast<std::int64_t>(starts.size()) - 1;
-    for (const Json& entry : answers) {
-      Answer answer{text(entry, "text", name), 0};
-      const Json& start = member(entry, "answer_start", name);
-      require_input(start.is_number_integer(), "{}: 'answer_start' is {}, expected a whole number",
-                    name, describe(start));
-      const auto character = start.get<std::int64_t>();
-      require_input(!is_blank(answer.text), "{}: the text of an answer is {}", name,
-                    answer.text.empty() ? "empty" : "nothing but white space");
-      require_input(character >= 0 && character < characters,
-                    "{}: answer_start {} lies outside the context of {} characters", name,
-                    character, characters);
-      answer.begin = starts[static_cast<std::size_t>(character)];
-      const auto begin = static_cast<std::size_t>(answer.begin);
-      require_input(context.compare(begin, answer.text.size(), answer.text) == 0,
-                    "{}: at answer_start {} the context has '{}', not the answer's text '{}'{}",
-                    name, character, printable(characters_at(context, begin, answer.text), 40),
-                    printable(answer.text, 40), found_at(context, answer.text, starts));
-      example.answers.push_back(std::move(answer));
-    }
-  }
-
-  /// The part of the context with as many characters as `text`.
-  static std::string_view characters_at(std::string_view context, std::size_t begin,
-                                        std::string_view text) {
-    std::size_t end = begin;
-    for (std::size_t i = 0; i < text.size() && end < context.size(); i += utf8_length(text[i]))
-      end += utf8_length(context[end]);
-    return context.substr(begin, end - begin);
-  }
-
-  static std::string found_at(const std::string& context, const std::string& text,
-                              const std::vector<std::int64_t>& starts) {
-    const std::size_t place = context.find(text);
-    if (place == std::string::npos) return ", which is nowhere in it";
-    const auto character =
-        std::lower_bound(starts.begin(), starts.end(), static_cast<std::int64_t>(place)) -
-        starts.begin();
-    return fmt::format(", which is at {}", character);
-  }
-
+  TaskConfig task_;
   Labelled labelled_;
-  bool no_answer_;
   std::shared_ptr<const std::string> file_;
   Json document_;
   std::string context_;
@@ -202,6 +195,30 @@ class SquadExamples : public ExampleReader {
 };
 
 }  // namespace
+
+void read_answers(const TaskConfig& task, const Json& answers, Example& example) {
+  const std::string name = example.place();
+  const std::vector<std::int64_t> starts = character_starts(*example.pair);
+  const auto add = [&](const Json& text, const Json& start) {
+    example.answers.push_back(read_answer(text, start, *example.pair, starts, name));
+  };
+  if (answers.is_object()) {
+    const Json &texts = list(answers, "text", name), &places = list(answers, "answer_start", name);
+    require_input(texts.size() == places.size(), "{}: there are {} texts but {} of 'answer_start'",
+                  name, texts.size(), places.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) add(texts[i], places[i]);
+  } else {
+    require_input(answers.is_array(), "{}: 'answers' is {}, expected SQuAD's answers", name,
+                  describe(answers));
+    for (const Json& each : answers)
+      add(member(each, "text", name), member(each, "answer_start", name));
+  }
+  example.labelled = true;
+  require_input(!example.answers.empty() || task.no_answer == true,
+                "{}: it has no answer; set task.no_answer to true if contexts may have none, as in "
+                "SQuAD 2.0",
+                name);
+}
 
 std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file,
                                           Labelled labelled) {

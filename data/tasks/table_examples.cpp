@@ -125,20 +125,23 @@ class TableExamples : public ExampleReader {
       return places.wanted.size() - 1;
     };
     const bool words = kind == TaskKind::tokens;
-    require_input(kind != TaskKind::questions || labelled_ == Labelled::optional,
-                  "{}: questions with answers are read from SQuAD's JSON (task.format squad)",
-                  *file_);
     places.text = want(*names.text, true, words);
     if (names.pair) places.pair = want(*names.pair, true);
     const bool scored = kind == TaskKind::embeddings && names.label;
     const bool json = format == TaskFormat::jsonl || format == TaskFormat::json;
+    const bool answers = kind == TaskKind::questions;
     places.list_of_labels = *task_.multi_label && !task_.label_separator && names.label;
     if (labelled_ == Labelled::required || scored) {
       require_input(!places.list_of_labels || json,
                     "{}: a cell of it is one text; give what stands between labels "
                     "(task.label_separator), or a column of 0 and 1 for each (task.columns.labels)",
                     *file_);
+      require_input(!answers || json,
+                    "{}: a cell of it is one text; questions with answers are read from JSON: "
+                    "SQuAD's own, or rows with its columns (.jsonl)",
+                    *file_);
       if (names.label) places.label = want(*names.label, true, words || places.list_of_labels);
+      places.wanted.back().json = answers;
       for (const std::string& name : names.labels) places.labels.push_back(want(name, true));
       if (kind == TaskKind::classification && !*task_.multi_label)
         places.wanted.back().hint = "; if a text has several labels, set task.multi_label: true";
@@ -187,11 +190,21 @@ class TableExamples : public ExampleReader {
     if (*task_.multi_label) return read_label_set(row, example);
     if (!places_.label) return;
     std::string& label = *row.cells[*places_.label];
+    if (*task_.kind == TaskKind::questions) return read_question(label, example);
     if (label.empty())
       throw BadRow(fmt::format("{}: the label (column '{}') is empty", example.place(),
                                printable(places_.wanted[*places_.label].name)));
     example.labelled = true;
     read_label(std::move(label), example);
+  }
+
+  void read_question(const std::string& answers, Example& example) const {
+    try {
+      require_input(!is_blank(example.text), "{}: the question is empty", example.place());
+      read_answers(task_, nlohmann::json::parse(answers), example);
+    } catch (const InputError& error) {
+      throw BadRow(error.what());
+    }
   }
 
   void read_choices(TableRow& row, Example& example) {

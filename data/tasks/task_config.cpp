@@ -432,7 +432,7 @@ TaskColumns named_columns(const TaskConfig& task) {
   if (!columns.text) columns.text = questions ? "question" : words ? "tokens" : "text";
   if (!columns.pair && questions) columns.pair = "context";
   if (!columns.label && columns.labels.empty() && task.kind != TaskKind::embeddings)
-    columns.label = words ? "tags" : "label";
+    columns.label = words ? "tags" : questions ? "answers" : "label";
   return columns;
 }
 

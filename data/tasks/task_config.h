@@ -160,7 +160,8 @@ void fields(V& v, TaskColumns& c) {
     "a second text; choice: how every continuation begins; embeddings: a text like the first. "
     "null: by the recipe, or none");
   v(c.label, "label",
-    "the label; null: by the recipe or kind. embeddings: the similarity of a pair, or the label "
+    "the label; questions: the answers; null: by the recipe or kind. embeddings: the similarity of "
+    "a pair, or the label "
     "that similar texts share; null: none");
   v(c.labels, "labels",
     "multi_label: a column for each label, with 1 where a text has it and 0 elsewhere, in the "
@@ -320,7 +321,7 @@ bool has_folds(const TaskConfig& task);
 /// are numbers in their files.
 bool has_labels(TaskKind kind);
 
-/// The formats that can hold a kind of task. lines, documents and tables of questions have no
+/// The formats that can hold a kind of task. lines, documents, and questions in tsv and csv have no
 /// labels and serve predictions.
 std::vector<TaskFormat> formats_of(TaskKind kind);
 

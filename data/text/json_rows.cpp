@@ -167,6 +167,10 @@ class JsonRows : public TableReader {
                                                 : ""));
     };
     std::optional<std::string>& cell = row.cells[column];
+    if (wanted_[column].json) {
+      cell = value.dump();
+      return;
+    }
     if (!wanted_[column].list) {
       cell = scalar_text(value);
       if (!cell) wrong(value, "a text or a number");

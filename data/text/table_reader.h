@@ -37,6 +37,7 @@ struct WantedColumn {
   std::string name;      ///< a number from 1 if there is no header
   bool required = true;  ///< whether every row must have it
   bool list = false;     ///< JSON only: the value is a list of texts
+  bool json = false;     ///< JSON only: any value, and the cell is its JSON
   std::string hint{};    ///< the end of the message about a list in the place of a single value
 };
 

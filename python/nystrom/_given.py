@@ -16,10 +16,13 @@ from pathlib import Path
 
 from nystrom._options import LABEL_TYPES
 from nystrom._rows import (
+    answers_cell,
+    answers_of,
     indicator_cell,
     label_cell,
     label_set_cell,
     list_cell,
+    questions_of,
     rows_of,
     text_cell,
 )
@@ -48,11 +51,23 @@ class Columns:
             self._cells[column] = list_cell if len(choices) == 1 else text_cell
         for column in plan["negatives"]:
             self._cells[column] = text_cell
+        questions = self.kind == "questions"
         if plan["label"]:
             lists = plan.get("multi_label") and not plan["label_separator"]
-            self._cells[plan["label"]] = label_set_cell if lists else label_cell
-        for column in plan.get("labels", []):
+            other = label_set_cell if lists else label_cell
+            self._cells[plan["label"]] = answers_cell if questions else other
+        labels = plan.get("labels", [])
+        for column in labels:
             self._cells[column] = indicator_cell
+        #: Of questions without SQuAD's answers: the columns of an answer's text and beginning.
+        self._answer: list[str] = labels if questions else []
+        for column in self._answer:
+            self._cells[column] = lambda value, place: value
+        if questions and len(labels) not in (0, 2):
+            raise InputError(
+                f"label={labels}: of questions give the columns of an answer's text and of its "
+                "beginning, or the one of SQuAD's answers"
+            )
         if plan["id"]:
             self._cells[plan["id"]] = lambda value, place: str(value)
         self.label: str | None = plan["label"]
@@ -66,17 +81,23 @@ class Columns:
 
     def require_rows(self, name: str) -> None:
         """Throws an InputError for a task whose examples are no rows."""
-        if self.kind in ("questions", "features"):
-            form = "in the form of SQuAD" if self.kind == "questions" else "of features"
-            raise InputError(f"{name}: a task of kind {self.kind} takes files {form}; name them")
+        if self.kind == "features":
+            raise InputError(f"{name}: a task of kind features takes files of features; name them")
 
     def objects(self, data: Any, name: str) -> Iterator[dict[str, Any]]:
         """The rows as JSON objects."""
+        if self.kind == "questions":
+            data = questions_of(data, name)
         for number, row in enumerate(rows_of(data, name, self.names)):
-            yield {
-                column: cell(value, f"{name}, row {number}, column {column!r}")
+            place = f"{name}, row {number}"
+            cells = {
+                column: cell(value, f"{place}, column {column!r}")
                 for (column, cell), value in zip(self._cells.items(), row)
             }
+            if self._answer:
+                text, start = map(cells.pop, self._answer)
+                cells["answers"] = answers_of(text, start, f"{place}, column {self._answer[0]!r}")
+            yield cells
 
 
 class GivenData:

@@ -191,6 +191,28 @@ def _require_columns(columns: Sequence[str], names: Sequence[Any], place: str) -
         )
 
 
+def questions_of(data: Any, name: str) -> Any:
+    """The questions of SQuAD's document or of a list of its articles or paragraphs, with what they
+    are about; other data as it is."""
+    if isinstance(data, dict) and isinstance(data.get("data"), list):
+        data = data["data"]
+    first = data[0] if isinstance(data, list) and data else None
+    if not isinstance(first, dict) or not {"paragraphs", "qas"} & first.keys():
+        return data
+    try:
+        return [
+            {"context": paragraph["context"], **question}
+            for part in data
+            for paragraph in part.get("paragraphs", [part])
+            for question in paragraph["qas"]
+        ]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{name}: is not in SQuAD's form, data, paragraphs, context and qas: "
+            f"{type(error).__name__}: {error}"
+        ) from None
+
+
 # ---- Cells ---------------------------------------------------------------------------------------
 
 
@@ -248,6 +270,55 @@ def label_set_cell(value: Any, place: str) -> list[Any]:
             "it, name what stands between them: task={'label_separator': ';'}"
         )
     return [label_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
+
+
+def answers_cell(value: Any, place: str) -> list[dict[str, Any]]:
+    """SQuAD's answers: a dict of lists, as the hub has it, or a list of dicts."""
+    value = _plain_list(value)
+    if isinstance(value, dict) and value.keys() >= {"text", "answer_start"}:
+        return answers_of(value["text"], value["answer_start"], place)
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(
+            f"{place}: got {described(value)}, expected SQuAD's answers: {{'text': […], "
+            "'answer_start': […]}; of a text, name the column with its beginning too: "
+            "label=['answer', 'answer_start']"
+        )
+    answers: list[dict[str, Any]] = []
+    for at, each in enumerate(value):
+        if not isinstance(each, dict) or not each.keys() >= {"text", "answer_start"}:
+            raise TypeError(
+                f"{place}[{at}]: got {described(each)}, expected a dict with text and answer_start"
+            )
+        answers += answers_of(each["text"], each["answer_start"], f"{place}[{at}]")
+    return answers
+
+
+def answers_of(texts: Any, starts: Any, place: str) -> list[dict[str, Any]]:
+    """The answers of one text and its beginning in the context, or of lists of them. Without a text
+    there is none."""
+    texts, starts = _plain_list(texts), _plain_list(starts)
+    if not isinstance(texts, (list, tuple)):
+        if is_missing(texts) or texts == "":
+            return []
+        texts, starts = [texts], [starts]
+    elif not isinstance(starts, (list, tuple)) or len(starts) != len(texts):
+        raise InputError(
+            f"{place}: {len(texts)} texts of answers, and for their beginnings {described(starts)}"
+        )
+    return [
+        {"text": text_cell(text, place), "answer_start": _whole(_plain_list(start), place)}
+        for text, start in zip(texts, starts)
+    ]
+
+
+def _whole(value: Any, place: str) -> int:
+    """The number of a character. Columns with missing values hold it as a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+        raise InputError(
+            f"{place}: the answer begins at {described(value)}, expected the number of its first "
+            "character in the context"
+        )
+    return int(value)
 
 
 def indicator_cell(value: Any, place: str) -> int:

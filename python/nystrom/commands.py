@@ -316,7 +316,9 @@ def _columns_of(
 def _column_options(columns: dict[str, Any], masked: bool) -> list[str]:
     if masked:
         return [f"data.text_column={text_of(columns['text'])}"]
-    names = ("text", "label", "labels", "pair")
+    names = ["text", "label", "labels", "pair"]
+    if columns["kind"] == "questions":  # they are written as SQuAD's answers
+        names.remove("labels")
     return [f"task.columns.{n}={text_of(columns[n])}" for n in names if columns.get(n)]
 
 

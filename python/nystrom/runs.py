@@ -184,13 +184,21 @@ def finetune(
     `pair` name columns. Without task.kind, labels that are texts, whole numbers or bools make a
     classification; lists of them one of any number of labels a text (task.multi_label), as do
     several columns of 0 and 1: label=["toxic", "insult"]. The labels of the model keep their types.
+    Rows of questions have SQuAD's columns question, context and answers; or an answer's text and
+    beginning are columns: label=["answer", "answer_start"].
 
     All other arguments are those of pretrain.
     """
     options = overrides(sections)
-    options += _column_options(text, label, pair)
+    several = list(label) if isinstance(label, (list, tuple)) else None
+    options += _column_options(text, None if several else label, pair)
     share = _share(validation)
     with _place(config, options, overwrite, task=True) as (plan, place, data):
+        if several and plan["kind"] == "questions":  # they are written as SQuAD's answers
+            plan |= {"label": None, "labels": several}
+        elif several:
+            options += _column_options(None, several, None)
+            plan = _core.plan(*_given(config), options + place, True)
         if plan["kind"] is None and train is not None:
             if hasattr(train, "__next__") and not hasattr(train, "schema"):
                 train = _Peeked(train)

@@ -190,10 +190,108 @@ def test_columns_of_pandas_may_be_numbers(task):
     assert run.steps == 2
 
 
-def test_questions_are_read_from_files(task):
-    task["task"] = {"kind": "questions"}
-    with pytest.raises(nystrom.InputError, match="questions takes files in the form of SQuAD"):
-        nystrom.finetune(task, train=ROWS, validation=ROWS)
+SQUAD = {"kind": "questions", "stride": 4}
+
+
+def questions() -> list[dict[str, object]]:
+    """Rows with SQuAD's columns: which word follows another one?"""
+    rows = []
+    for at, text in enumerate(lines(40, seed=5)):
+        first, second, *_ = text.split()
+        answers = {"text": [second], "answer_start": [len(first) + 1]}
+        rows.append({"id": str(at), "question": first, "context": text, "answers": answers})
+    return rows
+
+
+def flat_questions():
+    frame = pytest.importorskip("pandas").DataFrame(questions())
+    frame["answer"] = [each["text"][0] for each in frame.answers]
+    frame["answer_start"] = [each["answer_start"][0] for each in frame.answers]
+    return frame.drop(columns="answers")
+
+
+def squad_of(rows) -> dict[str, object]:
+    """The rows in the form of SQuAD's files."""
+    articles = []
+    for row in rows:
+        (text,), (start,) = row["answers"].values()
+        question = {"id": row["id"], "question": row["question"]}
+        question["answers"] = [{"text": text, "answer_start": start}]
+        articles.append({"paragraphs": [{"context": row["context"], "qas": [question]}]})
+    return {"data": articles}
+
+
+QUESTIONS = {
+    "dicts": questions,
+    "pandas": lambda: pytest.importorskip("pandas").DataFrame(questions()),
+    "polars": lambda: pytest.importorskip("polars").DataFrame(questions()),
+    "Arrow": lambda: pytest.importorskip("pyarrow").Table.from_pylist(questions()),
+    "Dataset": lambda: pytest.importorskip("datasets").Dataset.from_list(questions()),
+    "tuples": lambda: [tuple(each.values())[1:] for each in questions()],
+    "flat columns": flat_questions,
+    "SQuAD's document": lambda: squad_of(questions()),
+    "SQuAD's paragraphs": lambda: [each["paragraphs"][0] for each in squad_of(questions())["data"]],
+}
+
+
+@pytest.fixture(scope="module")
+def of_squad(trained, tmp_path_factory) -> tuple[list[float], dict[str, float]]:
+    """The losses of a run from a file of SQuAD, and the measures of its model."""
+    folder = tmp_path_factory.mktemp("squad")
+    file = folder / "squad.json"
+    file.write_text(json.dumps(squad_of(questions())))
+    config = task.__wrapped__(trained, folder) | {"task": SQUAD}
+    run = nystrom.finetune(config, train=file, validation=file, quiet=True)
+    return losses(run), nystrom.evaluate(run.load(), file)
+
+
+@pytest.mark.parametrize("form", QUESTIONS)
+def test_questions_are_as_those_of_squad(form, task, of_squad):
+    task["task"] = SQUAD
+    given = QUESTIONS[form]()
+    label = ["answer", "answer_start"] if form == "flat columns" else None
+    run = nystrom.finetune(task, train=given, validation=given, label=label, quiet=True)
+    assert losses(run) == of_squad[0]
+    assert nystrom.evaluate(run.load(), given, label=label) == of_squad[1]
+
+
+def test_questions_may_have_no_answer(task):
+    task["task"] = SQUAD | {"no_answer": True}
+    frame = flat_questions()
+    frame.loc[::2, ["answer", "answer_start"]] = None
+    label = ["answer", "answer_start"]
+    assert nystrom.finetune(task, train=frame, validation=0.2, label=label, quiet=True).steps == 2
+    rows = questions()
+    rows[0]["answers"] = {"text": [], "answer_start": []}
+    assert nystrom.evaluate(task["run_dir"], rows)["exact_match"] >= 0
+
+
+@pytest.mark.parametrize(
+    "answers, message",
+    [
+        (
+            {"text": ["sea"], "answer_start": [1]},
+            "at answer_start 1 the context has 'he ', not the answer's text 'sea', which is at 4",
+        ),
+        ({"text": ["sea"], "answer_start": []}, "1 texts of answers, and for their beginnings"),
+        ({"text": ["sea"], "answer_start": ["4"]}, r"begins at '4' \(str\), expected"),
+        ({"text": ["sea"], "answer_start": [4.5]}, r"begins at 4.5 \(float\), expected"),
+        ({"text": [], "answer_start": []}, "it has no answer; set task.no_answer to true"),
+        ("sea", r"row 0, column 'answers': got 'sea' \(str\).*label=\['answer', 'answer_start'\]"),
+        (["sea"], r"'answers'\[0\]: got 'sea' \(str\), expected a dict with text and answer_start"),
+    ],
+)
+def test_wrong_answers_are_refused(answers, message, task):
+    task["task"] = SQUAD
+    rows = [{"question": "What?", "context": "the sea", "answers": answers}]
+    with pytest.raises((TypeError, nystrom.InputError), match=message):
+        nystrom.finetune(task, train=rows, validation=rows)
+
+
+def test_an_answer_has_two_columns(task):
+    task["task"] = SQUAD
+    with pytest.raises(nystrom.InputError, match="columns of an answer's text and of its beginn"):
+        nystrom.finetune(task, train=flat_questions(), validation=0.2, label=["answer"])
 
 
 def test_pairs_have_three_columns(task):

@@ -317,14 +317,35 @@ const BadFile bad_files[] = {
     {"no_paragraphs", questions, unchanged, "a.json", R"({"data": [[]]})",
      "DIR/a.json: data[0] is a list, expected an object"},
     {"no_data", questions, unchanged, "a.json", "[]",
-     "DIR/a.json: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas"},
+     "DIR/a.json: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas; "
+     "for rows with the columns question, context and answers set task.format to json"},
     {"cut_json", questions, unchanged, "a.json", "{\"data\": [",
      "DIR/a.json:1:10: syntax error while parsing value - unexpected end of input; expected '[', "
      "'{', or a literal"},
     {"no_question", questions, unchanged, "a.json", R"({"data": []})",
      "DIR/a.json: there is no example in it"},
     {"questions_in_a_table", questions, unchanged, "a.tsv", "question\tcontext\nx\ty\n",
-     "DIR/a.tsv: questions with answers are read from SQuAD's JSON (task.format squad)"},
+     "DIR/a.tsv: a cell of it is one text; questions with answers are read from JSON: SQuAD's own, "
+     "or rows with its columns (.jsonl)"},
+    {"answers_as_text", questions, unchanged, "a.jsonl",
+     R"({"question": "When?", "context": "in 1906", "answers": "1906"})",
+     "DIR/a.jsonl:1: 'answers' is a text, expected SQuAD's answers"},
+    {"row_without_answers", questions, unchanged, "a.jsonl",
+     R"({"question": "When?", "context": "in 1906"})",
+     "DIR/a.jsonl:1: there is no key 'answers'; keys: 'context', 'question'"},
+    {"row_with_an_answer_elsewhere", questions, unchanged, "a.jsonl",
+     R"({"question": "When?", "context": "in 1906", "answers": {"text": ["1906"], "answer_start": )"
+     R"([2]}})",
+     "DIR/a.jsonl:1: at answer_start 2 the context has ' 190', not the answer's text '1906', which "
+     "is at 3"},
+    {"fewer_places_than_answers", questions, unchanged, "a.jsonl",
+     R"({"question": "When?", "context": "1906", "answers": {"text": ["1906"], "answer_start": )"
+     R"([]}})",
+     "DIR/a.jsonl:1: there are 1 texts but 0 of 'answer_start'"},
+    {"unanswerable_row", questions, unchanged, "a.jsonl",
+     R"({"question": "When?", "context": "1906", "answers": {"text": [], "answer_start": []}})",
+     "DIR/a.jsonl:1: it has no answer; set task.no_answer to true if contexts may have none, as in "
+     "SQuAD 2.0"},
     // Choices
     {"choice_missing", choice, two_choices, "a.tsv", "text\ta\tlabel\nx\ty\t0\n",
      "DIR/a.tsv:1: there is no column 'b'; columns: 'text', 'a', 'label'"},

@@ -250,6 +250,30 @@ TEST_F(Examples, SquadCountsCharactersNotBytes) {
   EXPECT_TRUE(questions[1].labelled);
 }
 
+TEST_F(Examples, QuestionsInRowsHaveSquadsColumns) {
+  TaskConfig task = task_of(TaskKind::questions);
+  task.no_answer = true;
+  const auto questions = read(
+      task, write("a.jsonl",
+                  R"({"id": "1", "question": "What?", )"
+                  R"("context": "Łódź!", "answers": {"text": ["Łódź", "!"], "answer_start": [0, 4]}}
+{"question": "Which?", "context": "Łódź!", "answers": [{"text": "!", "answer_start": 4}]}
+{"question": "Who?", "context": "Łódź!", "answers": {"text": [], "answer_start": []}})"));
+  ASSERT_EQ(questions.size(), 3);
+  ASSERT_EQ(questions[0].answers.size(), 2);
+  EXPECT_EQ(questions[0].answers[1].begin, 7);
+  EXPECT_EQ(questions[1].answers.at(0).begin, 7);
+  EXPECT_TRUE(questions[2].answers.empty());
+  EXPECT_TRUE(questions[2].labelled);
+  task.format = TaskFormat::json;
+  EXPECT_EQ(read(task, write("a.json", R"({"question": ["Q?"], "context": ["ab"],
+      "answers": [[{"text": "b", "answer_start": 1}]]})"))
+                .at(0)
+                .answers.at(0)
+                .begin,
+            1);
+}
+
 TEST_F(Examples, ChoicesInColumnsAndInLists) {
   TaskConfig task = task_of(TaskKind::choice);
   task.columns.choices = {"a", "b"};
