@@ -15,15 +15,26 @@ from nystrom.tokenizer import Tokenizer
 TYPE_CHECKING = False  # as that of typing, whose import takes longer than all others
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Literal
+    from typing import Any, Generic, Literal, overload
 
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import TypeVar
+
+    P = TypeVar("P", default=Any)
+
+    class _Predicts(Generic[P]):
+        pass
 
     DType = Literal["f32", "bf16", "f16", "f64", "float32", "bfloat16", "float16", "float64"]
     Pooling = Literal["mean", "cls", "landmarks"]
     Prompt = Literal["query", "document", "none"]
     FloatArray = NDArray[np.float32]
+else:
+
+    class _Predicts:
+        def __class_getitem__(cls, prediction: object) -> type:
+            return cls
 
 
 def load(
@@ -32,7 +43,7 @@ def load(
     dtype: DType | Any = "f32",
     device: str = "cpu",
     model: Mapping[str, Any] | None = None,
-) -> Model:
+) -> Model[Any]:
     """Opens a model: a run directory, a checkpoint or a Hugging Face folder.
 
     Of a run it is the checkpoint with the best evaluation, else the newest. `dtype` is f32, bf16,
@@ -54,9 +65,11 @@ def _restored(
     return model
 
 
-class Model:
+class Model(_Predicts["P"]):
     """A trained model, its tokenizer and, if it was fine-tuned, its task. Several threads may call
-    it. Copies and pickles are opened from its folder; they carry weights that may have changed."""
+    it. Copies and pickles are opened from its folder; they carry weights that may have changed.
+
+    Type checkers are told what it predicts by Model[list[Label]], of nystrom.types."""
 
     def __init__(self, path: str, dtype: str, device: str, options: list[str]) -> None:
         """nystrom.load calls it."""
@@ -169,6 +182,35 @@ class Model:
         fills = [each for part in parts for each in part]
         return fills[0] if isinstance(texts, str) else fills
 
+    if TYPE_CHECKING:
+
+        @overload
+        def predict(  # type: ignore[overload-overlap]  # a str is iterable too
+            self,
+            texts: str,
+            pairs: str | None = None,
+            choices: Sequence[str] | None = None,
+            *,
+            top_k: int | None = 5,
+            threshold: float | None = None,
+            batch_size: int = 16,
+            truncate: bool = True,
+            progress: bool = False,
+        ) -> P: ...
+        @overload
+        def predict(
+            self,
+            texts: Iterable[str],
+            pairs: Iterable[str | None] | None = None,
+            choices: Sequence[Sequence[str]] | None = None,
+            *,
+            top_k: int | None = 5,
+            threshold: float | None = None,
+            batch_size: int = 16,
+            truncate: bool = True,
+            progress: bool = False,
+        ) -> list[P]: ...
+
     def predict(
         self,
         texts: str | Iterable[str],
@@ -243,7 +285,7 @@ class Model:
             raise InputError(f"{self.path}: does not classify texts, and has no probabilities")
         single = isinstance(texts, str)
         every = 0.0 if self.config.get("problem_type") == "multi_label_classification" else None
-        found = self.predict(
+        found: Any = self.predict(
             texts,
             pairs,
             top_k=None,

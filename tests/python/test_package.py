@@ -78,3 +78,33 @@ def test_the_types_hold(monkeypatch):
         ["--config-file", str(ROOT / "pyproject.toml"), "-p", "nystrom"]
     )
     assert code == 0, output + errors
+
+
+def test_predictions_are_typed_by_task(monkeypatch, tmp_path):
+    mypy = pytest.importorskip("mypy.api")
+    monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            from typing import Any, assert_type
+            import nystrom
+            from nystrom.types import Answer, Label, Value
+
+            reviews: nystrom.Model[list[Label]] = nystrom.load("runs/reviews")
+            assert_type(reviews.predict("A gripping film."), list[Label])
+            assert_type(reviews.predict(["A gripping film."])[0][0]["score"], float)
+            scores: nystrom.Model[Value] = nystrom.load("runs/scores")
+            assert_type(scores.predict(["a"], ["b"]), list[Value])
+            squad: nystrom.Model[list[Answer]] = nystrom.load("runs/squad")
+            squad.predict("Who?", "Brunel.")[0]["answr"]  # wrong
+            squad.predict(3)  # wrong
+            unknown: nystrom.Model = nystrom.load("runs/mine")
+            assert_type(unknown.predict("A gripping film."), Any)
+            """
+        )
+    )
+    output, errors, code = mypy.run(["--config-file", str(ROOT / "pyproject.toml"), str(script)])
+    wrong = [at for at, line in enumerate(script.read_text().splitlines(), 1) if "# wrong" in line]
+    told = [line for line in output.splitlines() if ": error: " in line]
+    assert [int(line.split(":")[1]) for line in told] == wrong, output + errors
