@@ -9,6 +9,7 @@
 #include <future>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -136,10 +137,11 @@ void add_lines(std::string_view text, Sample& sample) {
   }
 }
 
-std::unordered_map<std::string, std::string> trainer_options(const SentencePieceTraining& options) {
+std::unordered_map<std::string, std::string> trainer_options(const SentencePieceTraining& options,
+                                                             std::int64_t vocab_size) {
   return {
       {"model_type", options.kind == SentencePieceModel::Kind::bpe ? "bpe" : "unigram"},
-      {"vocab_size", std::to_string(options.vocab_size)},
+      {"vocab_size", std::to_string(vocab_size)},
       {"character_coverage", fmt::format("{}", options.character_coverage)},
       {"max_sentence_length", std::to_string(max_sentence_bytes)},
       {"pad_id", "0"},
@@ -160,25 +162,16 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
   };
 }
 
-[[noreturn]] void refuse_size(const SentencePieceTraining& options, const Sample& sample,
-                              const std::string& largest) {
-  throw InputError(
-      fmt::format("tokenizer: vocab_size {} is too large for {} bytes of text; expected at most "
-                  "{}: lower it or give more text",
-                  options.vocab_size, sample.taken_bytes(), largest));
+/// The size that the trainer's error proposes in place of one that is too large.
+std::optional<std::int64_t> proposed_size(const std::string& status) {
+  constexpr std::string_view words = "Please set it to a value <= ";
+  const std::size_t place = status.find(words);
+  if (place == status.npos) return std::nullopt;
+  return std::stoll(status.substr(place + words.size()));
 }
 
 /// Turns the trainer's error into an InputError about the options.
-[[noreturn]] void refuse(const std::string& status, const SentencePieceTraining& options,
-                         const Sample& sample) {
-  const auto number_behind = [&](std::string_view words) -> std::string {
-    const std::size_t place = status.find(words);
-    if (place == status.npos) return {};
-    const std::size_t first = place + words.size();
-    return status.substr(first, status.find_first_not_of("0123456789", first) - first);
-  };
-  const std::string largest = number_behind("Please set it to a value <= ");
-  if (!largest.empty()) refuse_size(options, sample, largest);
+[[noreturn]] void refuse(const std::string& status, const SentencePieceTraining& options) {
   const std::size_t required = status.find("smaller than required_chars. ");
   if (required != status.npos) {
     const std::size_t versus = status.find(" vs ", required);
@@ -213,10 +206,10 @@ struct Trained {
 
 /// Runs the library's trainer in a thread that owns all its data, so that `poll` may throw
 /// meanwhile.
-Trained run_trainer(const SentencePieceTraining& options, std::vector<Sample::Sentence> sentences,
-                    const std::function<void()>& poll) {
+Trained run_trainer(const SentencePieceTraining& options, std::int64_t vocab_size,
+                    std::vector<Sample::Sentence> sentences, const std::function<void()>& poll) {
   std::packaged_task<Trained()> task(
-      [words = trainer_options(options),
+      [words = trainer_options(options, vocab_size),
        iterator = std::make_shared<SampleIterator>(std::move(sentences))] {
         Trained trained;
         trained.status =
@@ -233,8 +226,9 @@ Trained run_trainer(const SentencePieceTraining& options, std::vector<Sample::Se
 
 SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options,
                                          const std::function<void()>& poll) {
-  require_input(options.vocab_size >= 16 && options.vocab_size <= 1'000'000,
-                "tokenizer: vocab_size is {}, expected 16 to 1000000", options.vocab_size);
+  require_input(options.vocab_size >= min_vocab_size && options.vocab_size <= 1'000'000,
+                "tokenizer: vocab_size is {}, expected {} to 1000000", options.vocab_size,
+                min_vocab_size);
   require_input(options.character_coverage >= 0.9 && options.character_coverage <= 1,
                 "tokenizer: character_coverage is {}, expected 0.9 to 1",
                 options.character_coverage);
@@ -247,11 +241,30 @@ SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTr
   require_input(!sample.sentences().empty(), "tokenizer: there is no text to train on ({})",
                 text.statistics().summary());
 
-  auto [status, model] = run_trainer(options, std::move(sample.sentences()), poll);
-  if (!status.ok()) refuse(status.ToString(), options, sample);
-  const auto pieces = scan_sentencepiece(model, "the trained tokenizer").pieces;
-  if (static_cast<std::int64_t>(pieces.size()) < options.vocab_size)
-    refuse_size(options, sample, std::to_string(pieces.size()));
+  // The trainer proposes a size in place of one that is too large. It may be too large again.
+  std::int64_t size = options.vocab_size;
+  std::string model;
+  std::vector<SentencePiece> pieces;
+  while (true) {
+    Trained trained = run_trainer(options, size, sample.sentences(), poll);
+    model = std::move(trained.model);
+    std::int64_t supported = 0;
+    if (trained.status.ok()) {
+      pieces = scan_sentencepiece(model, "the trained tokenizer").pieces;
+      supported = std::ssize(pieces);
+      if (supported >= size) break;
+    } else {
+      const auto proposed = proposed_size(trained.status.ToString());
+      if (!proposed) refuse(trained.status.ToString(), options);
+      supported = *proposed;
+    }
+    size = std::min(size - 1, supported);
+  }
+  require_input(size == options.vocab_size || options.shrink,
+                "tokenizer: vocab_size {} is too large for {} bytes of text; expected at most {}: "
+                "{} or give more text",
+                options.vocab_size, sample.taken_bytes(), size,
+                size < min_vocab_size ? "leave it out" : "lower it");
   round_scores(model, pieces);
   return {tokenizer_of_json(trained_tokenizer_json(model, options.normalizer)), sample.read_bytes(),
           sample.taken_bytes()};

@@ -12,9 +12,13 @@
 
 namespace nystrom {
 
+/// The smallest vocab_size that may be asked for.
+inline constexpr std::int64_t min_vocab_size = 16;
+
 struct SentencePieceTraining {
   SentencePieceModel::Kind kind = SentencePieceModel::Kind::unigram;
   std::int64_t vocab_size = 30000;
+  bool shrink = false;  ///< a smaller text gives as many pieces as it supports, and no error
   TrainedNormalizer normalizer;
   std::uint64_t seed = 0;  ///< seed of the sample when the text is too long
   /// Size of the sample that the trainer reads. It is spread evenly over the whole text.
@@ -41,7 +45,8 @@ struct SentencePieceTrained {
 /// Memory is bounded. The trainer needs about 25 times max_bytes for unigram and 5 times for BPE,
 /// and about 300 bytes for each different word.
 ///
-/// Throws an InputError without text, or with too little text for vocab_size. `poll` is called
+/// Throws an InputError without text, or with too little text for vocab_size, which then names the
+/// size that the text supports. `poll` is called
 /// every few milliseconds; an exception from it ends the call. The library's thread cannot be
 /// stopped and continues: the program must then exit soon, without destroying static objects.
 SentencePieceTrained train_sentencepiece(

@@ -1,6 +1,7 @@
 """Data in memory for runs, from whatever holds it: the same run as from a file."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -388,6 +389,31 @@ def test_documents_are_held_out_by_a_share(config, trained):
     del config["data"]["train"], config["data"]["validation_fraction"]
     run = nystrom.pretrain(config, texts=lines(300, seed=1), validation=0.1, quiet=True)
     assert losses(run) == losses_of_folder(trained)
+
+
+def test_a_tokenizer_has_the_pieces_that_the_texts_support(config, capsys):
+    del config["data"]["train"], config["tokenizer"]
+    texts = lines(300, seed=1)
+    run = nystrom.pretrain(config, texts=texts)
+    told = re.search(r"the text supports a tokenizer of (\d+) pieces", capsys.readouterr().err)
+    size = int(told[1])
+    assert run.load().config["vocab_size"] == size
+    options = {"texts": texts, "quiet": True, "overwrite": True}
+    with pytest.raises(nystrom.InputError, match=f"expected at most {size}: lower it"):
+        nystrom.pretrain(config, tokenizer={"train": {"vocab_size": size + 1}}, **options)
+    nystrom.pretrain(config, tokenizer={"train": {"vocab_size": size}}, **options)
+
+
+@pytest.mark.parametrize("written", ["null", "30000"])  # by this version, and by older ones
+def test_a_run_whose_tokenizer_has_no_size_goes_on(written, config):
+    del config["tokenizer"]
+    run = nystrom.pretrain(config, quiet=True)
+    settings = Path(run.run_dir, "config.yaml")
+    text = settings.read_text()
+    assert text.count("vocab_size: null") == 1
+    settings.write_text(text.replace("vocab_size: null", f"vocab_size: {written}"))
+    config["training"]["steps"] += 1
+    assert nystrom.pretrain(config, quiet=True).steps == run.steps + 1
 
 
 def test_a_corpus_takes_bounded_memory(config):

@@ -32,9 +32,12 @@ std::span<const EnumName<TokenizerKind>> enum_names(TokenizerKind);
 std::span<const EnumName<Documents>> enum_names(Documents);
 std::span<const EnumName<SequencePacking>> enum_names(SequencePacking);
 
+/// The pieces of a tokenizer whose configuration names no number, at most.
+inline constexpr std::int64_t most_pieces_by_default = 30000;
+
 struct TokenizerTrainingConfig {
   TokenizerKind kind = TokenizerKind::unigram;
-  std::int64_t vocab_size = 30000;
+  std::optional<std::int64_t> vocab_size;
   bool lower_case = true;
   bool strip_accents = false;
 };
@@ -42,7 +45,10 @@ struct TokenizerTrainingConfig {
 template <class V>
 void fields(V& v, TokenizerTrainingConfig& c) {
   v(c.kind, "kind", "unigram: as ALBERT's; bpe: byte pair encoding");
-  v(c.vocab_size, "vocab_size", "pieces to learn, the five special ones included", at_least(16));
+  v(c.vocab_size, "vocab_size",
+    "pieces to learn, the five special ones included; null: 30000, or as many as a smaller text "
+    "supports",
+    at_least(16));
   v(c.lower_case, "lower_case", "make all text lower case");
   v(c.strip_accents, "strip_accents",
     "remove combining marks: é and ü become e and u; marks of Thai, Hindi, Hebrew and others go "

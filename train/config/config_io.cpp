@@ -287,7 +287,8 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
     config.training.micro_batch_size =
         largest_divisor(config.training.batch_size, config.training.micro_batch_size);
   config.vocab_size_from_tokenizer = plain && !given("model.vocab_size");
-  if (config.vocab_size_from_tokenizer) config.model.vocab_size = config.tokenizer.train.vocab_size;
+  if (config.vocab_size_from_tokenizer)
+    config.model.vocab_size = config.tokenizer.train.vocab_size.value_or(most_pieces_by_default);
   if (has_task(config) && problems(config.task).empty()) {
     const TaskConfig task = resolve_task(config.task);
     config.model.head = head_of(*task.kind);

@@ -143,8 +143,9 @@ fs::path tokenizer_folder(const RunSpec& spec, const CorpusFiles& files) {
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   const std::string key =
       files.train_content +
-      fmt::format("{} {} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
-                  train.strip_accents, config.seed, enum_name(config.data.documents)) +
+      fmt::format("{} {} {} {} {} {}", enum_name(train.kind), train.vocab_size.value_or(0),
+                  train.lower_case, train.strip_accents, config.seed,
+                  enum_name(config.data.documents)) +
       fmt::format(" {} {} {}", config.data.validation_fraction.value_or(0), text_version,
                   config.data.text_column);
   return fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
@@ -233,14 +234,17 @@ class HeldOutText {
 void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs::path& folder,
                      Log& log, const StopSignals& stop) {
   const TokenizerTrainingConfig& train = config.tokenizer.train;
-  log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
+  const std::int64_t size = train.vocab_size.value_or(most_pieces_by_default);
+  log.say(
+      fmt::format("training a tokenizer of {}{} pieces", train.vocab_size ? "" : "at most ", size));
   make_folder(folder, [&](const fs::path& made) {
     const HeldOutText held_out(config, files);
     TextReader text(files.all_training_files(), text_form(config.data), held_out.piece_bytes());
     SentencePieceTraining options;
     options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe
                                                     : SentencePieceModel::Kind::unigram;
-    options.vocab_size = train.vocab_size;
+    options.vocab_size = size;
+    options.shrink = !train.vocab_size;
     options.normalizer = {train.lower_case, train.strip_accents};
     options.seed = static_cast<std::uint64_t>(config.seed);
     bool takes_one = false;
@@ -253,6 +257,8 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
       const auto trained = train_sentencepiece(text, options, [&] {
         if (stop.requested()) interrupt();
       });
+      if (const std::int64_t pieces = trained.tokenizer->vocab_size(); pieces < size)
+        log.say(fmt::format("the text supports a tokenizer of {} pieces", pieces));
       write_tokenizer(*trained.tokenizer, made, config.data.sequence_length);
     } catch (const InputError&) {
       if (!takes_one && text.statistics().documents > 0)

@@ -274,8 +274,8 @@ TEST(TrainSentencePiece, Errors) {
     return input_error([&] { train(folder, text, options); });
   };
   EXPECT_EQ(error("hello", 20),
-            "tokenizer: vocab_size 20 is too large for 5 bytes of text; expected at most 10: lower "
-            "it or give more text");
+            "tokenizer: vocab_size 20 is too large for 5 bytes of text; expected at most 10: leave "
+            "it out or give more text");
   EXPECT_EQ(error("hello", 40, SentencePieceModel::Kind::bpe),
             "tokenizer: vocab_size 40 is too large for 5 bytes of text; expected at most 20: lower "
             "it or give more text");
@@ -287,6 +287,27 @@ TEST(TrainSentencePiece, Errors) {
             "empty (first: " +
                 (folder / "text").string() + ":1))");
   EXPECT_EQ(error("x", 5), "tokenizer: vocab_size is 5, expected 16 to 1000000");
+}
+
+TEST(TrainSentencePiece, TakesThePiecesThatASmallTextSupports) {
+  const TemporaryFolder folder;
+  for (const auto kind : {SentencePieceModel::Kind::unigram, SentencePieceModel::Kind::bpe}) {
+    for (const std::size_t bytes : {1, 20, 300, 5000}) {
+      const std::string text = training_text().substr(0, bytes);
+      SentencePieceTraining options;
+      options.kind = kind;
+      options.shrink = true;
+      const std::int64_t supported = train(folder, text, options).tokenizer->vocab_size();
+      EXPECT_GT(supported, 5) << bytes;
+      options.shrink = false;
+      const std::string refusal = input_error([&] { train(folder, text, options); });
+      EXPECT_NE(refusal.find("expected at most " + std::to_string(supported) + ": "), refusal.npos)
+          << refusal;
+      if (supported < min_vocab_size) continue;
+      options.vocab_size = supported;
+      EXPECT_EQ(train(folder, text, options).tokenizer->vocab_size(), supported);
+    }
+  }
 }
 
 }  // namespace

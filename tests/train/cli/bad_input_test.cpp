@@ -530,7 +530,7 @@ const Case texts[] = {
      "it or give more text"},
     {"tiny_vocabulary", PREPARE "tokenizer.train.vocab_size=8",
      "--set tokenizer.train.vocab_size=8: tokenizer.train.vocab_size: got '8', expected a whole "
-     "number at least 16"},
+     "number at least 16, or null"},
     {"kind_of_tokenizer", PREPARE "tokenizer.train.kind=wordpiece",
      "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected "
      "unigram or bpe"},
