@@ -85,8 +85,7 @@ void TextArguments::add_flags_to(CLI::App& command) {
 std::vector<std::string> checked_texts(const TextArguments& arguments) {
   std::vector<std::string> texts;
   for (const std::string& text : arguments.texts) {
-    require_input(text.find_first_not_of(" \t\r\n") != text.npos,
-                  "TEXT is empty; give a text, or the name of a file");
+    require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
     const bool path = arguments.document || ends_like_data(text) || looks_like_path(text);
     require_input(arguments.as_text || is_path(arguments, text) || !path,
                   "{}: no such file or folder; --as-text takes it for a text",
