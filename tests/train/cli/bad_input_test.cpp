@@ -526,7 +526,7 @@ const Case texts[] = {
      "tokenizer: vocab_size 16 is smaller than the 22 characters and special tokens of the text; "
      "raise it"},
     {"large_vocabulary", PREPARE "tokenizer.train.vocab_size=5000",
-     "tokenizer: vocab_size 5000 is too large for 2394 bytes of text; expected at most 26: lower "
+     "tokenizer: vocab_size 5000 is too large for 2268 bytes of text; expected at most 26: lower "
      "it or give more text"},
     {"tiny_vocabulary", PREPARE "tokenizer.train.vocab_size=8",
      "--set tokenizer.train.vocab_size=8: tokenizer.train.vocab_size: got '8', expected a whole "
