@@ -34,7 +34,8 @@ def task(trained: Path, tmp_path: Path) -> dict[str, object]:
 def labelled(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> nystrom.Model:
     """A model of three labels."""
     config = task.__wrapped__(trained, tmp_path_factory.mktemp("labels"))
-    config["training"]["steps"] = 200
+    config["training"]["steps"] = 400
+    config["optimizer"]["learning_rate"] = 5e-3
     rows = list(zip(TEXTS, SETS))
     run = nystrom.finetune(config, train=rows, validation=rows, quiet=True)
     assert run.metric == "f1_micro"
