@@ -87,12 +87,10 @@ void require_same_settings(const RunConfig& config, const SavedRun& saved) {
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
-  if (!config.tokenizer.train.vocab_size && !config.tokenizer.path) {
-    // The text decides how many pieces its tokenizer has. Older versions wrote the default number.
-    if (old.tokenizer.train.vocab_size == most_pieces_by_default)
-      old.tokenizer.train.vocab_size.reset();
-    if (config.vocab_size_from_tokenizer) old.model.vocab_size = config.model.vocab_size;
-  }
+  // The text decides how many pieces its tokenizer has.
+  if (!config.tokenizer.path && !config.tokenizer.train.vocab_size &&
+      config.vocab_size_from_tokenizer)
+    old.model.vocab_size = config.model.vocab_size;
   // The same warm-up in other words is no change.
   const auto steps = config.training.steps;
   if (steps && warmup_of(old.schedule, *steps) == warmup_of(config.schedule, *steps)) {
