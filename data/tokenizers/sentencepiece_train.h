@@ -25,7 +25,7 @@ struct SentencePieceTraining {
   std::int64_t max_bytes = std::int64_t{8} << 20;
   /// Limit for the different words of the sample. Few languages reach it within max_bytes.
   std::int64_t max_words = 300'000;
-  double character_coverage = 0.9995;       ///< share of all characters that the pieces cover
+  double character_coverage = 0.9995;           ///< share of all characters that the pieces cover
   std::function<bool(const TextPiece&)> takes;  ///< selects pieces, in order; empty: all
 };
 
