@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <ranges>
 
 #include "data/tasks/task_metrics.h"
 
@@ -30,11 +29,12 @@ double average_precision(const LabelSets& sets, std::int64_t label) {
   }
   const auto all = static_cast<double>(std::ranges::count(positive, true));
   double sum = 0, right = 0, passed = 0;
-  for (const Tie& tie : ties_of(positive, scores) | std::views::reverse) {
+  const std::vector<Tie> ties = ties_of(positive, scores);
+  std::for_each(ties.rbegin(), ties.rend(), [&](const Tie& tie) {
     right += tie.positive;
     passed += tie.positive + tie.negative;
     sum += share(tie.positive, all) * right / passed;
-  }
+  });
   return sum;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
-#include <ranges>
 #include <set>
 
 #include "core/base/printable.h"
@@ -154,8 +153,8 @@ void check_judgements(const fs::path& file, RetrievalSet& set,
   std::size_t documents = 0, missing = 0, without_relevant = 0;
   std::string first;
   for (std::size_t query = 0; query < set.judged.size(); ++query) {
-    without_relevant += std::ranges::none_of(set.judged[query] | std::views::values,
-                                             [](std::int64_t relevance) { return relevance > 0; });
+    without_relevant += std::ranges::none_of(
+        set.judged[query], [](const auto& judgement) { return judgement.second > 0; });
     documents += set.judged[query].size();
     set.queries_are_documents &= !set.judged[query].contains(set.query_ids[query]);
     for (const auto& [id, relevance] : set.judged[query]) {
