@@ -10,6 +10,7 @@
 #include "core/base/suggest.h"
 #include "core/check.h"
 #include "data/tasks/bag_file.h"
+#include "data/tasks/example_files.h"
 #include "data/tasks/held_out.h"
 #include "data/text/match_files.h"
 
@@ -21,20 +22,13 @@ namespace fs = std::filesystem;
 constexpr const char* endings[] = {".h5", ".hdf5", ".npy", ".safetensors"};
 
 TableFormat format_of(const TaskConfig& task, const fs::path& file) {
-  if (!task.format) {
-    const auto format = table_format_of(file);
-    require_input(format.has_value(),
-                  "{}: its ending is not that of a table; tables and files of features cannot be "
-                  "mixed",
-                  printable_path(file));
-    return *format;
-  }
-  switch (*task.format) {
-    case TaskFormat::csv: return TableFormat::csv;
-    case TaskFormat::jsonl: return TableFormat::jsonl;
-    case TaskFormat::json: return TableFormat::json;
-    default: return TableFormat::tsv;
-  }
+  if (task.format) return table_format(*task.format);
+  const auto format = table_format_of(file);
+  require_input(format.has_value(),
+                "{}: its ending is not that of a table; tables and files of features cannot be "
+                "mixed",
+                printable_path(file));
+  return *format;
 }
 
 double number_in(const std::string& cell, const std::string& place, const char* what) {

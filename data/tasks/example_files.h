@@ -7,9 +7,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "data/tasks/examples.h"
+#include "data/text/table_reader.h"
 
 namespace nystrom {
 
+/// The form of a table that task.format names; TSV for formats that are no tables.
+TableFormat table_format(TaskFormat format);
 /// Opens a TSV, CSV or JSON Lines file.
 std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
                                           TaskFormat format, Labelled labelled);

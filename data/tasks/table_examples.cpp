@@ -19,13 +19,6 @@
 namespace nystrom {
 namespace {
 
-TableFormat table_format(TaskFormat format) {
-  return format == TaskFormat::csv     ? TableFormat::csv
-         : format == TaskFormat::jsonl ? TableFormat::jsonl
-         : format == TaskFormat::json  ? TableFormat::json
-                                       : TableFormat::tsv;
-}
-
 /// Predictions and vectors have one output for each row; in training empty lines separate.
 EmptyLines empty_lines(const TaskConfig& task, Labelled labelled) {
   const bool counts = labelled == Labelled::optional && *task.kind != TaskKind::embeddings;
@@ -373,6 +366,13 @@ class LineExamples : public ExampleReader {
 };
 
 }  // namespace
+
+TableFormat table_format(TaskFormat format) {
+  return format == TaskFormat::csv     ? TableFormat::csv
+         : format == TaskFormat::jsonl ? TableFormat::jsonl
+         : format == TaskFormat::json  ? TableFormat::json
+                                       : TableFormat::tsv;
+}
 
 std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
                                           TaskFormat format, Labelled labelled) {
