@@ -110,8 +110,11 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
 /// shape; table [places, d/2, 2], in the accumulate type, has the cosine and the sine of each angle
 /// (rotary_table). Su et al., arXiv 2104.09864.
 Var rotate(const Var& x, const RowSpans& spans, const Tensor& table);
+/// The angles of place 1, theta^(−2i / width) for i from 0 to width / 2 − 1, rounded to f32 as
+/// transformers has them.
+std::vector<float> rotary_frequencies(std::int64_t width, double theta);
 /// The table of these places for rotate(): angle place · theta^(−2i / width) of column i, f64
-/// [places, width / 2, 2]. Frequencies and angles are rounded to f32, as transformers has them.
+/// [places, width / 2, 2]. Angles are rounded to f32 too.
 Tensor rotary_table(const std::vector<double>& places, std::int64_t width, double theta);
 /// The same of places 0 … count − 1.
 Tensor rotary_table(std::int64_t count, std::int64_t width, double theta);

@@ -144,6 +144,10 @@ Parameter::Entry& ParameterStore::find(std::string_view name) const {
   return **found;
 }
 
+bool ParameterStore::has(std::string_view name) const {
+  return std::ranges::any_of(entries_, [&](const auto& entry) { return entry->name == name; });
+}
+
 void ParameterStore::set(std::string_view name, const Tensor& values) {
   auto& entry = find(name);
   require(values.shape() == entry.shape, "parameter {} has shape {}, got {}", name, entry.shape,

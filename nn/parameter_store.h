@@ -112,6 +112,8 @@ class ParameterStore {
   /// The most exact copy of a parameter: the f32 master in bf16 and f16 training. Throws if the
   /// store keeps masters of a range only.
   Tensor master(std::string_view name) const;
+  /// Whether a parameter has this name.
+  bool has(std::string_view name) const;
   /// The gradient of a parameter.
   Tensor gradient(std::string_view name) const;
 

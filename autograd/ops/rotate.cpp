@@ -42,13 +42,17 @@ Tensor rotary_table(std::int64_t count, std::int64_t width, double theta) {
   return rotary_table(places, width, theta);
 }
 
-Tensor rotary_table(const std::vector<double>& places, std::int64_t width, double theta) {
-  const std::int64_t half = width / 2;
+std::vector<float> rotary_frequencies(std::int64_t width, double theta) {
   std::vector<float> frequencies;
-  for (std::int64_t i = 0; i < half; ++i) {
+  for (std::int64_t i = 0; i < width / 2; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(width);
     frequencies.push_back(1.0F / std::pow(static_cast<float>(theta), exponent));
   }
+  return frequencies;
+}
+
+Tensor rotary_table(const std::vector<double>& places, std::int64_t width, double theta) {
+  const std::vector<float> frequencies = rotary_frequencies(width, theta);
   std::vector<double> numbers;
   numbers.reserve(places.size() * static_cast<std::size_t>(width));
   for (const double place : places) {
@@ -58,7 +62,7 @@ Tensor rotary_table(const std::vector<double>& places, std::int64_t width, doubl
       numbers.push_back(std::sin(static_cast<double>(angle)));
     }
   }
-  return Tensor::from(numbers, {std::ssize(places), half, 2});
+  return Tensor::from(numbers, {std::ssize(places), std::ssize(frequencies), 2});
 }
 
 }  // namespace nystrom

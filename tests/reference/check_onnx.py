@@ -27,6 +27,7 @@ from check_modeling import (
     ROOT,
     at_tokens,
     batches,
+    counts_places,
     heads_of,
     make_batch,
     make_folder,
@@ -72,7 +73,8 @@ def padded_batches(name, head):
         batch = make_batch(name, head, length, True)
         mask = batch["attention_mask"]
         mask[..., longest:] = 0
-        mask[-1] = 0  # no tokens
+        if not counts_places(name):  # nystrom refuses rows without tokens there
+            mask[-1] = 0
         if "features" in batch:  # padding may hold anything
             batch["features"][mask == 0] = float("nan")
         found.append(batch)

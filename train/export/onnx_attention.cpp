@@ -1,7 +1,10 @@
 #include "train/export/onnx_attention.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "autograd/ops.h"
 #include "nn/feature_attention.h"
 
 namespace nystrom {
@@ -29,8 +32,16 @@ OnnxAttention::OnnxAttention(OnnxModules& modules, const OnnxTokens& tokens)
   const OnnxValue none = graph_("Equal", {tokens.count, graph_.integer(0)});
   empty_ = unsqueeze(graph_.cast(none, OnnxType::f32), {2, 3});
   padding_ = hidden(unsqueeze(tokens.valid, {1, 2}));
+  const OnnxValue place = range(graph_("Squeeze", {length_}));
+  if (config_.attention.window) {
+    const OnnxValue distance =
+        graph_("Abs", {graph_("Sub", {unsqueeze(place, {1}), unsqueeze(place, {0})})});
+    const OnnxValue reach = graph_.integer(*config_.attention.window / 2);
+    far_ = graph_("Min", {padding_, hidden(graph_("LessOrEqual", {distance, reach}))});
+  }
+  if (config_.positions == Positions::rope) find_rotations(tokens, place);
   if (!config_.has_kind(AttentionKind::nystrom)) return;
-  const OnnxValue landmark = range(config_.attention.num_landmarks);
+  const OnnxValue landmark = range(graph_.integer(config_.attention.num_landmarks));
   same_ = graph_("Equal", {unsqueeze(landmark, {1}), landmark});
   const OnnxValue identity = graph_.cast(same_, OnnxType::f32);
   for (const int factor : {7, 15, 13})
@@ -47,7 +58,7 @@ void OnnxAttention::find_segments(const OnnxTokens& tokens) {
   const OnnxValue last = graph_("Sub", {graph_("Mul", {tokens.places, m}), graph_.integer(1)});
   const OnnxValue count = graph_("Max", {tokens.count, graph_.integer(1)});
   const OnnxValue segment = unsqueeze(graph_("Div", {last, count}), {1});
-  const OnnxValue landmark = unsqueeze(range(config_.attention.num_landmarks), {1});
+  const OnnxValue landmark = unsqueeze(range(m), {1});
   const OnnxValue valid = unsqueeze(tokens.valid, {1});
   const OnnxValue inside = graph_("And", {graph_("Equal", {segment, landmark}), valid});
   const OnnxValue weights = graph_.cast(inside, OnnxType::f32);
@@ -63,15 +74,58 @@ void OnnxAttention::find_segments(const OnnxTokens& tokens) {
 /// Segments of n / m positions of the padded row.
 void OnnxAttention::find_equal_segments() {
   const std::int64_t n = *config_.fixed_length(), m = config_.attention.num_landmarks;
-  const OnnxValue segment = graph_("Div", {range(n), graph_.integer(n / m)});
-  const OnnxValue inside = graph_("Equal", {segment, unsqueeze(range(m), {1})});
+  const OnnxValue segment = graph_("Div", {range(graph_.integer(n)), graph_.integer(n / m)});
+  const OnnxValue inside = graph_("Equal", {segment, unsqueeze(range(graph_.integer(m)), {1})});
   segments_ = graph_(
       "Div", {graph_.cast(inside, OnnxType::f32), graph_.number(static_cast<double>(n / m))});
   outside_ = padding_;
 }
 
-OnnxValue OnnxAttention::range(std::int64_t end) const {
-  return graph_("Range", {graph_.integer(0), graph_.integer(end), graph_.integer(1)});
+/// A landmark's place is the middle of its segment: that of tokens floor(i·l / m) to
+/// floor((i + 1)·l / m) − 1.
+void OnnxAttention::find_rotations(const OnnxTokens& tokens, const OnnxValue& place) {
+  const OnnxValue places = unsqueeze(graph_.cast(place, OnnxType::f32), {1});
+  everywhere_ = rotation(places, config_.rope_theta);
+  local_ = rotation(places, config_.local_rope_theta.value_or(config_.rope_theta));
+  const OnnxValue m = graph_.integer(config_.attention.num_landmarks);
+  const OnnxValue landmark = range(m);
+  const auto begin_of = [&](const OnnxValue& segment) {
+    return graph_("Div", {graph_("Mul", {segment, tokens.count}), m});
+  };
+  const OnnxValue ends = begin_of(graph_("Add", {landmark, graph_.integer(1)}));
+  const OnnxValue last = graph_("Sub", {ends, graph_.integer(1)});
+  const OnnxValue twice = graph_.cast(graph_("Add", {begin_of(landmark), last}), OnnxType::f32);
+  const OnnxValue middles = graph_("Mul", {twice, graph_.number(0.5)});  // [b, m]
+  middles_ = rotation(unsqueeze(middles, {1, 3}), config_.rope_theta);
+}
+
+/// Of places [·, 1] f32, as rotary_table() computes it.
+OnnxAttention::Rotation OnnxAttention::rotation(const OnnxValue& places, double theta) const {
+  const std::vector<float> frequencies = rotary_frequencies(config_.head_dim(), theta);
+  const std::string name = fmt::format("rotary_frequencies.{}", theta);
+  if (!graph_.has_weight(name))
+    graph_.weight(
+        name, OnnxType::f32, {std::ssize(frequencies)},
+        {reinterpret_cast<const char*>(frequencies.data()), frequencies.size() * sizeof(float)});
+  const OnnxValue angles = graph_("Mul", {places, name});
+  return {graph_("Cos", {angles}), graph_("Sin", {angles})};
+}
+
+/// x [b, h, ·, d] with columns i and i + d/2 turned by their angles (Su et al., arXiv 2104.09864).
+OnnxValue OnnxAttention::rotated(const OnnxValue& x, const Rotation& by) const {
+  if (by.cosine.empty()) return x;
+  const std::int64_t half = config_.head_dim() / 2;
+  const std::vector<OnnxValue> parts =
+      graph_.outputs(2, "Split", {x, graph_.integers({half, half})}, {{"axis", 3}});
+  const auto sum = [&](const char* op, const OnnxValue& a, const OnnxValue& b) {
+    return graph_(op, {graph_("Mul", {a, by.cosine}), graph_("Mul", {b, by.sine})});
+  };
+  return graph_("Concat", {sum("Sub", parts[0], parts[1]), sum("Add", parts[1], parts[0])},
+                {{"axis", 3}});
+}
+
+OnnxValue OnnxAttention::range(const OnnxValue& end) const {
+  return graph_("Range", {graph_.integer(0), end, graph_.integer(1)});
 }
 
 /// What is added to scores: 0 where `seen`.
@@ -87,11 +141,14 @@ OnnxValue OnnxAttention::transpose(const OnnxValue& x, const Axes& axes) const {
   return graph_("Transpose", {x}, {{"perm", axes}});
 }
 
-/// [b, n, hidden] → [b, n, h, d], with its axes in another order.
-OnnxValue OnnxAttention::split(const OnnxValue& x, const Axes& axes) const {
+/// [b, n, hidden] → [b, h, n, d].
+OnnxValue OnnxAttention::heads(const OnnxValue& x) const {
   const OnnxValue shape = graph_.integers({0, 0, config_.num_attention_heads, config_.head_dim()});
-  return transpose(graph_("Reshape", {x, shape}), axes);
+  return transpose(graph_("Reshape", {x, shape}), {0, 2, 1, 3});
 }
+
+/// [b, h, n, d] → [b, h, d, n].
+OnnxValue OnnxAttention::transposed(const OnnxValue& x) const { return transpose(x, {0, 1, 3, 2}); }
 
 /// x / √d.
 OnnxValue OnnxAttention::scaled(const OnnxValue& x) const {
@@ -108,19 +165,22 @@ OnnxValue OnnxAttention::attend(const OnnxValue& q, const OnnxValue& k, const On
   return graph_("MatMul", {softmax(graph_("MatMul", {q, k}), bias), v});
 }
 
-OnnxValue OnnxAttention::operator()(AttentionKind kind, const OnnxValue& x) const {
+OnnxValue OnnxAttention::operator()(std::int64_t layer, const OnnxValue& x) const {
+  const AttentionKind kind = config_.kind_of(layer);
+  const bool in_window = config_.has_window(layer);
   OnnxValue values = modules_.linear(x, "value");
   if (padding_is_absent_) values = graph_("Mul", {values, rows_});
-  const Axes heads{0, 2, 1, 3}, transposed{0, 2, 3, 1};
-  const OnnxValue v = split(values, heads);
-  const OnnxValue q = split(modules_.linear(x, "query"), heads),
-                  k = split(modules_.linear(x, "key"), transposed);
-  OnnxValue y = method(kind, {x, q, k, v});
+  const OnnxValue v = heads(values);
+  const Rotation& by = in_window && kind == AttentionKind::softmax ? local_ : everywhere_;
+  const OnnxValue q = rotated(heads(modules_.linear(x, "query")), by),
+                  k = rotated(heads(modules_.linear(x, "key")), by);
+  OnnxValue y = method(kind, in_window, {x, q, transposed(k), v});
   if (config_.attention.conv_kernel_size) y = graph_("Add", {y, convolution(v)});
-  return graph_("Reshape", {transpose(y, heads), graph_.integers({0, 0, config_.hidden_size})});
+  return graph_("Reshape",
+                {transpose(y, {0, 2, 1, 3}), graph_.integers({0, 0, config_.hidden_size})});
 }
 
-OnnxValue OnnxAttention::method(AttentionKind kind, const Inputs& in) const {
+OnnxValue OnnxAttention::method(AttentionKind kind, bool in_window, const Inputs& in) const {
   switch (kind) {
     case AttentionKind::double_softmax: return double_softmax(in);
     case AttentionKind::linear: return linear(in);
@@ -128,18 +188,31 @@ OnnxValue OnnxAttention::method(AttentionKind kind, const Inputs& in) const {
     case AttentionKind::linformer: return linformer(in);
     default: break;
   }
-  const bool exact = kind == AttentionKind::softmax || segments_.empty();
-  return exact ? attend(scaled(in.q), in.k, in.v, padding_) : nystrom(in);
+  if (kind == AttentionKind::softmax)
+    return attend(scaled(in.q), in.k, in.v, in_window ? far_ : padding_);
+  const OnnxValue y = segments_.empty() ? attend(scaled(in.q), in.k, in.v, padding_) : nystrom(in);
+  return in_window ? beside_window(y, in) : y;
+}
+
+/// The share (1 + tanh g) / 2 of attention in the window, and the rest of `all`.
+OnnxValue OnnxAttention::beside_window(const OnnxValue& all, const Inputs& in) const {
+  const OnnxValue gate = graph_("Tanh", {modules_.parameter("window_gate")});
+  const OnnxValue half =
+      graph_("Mul", {graph_("Add", {gate, graph_.number(1)}), graph_.number(0.5)});
+  const OnnxValue local = attend(scaled(in.q), in.k, in.v, far_);
+  return graph_("Add",
+                {all, graph_("Mul", {unsqueeze(half, {1, 2}), graph_("Sub", {local, all})})});
 }
 
 /// softmax(q Ksᵀ) · A⁺ · softmax(Qs kᵀ) v with A = softmax(Qs Ksᵀ), from the right.
 OnnxValue OnnxAttention::nystrom(const Inputs& in) const {
   const AttentionConfig& options = config_.attention;
   const OnnxValue means = graph_("MatMul", {segments_, in.x});
-  const OnnxValue keys = modules_.linear(means, "key");
-  const OnnxValue queries =
-      options.landmark_source == LandmarkSource::keys ? keys : modules_.linear(means, "query");
-  const OnnxValue ks = scaled(split(keys, {0, 2, 3, 1})), qs = split(queries, {0, 2, 1, 3});
+  const auto landmarks = [&](const char* by) {
+    return rotated(heads(modules_.linear(means, by)), middles_);
+  };
+  const OnnxValue keys = landmarks("key"), ks = scaled(transposed(keys));
+  const OnnxValue qs = options.landmark_source == LandmarkSource::keys ? keys : landmarks("query");
   OnnxValue y = attend(scaled(qs), in.k, in.v, outside_);
   if (options.inverse != Inverse::identity) {
     const OnnxValue a = softmax(graph_("MatMul", {qs, ks}), other_);
@@ -154,7 +227,7 @@ OnnxValue OnnxAttention::pseudo_inverse(const OnnxValue& a) const {
   const OnnxValue largest =
       padding_is_absent_ ? graph_("ReduceMax", {sums}, {{"axes", Axes{-1}}, {"keepdims", 1}})
                          : graph_("ReduceMax", {sums}, {{"keepdims", 0}});  // of the whole batch
-  OnnxValue z = graph_("Div", {transpose(a, {0, 1, 3, 2}), largest});
+  OnnxValue z = graph_("Div", {transposed(a), largest});
   for (std::int64_t i = 0; i < config_.attention.inverse_iterations; ++i) {
     const OnnxValue az = graph_("MatMul", {a, z});
     OnnxValue t = az;

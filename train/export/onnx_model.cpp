@@ -25,7 +25,7 @@ class OnnxWriter {
       case Head::masked_lm: return masked_lm(x);
       case Head::sequence_classification: return classify(x);
       case Head::token_classification:
-        return output(modules_.linear(x, "classifier"), "logits",
+        return output(modules_.linear(transformed(x), "classifier"), "logits",
                       {batch_, length_, config_.num_labels()});
       case Head::question_answering: return answer(x);
       case Head::multiple_choice: return choose(x);
@@ -77,17 +77,27 @@ class OnnxWriter {
     OnnxValue x = config_.embed_dim ? project_features() : embed(ids);
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
       const auto layer = graph_.enter("encoder.layer." + std::to_string(i));
-      x = block(x, "attention.output", [&](const OnnxValue& y) {
+      const bool normed = config_.norm == Norm::post || i > 0 || config_.first_attention_norm;
+      x = block(x, "attention.output", normed, [&](const OnnxValue& y) {
         const auto self = graph_.enter("attention.self");
-        return (*attention)(config_.kind_of(i), y);
+        return (*attention)(i, y);
       });
-      x = block(x, "output", [&](const OnnxValue& y) {
+      x = block(x, "output", true, [&](const OnnxValue& y) {
         const OnnxValue wide = modules_.linear(y, "intermediate.dense");
         const auto intermediate = graph_.enter("intermediate");
-        return modules_.activate(wide, config_.hidden_act);
+        return activated(wide);
       });
     }
-    return x;
+    return config_.final_norm ? modules_.layer_norm(x, "final_norm") : x;
+  }
+
+  /// What the last layer of a feed-forward block reads.
+  OnnxValue activated(const OnnxValue& x) {
+    if (config_.mlp == Mlp::gelu) return modules_.activate(x, config_.hidden_act);
+    const std::int64_t width = config_.intermediate_size;
+    const std::vector<OnnxValue> halves =
+        graph_.outputs(2, "Split", {x, graph_.integers({width, width})}, {{"axis", -1}});
+    return graph_("Mul", {modules_.activate(halves[0], config_.hidden_act), halves[1]});
   }
 
   OnnxValue embed(const OnnxValue& ids) {
@@ -95,7 +105,7 @@ class OnnxWriter {
     const OnnxValue types = typed ? input("token_type_ids") : graph_.integer(0);
     const auto module = graph_.enter("embeddings");
     OnnxValue x = modules_.embed_words(ids);
-    if (config_.positions != Positions::none) x = graph_("Add", {x, embed_positions(ids)});
+    if (config_.has_position_table()) x = graph_("Add", {x, embed_positions(ids)});
     if (config_.type_vocab_size > 0) {
       const auto type_table = graph_.enter("token_type_embeddings");
       x = graph_("Add", {x, graph_("Gather", {modules_.parameter("weight"), types})});
@@ -129,12 +139,12 @@ class OnnxWriter {
     return modules_.linear(graph_("Where", {valid, features, graph_.number(0)}), "projection");
   }
 
-  /// A residual block with its last layer `name`.dense and `name`.LayerNorm.
+  /// A residual block with its last layer `name`.dense and, if `normed`, `name`.LayerNorm.
   template <class F>
-  OnnxValue block(const OnnxValue& x, const char* name, F&& inner) {
+  OnnxValue block(const OnnxValue& x, const char* name, bool normed, F&& inner) {
     const bool pre = config_.norm == Norm::pre;
     const std::string norm = std::string(name) + ".LayerNorm";
-    const OnnxValue y = inner(pre ? modules_.layer_norm(x, norm) : x);
+    const OnnxValue y = inner(pre && normed ? modules_.layer_norm(x, norm) : x);
     const OnnxValue dense = modules_.linear(y, std::string(name) + ".dense");
     const auto module = graph_.enter(name);
     const OnnxValue sum = graph_("Add", {dense, x});
@@ -208,13 +218,27 @@ class OnnxWriter {
     return graph_("Div", {vector, graph_("Max", {length, graph_.number(1e-12)})});
   }
 
+  /// The module `transform`: the first part of the masked-LM head, and with head_transform of the
+  /// others.
+  OnnxValue transform(const OnnxValue& x) {
+    const OnnxValue dense = modules_.linear(x, "transform.dense");
+    const auto module = graph_.enter("transform");
+    return modules_.layer_norm(modules_.activate(dense, config_.transform_activation()),
+                               "LayerNorm");
+  }
+
+  OnnxValue transformed(const OnnxValue& x) { return config_.head_transform ? transform(x) : x; }
+
+  /// x through the first layer of a head, which head_transform replaces.
+  OnnxValue head_dense(const OnnxValue& x, std::string_view name) {
+    return config_.head_transform
+               ? x
+               : modules_.activate(modules_.linear(x, name), config_.classifier_activation());
+  }
+
   void masked_lm(OnnxValue x) {
     const auto module = graph_.enter("cls.predictions");
-    x = modules_.linear(x, "transform.dense");
-    {
-      const auto transform = graph_.enter("transform");
-      x = modules_.layer_norm(modules_.activate(x, config_.transform_activation()), "LayerNorm");
-    }
+    x = transform(x);
     {
       const auto decoder = graph_.enter("decoder");
       x = modules_.decode_words(x);
@@ -232,18 +256,17 @@ class OnnxWriter {
   }
 
   void classify(const OnnxValue& x) {
-    const auto module = graph_.enter("classifier");
     OnnxValue pooled = config_.pooling == Pooling::mean ? mean_token(x)
                        : config_.embed_dim              ? last_token(x)
                                                         : at(x, 0);
-    if (config_.has_towers()) pooled = tower_features(pooled);
-    const OnnxValue y =
-        modules_.activate(modules_.linear(pooled, "dense"), config_.classifier_activation());
-    output(modules_.linear(y, "out_proj"), "logits", {batch_, config_.num_labels()});
+    pooled = config_.has_towers() ? tower_features(pooled) : transformed(pooled);
+    const auto module = graph_.enter("classifier");
+    output(modules_.linear(head_dense(pooled, "dense"), "out_proj"), "logits",
+           {batch_, config_.num_labels()});
   }
 
   void answer(const OnnxValue& x) {
-    const OnnxValue both = modules_.linear(x, "qa_outputs");
+    const OnnxValue both = modules_.linear(transformed(x), "qa_outputs");
     const auto module = graph_.enter("qa_outputs");
     for (const auto& [place, name] : {std::pair(0, "start_logits"), std::pair(1, "end_logits")})
       output(graph_("Gather", {both, graph_.integer(place)}, {{"axis", 2}}), name,
@@ -251,8 +274,7 @@ class OnnxWriter {
   }
 
   void choose(const OnnxValue& x) {
-    const OnnxValue y = modules_.activate(modules_.linear(at(x, 0), "pre_classifier"),
-                                          config_.classifier_activation());
+    const OnnxValue y = head_dense(transformed(at(x, 0)), "pre_classifier");
     const OnnxValue scores = modules_.linear(y, "classifier");
     output(graph_("Reshape", {scores, choices_}), "logits", {batch_, "num_choices"});
   }
@@ -272,10 +294,6 @@ class OnnxWriter {
 
 std::string onnx_obstacle(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
-  if (config.attends_by_distance() || config.mlp != Mlp::gelu || !config.bias ||
-      config.final_norm || config.head_transform)
-    return "it has blocks of ModernBERT, which nystrom's ONNX files lack; export it as a folder of "
-           "model_type modernbert, which other tools convert";
   if (config.has_kind(AttentionKind::reformer))
     return "attention.kind is reformer, which sorts tokens by random hashes, and ONNX has no "
            "stable sort; export the model without ONNX";

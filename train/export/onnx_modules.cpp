@@ -60,12 +60,16 @@ OnnxValue OnnxModules::linear(const OnnxValue& x, std::string_view name) {
                       : graph.has_weight(weight)
                           ? graph("MatMul", {x, weight})
                           : graph("MatMul", {x, f32_weight(graph, weight, transposed())});
-  return graph("Add", {y, parameter("bias")});
+  return has_bias() ? graph("Add", {y, parameter("bias")}) : y;
 }
+
+bool OnnxModules::has_bias() const { return model.parameters().has(graph.path("bias")); }
 
 OnnxValue OnnxModules::layer_norm(const OnnxValue& x, std::string_view name) {
   const auto module = graph.enter(name);
-  return graph("LayerNormalization", {x, parameter("weight"), parameter("bias")},
+  std::vector<OnnxValue> inputs{x, parameter("weight")};
+  if (has_bias()) inputs.push_back(parameter("bias"));
+  return graph("LayerNormalization", inputs,
                {{"axis", -1}, {"epsilon", model.config().layer_norm_eps}});
 }
 

@@ -18,11 +18,13 @@ struct OnnxModules {
 
   /// The parameter `name` of the present module, f32, in its own shape.
   OnnxValue parameter(std::string_view name);
+  /// Whether the present module has a bias.
+  bool has_bias() const;
   /// The dense layer `name`: x […, in] → […, out]. Its weight is stored as [in, out].
   OnnxValue linear(const OnnxValue& x, std::string_view name);
   /// The normalisation `name` over the last axis.
   OnnxValue layer_norm(const OnnxValue& x, std::string_view name);
-  /// The model's activation function.
+  /// An activation function.
   OnnxValue activate(const OnnxValue& x, Activation activation);
   /// The rows `ids` of the word table: [b, n] → [b, n, hidden].
   OnnxValue embed_words(const OnnxValue& ids);

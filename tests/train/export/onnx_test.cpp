@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <map>
 #include <numeric>
 #include <set>
@@ -79,6 +80,9 @@ struct OnnxFile {
   std::string bytes_;
 };
 
+/// Heads of even width, as rotary positions need them.
+void widen(ModelConfig& c) { c.hidden_size = 8; }
+
 /// Names and settings of options that ONNX files can hold.
 constexpr std::pair<const char*, void (*)(ModelConfig&)> every_option[] = {
     {"defaults", [](ModelConfig&) {}},
@@ -109,6 +113,24 @@ constexpr std::pair<const char*, void (*)(ModelConfig&)> every_option[] = {
      }},
     {"kinds by layer",
      [](ModelConfig& c) {
+       c.attention.layers = {{"1", AttentionKind::softmax}};
+     }},
+    {"modern blocks",
+     [](ModelConfig& c) {
+       c.norm = Norm::pre;
+       c.positions = Positions::rope;
+       c.mlp = Mlp::geglu;
+       c.final_norm = c.head_transform = true;
+       c.bias = c.first_attention_norm = false;
+       widen(c);
+     }},
+    {"window", [](ModelConfig& c) { c.attention.window = 6; }},
+    {"windows of rope",
+     [](ModelConfig& c) {
+       c.positions = Positions::rope;
+       c.local_rope_theta = 20;
+       widen(c);
+       c.attention.window = 6;
        c.attention.layers = {{"1", AttentionKind::softmax}};
      }},
     {"transformers", [](ModelConfig& c) { c.attention.semantics = Semantics::transformers; }},
@@ -248,8 +270,8 @@ TEST_F(OnnxTest, Int8RoundsEveryOutputChannelByItself) {
       std::memcpy(&scale, scales.data() + row * 4, 4);
       int largest = 0;
       for (std::int64_t i = 0; i < width; ++i) {
-        const int q =
-            static_cast<signed char>(bytes[transposed ? i * rows + row : row * width + i]);
+        const auto q =
+            std::bit_cast<std::int8_t>(bytes[transposed ? i * rows + row : row * width + i]);
         largest = std::max(largest, std::abs(q));
         EXPECT_NEAR(q * scale, expected[row * width + i], 0.5001 * scale) << name;
       }
