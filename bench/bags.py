@@ -22,26 +22,17 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 ROOT = pathlib.Path(__file__).parent.parent
-MODEL = (
-    "{{norm: pre, positions: none, hidden_size: {hidden}, num_hidden_layers: 2, "
-    "num_attention_heads: 8, intermediate_size: {hidden}, hidden_dropout_prob: 0.0, "
-    "pooling: {pooling}, attention: {{num_landmarks: {landmarks}, conv_kernel_size: null}}}}"
-)
 
 
-def config(folder: pathlib.Path, run: str, pooling: str, small: bool, more: str) -> pathlib.Path:
-    model = MODEL.format(pooling=pooling, hidden=64 if small else 256, landmarks=16 if small else 64)
-    text = (
-        f"run_dir: {folder / run}\nmodel: {model}\n"
-        f"task: {{kind: features, train: [{folder}/slides.csv], features_folder: {folder}/h5, "
-        f"columns: {{group: patient}}, {more}}}\n"
-        "optimizer: {learning_rate: 5.0e-4, weight_decay: 0.01, clip_norm: 1.0}\n"
-        "schedule: {warmup_share: 0.1, decay: linear}\nlogging: {tensorboard: false}\n"
-        f"training: {{epochs: {20 if small else 12}, batch_size: 4, micro_batch_size: 1, dtype: f32}}\n"
-    )
-    place = folder / f"{run}.yaml"
-    place.write_text(text)
-    return place
+def settings(folder: pathlib.Path, run: str, pooling: str, small: bool) -> list[str]:
+    """The recipe `bags` on the files of `folder`."""
+    chosen = {"run_dir": folder / run, "model.embed_dim": "null", "model.pooling": pooling,
+              "task.train": f"[{folder}/slides.csv]", "task.features_folder": folder / "h5",
+              "logging.tensorboard": "false"}
+    if small:
+        chosen |= {"model.hidden_size": 64, "model.intermediate_size": 64,
+                   "model.attention.num_landmarks": 16, "optimizer.learning_rate": 5e-4}
+    return [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
 
 
 def run(*command: object) -> tuple[float, float]:
@@ -72,10 +63,10 @@ def map_areas(program: str, folder: pathlib.Path, run_folder: pathlib.Path) -> l
 
 def folds(program: str, folder: pathlib.Path, pooling: str, small: bool) -> None:
     name = f"folds_{pooling}"
-    place = config(folder, name, pooling, small, "folds: 3, metric: auc")
-    seconds, _ = run(program, "finetune", place, "--folds", "all", "--quiet")
-    summary = json.loads((folder / name / "summary.json").read_text())
-    areas = [each["value"] for each in summary["points"][0]["runs"]]
+    seconds, _ = run(program, "finetune", folder / "bags.yaml", "--folds", "all", "--quiet",
+                     *settings(folder, name, pooling, small), "--set", "task.folds=3")
+    areas = [json.loads((folder / name / f"fold-{fold}" / "test.json").read_text())["auc"]
+             for fold in range(3)]
     maps = map_areas(program, folder, folder / name / "fold-0")
     print(f"{pooling}: test AUC {', '.join(f'{area:.4f}' for area in areas)}; "
           f"map AUC mean {np.mean(maps):.4f}, least {np.min(maps):.4f}; {seconds:.0f} s", flush=True)
@@ -98,8 +89,9 @@ def long_bags(program: str, folder: pathlib.Path, small: bool) -> None:
         csv.writer(table).writerows(rows)
     (folder / "split.csv").write_text("train,val\na,c\nb,d\n")
     for pooling in ("token", "attention"):
-        place = config(folder, pooling, pooling, small, f"splits: [{folder}/split.csv]")
-        _, peak = run(program, "finetune", place, "--set", "training.epochs=1", "--quiet")
+        _, peak = run(program, "finetune", folder / "bags.yaml", "--quiet",
+                      *settings(folder, pooling, pooling, small), "--set", "training.epochs=1",
+                      "--set", "task.folds=null", "--set", f"task.splits=[{folder}/split.csv]")
         size = train * 1024 * 2 / 1e6
         print(f"{pooling}: training at {train} rows: peak {peak:.0f} MB; a bag has {size:.0f} MB in f16")
         seconds, peak = run(program, "predict", folder / pooling, folder / "h5" / "long.h5",
@@ -120,6 +112,10 @@ def main() -> None:
         size = ["--bags", 24, "--rows", 100, 300, "--width", 64] if options.small else ["--bags", 60]
         subprocess.run([sys.executable, ROOT / "examples" / "bags" / "make_bags.py", slides,
                         *map(str, size)], check=True)
+    recipe = subprocess.run([options.program, "config", "bags"], stdout=subprocess.PIPE, check=True)
+    for folder in (slides, work / "long"):
+        folder.mkdir(exist_ok=True)
+        (folder / "bags.yaml").write_bytes(recipe.stdout)
     for pooling in ("token", "attention"):
         folds(options.program, slides, pooling, options.small)
     long_bags(options.program, work / "long", options.small)

@@ -77,6 +77,7 @@ void show(const Options& options, const BenchResult& result) {
                      {"mode", options.mode},
                      {"dtype", options.dtype},
                      {"attention", options.attention},
+                     {"set", bench.overrides},
                      {"activation_checkpointing", bench.activation_checkpointing},
                      {"threads", result.threads},
                      {"device", options.common.device},
@@ -86,8 +87,9 @@ void show(const Options& options, const BenchResult& result) {
 
 void run(Options options) {
   BenchOptions& bench = options.bench;
-  options.common.refuse_overrides("bench", "bench has options of its own and no configuration");
+  bench.overrides = options.common.overrides;
   bench.train = options.mode == "train";
+  if (options.mode == "encode") bench.head = Head::none;
   bench.dtype = value_named<DType>(options.dtype);
   bench.attention = value_named<AttentionKind>(options.attention);
   for (const std::int64_t length : options.lengths)
@@ -114,9 +116,10 @@ Command add_bench_command(CLI::App& app) {
       app.add_subcommand("bench", "Time training or inference steps of a model on random tokens");
   command->footer(
       "train: a whole step: 15 % of the tokens masked, dropout 0.1, loss, backward, clipping, "
-      "AdamW. forward: logits at all positions.\n\n"
+      "AdamW. forward: logits at all positions. encode: the encoder alone.\n\n"
       "Example:\n  nystrom bench --layers 12 --hidden 768 --heads 12 --length 512 --batch 4 --mode "
-      "train --dtype bf16 --json");
+      "train --dtype bf16 --json\n"
+      "  nystrom bench --length 8192 --batch 1 --set model.positions=rope --set model.mlp=geglu");
   BenchOptions& b = options->bench;
   const auto size = [&](const char* name, std::int64_t& value, const char* help,
                         std::int64_t lowest = 1) {
@@ -139,7 +142,7 @@ Command add_bench_command(CLI::App& app) {
   size("--warmup", b.warmup, "steps before those, not timed", 0);
   size("--steps", b.steps, "steps to time");
   command->add_option("--mode", options->mode, "what to time")
-      ->check(CLI::IsMember({"train", "forward"}))
+      ->check(CLI::IsMember({"train", "forward", "encode"}))
       ->capture_default_str();
   command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
@@ -154,7 +157,7 @@ Command add_bench_command(CLI::App& app) {
   command->add_flag("--products", b.products,
                     "also show the algorithms that cuBLASLt offers for each product, timed");
   command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command, {.set = false});
+  options->common.add_to(*command);
   return {command, [options] { run(*options); }};
 }
 

@@ -13,6 +13,7 @@
 #include "core/dispatch.h"
 #include "core/kernels.h"
 #include "core/threads.h"
+#include "train/config/config_io.h"
 #include "train/loop/train_step.h"
 #include "train/optim/loss_scale.h"
 #include "train/plan/step_flops.h"
@@ -109,11 +110,13 @@ ModelConfig model_config(const BenchOptions& o) {
   config.attention.num_landmarks = o.landmarks;
   config.attention.projected_length = std::min(config.attention.projected_length, o.length);
   config.attention.conv_kernel_size = o.conv > 0 ? std::optional(o.conv) : std::nullopt;
+  config.head = o.head;
+  override_model(config, "nystrom bench", o.overrides);
   return config;
 }
 
 /// Random tokens. 15 % of each sequence are masked.
-Batch random_batch(const BenchOptions& o) {
+Batch random_batch(const BenchOptions& o, std::int64_t vocab) {
   constexpr std::int64_t mask_token = 4;
   const std::int64_t chosen = std::max<std::int64_t>(1, (15 * o.length + 50) / 100);
   std::vector<std::int64_t> ids, labels, samples;
@@ -122,7 +125,7 @@ Batch random_batch(const BenchOptions& o) {
     for (std::int64_t t = 0; t < o.length; ++t) {
       const auto words = philox(philox_key(1, static_cast<std::uint64_t>(b)),
                                 {{static_cast<std::uint32_t>(t), 0, 0, 0}});
-      ids.push_back(2 + words.word[0] % (o.vocab - 2));
+      ids.push_back(2 + words.word[0] % (vocab - 2));
       labels.push_back(ignore_index);
       order.emplace_back(words.word[1], b * o.length + t);
     }
@@ -197,7 +200,8 @@ struct BenchRun::State {
 };
 
 BenchRun::BenchRun(const BenchOptions& options)
-    : state_(new State{options, Model(model_config(options)), random_batch(options), {}, {}}) {
+    : state_(new State{options, Model(model_config(options)), {}, {}, {}}) {
+  state_->batch = random_batch(options, state_->model.config().vocab_size);
   ParameterStore& store = state_->model.parameters();
   store.allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference,
                  options.device);

@@ -16,11 +16,13 @@ struct BenchOptions {
   std::int64_t layers = 12, hidden = 768, heads = 12, landmarks = 64, length = 512, batch = 4,
                vocab = 30000, conv = 33, warmup = 0, steps = 5;
   bool train = true;
+  Head head = Head::masked_lm;  ///< without training: of the forward pass
   DType dtype = DType::f32;
   AttentionKind attention = AttentionKind::nystrom;
   bool activation_checkpointing = false;
   bool profile = false;
   bool products = false;  ///< also time the algorithms that cuBLASLt offers; GPUs only
+  std::vector<std::string> overrides = {};  ///< other options of the model, "model.norm=pre"
   Device device;
 };
 

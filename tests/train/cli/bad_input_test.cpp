@@ -120,9 +120,8 @@ const Case command_lines[] = {
     {"overrides_of_the_doctor", "doctor --set seed=1",
      "--set seed=1: doctor looks at the machine and has no configuration; see nystrom doctor "
      "--help"},
-    {"overrides_of_a_benchmark", "bench --set model.hidden_size=8",
-     "--set model.hidden_size=8: bench has options of its own and no configuration; see nystrom "
-     "bench --help"},
+    {"training_options_of_a_benchmark", "bench --set training.steps=8",
+     "--set training.steps=8: unknown key 'training'; expected one of model"},
     {"task_of_masks", "predict base 'the [MASK]' --set task.kind=classification",
      "--set task.kind=classification: a masked language model has no task; only options of model "
      "and data.text_column apply"},
