@@ -8,9 +8,9 @@
 //
 // A visitor is called as v(member, name, help, range…). A member is a bool, an int64, a double, a
 // std::string, an enum with enum_names, or a struct with its own `fields`. An optional or a vector
-// of these is also possible; a range then applies to the values within. A vector of pairs of a
-// std::string and one of these is a mapping in files. A vector of structs is a list of mappings, or
-// of texts that stand for them (ShortSection).
+// of these is also possible, and a Ramp; a range then applies to the values within. A vector of
+// pairs of a std::string and one of these is a mapping in files. A vector of structs is a list of
+// mappings, or of texts that stand for them (ShortSection).
 #pragma once
 
 #include <concepts>
@@ -22,6 +22,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "core/base/ramp.h"
 
 namespace nystrom {
 
@@ -97,8 +99,8 @@ struct is_mapping<std::vector<std::pair<std::string, T>>> : std::true_type {};
 
 /// A struct with its own field list.
 template <class T>
-concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> && !is_optional<T>::value &&
-                  !is_vector<T>::value;
+concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> &&
+                  !std::is_same_v<T, Ramp> && !is_optional<T>::value && !is_vector<T>::value;
 
 /// A section for which files may have a text alone. as_text() is nothing where the section holds
 /// more than that.

@@ -52,7 +52,8 @@ double sampling_weight(const MaskedSamples& source) {
   return source.weight.value_or(static_cast<double>(source.packing->size()));
 }
 
-Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleUse> uses) {
+Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleUse> uses,
+                 std::optional<double> masked_share) {
   Batch result;
   result.input.offsets = {0};
   std::vector<std::int64_t> ids, types, labels, swapped, sample_ids;
@@ -68,8 +69,10 @@ Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleU
       swapped.push_back(segments.swapped);
     }
     labels.resize(labels.size() + own.size());
+    MaskingOptions masking = source.masking;
+    masking.probability = masked_share.value_or(masking.probability);
     result.targets +=
-        mask_tokens(own, std::span(labels).last(own.size()), *source.table, source.masking, key);
+        mask_tokens(own, std::span(labels).last(own.size()), *source.table, masking, key);
     std::int64_t number = use.id * source.packing->most_sequences();
     for (const std::int64_t length : sequence_lengths(*source.packing, use.sample, own)) {
       result.input.offsets.push_back(result.input.offsets.back() + length);
@@ -160,7 +163,7 @@ std::optional<Batch> Prefetcher::next() {
 }
 
 Loader::Loader(std::vector<MaskedSamples> sources, LoaderOptions options, std::int64_t first_step)
-    : sources_(std::move(sources)), options_(options), step_(first_step) {
+    : sources_(std::move(sources)), options_(std::move(options)), step_(first_step) {
   std::vector<double> weights;
   for (const MaskedSamples& source : sources_) {
     check(source, options_);
@@ -205,7 +208,9 @@ Batch Loader::make(std::int64_t unit) const {
   std::vector<SampleUse> uses;
   for (std::int64_t row = begin; row < std::min(begin + size, rows_); ++row)
     uses.push_back(draw(step * batch + first_row_ + row));
-  return make_batch(sources_, uses);
+  return make_batch(
+      sources_, uses,
+      options_.masked_share ? std::optional(options_.masked_share(step)) : std::nullopt);
 }
 
 std::vector<Batch> Loader::next() {

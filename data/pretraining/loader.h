@@ -42,7 +42,9 @@ struct SampleUse {
 };
 
 /// Makes the batch of these samples of one source or several, which have the same options.
-Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleUse> uses);
+/// `masked_share` takes the place of their MaskingOptions::probability.
+Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleUse> uses,
+                 std::optional<double> masked_share = {});
 
 /// Computes `make(first)` … `make(end − 1)` ahead in several threads, and returns the results in
 /// order. At most `ahead` results wait at a time.
@@ -76,6 +78,8 @@ struct LoaderOptions {
   /// Shorter sequences that take the place of one: batch_size and micro_batch_size are multiplied
   /// by it. The division into ranks and micro-batches stays that of the sizes themselves.
   std::int64_t sequences_for_one = 1;
+  /// The share of the tokens that a step masks; empty: that of the sources. Called by all workers.
+  std::function<double(std::int64_t step)> masked_share{};
 };
 
 /// The rank that computes each micro-batch of a Loader's step, in the order of the step's

@@ -74,6 +74,8 @@ void require_schedules_within_run(const RunConfig& config, std::int64_t samples)
                 "in its place",
                 warmup, steps, config.training.epochs.value_or(1), samples,
                 config.training.batch_size);
+  const std::string masks = config.masking.probability.key_problem(steps);
+  require_input(masks.empty(), "masking.probability {}", masks);
   const LengthStage last = length_stages(config.data).back();
   require_input(last.begin < steps,
                 "data.length_schedule reaches {} tokens after {} steps, but training.epochs {} "

@@ -146,7 +146,7 @@ void fields(V& v, SpanConfig& c) {
 }
 
 struct MaskingConfig {
-  double probability = 0.15;
+  Ramp probability = 0.15;
   double mask = 0.8;
   double random = 0.1;
   bool whole_word = false;
@@ -156,7 +156,10 @@ struct MaskingConfig {
 
 template <class V>
 void fields(V& v, MaskingConfig& c) {
-  v(c.probability, "probability", "share of a sequence's tokens that are masked",
+  v(c.probability, "probability",
+    "share of a sequence's tokens that are masked; or shares at steps, linear between them: {0: "
+    "0.3, "
+    "end: 0.15}. Validation has the last",
     positive_probability);
   v(c.mask, "mask", "share of these that are replaced by the mask token", probability);
   v(c.random, "random",

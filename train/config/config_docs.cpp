@@ -22,6 +22,7 @@ struct OptionDoc {
   Kind kind = Kind::text;
   bool list = false, mapping = false, optional = false;
   bool or_text = false;  ///< a text may stand for each section (ShortSection)
+  bool ramp = false;     ///< a number, or a mapping of steps to numbers
   Range range = any_number;
   std::vector<std::string> words = {};
   std::optional<Json> value = {};  ///< the default; absent if it depends on the tokenizer
@@ -54,11 +55,12 @@ void describe_type(OptionDoc& option) {
     for (const auto& entry : enum_names(T{})) option.words.emplace_back(entry.name);
   } else {
     option.or_text = ShortSection<T>;
-    option.kind = Section<T>                        ? Kind::section
-                  : std::is_same_v<T, bool>         ? Kind::boolean
-                  : std::is_same_v<T, std::int64_t> ? Kind::whole
-                  : std::is_same_v<T, double>       ? Kind::number
-                                                    : Kind::text;
+    option.ramp = std::is_same_v<T, Ramp>;
+    option.kind = Section<T>                                             ? Kind::section
+                  : std::is_same_v<T, bool>                              ? Kind::boolean
+                  : std::is_same_v<T, std::int64_t>                      ? Kind::whole
+                  : std::is_same_v<T, double> || std::is_same_v<T, Ramp> ? Kind::number
+                                                                         : Kind::text;
   }
 }
 
@@ -72,6 +74,8 @@ Json json_of(const T& value) {
     return Json::array();  // all defaults are empty
   else if constexpr (std::is_enum_v<T>)
     return enum_name(value);
+  else if constexpr (std::is_same_v<T, Ramp>)
+    return value.last();  // all defaults are numbers
   else
     return value;
 }
@@ -126,6 +130,7 @@ std::string type_of(const OptionDoc& option) {
                                                     : "text";
   if (option.list) type = (option.or_text ? "list of texts or " : "list of ") + type + "s";
   if (option.mapping) type = "mapping to " + type + "s";
+  if (option.ramp) type += ", or mapping of steps to numbers";
   return option.optional ? type + " or null" : type;
 }
 
@@ -198,19 +203,24 @@ Json schema_of_value(const OptionDoc& option) {
   return schema;
 }
 
+Json mapping_to(const OptionDoc& option) {
+  return {{"type", "object"}, {"additionalProperties", schema_of_value(option)}};
+}
+
 Json schema_of_section(const std::vector<OptionDoc>& options, const std::string& section) {
   Json properties = Json::object();
   for (const OptionDoc& option : options) {
     if (option.section != section) continue;
     const bool has_options = option.kind == OptionDoc::Kind::section;
     Json entry = has_options ? schema_of_section(options, option.own_section()) : Json();
+    if (option.ramp) entry = {{"anyOf", {schema_of_value(option), mapping_to(option)}}};
     if (option.or_text) entry = {{"anyOf", {{{"type", "string"}}, std::move(entry)}}};
     Json schema = option.is_section() ? std::move(entry)
+                  : option.ramp       ? std::move(entry)
                   : has_options       ? Json{{"type", "array"}, {"items", std::move(entry)}}
                   : option.list       ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
-                  : option.mapping
-                      ? Json{{"type", "object"}, {"additionalProperties", schema_of_value(option)}}
-                      : schema_of_value(option);
+                  : option.mapping    ? mapping_to(option)
+                                      : schema_of_value(option);
     schema["description"] = option.meaning;
     if (option.value) schema["default"] = *option.value;
     properties[option.name] = std::move(schema);

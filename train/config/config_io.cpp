@@ -159,6 +159,8 @@ template <class T>
 std::string format_value(const std::optional<T>& value);
 template <class T>
 std::string format_value(const std::vector<T>& values);
+template <class T>
+std::string format_value(const std::vector<std::pair<std::string, T>>& values);
 
 /// A visitor that writes a section as a mapping in one line.
 struct MappingWriter {
@@ -174,6 +176,8 @@ template <class T>
 std::string format_value(const T& value) {
   if constexpr (std::is_enum_v<T>) {
     return enum_name(value);
+  } else if constexpr (std::is_same_v<T, Ramp>) {
+    return value == Ramp(value.last()) ? format_value(value.last()) : format_value(value.points);
   } else if constexpr (Section<T>) {
     if constexpr (ShortSection<T>) {
       if (const auto text = value.as_text()) return format_value(*text);

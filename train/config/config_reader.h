@@ -170,6 +170,12 @@ class SectionReader {
       return read_list(value, node, mark, path, range);
     } else if constexpr (Section<T>) {
       return read_section(value, node, mark, path);
+    } else if constexpr (std::is_same_v<T, Ramp>) {
+      if (node.kind == Kind::mapping) return read_list(value.points, node, mark, path, range);
+      double number = 0;
+      if (!read(number, node, mark, path, range)) return false;
+      value = number;
+      return true;
     } else if constexpr (std::is_enum_v<T>) {
       return read_word(value, node, mark, path);
     } else if constexpr (std::is_same_v<T, bool>) {

@@ -54,11 +54,12 @@ void check_steps(const RunConfig& config, Problems& found) {
          fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a "
                      "whole number of micro-batches",
                      training.batch_size, training.micro_batch_size)});
-  if (training.zero > 0 && config.optimizer.name == OptimizerKind::lamb)
+  if (training.zero > 0 && config.optimizer.name != OptimizerKind::adamw)
     found.push_back(
         {{"training.zero", "optimizer.name"},
-         "training.zero 1 and optimizer.name lamb exclude each other; LAMB compares whole "
-         "parameters with their updates"});
+         fmt::format("training.zero 1 and optimizer.name {} exclude each other; {} needs whole "
+                     "parameters",
+                     enum_name(config.optimizer.name), enum_name(config.optimizer.name))});
   if (training.deterministic && training.reduction != Reduction::exact)
     found.push_back({{"training.deterministic", "training.reduction"},
                      "training.deterministic and training.reduction bf16 exclude each other; the "
@@ -104,6 +105,9 @@ void check_isolated(const RunConfig& config, Problems& found) {
 }
 
 void check_masking(const RunConfig& config, Problems& found) {
+  const std::string keys = config.masking.probability.key_problem(config.training.steps);
+  if (!keys.empty())
+    found.push_back({{"masking.probability", "training.steps"}, "masking.probability " + keys});
   if (config.masking.mask + config.masking.random > 1)
     found.push_back({{"masking.mask", "masking.random"},
                      fmt::format("masking.mask {} and masking.random {} add up to more than 1; the "

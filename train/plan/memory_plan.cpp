@@ -53,7 +53,7 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t length = config.data.sequence_length;
   Tensor labels = Tensor::full({sequences, length}, ignore_index, DType::i64);
   const auto asked = std::max<std::int64_t>(
-      1, std::llround(config.masking.probability * static_cast<double>(length)));
+      1, std::llround(config.masking.probability.largest() * static_cast<double>(length)));
   for (std::int64_t row = 0; row < sequences; ++row)
     std::fill_n(labels.data<std::int64_t>() + row * length, asked, 5);
   return labels;
@@ -188,7 +188,7 @@ Activations activations_of_stages(const RunConfig& config) {
 
 /// The share of tokens that the head reads.
 double predicted_share(const RunConfig& config) {
-  return has_task(config) ? 0 : config.masking.probability;
+  return has_task(config) ? 0 : config.masking.probability.largest();
 }
 
 /// The operations of a step, those of the teacher included, in the stage with most.

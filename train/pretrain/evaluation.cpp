@@ -49,7 +49,7 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
   result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask,
                                                 ids_of(info.special), std::move(surfaces));
   const MaskingConfig& masking = config.masking;
-  result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word,
+  result.masking = {masking.probability.last(), masking.mask, masking.random, masking.whole_word,
                     masking.span.mean
                         ? std::optional(SpanOptions{*masking.span.mean, masking.span.max})
                         : std::nullopt};

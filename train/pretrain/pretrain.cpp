@@ -76,6 +76,9 @@ class MaskedLmObjective : public Objective {
     std::vector<MaskedSamples> samples = train_;
     for (std::size_t i = 0; i < samples.size(); ++i)
       samples[i].packing = packing_of(corpus_.train[i].tokens, stage.length, config_);
+    options.masked_share =
+        [this, begin = stage.begin, steps = total_steps(config_.training, this->samples())](
+            std::int64_t step) { return config_.masking.probability.at(begin + step, steps); };
     loader_ = std::make_unique<Loader>(std::move(samples), options, batch - stage.begin);
   }
 

@@ -159,6 +159,31 @@ TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
   }
 }
 
+TEST_F(LoaderTest, AStepMasksItsShare) {
+  source_.masking.probability = 0.1;
+  const LoaderOptions options{
+      .batch_size = 12, .micro_batch_size = 5, .workers = 2, .masked_share = [](std::int64_t step) {
+        return step < 3 ? 0.5 : 0.1;
+      }};
+  Loader loader({source_}, options), plain({source_}, {.batch_size = 12, .micro_batch_size = 5});
+  for (int step = 0; step < 6; ++step) {
+    std::int64_t tokens = 0, targets = 0;
+    Rows rows;
+    for (const Batch& batch : loader.next()) {
+      collect(batch, rows);
+      tokens += batch.tokens - 2 * batch.input.sequences();
+      targets += batch.targets;
+    }
+    EXPECT_NEAR(static_cast<double>(targets), (step < 3 ? 0.5 : 0.1) * static_cast<double>(tokens),
+                12)
+        << "each sequence rounds";
+    const Rows own = rows_of(plain, 1);
+    if (step >= 3) {
+      EXPECT_EQ(rows, own);
+    }
+  }
+}
+
 TEST_F(LoaderTest, ResumesAtAnyStep) {
   const LoaderOptions options{.batch_size = 12, .micro_batch_size = 5, .workers = 2};
   Loader plain({source_}, options);

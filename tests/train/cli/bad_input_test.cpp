@@ -192,7 +192,7 @@ const Case command_lines[] = {
      "nystrom config --help"},
     {"unknown_recipe", "config smal",
      "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, "
-     "base-1024, base-2048, base-4096, warm-start, sst2, "
+     "base-1024, base-2048, base-4096, modern-small, modern-base, warm-start, sst2, "
      "long-document, ner, squad, features, bags, embeddings, lra-listops, lra-text, lra-retrieval, "
      "lra-image, "
      "lra-pathfinder"},
@@ -220,8 +220,8 @@ const Case command_lines[] = {
      "the model cannot be built: hidden_size 100 is not divisible by num_attention_heads 12; each "
      "head takes an equal share of the width"},
     {"bench_convolution", "bench --conv 4",
-     "the model cannot be built: attention.conv_kernel_size is 4; expected an odd whole number at "
-     "least 1"},
+     "nystrom bench: model.attention.conv_kernel_size is 4; expected an odd whole number at least "
+     "1"},
     {"bench_steps", "bench --steps 0",
      "--steps: Value 0 not in range 1 to 2147483648; see nystrom bench --help"},
 };
@@ -295,7 +295,8 @@ const Case configurations[] = {
      "--set optimizer.learning_rate=0: optimizer.learning_rate: got '0', expected a number greater "
      "than 0"},
     {"optimizer", PRETRAIN "optimizer.name=sgd",
-     "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw or lamb"},
+     "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw or lamb or "
+     "muon"},
     {"ema_of_one", PRETRAIN "training.ema=1",
      "--set training.ema=1: training.ema: got '1', expected a number at least 0 and below 1, or "
      "null"},
@@ -316,6 +317,12 @@ const Case configurations[] = {
     {"too_much_masking", PRETRAIN "masking.probability=1.5",
      "--set masking.probability=1.5: masking.probability: got '1.5', expected a number greater "
      "than 0 and at most 1"},
+    {"masking_beyond_the_run", PRETRAIN "'masking.probability={0: 0.3, 5: 0.15}'",
+     "--set masking.probability={0: 0.3, 5: 0.15}: masking.probability reaches step 5 of a run of "
+     "2; begin earlier, or write end"},
+    {"masking_of_a_wrong_share", PRETRAIN "'masking.probability={0: 0.3, end: 2}'",
+     "--set masking.probability={0: 0.3, end: 2}: masking.probability.end: got '2', expected a "
+     "number greater than 0 and at most 1"},
     {"masking_shares", PRETRAIN "masking.random=0.5",
      "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; "
      "the rest stays unchanged"},

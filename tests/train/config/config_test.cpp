@@ -545,6 +545,7 @@ struct OptionChanger {
   static void change(bool& value) { value = !value; }
   static void change(std::string& value) { value += "\"ä b\"\n\\: #"; }
   static void change(double& value) { value = value == 0 ? 0.1 + 0.2 : value / 3; }
+  static void change(Ramp& value) { change(value.points[0].second); }
   template <std::integral T>
   static void change(T& value) {
     value += 8;
@@ -622,6 +623,14 @@ TEST(ConfigRoundTrip, KeepsGroupsAndLengths) {
   ASSERT_EQ(stages.size(), 2U);
   EXPECT_EQ(stages[1].begin, 700);
   EXPECT_EQ(stages[1].length, 512);
+}
+
+TEST(ConfigRoundTrip, KeepsNumbersThatChangeWithTheSteps) {
+  RunConfig config;
+  EXPECT_NE(to_yaml(config).find("probability: 0.15"), std::string::npos);
+  config.masking.probability.points = {{"0", 0.3}, {"700", 0.2}, {"end", 0.15}};
+  const RunConfig read = parse_resolved_config(to_yaml(config), "written.yaml");
+  EXPECT_EQ(read.masking.probability, config.masking.probability);
 }
 
 TEST(ConfigRoundTrip, KeepsExtremeNumbers) {
