@@ -71,7 +71,8 @@ struct Trained {
 class HalfTrainingTest : public GpuTest<> {};
 
 TEST_F(HalfTrainingTest, LossesAreThoseOfF32) {
-  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::lamb}) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::adamw, OptimizerKind::lamb, OptimizerKind::muon}) {
     Trained half(DType::f16, kind), single(DType::f32, kind);
     for (std::uint64_t t = 0; t < 3; ++t) {
       const StepResult got = half.step(1024, t), expected = single.step(1, t);

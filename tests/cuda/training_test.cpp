@@ -64,7 +64,8 @@ Healed heal(DType dtype, Device device, OptimizerKind kind, double loss_scale = 
 }
 
 TEST_F(CudaTrainingTest, HealingIsThatOfTheCpu) {
-  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::lamb}) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::adamw, OptimizerKind::lamb, OptimizerKind::muon}) {
     const Healed expected = heal(DType::f64, cpu_device, kind), got = heal(DType::f64, gpu, kind);
     EXPECT_NEAR(got.last.loss, expected.last.loss, 1e-10);
     EXPECT_NEAR(got.last.distilled->attention_output, expected.last.distilled->attention_output,

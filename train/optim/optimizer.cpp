@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/ops.h"
 #include "core/check.h"
 #include "core/kernels.h"
 #include "train/optim/parameter_groups.h"
@@ -11,7 +12,8 @@ namespace nystrom {
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
   static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"},
-                                                      {OptimizerKind::lamb, "lamb"}};
+                                                      {OptimizerKind::lamb, "lamb"},
+                                                      {OptimizerKind::muon, "muon"}};
   return names;
 }
 
@@ -23,8 +25,8 @@ Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
   require(store.gradients().defined(),
           "the optimizer needs a parameter store that was allocated for training");
   require(options.betas.size() == 2, "the optimizer needs two betas, got {}", options.betas.size());
-  require(!range || options.name != OptimizerKind::lamb,
-          "LAMB needs whole parameters, not a range of the slabs");
+  require(!range || options.name == OptimizerKind::adamw,
+          "{} needs whole parameters, not a range of the slabs", enum_name(options.name));
   find_parts();
   const AllocationLabel label("optimizer moments");
   moment1_ = zeros_like(store.masters(range_));
@@ -47,7 +49,7 @@ void Optimizer::find_parts() {
             "parameter {} was not frozen before its store was allocated", parameters[i].name());
     const SlabRange all = store_.range_of(parameters[i].name()),
                     here{std::max(all.begin, range_.begin), std::min(all.end, range_.end)};
-    if (parameters[i].is_frozen() || here.size() <= 0) continue;
+    if (parameters[i].is_frozen() || is_muon(parameters[i]) || here.size() <= 0) continue;
     const bool continues = !parts_.empty() && parts_.back().range.end == here.begin &&
                            parts_.back().learning_rate_factor == own.learning_rate_factor;
     if (!continues) {
@@ -80,6 +82,7 @@ double Optimizer::gradient_norm() const {
 void Optimizer::step(double learning_rate, double gradient_scale) {
   ++steps_taken_;
   if (options_.name == OptimizerKind::lamb) return lamb(learning_rate, gradient_scale);
+  if (options_.name == OptimizerKind::muon) return muon(learning_rate, gradient_scale);
   if (range_.size() == 0) return;
   Tensor masters = store_.masters(range_), low;
   if (store_.dtype() != masters.dtype()) low = store_.values().slice(0, range_.begin, range_.end);
@@ -143,6 +146,48 @@ std::vector<double> Optimizer::trust_ratios(const Tensor& updates) const {
     if (own > 0 && update > 0) ratios[i] = std::sqrt(own / update);
   }
   return ratios;
+}
+
+Tensor orthogonal(const Tensor& x) {
+  constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
+  const NoGrad constant;
+  const bool tall = x.dim(0) > x.dim(1);
+  Tensor squares = Tensor::empty({1}, DType::f64, x.device());
+  kernels::sum_of_squares(x, squares);
+  Var y = affine(tall ? transpose(x, 0, 1) : Var(x), 1 / (std::sqrt(squares.item()) + 1e-7));
+  for (int i = 0; i < 5; ++i) {
+    const Var gram = matmul(y, transpose(y, 0, 1));
+    y = a * y + matmul(b * gram + c * matmul(gram, gram), y);
+  }
+  return (tall ? transpose(y, 0, 1) : y).value();
+}
+
+/// Whether muon moves the parameter by its momentum made orthogonal.
+bool Optimizer::is_muon(const Parameter& parameter) const {
+  return options_.name == OptimizerKind::muon && parameter.shape().rank() == 2 &&
+         parameter.decays() && parameter.name().find(".layer.") != std::string::npos;
+}
+
+void Optimizer::muon(double learning_rate, double gradient_scale) {
+  Tensor masters = store_.masters();
+  adamw(masters, {}, learning_rate, gradient_scale);
+  const std::vector<Parameter> parameters = store_.parameters();
+  const std::vector<ParameterOptions> of_each = parameter_options(store_, options_);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].is_frozen() || !is_muon(parameters[i])) continue;
+    const std::string& name = parameters[i].name();
+    Tensor master = store_.master(name), momentum = store_.part_of(moment1_, name);
+    const Var gradient = affine(store_.gradient(name), gradient_scale);
+    kernels::copy((options_.momentum * Var(momentum) + gradient).value(), momentum);
+    const Tensor ahead = (options_.momentum * Var(momentum) + gradient).value();
+    const Tensor update = orthogonal(ahead.cast(store_.dtype())).cast(master.dtype());
+    const double rate = learning_rate * of_each[i].learning_rate_factor,
+                 size =
+                     0.2 * std::sqrt(static_cast<double>(std::max(update.dim(0), update.dim(1))));
+    kernels::copy(affine(master, 1 - rate * of_each[i].weight_decay).value(), master);
+    kernels::accumulate(update, -rate * size, master);
+  }
+  store_.round_masters();
 }
 
 void Optimizer::zero_gradients() { kernels::fill(store_.gradients(), 0); }

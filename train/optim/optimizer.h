@@ -1,4 +1,4 @@
-// The optimizers AdamW and LAMB, over the slabs of a parameter store.
+// The optimizers AdamW, LAMB and Muon, over the slabs of a parameter store.
 #pragma once
 
 #include <optional>
@@ -12,6 +12,11 @@ namespace nystrom {
 /// 1e-6)), as in torch.nn.utils.clip_grad_norm_.
 double clip_factor(double norm, double limit);
 
+/// The matrix with the singular vectors of x [r, c] and singular values near 1 (0.7 to 1.2): five
+/// steps x ← a x + (b A + c A²) x of Newton and Schulz with A = x xᵀ, from x over its norm.
+/// Computed in x's type; zeros stay.
+Tensor orthogonal(const Tensor& x);
+
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101). It computes
 /// torch.optim.AdamW, over all parameters in one pass. Biases and LayerNorm do not decay. Moments
 /// have the type of the masters. Parameters with another learning rate make passes of their own:
@@ -20,12 +25,17 @@ double clip_factor(double norm, double limit);
 /// The kind lamb is algorithm 2 of You et al., ICLR 2020, arXiv 1904.00962. Each parameter p moves
 /// by the learning rate times ‖p‖ / ‖u‖ times u, its AdamW update with weight decay. The factor ‖p‖
 /// / ‖u‖ is 1 where a norm is 0. Parameters without decay move as under AdamW.
+///
+/// The kind muon is that of Jordan et al., kellerjordan.github.io/posts/muon (2024), as Liu et al.
+/// scale it, arXiv 2502.16982. A matrix [r, c] of a layer has a momentum m ← μ m + g in the place
+/// of the first moment, and moves by the learning rate times 0.2 √max(r, c) · orthogonal(g + μ m) +
+/// decay · p, whose elements are about as large as AdamW's. All else moves as under AdamW.
 class Optimizer {
  public:
   /// `store` must be allocated for training and outlive the optimizer; its parameters must be
   /// frozen as options.groups says. With a range, the optimizer
-  /// updates that range only and holds its moments; the store keeps its masters. lamb accepts no
-  /// range: it needs whole parameters.
+  /// updates that range only and holds its moments; the store keeps its masters. lamb and muon
+  /// accept no range: they need whole parameters.
   Optimizer(ParameterStore& store, const OptimizerOptions& options,
             std::optional<SlabRange> range = {});
 
@@ -63,6 +73,8 @@ class Optimizer {
   void find_parts();
   void adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale);
   void lamb(double learning_rate, double gradient_scale);
+  void muon(double learning_rate, double gradient_scale);
+  bool is_muon(const Parameter& parameter) const;
   std::vector<double> trust_ratios(const Tensor& updates) const;
 
   ParameterStore& store_;

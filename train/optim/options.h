@@ -13,7 +13,7 @@
 namespace nystrom {
 
 /// The optimizer's algorithm.
-enum class OptimizerKind { adamw, lamb };
+enum class OptimizerKind { adamw, lamb, muon };
 /// The names of the algorithms in configuration files.
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
 
@@ -46,6 +46,7 @@ struct OptimizerOptions {
   double weight_decay = 0.01;
   std::vector<double> betas = {0.9, 0.999};
   double epsilon = 1e-8;
+  double momentum = 0.95;
   std::optional<double> clip_norm = 1.0;
   std::optional<double> layer_decay = std::nullopt;
   std::vector<ParameterGroup> groups = {};
@@ -55,13 +56,16 @@ template <class V>
 void fields(V& v, OptimizerOptions& c) {
   v(c.name, "name",
     "adamw: Adam with decoupled weight decay; lamb: the same with a trust ratio a parameter, for "
-    "large batches");
+    "large batches; muon: matrices of the layers move by their momentum made orthogonal, and all "
+    "else "
+    "as under adamw, whose learning rates suit it");
   v(c.learning_rate, "learning_rate",
     "peak learning rate; without it fine-tuning chooses one by the width of the model", positive);
   v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation",
     not_negative);
   v(c.betas, "betas", "decay of the first and the second moment", below_one);
   v(c.epsilon, "epsilon", "added to the root of the second moment", positive);
+  v(c.momentum, "momentum", "muon: decay of the momentum of matrices", below_one);
   v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);
   v(c.layer_decay, "layer_decay",
     "factor of the learning rate from each layer to the one below. Heads have the whole rate, the "

@@ -1,4 +1,4 @@
-// AdamW and LAMB on slabs compared with textbook loops in double.
+// AdamW, LAMB and Muon on slabs compared with textbook loops in double.
 #include "train/optim/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -168,6 +168,137 @@ TEST(Lamb, ParametersOfZerosMoveAsUnderAdamW) {
     EXPECT_NEAR(store.master("first.weight").to_doubles()[0], -1e-2, 1e-10);
     EXPECT_EQ(store.master("second.weight").to_doubles()[0], 0) << "no gradient, no move";
   }
+}
+
+/// Rows of numbers.
+using Matrix = std::vector<std::vector<double>>;
+
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix c(a.size(), std::vector<double>(b[0].size()));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    for (std::size_t k = 0; k < b.size(); ++k)
+      for (std::size_t j = 0; j < b[0].size(); ++j) c[i][j] += a[i][k] * b[k][j];
+  return c;
+}
+
+Matrix transposed(const Matrix& a) {
+  Matrix t(a[0].size(), std::vector<double>(a.size()));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    for (std::size_t j = 0; j < a[0].size(); ++j) t[j][i] = a[i][j];
+  return t;
+}
+
+Matrix matrix_of(const std::vector<double>& values, std::int64_t columns) {
+  Matrix a;
+  for (std::size_t i = 0; i < values.size(); i += static_cast<std::size_t>(columns))
+    a.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(i),
+                   values.begin() + static_cast<std::ptrdiff_t>(i) + columns);
+  return a;
+}
+
+/// Five steps x ← 3.4445 x − 4.775 (x xᵀ) x + 2.0315 (x xᵀ)² x from x / ‖x‖, for any shape.
+Matrix textbook_orthogonal(Matrix x) {
+  double squares = 0;
+  for (const auto& row : x)
+    for (const double value : row) squares += value * value;
+  for (auto& row : x)
+    for (double& value : row) value /= std::sqrt(squares) + 1e-7;
+  for (int step = 0; step < 5; ++step) {
+    const Matrix gram = product(x, transposed(x)), first = product(gram, x),
+                 second = product(gram, first);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      for (std::size_t j = 0; j < x[0].size(); ++j)
+        x[i][j] = 3.4445 * x[i][j] - 4.775 * first[i][j] + 2.0315 * second[i][j];
+  }
+  return x;
+}
+
+class Muon : public ::testing::TestWithParam<std::pair<DType, double>> {};
+
+/// A wide and a tall matrix of a layer, a bias, and a table outside of the layers.
+TEST_P(Muon, MovesMatricesOfLayersAsTheTextbookAndTheRestAsAdamW) {
+  const auto [dtype, tolerance] = GetParam();
+  OptimizerOptions config = with(0.1);
+  config.name = OptimizerKind::muon;
+  config.groups = {{"*.wide.weight", 3, std::nullopt}};
+  const Shape shapes[] = {{5, 7}, {7, 5}};
+  ParameterStore store;
+  const Scope layer = Scope(store) / "encoder" / "layer" / "0";
+  const char* names[] = {"wide", "tall"};
+  for (int i = 0; i < 2; ++i) (layer / names[i]).parameter("weight", shapes[i]);
+  (layer / "wide").parameter("bias", {7}, {Init::Kind::normal}, false);
+  (Scope(store) / "embeddings").parameter("weight", {3, 4});
+  store.allocate(dtype, StoreMode::training);
+  store.initialise(1, 0.5);
+  std::vector<Matrix> expected, momentum(2);
+  for (int i = 0; i < 2; ++i) {
+    const std::string name = layer.path() + "." + names[i] + ".weight";
+    expected.push_back(matrix_of(store.master(name).to_doubles(), shapes[i][1]));
+    momentum[i].assign(static_cast<std::size_t>(shapes[i][0]),
+                       std::vector<double>(static_cast<std::size_t>(shapes[i][1])));
+  }
+  std::map<std::string, Textbook> others;
+  for (const Parameter& p : store.parameters()) {
+    if (p.name().ends_with("wide.weight") || p.name().ends_with("tall.weight")) continue;
+    const auto values = store.master(p.name()).to_doubles();
+    const std::vector<double> zeros(values.size());
+    others[p.name()] = {values, zeros, zeros, p.decays() ? 0.1 : 0, false};
+  }
+  Optimizer optimizer(store, config);
+  for (int t = 1; t <= 4; ++t) {
+    for (const Parameter& p : store.parameters()) {
+      Tensor gradient = store.gradient(p.name());
+      kernels::copy(random_normal(p.shape(), static_cast<std::uint64_t>(100 * t) + p.name().size())
+                        .cast(gradient.dtype()),
+                    gradient);
+      if (others.contains(p.name()))
+        others[p.name()].step(config, t, 1e-2, gradient.to_doubles(), 0.5);
+    }
+    for (int i = 0; i < 2; ++i) {
+      const std::string name = layer.path() + "." + names[i] + ".weight";
+      const Matrix g = matrix_of(store.gradient(name).to_doubles(), shapes[i][1]);
+      Matrix ahead = g;
+      for (std::size_t r = 0; r < g.size(); ++r)
+        for (std::size_t c = 0; c < g[0].size(); ++c) {
+          momentum[i][r][c] = 0.95 * momentum[i][r][c] + 0.5 * g[r][c];
+          ahead[r][c] = 0.5 * g[r][c] + 0.95 * momentum[i][r][c];
+        }
+      const Matrix update = textbook_orthogonal(ahead);
+      const double rate = i == 0 ? 3e-2 : 1e-2;
+      for (std::size_t r = 0; r < g.size(); ++r)
+        for (std::size_t c = 0; c < g[0].size(); ++c)
+          expected[i][r][c] -=
+              rate * (0.1 * expected[i][r][c] + 0.2 * std::sqrt(7.0) * update[r][c]);
+    }
+    optimizer.step(1e-2, 0.5);
+  }
+  for (int i = 0; i < 2; ++i) {
+    std::vector<double> flat;
+    for (const auto& row : expected[i]) flat.insert(flat.end(), row.begin(), row.end());
+    const std::string name = layer.path() + "." + names[i] + ".weight";
+    EXPECT_LE(relative_difference(store.master(name), Tensor::from(flat, shapes[i])), tolerance)
+        << name;
+  }
+  for (const auto& [name, textbook] : others)
+    EXPECT_LE(relative_difference(store.master(name),
+                                  Tensor::from(textbook.value, store.master(name).shape())),
+              std::min(tolerance, 1e-6))
+        << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Muon,
+                         ::testing::Values(std::pair(DType::f64, 1e-12),
+                                           std::pair(DType::f32, 1e-6),
+                                           std::pair(DType::bf16, 5e-3)),
+                         [](const auto& test) { return std::string(name_of(test.param.first)); });
+
+TEST(Orthogonal, SingularValuesAreNearOneAndZerosStay) {
+  const Tensor x = random_normal({6, 9}, 5);
+  const Matrix y = matrix_of(orthogonal(x).to_doubles(), 9), gram = product(y, transposed(y));
+  double trace = 0;
+  for (std::size_t i = 0; i < 6; ++i) trace += gram[i][i];
+  EXPECT_NEAR(trace / 6, 0.9, 0.35) << "the mean of the squares";
+  EXPECT_EQ(orthogonal(Tensor::zeros({2, 3}, DType::f64)).to_doubles(), std::vector<double>(6));
 }
 
 TEST(Optimizer, GradientNormIsOfAllParameters) {
