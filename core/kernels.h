@@ -56,7 +56,7 @@ enum class Precision : unsigned char { full, tf32 };
 
 /// The numbers of one AdamW step.
 struct AdamWStep {
-  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  double learning_rate, beta1, beta2, epsilon;
   double bias_correction1, bias_correction2;  ///< 1 − βᵗ
   double gradient_scale;  ///< factor of every gradient, for clipping and loss scaling
 };
@@ -223,7 +223,7 @@ KERNEL(argmax_rows, CView x, View y);
 /// One AdamW step over slabs (Loshchilov & Hutter, arXiv 1711.05101). parameter, gradient and both
 /// moments have the accumulate type; `low` is a 16-bit copy, or absent. segment_end [k] i64 holds
 /// the ends of segments; the last is the end of the slab. segment_decay [k] f64 is each segment's
-/// factor of weight_decay.
+/// weight decay.
 KERNEL(adamw, View parameter, CView gradient, View moment1, View moment2, View low,
        CView segment_end, CView segment_decay, AdamWStep step);
 

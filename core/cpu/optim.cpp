@@ -47,7 +47,7 @@ void adamw(View parameter, CView gradient, View moment1, View moment2, View low,
                         if (stop > at + most) stop = at + most;
                         adamw_range(parameter.as<A>() + at, gradient.as<A>() + at,
                                     moment1.as<A>() + at, moment2.as<A>() + at, stop - at,
-                                    segment_decay.as<double>()[segment] * step.weight_decay, step);
+                                    segment_decay.as<double>()[segment], step);
                         if (low)
                           convert_row(parameter.as<A>() + at, low.as<bf16>() + at, stop - at);
                         at = stop;

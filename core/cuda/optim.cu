@@ -87,7 +87,7 @@ void adamw(View parameter, CView gradient, View moment1, View moment2, View low,
                    const std::int64_t packs = parameter.numel() / pack();
                    launch(adamw_kernel<A, pack()>, dim3(blocks_for(packs, 256)), dim3(256), 0,
                           slabs, segment_end.as<std::int64_t>(), segment_decay.as<double>(),
-                          segment_end.numel(), packs, s.learning_rate * s.weight_decay, factors);
+                          segment_end.numel(), packs, s.learning_rate, factors);
                  });
   });
 }
