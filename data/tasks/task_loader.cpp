@@ -256,8 +256,7 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
   if (!dataset_->has_bags()) return;
   const std::int64_t own = std::ssize(parts_of(step_)),
                      last = std::numeric_limits<std::int64_t>::max();
-  ahead_ = std::make_unique<Prefetcher>(step_ * own, last, read_ahead_threads,
-                                        std::max<std::int64_t>(own, read_ahead_threads),
+  ahead_ = std::make_unique<Prefetcher>(step_ * own, last, read_ahead_threads, read_ahead_threads,
                                         [this, own](std::int64_t number) {
                                           const auto at = static_cast<std::size_t>(number % own);
                                           return make(parts_of(number / own)[at]);
