@@ -157,6 +157,10 @@ def compare(options, machine, mode, length, batch):
     return results
 
 
+def batch_of(length):
+    return max(1, 8192 // length)
+
+
 def main():
     if sys.argv[1:2] == ["--worker"]:
         return run_worker(sys.argv[2], *map(int, sys.argv[3:]))
@@ -166,12 +170,14 @@ def main():
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--attempts", type=int, default=2, help="of a disturbed process")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[512, 8192])
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
-    machine = QuietMachine(2)
+    machine = QuietMachine(2, options.attempts)
     results = {
-        f"{mode} {batch} × {length}": compare(options, machine, mode, length, batch)
-        for length, batch in ((512, 16), (8192, 1))
+        f"{mode} {batch_of(length)} × {length}": compare(options, machine, mode, length, batch_of(length))
+        for length in options.lengths
         for mode in ("train", "encode")
     }
     report = {"machine": describe_machine(), "load": os.getloadavg(), "results": results}
