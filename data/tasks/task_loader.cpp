@@ -40,9 +40,10 @@ class BatchMaker {
       batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
   }
 
-  Batch make() {
+  /// Without `read_bags` the features of bags are left out.
+  Batch make(bool read_bags = true) {
     if (data_.kind() == TaskKind::features)
-      fill_features();
+      fill_features(read_bags || !data_.has_bags());
     else
       fill_tokens();
     fill_sample_ids();
@@ -66,11 +67,12 @@ class BatchMaker {
     batch_.tokens = batch_.input.offsets.back();
   }
 
-  void fill_features() {
+  void fill_features(bool read) {
     const std::int64_t width = data_.width();
     batch_.input.offsets = {0};
     for (const std::int64_t sample : samples_)
       batch_.input.offsets.push_back(batch_.tokens += data_.length(sample));
+    if (!read) return;
     batch_.input.features =
         Tensor::empty({batch_.tokens, width}, data_.has_bags() ? data_.bag_dtype() : DType::f32);
     for (std::size_t i = 0; i < samples_.size(); ++i) {
@@ -259,12 +261,12 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
   ahead_ = std::make_unique<Prefetcher>(step_ * own, last, read_ahead_threads, read_ahead_threads,
                                         [this, own](std::int64_t number) {
                                           const auto at = static_cast<std::size_t>(number % own);
-                                          return make(parts_of(number / own)[at]);
+                                          return make(parts_of(number / own)[at], true);
                                         });
 }
 
-Batch TaskLoader::make(const Part& part) const {
-  Batch batch = make_task_batch(*dataset_, part.samples, part.ids);
+Batch TaskLoader::make(const Part& part, bool read_bags) const {
+  Batch batch = BatchMaker(*dataset_, part.samples, part.ids).make(read_bags);
   bool weighted = false;
   for (const std::int64_t sample : part.samples) {
     const double of_label =
@@ -281,10 +283,12 @@ std::vector<Batch> TaskLoader::next() {
   for (std::int64_t i = 0; i < options_.batch_size; ++i)
     step_targets_ += targets_of(*dataset_, order_(step_ * options_.batch_size + i));
   std::vector<Batch> batches;
-  for (const Part& part : parts_of(step_)) batches.push_back(ahead_ ? *ahead_->next() : make(part));
+  for (const Part& part : parts_of(step_)) batches.push_back(make(part, false));
   ++step_;
   return batches;
 }
+
+Batch TaskLoader::whole(const Batch& batch) { return ahead_ ? *ahead_->next() : batch; }
 
 std::vector<TaskLoader::Part> TaskLoader::parts_of(std::int64_t step) const {
   struct Use {

@@ -66,8 +66,11 @@ class TaskLoader {
   TaskLoader(const TaskLoader&) = delete;
   TaskLoader& operator=(const TaskLoader&) = delete;
 
-  /// This rank's micro-batches of the next step, at least one.
+  /// This rank's micro-batches of the next step, at least one; of bags without features.
   std::vector<Batch> next();
+  /// A micro-batch with its features: bags are large, and whole() reads one after another. Call it
+  /// once for each micro-batch of next(), in their order.
+  Batch whole(const Batch& batch);
   /// The step that next() returns.
   std::int64_t step() const { return step_; }
   /// The number of targets of all ranks in the last step that next() returned. The step's loss is
@@ -88,7 +91,7 @@ class TaskLoader {
     std::vector<std::int64_t> samples, ids;
   };
   std::vector<Part> parts_of(std::int64_t step) const;
-  Batch make(const Part& part) const;
+  Batch make(const Part& part, bool read_bags) const;
 };
 
 /// The data for evaluation and prediction: every sample once, sorted by length within windows of 64

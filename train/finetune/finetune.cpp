@@ -98,8 +98,9 @@ class TaskObjective : public Objective {
       sample_ids.push_back(batch.sample_ids);
     }
     const auto loss = [&](std::size_t part, const RunContext& run) {
-      return task_loss(model.config(), train_->target(), task_output(model, batches[part], run),
-                       batches[part], targets);
+      const Batch batch = loader_->whole(batches[part]);
+      return task_loss(model.config(), train_->target(), task_output(model, batch, run), batch,
+                       targets);
     };
     done.result = optimizer_step(optimizer, sample_ids, loss, options);
     return done;

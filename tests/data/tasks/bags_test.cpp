@@ -206,15 +206,21 @@ TEST_F(Bags, BatchesKeepHalfPrecisionAndAreReadAhead) {
   options.micro_batch_size = 2;
   TaskLoader loader(data, options), later(data, options, 2);
   for (int step = 0; step < 4; ++step) {
-    const std::vector<Batch> batches = loader.next();
+    std::vector<Batch> batches = loader.next();
     ASSERT_EQ(batches.size(), 3U);
+    for (Batch& batch : batches) {
+      EXPECT_FALSE(batch.input.features.defined()) << "read one after another";
+      const std::vector<std::int64_t> samples = batch.samples;
+      batch = loader.whole(batch);
+      EXPECT_EQ(batch.samples, samples);
+    }
     EXPECT_EQ(batches[0].input.features.dtype(), DType::f16);
     EXPECT_TRUE(batches[0].weights.empty());
     if (step < 2) continue;
     const std::vector<Batch> same = later.next();
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_EQ(same[i].samples, batches[i].samples);
-      EXPECT_EQ(same[i].input.features.cast(DType::f32).to_doubles(),
+      EXPECT_EQ(later.whole(same[i]).input.features.cast(DType::f32).to_doubles(),
                 batches[i].input.features.cast(DType::f32).to_doubles());
     }
   }

@@ -217,8 +217,8 @@ const Case command_lines[] = {
     {"unknown_device", FORWARD "--device tpu",
      "--device tpu: unknown device; expected cpu, cuda or cuda:N"},
     {"bench_heads", "bench --hidden 100 --heads 12",
-     "the model cannot be built: hidden_size 100 is not divisible by num_attention_heads 12; each "
-     "head takes an equal share of the width"},
+     "nystrom bench: model.hidden_size 100 is not divisible by num_attention_heads 12; each head "
+     "takes an equal share of the width"},
     {"bench_convolution", "bench --conv 4",
      "nystrom bench: model.attention.conv_kernel_size is 4; expected an odd whole number at least "
      "1"},

@@ -1,0 +1,117 @@
+"""Does a model learn ListOps better if it first fills masks in the task's own inputs?
+
+    python3 bench/self_pretraining.py --nystrom build/release/nystrom
+
+After Amos et al., "Never Train from Scratch" (ICLR 2024). Long Range Arena's ListOps with its model (2
+layers of width 64, mean pooling) and expressions of 100 to 500 symbols, drawn by `nystrom listops`.
+For each seed and share, that part of --steps pretrains on the expressions without their values,
+and the rest fine-tunes; share 0 is training from scratch. Finished runs are not repeated; a stopped
+one goes on. Prints held-out accuracy and writes it to --output."""
+
+import argparse
+import json
+import statistics
+import subprocess
+from pathlib import Path
+
+from word_tokenizer import write_tokenizer
+
+MODEL = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+    "max_position_embeddings": 512,
+    "attention": {"num_landmarks": 64, "conv_kernel_size": 33},
+}
+
+
+def settings(options, run, steps, seed):
+    return {
+        "run_dir": str(options.work / run),
+        "seed": seed,
+        "optimizer": {"learning_rate": 1e-3},
+        "schedule": {"warmup_share": 0.1, "decay": "linear"},
+        "training": {"steps": steps, "batch_size": 32, "micro_batch_size": 16, "dtype": "f32"},
+        "evaluation": {"every": max(1, steps // 8)},
+        "checkpoint": {"every": 100, "keep": 2},
+        "logging": {"tensorboard": False},
+    }
+
+
+def call(options, command, run, config):
+    place = options.work / f"{run}.yaml"
+    place.write_text(json.dumps(config, indent=1))  # JSON is YAML
+    subprocess.run([options.nystrom, command, place, "--quiet"], check=True)
+    lines = (options.work / run / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines if "validation_loss" in line]
+
+
+def train(options, data, share, seed):
+    pretraining = round(share * options.steps)
+    name = f"{share}-{seed}"
+    model = MODEL | {"pooling": "mean"}
+    if pretraining > 0:
+        config = settings(options, f"pretrained-{name}", pretraining, seed)
+        config |= {
+            "model": MODEL,
+            "tokenizer": {"path": str(data)},
+            "data": {
+                "train": [str(data / "basic_train.tsv")],
+                "validation": [str(data / "basic_val.tsv")],
+                "text_column": "Source",
+                "documents": "lines",
+                "sequence_length": 512,
+            },
+        }
+        call(options, "pretrain", f"pretrained-{name}", config)
+        model = {"from": str(options.work / f"pretrained-{name}"), "pooling": "mean"}
+    config = settings(options, f"tuned-{name}", options.steps - pretraining, seed)
+    config["training"]["epochs"] = None
+    if pretraining == 0:
+        config["tokenizer"] = {"path": str(data)}
+    config |= {
+        "model": model,
+        "task": {
+            "recipe": "listops",
+            "train": [str(data / "basic_train.tsv")],
+            "validation": [str(data / "basic_val.tsv")],
+        },
+        "data": {"sequence_length": 512},
+    }
+    scores = call(options, "finetune", f"tuned-{name}", config)
+    return max(each["validation_accuracy"] for each in scores)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
+    parser.add_argument("--work", type=Path, default=Path("build/self-pretraining"))
+    parser.add_argument("--output", type=Path, default=Path("bench/results/self-pretraining.json"))
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.5])
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    data = options.work / "listops"
+    if not data.exists():
+        sizes = "--train 64000 --validation 2000 --test 1 --min-length 100 --max-length 500".split()
+        subprocess.run([options.nystrom, "listops", data, *sizes], check=True)
+        operators = ["[MIN", "[MAX", "[MED", "[SM", "[FIRST", "[LAST", "]"]
+        write_tokenizer(data, [*"0123456789", *operators], removed="()")
+    results = {}
+    for seed in range(1, options.seeds + 1):
+        for share in options.shares:
+            accuracy = train(options, data, share, seed)
+            results.setdefault(str(share), []).append(accuracy)
+            print(f"seed {seed}, {share:.0%} of {options.steps} steps: {accuracy:.3f}", flush=True)
+    for share, values in results.items():
+        spread = statistics.stdev(values) if len(values) > 1 else float("nan")
+        print(f"{float(share):.0%} of the steps: {statistics.mean(values):.3f} ± {spread:.3f}")
+    options.output.write_text(json.dumps({"steps": options.steps, "accuracy": results}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
