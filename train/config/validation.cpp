@@ -58,7 +58,7 @@ void check_steps(const RunConfig& config, Problems& found) {
     found.push_back(
         {{"training.zero", "optimizer.name"},
          fmt::format("training.zero 1 and optimizer.name {} exclude each other; {} needs whole "
-                     "parameters",
+                     "parameters: set training.zero to 0, or optimizer.name to adamw",
                      enum_name(config.optimizer.name), enum_name(config.optimizer.name))});
   if (training.deterministic && training.reduction != Reduction::exact)
     found.push_back({{"training.deterministic", "training.reduction"},
