@@ -1,5 +1,5 @@
-"""Where do landmarks pay beside a window? Trains the same small model with each mixture of attention
-at equal machine-time, seed after seed.
+"""Where do landmarks pay beside a window? Trains the same small model with each mixture of
+attention at equal machine-time, seed after seed.
 
     build/interop/bin/python bench/windows.py --speed              # on a quiet machine, once
     build/interop/bin/python bench/windows.py --tasks mlm-512 mlm-2048 mlm-8192 recall --data DATA

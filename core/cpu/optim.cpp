@@ -38,21 +38,19 @@ void adamw(View parameter, CView gradient, View moment1, View moment2, View low,
   const auto* ends = segment_end.as<std::int64_t>();
   visit_accumulate(parameter.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
-    parallel_ranges(parameter.numel(), elementwise_grain,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      std::int64_t segment = 0;
-                      for (std::int64_t at = begin; at < end;) {
-                        while (segment < segments - 1 && ends[segment] <= at) ++segment;
-                        std::int64_t stop = ends[segment] < end ? ends[segment] : end;
-                        if (stop > at + most) stop = at + most;
-                        adamw_range(parameter.as<A>() + at, gradient.as<A>() + at,
-                                    moment1.as<A>() + at, moment2.as<A>() + at, stop - at,
-                                    segment_decay.as<double>()[segment], step);
-                        if (low)
-                          convert_row(parameter.as<A>() + at, low.as<bf16>() + at, stop - at);
-                        at = stop;
-                      }
-                    });
+    parallel_ranges(
+        parameter.numel(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
+          std::int64_t segment = 0;
+          for (std::int64_t at = begin; at < end;) {
+            while (segment < segments - 1 && ends[segment] <= at) ++segment;
+            std::int64_t stop = ends[segment] < end ? ends[segment] : end;
+            if (stop > at + most) stop = at + most;
+            adamw_range(parameter.as<A>() + at, gradient.as<A>() + at, moment1.as<A>() + at,
+                        moment2.as<A>() + at, stop - at, segment_decay.as<double>()[segment], step);
+            if (low) convert_row(parameter.as<A>() + at, low.as<bf16>() + at, stop - at);
+            at = stop;
+          }
+        });
   });
 }
 

@@ -26,8 +26,8 @@ using Array = nb::ndarray<nb::ro, nb::device::cpu>;
 using WritableArray = nb::ndarray<nb::device::cpu>;
 
 /// Work without the interpreter's lock, which Ctrl-C ends at the next check_interruption().
-/// Throws an Error in a process that was forked during such work: what its threads held stays locked
-/// there.
+/// Throws an Error in a process that was forked during such work: what its threads held stays
+/// locked there.
 class Unlocked {
  public:
   Unlocked();

@@ -55,8 +55,7 @@ double run(DType dtype, Slabs& slabs) {
   const Tensor segment_end = int_tensor(ends, {4}), segment_decay = Tensor::from(decays, {4});
   for (int t = 1; t <= 5; ++t) {
     const Tensor gradient = random_normal({count}, static_cast<std::uint64_t>(10 + t)).cast(dtype);
-    const AdamWStep step{0.01, 0.9, 0.99, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.99, t),
-                         0.7};
+    const AdamWStep step{0.01, 0.9, 0.99, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.99, t), 0.7};
     kernels::adamw(slabs.parameter, gradient, slabs.moment1, slabs.moment2, slabs.low, segment_end,
                    segment_decay, step);
     reference.step(elements(gradient), segments, step);

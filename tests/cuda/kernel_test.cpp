@@ -111,8 +111,7 @@ TEST_F(CudaKernelTest, AdamwKeepsToItsSegments) {
     Tensor p = make(1), m = make(2), v = Tensor::full({count}, 0.5, dtype, device),
            low = Tensor::empty({count}, DType::bf16, device);
     kernels::adamw(p, make(3), m, v, low, Tensor::from(own, {6}).to(device),
-                   Tensor::from(decays, {6}).to(device),
-                   {1e-2, 0.9, 0.99, 1e-8, 0.5, 0.7, 0.3});
+                   Tensor::from(decays, {6}).to(device), {1e-2, 0.9, 0.99, 1e-8, 0.5, 0.7, 0.3});
     return std::vector<Tensor>{p, m, v, low};
   };
   for (const std::int64_t count : {64, 61}) {  // four at a time, and one by one

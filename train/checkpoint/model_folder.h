@@ -25,11 +25,12 @@ struct ModelFolder {
 };
 
 /// Finds MODEL. A Hugging Face folder or a checkpoint is itself the folder. A name of the hub
-/// ("org/name") that is no folder is looked for in the hub's cache (find_in_hub_cache). For a run directory it
-/// is the checkpoint with the best evaluation, else the newest intact one. Each damaged checkpoint
-/// that is passed over gives a warning. `--set model.…` overrides are applied to the configuration,
-/// and what is read in another way than one might expect is logged: semantics_notice,
-/// unread_tensors and so on. Throws an InputError when MODEL is none of these or cannot be built.
+/// ("org/name") that is no folder is looked for in the hub's cache (find_in_hub_cache). For a run
+/// directory it is the checkpoint with the best evaluation, else the newest intact one. Each
+/// damaged checkpoint that is passed over gives a warning. `--set model.…` overrides are applied to
+/// the configuration, and what is read in another way than one might expect is logged:
+/// semantics_notice, unread_tensors and so on. Throws an InputError when MODEL is none of these or
+/// cannot be built.
 ModelFolder open_model_folder(const std::filesystem::path& model,
                               const std::vector<std::string>& overrides, Log& log,
                               HeadUse use = HeadUse::kept);

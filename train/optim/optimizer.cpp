@@ -101,8 +101,8 @@ void Optimizer::adamw(Tensor& parameters, Tensor low, double learning_rate, doub
     kernels::adamw(own(parameters), store_.gradients().slice(0, part.range.begin, part.range.end),
                    own(moment1_), own(moment2_), low.defined() ? own(low) : Tensor(), part.ends,
                    part.decays,
-                   {factor * learning_rate, beta1, beta2, options_.epsilon,
-                    1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
+                   {factor * learning_rate, beta1, beta2, options_.epsilon, 1 - std::pow(beta1, t),
+                    1 - std::pow(beta2, t), gradient_scale});
   }
 }
 

@@ -105,8 +105,8 @@ TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
   EXPECT_TRUE(fs::exists(checkpoint / "optimizer-00003-of-00004.safetensors"));
   EXPECT_FALSE(fs::exists(checkpoint / "optimizer.safetensors"));
   // The files of all processes together have the content that one process writes.
-  const auto whole = TensorFile::open(folder_ / "straight" / "checkpoints" / "step-20" /
-                                           "optimizer.safetensors");
+  const auto whole =
+      TensorFile::open(folder_ / "straight" / "checkpoints" / "step-20" / "optimizer.safetensors");
   std::int64_t elements = 0, expected = 0;
   for (const StoredTensor& tensor : whole.tensors()) expected += tensor.shape.numel();
   for (int rank = 0; rank < 4; ++rank) {

@@ -123,8 +123,7 @@ TEST(Safetensors, HalfPrecisionIsWrittenAsItIs) {
 TEST(Safetensors, BooleansBecomeBytes) {
   const TemporaryFolder folder;
   write_bytes(folder / "a", file_with("BOOL", "[2]", std::string("\x00\x01", 2)));
-  EXPECT_EQ(TensorFile::open(folder / "a").read("a").to_doubles(),
-            (std::vector<double>{0, 1}));
+  EXPECT_EQ(TensorFile::open(folder / "a").read("a").to_doubles(), (std::vector<double>{0, 1}));
 }
 
 TEST(Safetensors, ReadIntoConvertsBetweenFloatingTypes) {
