@@ -175,11 +175,12 @@ def main():
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     machine = QuietMachine(2, options.attempts)
-    results = {
-        f"{mode} {batch_of(length)} × {length}": compare(options, machine, mode, length, batch_of(length))
-        for length in options.lengths
-        for mode in ("train", "encode")
-    }
+    results = {}
+    for length in options.lengths:
+        for mode in ("train", "encode"):
+            batch = batch_of(length)
+            name = f"{mode} {batch} × {length}"
+            results[name] = compare(options, machine, mode, length, batch)
     report = {"machine": describe_machine(), "load": os.getloadavg(), "results": results}
     options.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
 
