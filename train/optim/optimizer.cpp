@@ -6,7 +6,6 @@
 #include "autograd/ops.h"
 #include "core/check.h"
 #include "core/kernels.h"
-#include "train/optim/parameter_groups.h"
 
 namespace nystrom {
 
@@ -37,14 +36,14 @@ Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
 /// Divides the elements of range_ that are trained into parts.
 void Optimizer::find_parts() {
   const std::vector<Parameter> parameters = store_.parameters();
-  const std::vector<ParameterOptions> of_each = parameter_options(store_, options_);
+  of_each_ = parameter_options(store_, options_);
   struct Segments {
     std::vector<std::int64_t> ends;
     std::vector<double> decays;
   };
   std::vector<Segments> segments;  // of each part
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const ParameterOptions& own = of_each[i];
+    const ParameterOptions& own = of_each_[i];
     require(own.frozen <= parameters[i].is_frozen(),
             "parameter {} was not frozen before its store was allocated", parameters[i].name());
     const SlabRange all = store_.range_of(parameters[i].name()),
@@ -114,13 +113,12 @@ void Optimizer::lamb(double learning_rate, double gradient_scale) {
   kernels::accumulate(masters, -1, updates_);
   const std::vector<double> ratios = trust_ratios(updates_);
   const std::vector<Parameter> parameters = store_.parameters();
-  const std::vector<ParameterOptions> of_each = parameter_options(store_, options_);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].is_frozen()) continue;
     const std::string& name = parameters[i].name();
     Tensor master = store_.master(name);
     kernels::accumulate(store_.part_of(updates_, name),
-                        learning_rate * of_each[i].learning_rate_factor * ratios[i], master);
+                        learning_rate * of_each_[i].learning_rate_factor * ratios[i], master);
   }
   store_.round_masters();
 }
@@ -172,7 +170,6 @@ void Optimizer::muon(double learning_rate, double gradient_scale) {
   Tensor masters = store_.masters();
   adamw(masters, {}, learning_rate, gradient_scale);
   const std::vector<Parameter> parameters = store_.parameters();
-  const std::vector<ParameterOptions> of_each = parameter_options(store_, options_);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].is_frozen() || !is_muon(parameters[i])) continue;
     const std::string& name = parameters[i].name();
@@ -181,10 +178,10 @@ void Optimizer::muon(double learning_rate, double gradient_scale) {
     kernels::copy((options_.momentum * Var(momentum) + gradient).value(), momentum);
     const Tensor ahead = (options_.momentum * Var(momentum) + gradient).value();
     const Tensor update = orthogonal(ahead.cast(store_.dtype())).cast(master.dtype());
-    const double rate = learning_rate * of_each[i].learning_rate_factor,
+    const double rate = learning_rate * of_each_[i].learning_rate_factor,
                  size =
                      0.2 * std::sqrt(static_cast<double>(std::max(update.dim(0), update.dim(1))));
-    kernels::copy(affine(master, 1 - rate * of_each[i].weight_decay).value(), master);
+    kernels::copy(affine(master, 1 - rate * of_each_[i].weight_decay).value(), master);
     kernels::accumulate(update, -rate * size, master);
   }
   store_.round_masters();

@@ -5,6 +5,7 @@
 
 #include "nn/parameter_store.h"
 #include "train/optim/options.h"
+#include "train/optim/parameter_groups.h"
 
 namespace nystrom {
 
@@ -80,6 +81,7 @@ class Optimizer {
   ParameterStore& store_;
   OptimizerOptions options_;
   SlabRange range_;
+  std::vector<ParameterOptions> of_each_;  // of the store's parameters, in its order
   std::vector<Part> parts_;
   Tensor moment1_, moment2_;
   // For LAMB only.
