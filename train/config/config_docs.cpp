@@ -213,14 +213,13 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
     if (option.section != section) continue;
     const bool has_options = option.kind == OptionDoc::Kind::section;
     Json entry = has_options ? schema_of_section(options, option.own_section()) : Json();
-    if (option.ramp) entry = {{"anyOf", {schema_of_value(option), mapping_to(option)}}};
     if (option.or_text) entry = {{"anyOf", {{{"type", "string"}}, std::move(entry)}}};
     Json schema = option.is_section() ? std::move(entry)
-                  : option.ramp       ? std::move(entry)
-                  : has_options       ? Json{{"type", "array"}, {"items", std::move(entry)}}
-                  : option.list       ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
-                  : option.mapping    ? mapping_to(option)
-                                      : schema_of_value(option);
+                  : option.ramp    ? Json{{"anyOf", {schema_of_value(option), mapping_to(option)}}}
+                  : has_options    ? Json{{"type", "array"}, {"items", std::move(entry)}}
+                  : option.list    ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
+                  : option.mapping ? mapping_to(option)
+                                   : schema_of_value(option);
     schema["description"] = option.meaning;
     if (option.value) schema["default"] = *option.value;
     properties[option.name] = std::move(schema);

@@ -34,8 +34,7 @@ OnnxAttention::OnnxAttention(OnnxModules& modules, const OnnxTokens& tokens)
   padding_ = hidden(unsqueeze(tokens.valid, {1, 2}));
   const OnnxValue place = range(graph_("Squeeze", {length_}));
   if (config_.attention.window) {
-    const OnnxValue distance =
-        graph_("Abs", {graph_("Sub", {unsqueeze(place, {1}), unsqueeze(place, {0})})});
+    const OnnxValue distance = graph_("Abs", {graph_("Sub", {unsqueeze(place, {1}), place})});
     const OnnxValue reach = graph_.integer(*config_.attention.window / 2);
     far_ = graph_("Min", {padding_, hidden(graph_("LessOrEqual", {distance, reach}))});
   }
