@@ -15,10 +15,10 @@ import json
 import pathlib
 import subprocess
 import sys
-import time
 
 import h5py
 import numpy as np
+from compare_mil import measured
 from sklearn.metrics import roc_auc_score
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -35,24 +35,14 @@ def settings(folder: pathlib.Path, run: str, pooling: str, small: bool) -> list[
     return [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
 
 
-def run(*command: object) -> tuple[float, float]:
-    """Seconds and the peak of memory in MB of a command."""
-    begin = time.perf_counter()
-    measured = [sys.executable, "-c", "import resource, subprocess, sys\n"
-                "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode\n"
-                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\nsys.exit(code)"]
-    done = subprocess.run([*measured, *map(str, command)], stdout=subprocess.PIPE, check=True, text=True)
-    return time.perf_counter() - begin, int(done.stdout) / 1024
-
-
 def map_areas(program: str, folder: pathlib.Path, run_folder: pathlib.Path) -> list[float]:
     """The area of each map's scores against the rows with the signal."""
     areas = []
     with (folder / "slides.csv").open() as table:
         slides = [row["id"] for row in csv.DictReader(table) if row["label"] == "tumor"]
     for slide in slides[:12]:
-        run(program, "predict", run_folder, folder / "h5" / f"{slide}.h5", "--attention", folder / "map.h5",
-            "--quiet")
+        measured([program, "predict", run_folder, folder / "h5" / f"{slide}.h5",
+                  "--attention", folder / "map.h5", "--quiet"])
         with h5py.File(folder / "map.h5") as file:
             scores = file["attention"][:]
         truth = np.zeros(len(scores), dtype=bool)
@@ -63,8 +53,8 @@ def map_areas(program: str, folder: pathlib.Path, run_folder: pathlib.Path) -> l
 
 def folds(program: str, folder: pathlib.Path, pooling: str, small: bool) -> None:
     name = f"folds_{pooling}"
-    seconds, _ = run(program, "finetune", folder / "bags.yaml", "--folds", "all", "--quiet",
-                     *settings(folder, name, pooling, small), "--set", "task.folds=3")
+    seconds, _ = measured([program, "finetune", folder / "bags.yaml", "--folds", "all", "--quiet",
+                           *settings(folder, name, pooling, small), "--set", "task.folds=3"])
     areas = [json.loads((folder / name / f"fold-{fold}" / "test.json").read_text())["auc"]
              for fold in range(3)]
     maps = map_areas(program, folder, folder / name / "fold-0")
@@ -89,15 +79,17 @@ def long_bags(program: str, folder: pathlib.Path, small: bool) -> None:
         csv.writer(table).writerows(rows)
     (folder / "split.csv").write_text("train,val\na,c\nb,d\n")
     for pooling in ("token", "attention"):
-        _, peak = run(program, "finetune", folder / "bags.yaml", "--quiet",
-                      *settings(folder, pooling, pooling, small), "--set", "training.epochs=1",
-                      "--set", "task.folds=null", "--set", f"task.splits=[{folder}/split.csv]")
+        _, peak = measured([program, "finetune", folder / "bags.yaml", "--quiet",
+                            *settings(folder, pooling, pooling, small),
+                            "--set", "training.epochs=1", "--set", "task.folds=null",
+                            "--set", f"task.splits=[{folder}/split.csv]"])
         size = train * 1024 * 2 / 1e6
-        print(f"{pooling}: training at {train} rows: peak {peak:.0f} MB; a bag has {size:.0f} MB in f16")
-        seconds, peak = run(program, "predict", folder / pooling, folder / "h5" / "long.h5",
-                            "--attention", folder / "map.h5", "--quiet")
-        print(f"{pooling}: prediction and map of {predict} rows: peak {peak:.0f} MB, {seconds:.1f} s; "
-              f"the bag has {predict * 1024 * 2 / 1e6:.0f} MB in f16", flush=True)
+        print(f"{pooling}: training at {train} rows: peak {peak:.0f} MB; "
+              f"a bag has {size:.0f} MB in f16")
+        seconds, peak = measured([program, "predict", folder / pooling, folder / "h5" / "long.h5",
+                                  "--attention", folder / "map.h5", "--quiet"])
+        print(f"{pooling}: prediction and map of {predict} rows: peak {peak:.0f} MB, "
+              f"{seconds:.1f} s; the bag has {predict * 1024 * 2 / 1e6:.0f} MB in f16", flush=True)
 
 
 def main() -> None:
@@ -109,10 +101,12 @@ def main() -> None:
     work = options.work.resolve()
     slides = work / "slides"
     if not slides.exists():
-        size = ["--bags", 24, "--rows", 100, 300, "--width", 64] if options.small else ["--bags", 60]
+        small = ["--bags", 24, "--rows", 100, 300, "--width", 64]
+        size = small if options.small else ["--bags", 60]
         subprocess.run([sys.executable, ROOT / "examples" / "bags" / "make_bags.py", slides,
                         *map(str, size)], check=True)
-    recipe = subprocess.run([options.program, "config", "bags"], stdout=subprocess.PIPE, check=True)
+    command = [options.program, "config", "bags"]
+    recipe = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     for folder in (slides, work / "long"):
         folder.mkdir(exist_ok=True)
         (folder / "bags.yaml").write_bytes(recipe.stdout)

@@ -3,10 +3,10 @@
     python3 bench/self_pretraining.py --nystrom build/release/nystrom
 
 After Amos et al., "Never Train from Scratch" (ICLR 2024). Long Range Arena's ListOps with its model
-(2 layers of width 64, mean pooling) and expressions of 100 to 500 symbols, drawn by `nystrom listops`.
-For each seed and share, that part of --steps pretrains on the expressions without their values,
-and the rest fine-tunes; share 0 is training from scratch. Finished runs are not repeated; a stopped
-one goes on. Prints held-out accuracy and writes it to --output."""
+(2 layers of width 64, mean pooling) and expressions of 100 to 500 symbols, drawn by `nystrom
+listops`. For each seed and share, that part of --steps pretrains on the expressions without their
+values, and the rest fine-tunes; share 0 is training from scratch. Finished runs are not repeated; a
+stopped one goes on. Prints held-out accuracy and writes it to --output."""
 
 import argparse
 import json
