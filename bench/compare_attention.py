@@ -42,14 +42,6 @@ KINDS = {
     "performer": {"kind": "performer"},
     "linformer": {"kind": "linformer"},
     "reformer": {"kind": "reformer"},
-    "window of 128": {"kind": "softmax", "window": 128},
-    "window and 32 landmarks in turn": {
-        "kind": "nystrom",
-        "num_landmarks": 32,
-        "layers": {"0": "softmax", "2": "softmax"},
-        "window": 128,
-    },
-    "window beside 32 landmarks": {"kind": "nystrom", "num_landmarks": 32, "window": 128},
 }
 
 
