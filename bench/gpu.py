@@ -505,9 +505,11 @@ def main() -> None:
         total = slower * sum(part.seconds for part in schedule)
         gpu = Gpu(arguments, out, Path(scratch), total)
         gpu.rivals = {}
+        planned = 0.0
         for part in schedule:
             if not arguments.parts or part.name in arguments.parts:
-                run_part(gpu, part, slower * part.seconds)
+                planned += slower * part.seconds
+                run_part(gpu, part, planned - (total - gpu.left()))
         for process in gpu.rivals.values():  # of a part that was left out
             process.wait(0)
         text = gpu_summary.summary(gpu.results, gpu.problems)

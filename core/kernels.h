@@ -98,11 +98,6 @@ KERNEL(bit_sum, CView x, View y);
 /// N], bias [N] or absent. All are (strided): a and b may be transposed, c is unit. Batch axes of
 /// size 1 broadcast. c may have the accumulate type. The CPU always computes in full precision.
 LIBRARY_KERNEL(matmul, CView a, CView b, CView bias, View c, bool accumulate, Precision precision);
-/// The gradients of a linear layer's parameters: dw (+= if add_dw) = dyᵀ x, and db (+= if add_db) =
-/// dy summed over its rows: dy [r, out], x [r, in] of one type, dw [out, in], db [out]. dw and db
-/// may have the accumulate type.
-LIBRARY_KERNEL(linear_grad, CView dy, CView x, View dw, bool add_dw, View db, bool add_db,
-               Precision precision);
 /// matmul for f64, and the reference for tests of the library's: a blocked loop without batch
 /// broadcasting.
 KERNEL(matmul_plain, CView a, CView b, CView bias, View c, bool accumulate);

@@ -47,27 +47,23 @@ Var with_row_sum(Var y, const Var& bias) {
   return y;
 }
 
+/// sums (+)= the sum of rows [r, out].
+void sum_rows(const Tensor& rows, const Tensor& sums, bool accumulate) {
+  kernels::sum_middle(rows.reshape({1, rows.dim(0), rows.dim(1)}), sums.reshape({1, rows.dim(1)}),
+                      accumulate);
+}
+
 /// The gradients of weight and bias: inputs 1 and 2.
 void parameter_gradients(const Tensor& dy_rows, const Tensor& rows, Precision precision,
                          Grads grads) {
   const std::int64_t out = dy_rows.dim(1);
   const Shape weight{out, rows.dim(1)};
-  const bool sums = grads.wants(2) && !grads.row_sum().defined();
-  if (grads.wants(1) && sums) {
-    auto dw = grads.into(1, weight, rows.device()), db = grads.into(2, {out}, rows.device());
-    kernels::linear_grad(dy_rows, rows, dw.tensor, dw.accumulate, db.tensor, db.accumulate,
-                         precision);
-    return;
-  }
   if (grads.wants(1))
     multiply_into(grads.into(1, weight, rows.device()), dy_rows.transpose(0, 1), rows, precision);
-  if (sums) {
-    const auto db = grads.into(2, {out}, rows.device());
-    kernels::sum_middle(dy_rows.reshape({1, dy_rows.dim(0), out}), db.tensor.reshape({1, out}),
-                        db.accumulate);
-  } else if (grads.wants(2)) {
-    grads.add(2, grads.row_sum());
-  }
+  if (!grads.wants(2)) return;
+  if (grads.row_sum().defined()) return grads.add(2, grads.row_sum());
+  const auto db = grads.into(2, {out}, rows.device());
+  sum_rows(dy_rows, db.tensor, db.accumulate);
 }
 
 }  // namespace
@@ -90,7 +86,8 @@ void joint_parameter_gradients(const Tensor& dy_rows, const Tensor& rows, std::s
     const std::vector<Tensor> dws(targets.begin(), middle), dbs(middle, targets.end());
     auto [dw, dw_direct] = whole(dws, {dy_rows.dim(1), rows.dim(1)});
     auto [db, db_direct] = whole(dbs, {dy_rows.dim(1)});
-    kernels::linear_grad(dy_rows, rows, dw, dw_direct, db, db_direct, precision);
+    multiply_into({dw, dw_direct}, dy_rows.transpose(0, 1), rows, precision);
+    sum_rows(dy_rows, db, db_direct);
     const auto distribute = [](const Tensor& all, const std::vector<Tensor>& parts) {
       std::int64_t begin = 0;
       for (Tensor part : parts) {

@@ -9,7 +9,6 @@
 
 #include "core/cpu/parallel.h"
 #include "core/kernels.h"
-#include "core/linear_grad.h"
 #include "core/tensor.h"
 
 namespace nystrom::kernels::cpu {
@@ -162,11 +161,6 @@ void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision) {
     return kernels::matmul_plain(a, b, bias, c, accumulate);
   if (a.dtype == DType::bf16 && !has_bf16()) return run_as_f32(a, b, bias, c, accumulate);
   run_product(a, b, bias, c, accumulate);
-}
-
-void linear_grad(CView dy, CView x, View dw, bool add_dw, View db, bool add_db,
-                 Precision precision) {
-  linear_grad_in_two(dy, x, dw, add_dw, db, add_db, precision);
 }
 
 }  // namespace nystrom::kernels::cpu

@@ -80,13 +80,13 @@ NYSTROM_DEVICE void normalise(const Online& state, Accumulator<Width>& sum_v, in
   }
 }
 
-/// The block's shared memory: tiles of keys and values for each stage, and the convolution's.
+/// The block's shared memory: tiles of queries, and of keys and values for each stage, and the
+/// convolution's.
 template <class T, int Width>
 struct Tiles {
   int stages, taps;
-  NYSTROM_DEVICE T* k(int stage) const {
-    return dynamic_shared<T>() + 2 * stage * tile_size<Width>;
-  }
+  NYSTROM_DEVICE T* q() const { return dynamic_shared<T>(); }
+  NYSTROM_DEVICE T* k(int stage) const { return q() + (1 + 2 * stage) * tile_size<Width>; }
   NYSTROM_DEVICE T* v(int stage) const { return k(stage) + tile_size<Width>; }
   NYSTROM_DEVICE std::uint8_t* valid(int stage) const {
     return reinterpret_cast<std::uint8_t*>(k(stages)) + stage * tile_rows;
@@ -108,9 +108,8 @@ NYSTROM_DEVICE void load_convolution(const Convolution& conv, const Place& at, i
 
 /// A block for each head, part of the keys and tile of queries; the head varies fastest.
 template <class T, int Width>
-__global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<float> p,
-                                                              Convolution conv, std::int64_t splits,
-                                                              int stages, Results results) {
+__global__ __launch_bounds__(fused_block, Width <= 64 ? 4 : 2) void forward_kernel(
+    AttentionProblem<float> p, Convolution conv, std::int64_t splits, int stages, Results results) {
   const Tiles<T, Width> s{stages, conv.taps};
   const std::int64_t heads = p.all_heads();
   const Place at = p.place(blockIdx.x % heads);
@@ -120,16 +119,9 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
   const Keys<float> keys(p, at);
   const int tiles = (at.keys.rows + tile_rows - 1) / tile_rows;
 
-  LeftOperand<Width> q;
   load_tile<Width>(
-      p.q.of(at.queries, at.head), first_query, [&](int r) { return r < at.queries.rows; }, s.k(0));
-  commit_copies();
+      p.q.of(at.queries, at.head), first_query, [&](int r) { return r < at.queries.rows; }, s.q());
   load_convolution(conv, at, first_query, s);
-  commit_copies();
-  wait_copies<1>();  // the queries have arrived
-  __syncthreads();
-  load_left<Width>(q, s.k(0));
-  __syncthreads();  // all threads have read the queries
 
   Online state;
   Accumulator<Width> sum;
@@ -142,6 +134,8 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
       s.valid(stage)[threadIdx.x] = keys(first_key + static_cast<int>(threadIdx.x));
   };
   const auto use = [&](int, int stage) {
+    LeftOperand<Width> q;
+    load_left<Width>(q, s.q());
     Accumulator<tile_rows> scores;
     scores.clear();
     multiply_by_rows<Width>(scores, q, s.k(stage));

@@ -42,13 +42,14 @@ constexpr std::size_t bytes_of_tap_sums(int warps, std::int64_t taps) {
   return sizeof(float) * static_cast<std::size_t>(warps * (strip * (strip + 1) + band_size(taps)));
 }
 
-/// The shared memory of the forward kernel: keys, values and their mask for each stage; rows and
-/// band of the convolution, if there are taps.
+/// The shared memory of the forward kernel: queries; keys, values and their mask for each stage;
+/// rows and band of the convolution, if there are taps.
 constexpr std::size_t bytes_of_forward(std::int64_t width, int stages, std::int64_t taps) {
   const std::size_t stage = 2 * bytes_of_rows(tile_rows, width) + tile_rows;
   const std::size_t conv = bytes_of_rows(conv_rows(tile_rows, taps), width) +
                            2 * static_cast<std::size_t>(band_size(taps));
-  return static_cast<std::size_t>(stages) * stage + (taps > 0 ? conv : 0);
+  return bytes_of_rows(tile_rows, width) + static_cast<std::size_t>(stages) * stage +
+         (taps > 0 ? conv : 0);
 }
 /// The shared memory of a tile of the backward kernel: rows of two operands, two numbers of each
 /// query, and the mask of keys.

@@ -137,10 +137,11 @@ NYSTROM_DEVICE void multiply_by_rows(Accumulator<tile_rows>& c, const LeftOperan
                                      const T* tile) {
   const int lane = lane_index();
   const T* row = tile + (lane % 8 + lane / 16 * 8) * tile_stride<Width> + lane / 8 % 2 * 8;
+  // The inner loop changes the sum: a product waits for the one before in the same sum.
   NYSTROM_UNROLL
-  for (int n = 0; n < tile_rows / 16; ++n) {
+  for (int k = 0; k < Width / 16; ++k) {
     NYSTROM_UNROLL
-    for (int k = 0; k < Width / 16; ++k) {
+    for (int n = 0; n < tile_rows / 16; ++n) {
       std::uint32_t b[4];
       load_matrices(b, row + n * 16 * tile_stride<Width> + k * 16);
       mma<T>(c.part[2 * n], a.part[k], b[0], b[1]);
@@ -156,9 +157,9 @@ NYSTROM_DEVICE void multiply_by_columns(Accumulator<Width>& c, const LeftOperand
   const int lane = lane_index();
   const T* row = tile + (lane % 16) * tile_stride<Width> + lane / 16 * 8;
   NYSTROM_UNROLL
-  for (int n = 0; n < Width / 16; ++n) {
+  for (int k = 0; k < tile_rows / 16; ++k) {
     NYSTROM_UNROLL
-    for (int k = 0; k < tile_rows / 16; ++k) {
+    for (int n = 0; n < Width / 16; ++n) {
       std::uint32_t b[4];
       load_matrices_transposed(b, row + k * 16 * tile_stride<Width> + n * 16);
       mma<T>(c.part[2 * n], a.part[k], b[0], b[1]);

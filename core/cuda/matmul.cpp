@@ -1,6 +1,6 @@
 // f32, bf16 and f16 matrix products through cuBLASLt, which is column-major. The row-major C = A B
 // is the column-major Cᵀ = Bᵀ Aᵀ. So b is the first operand, and the bias, one number a row of Cᵀ,
-// is an epilogue. So are the sums of the second operand, one number a column of Cᵀ.
+// is an epilogue.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -15,7 +15,6 @@
 #include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 #include "core/kernels.h"
-#include "core/linear_grad.h"
 #include "core/matrix_layout.h"
 #include "core/strides.h"
 #include "core/tensor.h"
@@ -147,9 +146,8 @@ struct Problem {
   Matrix first, second, result;
   std::int32_t batch;
   Precision precision;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* vector = nullptr;  ///< the bias, or the sums that the epilogue writes
-  cudaDataType_t vector_type = CUDA_R_32F;
+  const void* bias = nullptr;
+  cudaDataType_t bias_type = CUDA_R_32F;
 };
 
 /// Multiplies into `d`, to which `beta` times its numbers are added.
@@ -173,8 +171,19 @@ std::string text_of(const Problem& p) {
                                  p.second.transposed ? 'T' : 'N');
   if (p.batch > 1) text += fmt::format(", batch {}", p.batch);
   if (p.precision == Precision::tf32) text += ", tf32";
-  if (p.vector) text += p.epilogue == CUBLASLT_EPILOGUE_BIAS ? ", bias" : ", sums";
+  if (p.bias) text += ", bias";
   return text;
+}
+
+template <class T>
+T setting_of(const cublasLtMatmulHeuristicResult_t& found,
+             cublasLtMatmulAlgoConfigAttributes_t setting) {
+  T value{};
+  std::size_t written = 0;
+  const bool known =
+      cublasLtMatmulAlgoConfigGetAttribute(&found.algo, setting, &value, sizeof value, &written) ==
+      CUBLAS_STATUS_SUCCESS;
+  return known ? value : T{};
 }
 
 std::string text_of(const cublasLtMatmulHeuristicResult_t& found) {
@@ -188,11 +197,7 @@ std::string text_of(const cublasLtMatmulHeuristicResult_t& found) {
       {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, "custom"}};
   std::string text;
   for (const auto& [setting, name] : settings) {
-    std::int32_t value = 0;
-    std::size_t written = 0;
-    if (cublasLtMatmulAlgoConfigGetAttribute(&found.algo, setting, &value, sizeof value,
-                                             &written) == CUBLAS_STATUS_SUCCESS)
-      text += fmt::format("{} {}, ", name, value);
+    text += fmt::format("{} {}, ", name, setting_of<std::int32_t>(found, setting));
   }
   return text + fmt::format("waves {:.2f}, workspace {}", found.wavesCount, found.workspaceSize);
 }
@@ -219,6 +224,21 @@ double seconds_of(const Plan& plan, const Problem& p, const ViewBase& like,
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / runs;
 }
 
+/// The algorithm to use, of those in cuBLASLt's order. On an H100 its first choice for results in
+/// 16 bits was 3 to 20 % slower than tiles of 128 × 160 (bench/results/h100-first.json). Measuring
+/// each product instead would give other bits in other runs.
+int preferred(const Problem& p, const cublasLtMatmulHeuristicResult_t* found, int count,
+              int device) {
+  if (p.result.type == CUDA_R_32F || compute_capability(device) != 90) return 0;
+  for (int i = 0; i < count; ++i) {
+    if (setting_of<std::uint32_t>(found[i], CUBLASLT_ALGO_CONFIG_TILE_ID) ==
+            CUBLASLT_MATMUL_TILE_128x160 &&
+        setting_of<std::int32_t>(found[i], CUBLASLT_ALGO_CONFIG_SPLITK_NUM) == 1)
+      return i;
+  }
+  return 0;
+}
+
 void choose_algorithm(Plan& plan, const Problem& p, const ViewBase& like) {
   cublasLtMatmulPreference_t preference = nullptr;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "choosing an algorithm");
@@ -234,11 +254,12 @@ void choose_algorithm(Plan& plan, const Problem& p, const ViewBase& like) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.second.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.result.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.result.data));
-  cublasLtMatmulHeuristicResult_t found[8]{};
+  constexpr int most = 8;
+  cublasLtMatmulHeuristicResult_t found[most]{};
   int count = 0;
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation, plan.first, plan.second, plan.result,
-                                     plan.result, preference, timing ? 8 : 1, found, &count);
+                                     plan.result, preference, most, found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
   Product& product = known_products()[text_of(p)];
   product.text = text_of(p);
@@ -247,8 +268,10 @@ void choose_algorithm(Plan& plan, const Problem& p, const ViewBase& like) {
   check_blas(status, "choosing an algorithm");
   if (count == 0) return;
   plan.possible = true;
-  plan.algorithm = found[0].algo;
-  plan.workspace = found[0].workspaceSize;
+  const int chosen = preferred(p, found, count, like.device.index);
+  plan.algorithm = found[chosen].algo;
+  plan.workspace = found[chosen].workspaceSize;
+  std::swap(found[0], found[chosen]);  // the first one told is the one used
   for (int i = 0; i < count; ++i)
     product.algorithms.push_back(
         {text_of(found[i]), timing ? seconds_of(plan, p, like, found[i]) : 0});
@@ -262,10 +285,10 @@ Plan make_plan(const Problem& p, const ViewBase& like) {
              "describing a product");
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (p.vector) {
-    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, p.epilogue);
-    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, p.vector_type);
-    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);
+  if (p.bias) {
+    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, p.bias_type);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
   plan.first = layout_of(p.first, p.batch);
   plan.second = layout_of(p.second, p.batch);
@@ -296,9 +319,8 @@ std::string key_of(const Problem& p) {
   }
   append(p.batch);
   append(p.precision);
-  append(p.epilogue);
-  append(p.vector_type);
-  append(alignment_of(p.vector));  // cuBLASLt looks at the pointer when it chooses
+  append(p.bias_type);
+  append(alignment_of(p.bias));  // cuBLASLt looks at the pointer when it chooses
   return key;
 }
 
@@ -316,13 +338,13 @@ const Plan& cached_plan(const Problem& p, const ViewBase& like) {
   return cache.emplace(std::move(key), make_plan(p, like)).first->second;
 }
 
-/// Runs a plan. The pointer of the epilogue is set before each run, because plans have none.
+/// Runs a plan. The pointer of the bias is set before each run, because plans have none.
 /// Returns false if cuBLASLt has no algorithm.
 bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const std::lock_guard lock(products_mutex);
   const Plan& plan = cached_plan(p, like);
   if (!plan.possible) return false;
-  if (p.vector) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);
+  if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
   count_launch();
   check_blas(multiply_by(plan, p, plan.algorithm, accumulate ? 1 : 0,
@@ -342,12 +364,10 @@ void count_slow(const CView& a, const CView& b) {
                            name_of(b.dtype), b.dim(-2), b.dim(-1));
 }
 
-/// Whether cuBLASLt may compute a product of `a` at all.
-bool library_takes(const CView& a) { return a.dtype != DType::f64 && a.dim(-1) != 0; }
-
-/// c (+)= a b with an epilogue of `vector`. Returns false if cuBLASLt cannot.
-bool multiply(const CView& a, const CView& b, const View& c, bool accumulate, Precision precision,
-              cublasLtEpilogue_t epilogue, const CView& vector) {
+/// c (+)= a b + bias. Returns false if cuBLASLt cannot.
+bool multiply(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate,
+              Precision precision) {
+  if (a.dtype == DType::f64 || a.dim(-1) == 0) return false;
   const Operand first(b, c), second(a, c);
   const auto result = matrix_of(c, c);
   require(result && !result->transposed, "matmul: the result must lie row by row");
@@ -355,38 +375,21 @@ bool multiply(const CView& a, const CView& b, const View& c, bool accumulate, Pr
   const bool tf32 = precision == Precision::tf32 && tensor_cores_take(DType::f32, c.device.index);
   Problem problem{first.matrix(), second.matrix(), *result, batch,
                   tf32 ? Precision::tf32 : Precision::full};
-  if (vector) {
-    problem.epilogue = epilogue;
-    problem.vector = vector.data;
-    problem.vector_type = type_of(vector.dtype);
+  if (bias) {
+    problem.bias = bias.data;
+    problem.bias_type = type_of(bias.dtype);
   }
-  return run(problem, c, accumulate);
+  if (run(problem, c, accumulate)) return true;
+  count_slow(a, b);
+  return false;
 }
 
 }  // namespace
 
 void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision precision) {
   if (c.numel() == 0) return;
-  if (library_takes(a)) {
-    if (multiply(a, b, c, accumulate, precision, CUBLASLT_EPILOGUE_BIAS, bias)) return;
-    count_slow(a, b);
-  }
-  kernels::matmul_plain(a, b, bias, c, accumulate);
-}
-
-void linear_grad(CView dy, CView x, View dw, bool add_dw, View db, bool add_db,
-                 Precision precision) {
-  const CView a = exchanged(dy, 0, 1);
-  if (dw.numel() > 0 && library_takes(a) && db.dtype == dw.dtype) {
-    // The epilogue overwrites its sums.
-    const Tensor apart = add_db ? Tensor::empty({db.numel()}, db.dtype, db.device) : Tensor();
-    const CView sums = add_db ? CView(apart) : CView(db);
-    if (multiply(a, x, dw, add_dw, precision, CUBLASLT_EPILOGUE_BGRADB, sums)) {
-      if (add_db) kernels::accumulate(sums, 1, db);
-      return;
-    }
-  }
-  linear_grad_in_two(dy, x, dw, add_dw, db, add_db, precision);
+  if (!multiply(a, b, bias, c, accumulate, precision))
+    kernels::matmul_plain(a, b, bias, c, accumulate);
 }
 
 }  // namespace nystrom::kernels::cuda

@@ -15,6 +15,11 @@ using namespace nystrom::cuda;
 
 constexpr int block = 256;
 constexpr int warps = block / warp_size;
+// Two blocks of the backward pass on a multiprocessor have room for 170 registers a thread.
+constexpr int grad_block = 192;
+constexpr int grad_warps = grad_block / warp_size;
+template <class T, int Packs>
+constexpr int grad_blocks = sizeof(T) == 2 && Packs < 4 ? 2 : 1;
 
 template <class T>
 struct Forward {
@@ -35,7 +40,13 @@ __global__ void forward_kernel(Forward<T> f) {
   Row<T, V, Packs> row;
   row.load_from(f.x + r * n, n);
   if (f.residual) {
-    if (f.mask.samples.ids) f.mask.apply(row, r, n);
+    if (f.mask.samples.ids) {
+      NYSTROM_UNROLL
+      for (int p = 0; p < Packs; ++p) {
+        const std::int64_t column = (p * warp_size + lane_index()) * V;
+        if (column < n) f.mask.apply(row.value[p], r, n, column);
+      }
+    }
     Row<T, V, Packs> residual;
     residual.load_from(f.residual + r * n, n);
     // The sum is rounded here, so that the backward pass uses the numbers that were normalised.
@@ -110,7 +121,7 @@ template <class T, int V, int Packs>
 NYSTROM_DEVICE void add_warps(const accumulate_t<T> (&sum)[Packs][V], int which,
                               const Backward<T>& f) {
   using A = accumulate_t<T>;
-  A* sums = dynamic_shared<A>();  // [warps, n]
+  A* sums = dynamic_shared<A>();  // [grad_warps, n]
   const std::int64_t n = f.n;
   __syncthreads();  // all threads have read the last sums
   NYSTROM_UNROLL
@@ -121,67 +132,99 @@ NYSTROM_DEVICE void add_warps(const accumulate_t<T> (&sum)[Packs][V], int which,
     for (int i = 0; i < V; ++i) sums[warp_index() * n + column + i] = sum[p][i];
   }
   __syncthreads();
-  for (std::int64_t c = threadIdx.x; c < n; c += block) {
+  for (std::int64_t c = threadIdx.x; c < n; c += grad_block) {
     A total = 0;
-    for (int w = 0; w < warps; ++w) total += sums[w * n + c];
+    for (int w = 0; w < grad_warps; ++w) total += sums[w * n + c];
     f.partial[(blockIdx.x * 3 + which) * n + c] = total;
   }
 }
 
-/// A block processes a piece of rows_per_piece rows. Each warp sums dgamma, dbeta and dx over its
-/// rows in registers; the block adds the warps' sums.
+/// What the backward pass reads of a row.
 template <class T, int V, int Packs>
-__global__ void backward_kernel(Backward<T> f) {
+struct GradRow {
+  Pack<T, V> x[Packs], dy[Packs];
+  accumulate_t<T> mean, rstd;
+};
+
+/// A block processes a piece of rows_per_piece rows. Each warp sums dgamma, dbeta and dx over its
+/// rows in registers; the block adds the warps' sums. A row stays in registers as it was read, and
+/// the next one of 16-bit numbers arrives meanwhile.
+template <class T, int V, int Packs>
+__global__ void __launch_bounds__(grad_block, grad_blocks<T, Packs>)
+    backward_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
+  constexpr bool ahead = sizeof(T) == 2;
   const std::int64_t n = f.n, first = static_cast<std::int64_t>(blockIdx.x) * rows_per_piece;
   const std::int64_t last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
   A sum_gamma[Packs][V] = {}, sum_beta[Packs][V] = {}, sum_dx[Packs][V] = {};
-  for (std::int64_t r = first + warp_index(); r < last; r += warps) {
-    const A m = f.mean[r], s = f.rstd[r];
-    Row<T, V, Packs> normal, grad;
-    normal.load_from(f.x + r * n, n);
-    grad.load_from(f.dy + r * n, n);
-    A mean_g = 0, mean_gx = 0;
+  const auto each_pack = [&](const auto& use) {
     NYSTROM_UNROLL
     for (int p = 0; p < Packs; ++p) {
-      const std::int64_t column = (p * warp_size + lane_index()) * V;
-      if (column >= n) continue;
+      const int column = (p * warp_size + lane_index()) * V;
+      if (column < n) use(p, column);
+    }
+  };
+  GradRow<T, V, Packs> row, next;
+  const auto read = [&](std::int64_t r, GradRow<T, V, Packs>& into) {
+    if (r >= last) return;
+    each_pack([&](int p, int column) {
+      into.x[p] = load_pack<V>(f.x + r * n + column);
+      into.dy[p] = load_pack<V>(f.dy + r * n + column);
+    });
+    into.mean = f.mean[r];
+    into.rstd = f.rstd[r];
+  };
+  if (ahead) read(first + warp_index(), next);
+  for (std::int64_t r = first + warp_index(); r < last; r += grad_warps) {
+    if (ahead) {
+      row = next;
+      read(r + grad_warps, next);
+    } else {
+      read(r, row);
+    }
+    const A m = row.mean, s = row.rstd;
+    A mean_g = 0, mean_gx = 0;
+    each_pack([&](int p, int column) {
       const auto gamma = load_pack<V>(f.gamma + column);
       NYSTROM_UNROLL
       for (int i = 0; i < V; ++i) {
-        A& x = normal.value[p][i];
-        A& d = grad.value[p][i];
-        x = (x - m) * s;
+        const A x = (load(row.x[p].value[i]) - m) * s, d = load(row.dy[p].value[i]);
         sum_gamma[p][i] += d * x;
         sum_beta[p][i] += d;
-        d *= load(gamma.value[i]);
-        mean_g += d;
-        mean_gx += d * x;
+        mean_g += d * load(gamma.value[i]);
+        mean_gx += d * load(gamma.value[i]) * x;
       }
-    }
+    });
     mean_g = warp_sum(mean_g) / static_cast<A>(n);
     mean_gx = warp_sum(mean_gx) / static_cast<A>(n);
-    NYSTROM_UNROLL
-    for (int p = 0; p < Packs; ++p) {
+    each_pack([&](int p, int column) {
+      const auto gamma = load_pack<V>(f.gamma + column);
+      A grad[V];
+      Pack<T, V> rounded;
+      const auto store = [&](T* target) {
+        NYSTROM_UNROLL
+        for (int i = 0; i < V; ++i) rounded.value[i] = convert<T>(grad[i]);
+        store_pack(target + r * n + column, rounded);
+      };
       NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i)
-        grad.value[p][i] = s * (grad.value[p][i] - mean_g - normal.value[p][i] * mean_gx);
-    }
-    grad.store_to(f.dsum + r * n, n);
-    if (f.dx) {
-      f.mask.apply(grad, r, n);
-      grad.store_to(f.dx + r * n, n);
-    }
-    NYSTROM_UNROLL
-    for (int p = 0; p < Packs; ++p) {
+      for (int i = 0; i < V; ++i) {
+        const A x = (load(row.x[p].value[i]) - m) * s, d = load(row.dy[p].value[i]);
+        grad[i] = s * (d * load(gamma.value[i]) - mean_g - x * mean_gx);
+      }
+      store(f.dsum);
+      if (f.dx) {
+        f.mask.apply(grad, r, n, column);
+        store(f.dx);
+      }
       NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i) sum_dx[p][i] += load(convert<T>(grad.value[p][i]));
-    }
+      for (int i = 0; i < V; ++i) sum_dx[p][i] += load(rounded.value[i]);
+    });
   }
   add_warps(sum_gamma, 0, f);
   add_warps(sum_beta, 1, f);
   add_warps(sum_dx, 2, f);
 }
+
 template <class T>
 __global__ void long_input_grad_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
@@ -271,7 +314,7 @@ void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma, accu
   const bool held =
       with_packs<pack_size<T>>(n, {f.x, f.dy, f.dsum, f.dx, f.gamma}, [&](auto packs) {
         launch(backward_kernel<T, pack_size<T>, packs()>, dim3(static_cast<unsigned>(pieces)),
-               dim3(block), sizeof(A) * static_cast<std::size_t>(warps * n), f);
+               dim3(grad_block), sizeof(A) * static_cast<std::size_t>(grad_warps * n), f);
       });
   if (!held) {
     launch(long_input_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(f.rows, warps))),

@@ -10,7 +10,6 @@ namespace {
 template <class T, int V, int Packs>
 struct Row {
   using A = accumulate_t<T>;
-  static constexpr int pack_width = V;
   A value[Packs][V] = {};  // zeros after the end
 
   /// Calls f(value, column) for each number of the row that this lane holds.
@@ -22,17 +21,6 @@ struct Row {
       if (first >= n) continue;
       NYSTROM_UNROLL
       for (int i = 0; i < V; ++i) f(value[p][i], first + i);
-    }
-  }
-  /// Calls f(four neighbours, column of the first).
-  template <class F>
-  NYSTROM_DEVICE void each_quad(std::int64_t n, const F& f) {
-    NYSTROM_UNROLL
-    for (int p = 0; p < Packs; ++p) {
-      const std::int64_t first = (p * warp_size + lane_index()) * V;
-      if (first >= n) continue;
-      NYSTROM_UNROLL
-      for (int i = 0; i < V; i += 4) f(reinterpret_cast<A(&)[4]>(value[p][i]), first + i);
     }
   }
   /// Calls f(value, number of `row` at its column, number of `other`), which are read as packs.
@@ -92,24 +80,24 @@ struct RowMask {
                         high = element & 1 ? words.word[3] : words.word[2];
     return mask.factor(element & 2 ? high : low);
   }
-  /// Multiplies row r by its factors.
-  template <class R>
-  NYSTROM_DEVICE void apply(R& row, std::int64_t r, std::int64_t n) const {
-    const auto drop = [&](A& value, A factor) { value = factor == 0 ? A(0) : factor * value; };
-    if constexpr (R::pack_width % 4 == 0) {  // packs are whole Philox blocks
+  /// Multiplies V neighbours of row r, from `column` on, by their factors.
+  template <int V>
+  NYSTROM_DEVICE void apply(A (&value)[V], std::int64_t r, std::int64_t n,
+                            std::int64_t column) const {
+    const auto drop = [&](A& number, A factor) { number = factor == 0 ? A(0) : factor * number; };
+    std::int64_t quad = -1;
+    PhiloxBlock words{};
+    if constexpr (V % 4 == 0) {  // packs are whole Philox blocks
       const std::int64_t b = r / rows_per_sample, sample = samples.sample(b);
       const std::int64_t base = (samples.first_row(b) + r - b * rows_per_sample) * n;
-      row.each_quad(n, [&](A(&value)[4], std::int64_t column) {
-        const PhiloxBlock words = mask.words(sample, (base + column) / 4);
-        NYSTROM_UNROLL
-        for (int i = 0; i < 4; ++i) drop(value[i], mask.factor(words.word[i]));
-      });
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) {
+        if (i % 4 == 0) words = mask.words(sample, (base + column + i) / 4);
+        drop(value[i], mask.factor(words.word[i % 4]));
+      }
     } else {
-      std::int64_t quad = -1;
-      PhiloxBlock words{};
-      row.each(n, [&](A& value, std::int64_t column) {
-        drop(value, (*this)(r, n, column, quad, words));
-      });
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) drop(value[i], (*this)(r, n, column + i, quad, words));
     }
   }
 };

@@ -7,8 +7,8 @@
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/pseudo_inverse.cuh"
-#include "core/cuda/pseudo_inverse_products.cuh"
 #include "core/cuda/shared.cuh"
+#include "core/cuda/square_products.cuh"
 
 namespace nystrom::cuda {
 namespace {
@@ -63,6 +63,35 @@ NYSTROM_DEVICE ColumnSum<float> divisor_of(const Matrix& a, const ColumnSum<floa
   return own;
 }
 
+/// Writes f(row, column, number) at both places of each number on or above the diagonal of a
+/// symmetric matrix. What its two halves lost to rounding would grow from iteration to iteration.
+template <int M, class F>
+NYSTROM_DEVICE void store_symmetric(BlockProduct<M>& p, const Buffer& target, const F& f) {
+  p.each([&](int i, int j, float value) {
+    if (i <= j) target.at(i, j) = target.at(j, i) = f(i, j, value);
+  });
+}
+
+/// M = A Z and T = 13 I − M (15 I − M (7 I − M)), the factor of Z⁺ = Z T / 4. Both are symmetric:
+/// Z0 = Aᵀ / c, so every M is a polynomial in A Aᵀ. Right operands that are symmetric are read
+/// transposed, which has no bank conflicts. Ends with a barrier.
+template <int M>
+NYSTROM_DEVICE void factors(const Matrix& a, const Matrix& z, const Buffer& am, const Buffer& t) {
+  const Matrix symmetric = Matrix(am).transposed();
+  BlockProduct<M> p = product_of<M>(a, z);
+  store_symmetric(p, am, [](int, int, float value) { return value; });
+  __syncthreads();
+  p = product_of<M>(am, symmetric);
+  store_symmetric(p, t, [&](int i, int j, float value) {
+    return (i == j ? 15.0f : 0.0f) - 7 * am.at(i, j) + value;
+  });
+  __syncthreads();
+  p = product_of<M>(am, Matrix(t).transposed());
+  __syncthreads();
+  store_symmetric(p, t, [](int i, int j, float value) { return (i == j ? 13.0f : 0.0f) - value; });
+  __syncthreads();
+}
+
 template <int M>
 constexpr std::size_t forward_bytes = sizeof(float) * (holds_operands<M> ? 4 : 3) * Layout<M>::size;
 
@@ -84,7 +113,7 @@ __global__ void __launch_bounds__(Layout<M>::threads)
   __syncthreads();
   for (std::int64_t k = 0; k < iterations; ++k) {
     factors<M>(matrix, zs, am, t);
-    Product<M> p = product_of<M>(zs, Matrix(t).transposed());
+    BlockProduct<M> p = product_of<M>(zs, Matrix(t).transposed());
     z += batch * M * M;
     __syncthreads();
     p.each([&](int i, int j, float value) { z[i * M + j] = zs.at(i, j) = value / 4; });
@@ -103,7 +132,7 @@ struct GradBuffers {
 
 /// x ← x + xᵀ and the result's part in p, which holds x before.
 template <int M>
-NYSTROM_DEVICE void add_transposed(Product<M>& p, const Buffer& x) {
+NYSTROM_DEVICE void add_transposed(BlockProduct<M>& p, const Buffer& x) {
   p.each([&](int i, int j, float value) { x.at(i, j) = value; });
   __syncthreads();
   p.each([&](int i, int j, float& value) { value += x.at(j, i); });
@@ -120,17 +149,17 @@ NYSTROM_DEVICE void add_transposed(Product<M>& p, const Buffer& x) {
 /// where N = 7 S M − (S M + M S / 2) M.
 template <int M>
 NYSTROM_DEVICE void step_backwards(const Matrix& a, const Matrix& z, const GradBuffers& at,
-                                   Product<M>& grad) {
+                                   BlockProduct<M>& grad) {
   const Buffer dz = at.dz, am = at.am, t = at.t, s = at.s;
   const Matrix symmetric = Matrix(am).transposed();
   factors<M>(a, z, am, t);
-  Product<M> p = product_of<M>(z.transposed(), dz);  // 4 dT = Zᵀ dZ⁺
+  BlockProduct<M> p = product_of<M>(z.transposed(), dz);  // 4 dT = Zᵀ dZ⁺
   p.multiply(0.125f);
   add_transposed(p, s);
   p = product_of<M>(dz, Matrix(t).transposed());
   __syncthreads();
   p.each([&](int i, int j, float value) { dz.at(i, j) = value / 4; });  // dZ = dZ⁺ T / 4
-  Product<M> sm = product_of<M>(s, symmetric);
+  BlockProduct<M> sm = product_of<M>(s, symmetric);
   const Buffer& x = t;
   sm.each([&](int i, int j, float value) { x.at(i, j) = value; });
   __syncthreads();
@@ -171,7 +200,7 @@ __global__ void __launch_bounds__(Layout<M>::threads)
   const Matrix matrix = held<M>(a + offset, in_shared(4));
   for (int i = static_cast<int>(threadIdx.x); i < M * M; i += L::threads)
     buffers.dz.at(i / M, i % M) = last_dz[offset + i];
-  Product<M> grad{};
+  BlockProduct<M> grad{};
   for (std::int64_t k = iterations - 1; k >= 0; --k) {
     const Matrix iterate = held<M>(z + k * batch * M * M + offset, in_shared(5));
     __syncthreads();

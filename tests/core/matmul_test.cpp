@@ -159,18 +159,6 @@ TEST_P(Matmul, OfF64IsThePlainOne) {
 INSTANTIATE_TEST_SUITE_P(Products, Matmul, ::testing::ValuesIn(product_cases),
                          [](const auto& test) { return std::string(test.param.name); });
 
-TEST(LinearGrad, IsAProductAndTheSumsOfRows) {
-  const Tensor dy = Tensor::from(std::vector<double>{1, 2, 3, 4, 5, 6}, {3, 2}),
-               x = Tensor::from(std::vector<double>{1, 0, -1, 2, 1, 1}, {3, 2});
-  Tensor dw = Tensor::full({2, 2}, 100, DType::f64), db = Tensor::full({2}, 100, DType::f64);
-  kernels::linear_grad(dy, x, dw, false, db, true, Precision::full);
-  EXPECT_EQ(elements(dw), (std::vector<double>{3, 11, 4, 14}));
-  EXPECT_EQ(elements(db), (std::vector<double>{109, 112}));
-  kernels::linear_grad(dy, x, dw, true, db, false, Precision::full);
-  EXPECT_EQ(elements(dw), (std::vector<double>{6, 22, 8, 28}));
-  EXPECT_EQ(elements(db), (std::vector<double>{9, 12}));
-}
-
 TEST(MatmulPlain, DoesNotDependOnTheNumberOfThreads) {
   const ProductCase test{"large", {2, 200, 150}, {150, 300}, {2, 200, 300}};
   const int before = num_threads();

@@ -133,48 +133,6 @@ TEST_F(CudaKernelTest, Tf32ProductsRoundTheirOperands) {
   EXPECT_LE(relative_difference(c, exact), 2e-3);
 }
 
-TEST_F(CudaKernelTest, LinearGradientsAreOneProductWithSums) {
-  struct Case {
-    DType in, dw, db;
-    bool add_dw, add_db;
-    std::int64_t launches;
-    double tolerance;
-  };
-  const DType f32 = DType::f32, bf16 = DType::bf16, f16 = DType::f16;
-  const Case cases[] = {{bf16, f32, f32, false, false, 1, 1e-5},
-                        {f16, f32, f32, true, true, 2, 1e-5},
-                        {f32, f32, f32, true, false, 1, 1e-5},
-                        {bf16, bf16, bf16, false, true, 2, 1e-2},
-                        {bf16, bf16, f32, true, true, 3, 1e-2},
-                        {DType::f64, DType::f64, DType::f64, true, true, 3, 1e-13}};
-  // cuBLASLt need not take rows that are not aligned to 16 bytes.
-  const std::pair<std::int64_t, std::int64_t> odd{9, 17}, aligned{16, 24};
-  for (const auto& [out, in] : {odd, aligned}) {
-    for (const Case& test : cases) {
-      const auto low = [&](const Shape& shape, std::uint64_t seed, DType dtype) {
-        return random_normal(shape, seed).cast(DType::bf16).cast(dtype);
-      };
-      const auto run = [&](DType type, DType w, DType b, Device device) {
-        Tensor dw = low({out, in}, 3, w).to(device), db = low({out}, 4, b).to(device);
-        const Tensor dy = low({70, out}, 1, type).to(device), x = low({70, in}, 2, type).to(device);
-        const std::int64_t before = cuda::launches();
-        kernels::linear_grad(dy, x, dw, test.add_dw, db, test.add_db, Precision::full);
-        return std::tuple(dw, db, cuda::launches() - before);
-      };
-      const DType f64 = DType::f64;
-      const auto [dw, db, launches] = run(test.in, test.dw, test.db, gpu);
-      const auto [dw_exact, db_exact, none] = run(f64, f64, f64, cpu_device);
-      const std::string what =
-          fmt::format("{} into {}, [{}, {}]", name_of(test.in), name_of(test.db), out, in);
-      EXPECT_LE(relative_difference(dw, dw_exact), test.tolerance) << what;
-      EXPECT_LE(relative_difference(db, db_exact), test.tolerance) << what;
-      if (out == aligned.first) {
-        EXPECT_EQ(launches, test.launches) << what;
-      }
-    }
-  }
-}
-
 TEST_F(CudaKernelTest, BitSumsAreTheCpus) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
     for (const std::int64_t n : {0, 1, 300, 50001}) {

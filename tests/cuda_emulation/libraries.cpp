@@ -93,7 +93,7 @@ bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayou
              columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
   return types_fit(p, a, b, d) && a.valid() && b.valid() && d.valid() && d.apart() &&
          depth_a == depth_b && rows == d.rows && columns == d.columns && a.batch == d.batch &&
-         b.batch == d.batch && (p.epilogue != CUBLASLT_EPILOGUE_BGRADB || d.batch == 1);
+         b.batch == d.batch;
 }
 
 bool aligned(const void* pointer, std::uint32_t bytes) {
@@ -122,18 +122,7 @@ struct Call {
   std::int64_t depth() const {
     return static_cast<std::int64_t>(p.first == CUBLAS_OP_N ? la.columns : la.rows);
   }
-  /// The sums of b's columns, as the product reads it.
-  void sum_second() const {
-    const bool plain = p.second == CUBLAS_OP_N;
-    for (std::int64_t column = 0; column < static_cast<std::int64_t>(ld.columns); ++column) {
-      double sum = 0;
-      for (std::int64_t k = 0; k < depth(); ++k)
-        sum += read(b, lb.type, plain ? lb.at(0, k, column) : lb.at(0, column, k));
-      write(const_cast<void*>(p.bias), p.bias_type, column, sum);
-    }
-  }
   void run() const {
-    if (p.epilogue == CUBLASLT_EPILOGUE_BGRADB) sum_second();
     for (std::int64_t batch = 0; batch < ld.batch; ++batch) {
       for (std::int64_t column = 0; column < static_cast<std::int64_t>(ld.columns); ++column) {
         for (std::int64_t row = 0; row < static_cast<std::int64_t>(ld.rows); ++row) {

@@ -40,11 +40,6 @@ std::string op_name(const KernelCall& call) {
     return fmt::format("matmul {} {}{}×{}×{}", name_of(a.dtype),
                        batch > 1 ? fmt::format("{}·", batch) : "", c.dim(-2), a.dim(-1), c.dim(-1));
   }
-  if (std::string_view(call.name) == "linear_grad") {
-    const CView &dy = call.views[0], &x = call.views[1];
-    return fmt::format("linear_grad {} {}×{}×{}", name_of(dy.dtype), dy.dim(1), dy.dim(0),
-                       x.dim(1));
-  }
   return call.name;
 }
 
