@@ -70,7 +70,7 @@ NYSTROM_DEVICE void store_other_side(const Tiles<T, Width>& s, const Tile<T>& mi
   }
 }
 
-/// A block for each head, part of the loop and own tile; the head varies fastest. OneTile: the own
+/// A block for each head, part of the loop and own tile. OneTile: the own
 /// side has a single tile, and the loop's rows are computed too. The convolution's gradient has the
 /// taps in reverse order.
 template <class T, int Width, Side Own, bool OneTile>
@@ -79,10 +79,11 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
                                                                int stages) {
   constexpr bool owns_keys = Own == Side::keys, convolves = !owns_keys && OneTile;
   const Tiles<T, Width> s(stages, convolves ? g.conv.taps : 0);
-  const std::int64_t heads = p.all_heads(), head = blockIdx.x % heads;
-  const Place at = p.place(head);
-  const std::int64_t split = blockIdx.x / heads % splits;
-  const int first_own = static_cast<int>(blockIdx.x / heads / splits) * tile_rows;
+  const std::int64_t heads = p.all_heads();
+  const Block block(heads, splits);
+  const Place at = p.place(block.head);
+  const std::int64_t split = block.split;
+  const int first_own = block.tile * tile_rows;
   const Span own = owns_keys ? at.keys : at.queries, loop = owns_keys ? at.queries : at.keys;
   if (!OneTile && first_own >= own.rows) return;
   const int loop_tiles = (loop.rows + tile_rows - 1) / tile_rows;
@@ -128,7 +129,7 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
   store_rows<T>(sum1, (owns_keys ? g.dk : g.dq).of(target, at.head), first_own);
   if constexpr (owns_keys) store_rows<T>(sum2, g.dv.of(target, at.head), first_own);
   if constexpr (convolves) {
-    float* const of_block = g.tap_parts + (split * heads + head) * g.conv.taps;
+    float* const of_block = g.tap_parts + (split * heads + block.head) * g.conv.taps;
     for (int j = static_cast<int>(threadIdx.x); j < g.conv.taps; j += fused_block)
       of_block[g.conv.taps - 1 - j] = s.tap_sums().total(j);
   }

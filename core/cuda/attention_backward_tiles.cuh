@@ -142,6 +142,14 @@ NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Gradients&
                      conv_rows(tile_rows, g.conv.taps), inside, s.dy);
 }
 
+/// What belongs to the rows or the columns of a fragment's four numbers.
+template <bool OfRows, class From, class To>
+NYSTROM_DEVICE void of_fragment(const From* numbers, int n, To (&target)[4]) {
+  const auto pair = load_pack<2>(numbers + column_of(n, 0));
+  NYSTROM_UNROLL
+  for (int i = 0; i < 4; ++i) target[i] = OfRows ? numbers[row_of(i)] : pair.value[i % 2];
+}
+
 /// P and dP of the rows of the own tile and of the other side's.
 template <Side Own, int Width, class T>
 NYSTROM_DEVICE void weights_of(const Tile<T>& mine, const Tile<T>& other, float score_scale,
@@ -153,16 +161,19 @@ NYSTROM_DEVICE void weights_of(const Tile<T>& mine, const Tile<T>& other, float 
   multiply_by_rows<Width>(p, own, other.first);
   load_left<Width>(own, mine.second);
   multiply_by_rows<Width>(dp, own, other.second);
-  const Tile<T>&queries = Own == Side::queries ? mine : other,
-        &keys = Own == Side::queries ? other : mine;
+  constexpr bool rows_are_queries = Own == Side::queries;
+  const float* const shifts = (rows_are_queries ? mine : other).shift;
+  const std::uint8_t* const valid = (rows_are_queries ? other : mine).valid;
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
+    float shift[4];
+    bool kept[4];
+    of_fragment<rows_are_queries>(shifts, n, shift);
+    of_fragment<!rows_are_queries>(valid, n, kept);
     NYSTROM_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const int query = Own == Side::queries ? row_of(i) : column_of(n, i),
-                key = Own == Side::queries ? column_of(n, i) : row_of(i);
       float& weight = p.part[n][i];
-      weight = keys.valid[key] ? exp2f(weight * score_scale - queries.shift[query]) : 0.0f;
+      weight = kept[i] ? approximate_exp2(weight * score_scale - shift[i]) : 0.0f;
     }
   }
 }
@@ -195,12 +206,17 @@ NYSTROM_DEVICE void column_sums(const Accumulator<tile_rows>& a, const Accumulat
                                      column_of(lane_index() / 4, 0)) = {{part[0][0], part[0][1]}};
 }
 
-/// The sum for a column of what column_sums left.
-NYSTROM_DEVICE float sum_of_warps(const float* sums, int column) {
-  float sum = 0;
+/// The sums for a fragment's columns of what column_sums left.
+NYSTROM_DEVICE void sums_of_warps(const float* sums, int n, float (&target)[4]) {
+  float total[4] = {};
   NYSTROM_UNROLL
-  for (int warp = 0; warp < fused_block / warp_size; ++warp) sum += sums[warp * tile_rows + column];
-  return sum;
+  for (int warp = 0; warp < fused_block / warp_size; ++warp) {
+    const auto pair = load_pack<2>(sums + warp * tile_rows + column_of(n, 0));
+    NYSTROM_UNROLL
+    for (int i = 0; i < 2; ++i) total[i] += pair.value[i];
+  }
+  NYSTROM_UNROLL
+  for (int i = 0; i < 4; ++i) target[i] = total[i % 2];
 }
 
 /// Replaces dP by dS. Where the own tile has all keys, ⟨dout, out⟩ is the sum over them of P ∘ dP.
@@ -215,13 +231,17 @@ NYSTROM_DEVICE void score_gradient(const Tiles<T, Width>& s, const Tile<T>& quer
   }
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
+    float inner[4];
+    if constexpr (all_keys) {
+      sums_of_warps(sums, n, inner);
+    } else {
+      of_fragment<Own == Side::queries>(queries.inner, n, inner);
+    }
     NYSTROM_UNROLL
     for (int i = 0; i < 4; ++i) {
       const float weight = p.part[n][i];
-      const int query = Own == Side::queries ? row_of(i) : column_of(n, i);
-      const float inner = all_keys ? sum_of_warps(sums, query) : queries.inner[query];
       // A masked key's value may be anything.
-      ds.part[n][i] = weight == 0 ? 0.0f : scale * weight * (ds.part[n][i] - inner);
+      ds.part[n][i] = weight == 0 ? 0.0f : scale * weight * (ds.part[n][i] - inner[i]);
     }
   }
 }

@@ -29,10 +29,11 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
   float block_max[2] = {-infinity, -infinity};
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
+    const auto kept = load_pack<2>(valid + column_of(n, 0));
     NYSTROM_UNROLL
     for (int i = 0; i < 4; ++i) {
       float& score = scores.part[n][i];
-      score = valid[column_of(n, i)] ? score * scale : -infinity;
+      score = kept.value[i % 2] ? score * scale : -infinity;
       block_max[i / 2] = larger(block_max[i / 2], score);
     }
   }
@@ -43,7 +44,7 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
     shift[r] = updated == -infinity
                    ? 0.0f
                    : updated;  // in a row without a key so far, every exponential is 0
-    shrink[r] = exp2f(state.largest[r] - shift[r]);
+    shrink[r] = approximate_exp2(state.largest[r] - shift[r]);
     state.largest[r] = updated;
     state.sum[r] *= shrink[r];
   }
@@ -51,7 +52,7 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
   for (int n = 0; n < tile_rows / 8; ++n) {
     NYSTROM_UNROLL
     for (int i = 0; i < 4; ++i) {
-      scores.part[n][i] = exp2f(scores.part[n][i] - shift[i / 2]);
+      scores.part[n][i] = approximate_exp2(scores.part[n][i] - shift[i / 2]);
       state.sum[i / 2] += scores.part[n][i];
     }
   }
@@ -106,15 +107,16 @@ NYSTROM_DEVICE void load_convolution(const Convolution& conv, const Place& at, i
   fill_band(static_cast<const T*>(conv.w) + at.head * conv.taps, conv.taps, false, s.band());
 }
 
-/// A block for each head, part of the keys and tile of queries; the head varies fastest.
+/// A block for each head, part of the keys and tile of queries. The tile varies fastest: blocks
+/// that read the same keys, and neighbouring rows of the convolution, run at the same time.
 template <class T, int Width>
 __global__ __launch_bounds__(fused_block, Width <= 64 ? 4 : 2) void forward_kernel(
     AttentionProblem<float> p, Convolution conv, std::int64_t splits, int stages, Results results) {
   const Tiles<T, Width> s{stages, conv.taps};
-  const std::int64_t heads = p.all_heads();
-  const Place at = p.place(blockIdx.x % heads);
-  const std::int64_t split = blockIdx.x / heads % splits;
-  const int first_query = static_cast<int>(blockIdx.x / heads / splits) * tile_rows;
+  const Block block(p.all_heads(), splits);
+  const Place at = p.place(block.head);
+  const std::int64_t split = block.split;
+  const int first_query = block.tile * tile_rows;
   if (first_query >= at.queries.rows) return;
   const Keys<float> keys(p, at);
   const int tiles = (at.keys.rows + tile_rows - 1) / tile_rows;

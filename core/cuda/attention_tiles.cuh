@@ -2,6 +2,7 @@
 // operations of a warp on them.
 #pragma once
 
+#include "core/cuda/approximate.cuh"
 #include "core/cuda/attention_problem.cuh"
 #include "core/cuda/attention_sizes.h"
 #include "core/cuda/mma.cuh"
@@ -16,6 +17,18 @@ template <int Width>
 inline constexpr int tile_stride = static_cast<int>(bytes_of_rows(1, Width)) / 2;
 template <int Width>
 inline constexpr int tile_size = tile_rows* tile_stride<Width>;
+
+/// What a block of the grid computes: a tile of one part of a head. Tiles vary fastest.
+struct Block {
+  int tile;
+  std::int64_t split, head;
+  NYSTROM_DEVICE Block(std::int64_t heads, std::int64_t splits) {
+    const auto tiles = static_cast<int>(gridDim.x / heads / splits);
+    tile = static_cast<int>(blockIdx.x) % tiles;
+    split = blockIdx.x / tiles % splits;
+    head = blockIdx.x / tiles / splits;
+  }
+};
 
 /// A warp's 16 × Columns result, in fragments of 8 columns.
 template <int Columns>

@@ -19,6 +19,8 @@ constexpr int warps = block / warp_size;
 constexpr int grad_block = 192;
 constexpr int grad_warps = grad_block / warp_size;
 template <class T, int Packs>
+constexpr int forward_blocks = sizeof(T) == 2 && Packs < 4 ? 4 : 1;
+template <class T, int Packs>
 constexpr int grad_blocks = sizeof(T) == 2 && Packs < 4 ? 2 : 1;
 
 template <class T>
@@ -33,7 +35,7 @@ struct Forward {
 };
 
 template <class T, int V, int Packs>
-__global__ void forward_kernel(Forward<T> f) {
+__global__ void __launch_bounds__(block, forward_blocks<T, Packs>) forward_kernel(Forward<T> f) {
   using A = accumulate_t<T>;
   const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * warps + warp_index(), n = f.n;
   if (r >= f.rows) return;

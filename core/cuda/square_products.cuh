@@ -7,12 +7,12 @@
 namespace nystrom::cuda {
 namespace {
 
-/// The division of an M × M product over the block: as many warps side by side as below each other.
+/// The division of an M × M product over the block's warps.
 template <int M>
 struct Layout {
-  static constexpr int across = M == 128 ? 4 : 2, warps = across * across;
+  static constexpr int across = M == 128 ? 4 : 2, down = M == 128 ? 4 : 2, warps = across * down;
   static constexpr int threads = warps * warp_size;
-  static constexpr int side = M / across;  // rows and columns of a warp
+  static constexpr int rows = M / down, columns = M / across;  // of a warp
   // The row stride of a matrix in shared memory, which avoids bank conflicts of left operands.
   static constexpr int stride = M + 4;
   static constexpr int size = M * stride;
@@ -37,7 +37,7 @@ struct Buffer {
 /// A warp's part of an M × M sum of products, in registers.
 template <int M>
 struct BlockProduct {
-  static constexpr int side = Layout<M>::side, rows = side / 16, columns = side / 8;  // fragments
+  static constexpr int rows = Layout<M>::rows / 16, columns = Layout<M>::columns / 8;  // fragments
   float part[rows][columns][4];
 
   NYSTROM_DEVICE void multiply(float factor) {
@@ -70,9 +70,10 @@ struct BlockProduct {
   /// time, which is rounded. A group of fragments is computed together, because each product of a
   /// fragment waits for the one before.
   NYSTROM_DEVICE void add(const Matrix& x, const Matrix& y) {
-    constexpr int group = 2;
+    constexpr int group = columns < 4 || M == 128 ? 2 : 4;
     const int g = lane_index() / 4, t = lane_index() % 4;
     const int row = first_row() + g, column = first_column() + g;
+    NYSTROM_UNROLL_1
     for (int first = 0; first < M; first += 8) {
       const int k = first + t;
       std::uint32_t high[rows][4], low[rows][4];
@@ -118,8 +119,12 @@ struct BlockProduct {
   }
 
  private:
-  NYSTROM_DEVICE static int first_row() { return warp_index() / Layout<M>::across * side; }
-  NYSTROM_DEVICE static int first_column() { return warp_index() % Layout<M>::across * side; }
+  NYSTROM_DEVICE static int first_row() {
+    return warp_index() / Layout<M>::across * Layout<M>::rows;
+  }
+  NYSTROM_DEVICE static int first_column() {
+    return warp_index() % Layout<M>::across * Layout<M>::columns;
+  }
 };
 
 /// x y, computed by the whole block.

@@ -14,7 +14,7 @@ enum cublasStatus_t {
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 };
-enum cublasLtMatmulTile_t { CUBLASLT_MATMUL_TILE_128x160 = 29 };
+enum cublasLtMatmulTile_t { CUBLASLT_MATMUL_TILE_128x128 = 20, CUBLASLT_MATMUL_TILE_128x160 = 29 };
 enum cublasLtMatmulDescAttributes_t {
   CUBLASLT_MATMUL_DESC_TRANSA,
   CUBLASLT_MATMUL_DESC_TRANSB,
