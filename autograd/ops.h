@@ -73,6 +73,14 @@ Var linear_unrounded(const Var& x, const Var& weight, const Var& bias = {});
 /// linear(activation(x), weight, bias). Keeps x alone: the backward pass computes activation(x)
 /// again, beside its derivative.
 Var activated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias = {});
+/// The weight and the bias, which may be undefined, of a linear layer.
+struct LinearParameters {
+  Var weight, bias;
+};
+/// activated_linear(activation, linear(x, up…), down…). A GPU may compute the activation beside the
+/// first product.
+Var feed_forward(Unary activation, const Var& x, const LinearParameters& up,
+                 const LinearParameters& down);
 /// linear(activation(a) ∘ b, weight, bias) for the halves a, b of x […, 2·in], weight [out, in]: a
 /// gated linear unit (Shazeer, arXiv 2002.05202). Keeps x alone, as activated_linear.
 Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias = {});

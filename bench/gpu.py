@@ -445,16 +445,16 @@ class Part:
 
 
 FIRST = [
-    Part("libraries", 6, libraries),
+    Part("libraries", 12, libraries),
     Part("smoke", 6, smoke),
     Part("suites", 83, suites),
     Part("steps", 20, steps),
-    Part("rivals", 35, rivals),
     Part("attention", 35, attention),
     Part("counters", 45, counters),
     Part("long", 10, long_sequence),
     Part("losses", 15, losses),
-    Part("sanitizer", 80, lambda gpu, seconds: sanitize(gpu, seconds, ("memcheck", "racecheck"))),
+    Part("sanitizer", 74, lambda gpu, seconds: sanitize(gpu, seconds, ("memcheck", "racecheck"))),
+    Part("rivals", 35, rivals),  # compiling them takes minutes
 ]
 SECOND = [
     Part("suites", 60, failed_tests),

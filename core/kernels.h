@@ -98,6 +98,9 @@ KERNEL(bit_sum, CView x, View y);
 /// N], bias [N] or absent. All are (strided): a and b may be transposed, c is unit. Batch axes of
 /// size 1 broadcast. c may have the accumulate type. The CPU always computes in full precision.
 LIBRARY_KERNEL(matmul, CView a, CView b, CView bias, View c, bool accumulate, Precision precision);
+/// c = a · b + bias, as matmul in full precision, and y = op(c), of c's type and shape. All are
+/// contiguous or transposed matrices.
+LIBRARY_KERNEL(matmul_unary, CView a, CView b, CView bias, Unary op, View c, View y);
 /// matmul for f64, and the reference for tests of the library's: a blocked loop without batch
 /// broadcasting.
 KERNEL(matmul_plain, CView a, CView b, CView bias, View c, bool accumulate);

@@ -135,7 +135,7 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config, std::i
 
 Var EncoderLayer::feed_forward(const Var& x) const {
   return mlp_ == Mlp::geglu ? output_.of_gated(activation_, intermediate_(x))
-                            : output_.of_activated(activation_, intermediate_(x));
+                            : nystrom::feed_forward(intermediate_, activation_, output_, x);
 }
 
 Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,

@@ -53,10 +53,11 @@ Var activate(Activation activation, const Var& x) {
   return x;
 }
 
-Var Linear::of_activated(Activation activation, const Var& x) const {
-  if (weight_.is_int8() || activation == Activation::linear)
-    return (*this)(activate(activation, x));
-  return activated_linear(function_of(activation), x, weight_, bias());
+Var feed_forward(const Linear& first, Activation activation, const Linear& second, const Var& x) {
+  if (first.weight().is_int8() || second.weight().is_int8() || activation == Activation::linear)
+    return second(activate(activation, first(x)));
+  return feed_forward(function_of(activation), x, {first.weight(), first.bias()},
+                      {second.weight(), second.bias()});
 }
 
 Var Linear::of_gated(Activation activation, const Var& x) const {

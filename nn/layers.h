@@ -72,8 +72,6 @@ class Linear {
   Var unrounded(const Var& x) const {
     return linear_unrounded(factor_of(weight_, x), weight_, bias());
   }
-  /// (*this)(activation(x)), in less memory.
-  Var of_activated(Activation activation, const Var& x) const;
   /// (*this)(activation(a) ∘ b) for the halves a, b of x […, 2·in], in less memory.
   Var of_gated(Activation activation, const Var& x) const;
   /// [out, in].
@@ -87,6 +85,9 @@ class Linear {
   Parameter weight_;
   std::optional<Parameter> bias_;
 };
+
+/// second(activation(first(x))), in less memory.
+Var feed_forward(const Linear& first, Activation activation, const Linear& second, const Var& x);
 
 /// Declares linear layers in → out under `scope`, one for each name. Their weights are adjacent in
 /// the store, and so are their biases, for joint_linear.

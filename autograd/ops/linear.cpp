@@ -24,6 +24,11 @@ void check(const Var& x, const Var& weight, const Var& bias) {
           weight.dtype());
 }
 
+/// A bias has the result's type, because libraries differ in other types that they accept.
+Tensor shift_of(const Var& bias, DType type) {
+  return bias.defined() ? bias.value().cast(type) : Tensor();
+}
+
 /// x as rows [r, in].
 Tensor rows_of(const Var& x) {
   const std::int64_t in = x.dim(-1);
@@ -34,9 +39,7 @@ Tensor rows_of(const Var& x) {
 Tensor forward(const Tensor& rows, const Var& weight, const Var& bias, const Shape& shape,
                Precision precision, DType out_type) {
   Tensor y = Tensor::empty(shape, out_type, rows.device());
-  // A bias has the result's type, because libraries differ in other types that they accept.
-  const Tensor shift = bias.defined() ? bias.value().cast(out_type) : Tensor();
-  kernels::matmul(rows, weight.value().transpose(0, 1), shift,
+  kernels::matmul(rows, weight.value().transpose(0, 1), shift_of(bias, out_type),
                   y.reshape({rows.dim(0), weight.dim(0)}), false, precision);
   return y;
 }
@@ -102,15 +105,16 @@ void joint_parameter_gradients(const Tensor& dy_rows, const Tensor& rows, std::s
 
 namespace {
 
-/// The common part of linear and linear_unrounded; `out_type` is the result's type. The backward
-/// pass multiplies in the weight's type, and so the gradient arrives in it.
-Var product(const Var& x, const Var& weight, const Var& bias, Precision precision, DType out_type) {
-  check(x, weight, bias);
-  const Tensor rows = rows_of(x);
-  const Var y = record(
-      "linear",
-      forward(rows, weight, bias, x.shape().without(-1).append(weight.dim(0)), precision, out_type),
-      {x, weight, bias},
+Shape shape_of(const Var& x, const Var& weight) {
+  return x.shape().without(-1).append(weight.dim(0));
+}
+
+/// Records y = rows Wᵀ + bias, where rows are those of x. The backward pass multiplies in the
+/// weight's type, and so the gradient arrives in it.
+Var record_linear(const Tensor& y, const Var& x, const Tensor& rows, const Var& weight,
+                  const Var& bias, Precision precision) {
+  const Var result = record(
+      "linear", y, {x, weight, bias},
       [rows, w = weight.value(), x_shape = x.shape(), precision](const Tensor& dy, Grads grads) {
         const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
         if (grads.wants(0)) {
@@ -120,7 +124,35 @@ Var product(const Var& x, const Var& weight, const Var& bias, Precision precisio
         }
         parameter_gradients(dy_rows, rows, precision, grads);
       });
-  if (y.requires_grad()) y.slot()->dtype = weight.dtype();
+  if (result.requires_grad()) result.slot()->dtype = weight.dtype();
+  return with_row_sum(result, bias);
+}
+
+/// The common part of linear and linear_unrounded; `out_type` is the result's type.
+Var product(const Var& x, const Var& weight, const Var& bias, Precision precision, DType out_type) {
+  check(x, weight, bias);
+  const Tensor rows = rows_of(x);
+  const Tensor y = forward(rows, weight, bias, shape_of(x, weight), precision, out_type);
+  return record_linear(y, x, rows, weight, bias, precision);
+}
+
+/// linear(activation(x), weight, bias), where `activated` are the rows activation(x).
+Var record_activated(Unary activation, const Tensor& activated, const Var& x, const Var& weight,
+                     const Var& bias) {
+  const Var y =
+      record("activated_linear",
+             forward(activated, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
+             {x, weight, bias},
+             [activation, rows = rows_of(x), w = weight.value(), x_shape = x.shape()](
+                 const Tensor& dy, Grads grads) {
+               const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
+               Tensor dx = empty_like(rows), again = empty_like(rows);
+               kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
+               Tensor row_sum = grads.row_sum_of(0, rows.dim(1), rows.dtype(), rows.device());
+               kernels::unary_grad(activation, rows, dx, dx, again, row_sum);
+               parameter_gradients(dy_rows, again, Precision::full, grads);
+               grads.add(0, dx.reshape(x_shape), std::move(row_sum));
+             });
   return with_row_sum(y, bias);
 }
 
@@ -153,8 +185,7 @@ Var linear_of_data(const Tensor& x, const Var& weight, const Var& bias) {
     kernels::matmul(block, weight.value().transpose(0, 1), bias.value(), part, false,
                     Precision::full);
   });
-  return record("linear_of_data", y.reshape(x.shape().without(-1).append(weight.dim(0))),
-                {Var(), weight, bias},
+  return record("linear_of_data", y.reshape(shape_of(x, weight)), {Var(), weight, bias},
                 [by_blocks, shape = y.shape()](const Tensor& dy, Grads grads) {
                   by_blocks(dy.reshape(shape), [&](const Tensor& block, const Tensor& part) {
                     parameter_gradients(part, block, Precision::full, grads);
@@ -177,9 +208,7 @@ Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vecto
   inputs.insert(inputs.end(), biases.begin(), biases.end());
   const Tensor rows = rows_of(x), weight = joined(weight_values), bias = joined(bias_values);
   return record(
-      "joint_linear",
-      forward(rows, weight, bias, x.shape().without(-1).append(weight.dim(0)), Precision::full,
-              x.dtype()),
+      "joint_linear", forward(rows, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
       inputs, [rows, weight, weight_values, x_shape = x.shape()](const Tensor& dy, Grads grads) {
         const Tensor dy_rows = dy.reshape({rows.dim(0), weight.dim(0)});
         if (grads.wants(0)) {
@@ -196,21 +225,21 @@ Var activated_linear(Unary activation, const Var& x, const Var& weight, const Va
   const Tensor rows = rows_of(x);
   Tensor activated = empty_like(rows);
   kernels::unary(activation, rows, activated);
-  const Var y = record(
-      "activated_linear",
-      forward(activated, weight, bias, x.shape().without(-1).append(weight.dim(0)), Precision::full,
-              x.dtype()),
-      {x, weight, bias},
-      [activation, rows, w = weight.value(), x_shape = x.shape()](const Tensor& dy, Grads grads) {
-        const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
-        Tensor dx = empty_like(rows), again = empty_like(rows);
-        kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
-        Tensor row_sum = grads.row_sum_of(0, rows.dim(1), rows.dtype(), rows.device());
-        kernels::unary_grad(activation, rows, dx, dx, again, row_sum);
-        parameter_gradients(dy_rows, again, Precision::full, grads);
-        grads.add(0, dx.reshape(x_shape), std::move(row_sum));
-      });
-  return with_row_sum(y, bias);
+  return record_activated(activation, activated, x, weight, bias);
+}
+
+Var feed_forward(Unary activation, const Var& x, const LinearParameters& up,
+                 const LinearParameters& down) {
+  check(x, up.weight, up.bias);
+  const Tensor rows = rows_of(x);
+  Tensor inner = Tensor::empty({rows.dim(0), up.weight.dim(0)}, x.dtype(), rows.device());
+  Tensor activated = empty_like(inner);
+  kernels::matmul_unary(rows, up.weight.value().transpose(0, 1), shift_of(up.bias, x.dtype()),
+                        activation, inner, activated);
+  const Var between = record_linear(inner.reshape(shape_of(x, up.weight)), x, rows, up.weight,
+                                    up.bias, Precision::full);
+  check(between, down.weight, down.bias);
+  return record_activated(activation, activated, between, down.weight, down.bias);
 }
 
 Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias) {
@@ -222,9 +251,7 @@ Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& b
   kernels::gated_unary(activation, rows, gated);
   check(gated, weight, bias);
   const Var y = record(
-      "gated_linear",
-      forward(gated, weight, bias, x.shape().without(-1).append(weight.dim(0)), Precision::full,
-              x.dtype()),
+      "gated_linear", forward(gated, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
       {x, weight, bias},
       [activation, rows, w = weight.value(), x_shape = x.shape()](const Tensor& dy, Grads grads) {
         const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});

@@ -155,6 +155,11 @@ void run_as_f32(const CView& a, const CView& b, const CView& bias, const View& c
 
 }  // namespace
 
+void matmul_unary(CView a, CView b, CView bias, Unary op, View c, View y) {
+  kernels::matmul(a, b, bias, c, false, Precision::full);
+  kernels::unary(op, c, y);
+}
+
 void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision) {
   if (c.numel() == 0) return;
   if (a.dtype == DType::f64 || a.dim(-1) == 0)

@@ -70,11 +70,17 @@ NYSTROM_DEVICE void store_other_side(const Tiles<T, Width>& s, const Tile<T>& mi
   }
 }
 
+/// The blocks of a multiprocessor that registers are to leave room for, as shared memory does.
+template <int Width, Side Own, bool OneTile>
+constexpr int backward_blocks = Width == 64 && Own == Side::keys&& OneTile ? 3 : 1;
+
 /// A block for each head, part of the loop and own tile. OneTile: the own
 /// side has a single tile, and the loop's rows are computed too. The convolution's gradient has the
 /// taps in reverse order.
 template <class T, int Width, Side Own, bool OneTile>
-__global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p,
+__global__ __launch_bounds__(
+    fused_block,
+    backward_blocks<Width, Own, OneTile>) void backward_kernel(AttentionProblem<float> p,
                                                                Gradients g, std::int64_t splits,
                                                                int stages) {
   constexpr bool owns_keys = Own == Side::keys, convolves = !owns_keys && OneTile;

@@ -1,6 +1,8 @@
 // The fused forward pass. A block holds 64 queries of one head and iterates over the keys. If few
 // queries would leave the GPU idle, it takes a part of the keys, and the parts are merged in order.
-// A convolution of other rows may be added to the result: their copies arrive meanwhile.
+// Of few keys it holds all, and iterates over the queries.
+#include <algorithm>
+
 #include "core/cuda/attention_fused.cuh"
 #include "core/cuda/conv_band.cuh"
 #include "core/cuda/shared.cuh"
@@ -81,77 +83,129 @@ NYSTROM_DEVICE void normalise(const Online& state, Accumulator<Width>& sum_v, in
   }
 }
 
-/// The block's shared memory: tiles of queries, and of keys and values for each stage, and the
-/// convolution's.
+/// Adds the values of a tile of keys to the sums of a tile of queries.
 template <class T, int Width>
-struct Tiles {
-  int stages, taps;
-  NYSTROM_DEVICE T* q() const { return dynamic_shared<T>(); }
-  NYSTROM_DEVICE T* k(int stage) const { return q() + (1 + 2 * stage) * tile_size<Width>; }
-  NYSTROM_DEVICE T* v(int stage) const { return k(stage) + tile_size<Width>; }
-  NYSTROM_DEVICE std::uint8_t* valid(int stage) const {
-    return reinterpret_cast<std::uint8_t*>(k(stages)) + stage * tile_rows;
-  }
-  NYSTROM_DEVICE T* x() const { return reinterpret_cast<T*>(valid(stages)); }
-  NYSTROM_DEVICE T* band() const { return x() + conv_rows(tile_rows, taps) * tile_stride<Width>; }
-};
-
-/// Copies the rows that the convolution of rows first … first + 63 reads.
-template <class T, int Width>
-NYSTROM_DEVICE void load_convolution(const Convolution& conv, const Place& at, int first,
-                                     const Tiles<T, Width>& s) {
-  if (conv.taps == 0) return;
-  load_rows<Width>(
-      conv.x.of(at.queries, at.head), first - conv.taps / 2, conv_rows(tile_rows, conv.taps),
-      [&](int t) { return t >= 0 && t < at.queries.rows; }, s.x());
-  fill_band(static_cast<const T*>(conv.w) + at.head * conv.taps, conv.taps, false, s.band());
+NYSTROM_DEVICE void attend(const T* queries, const T* keys, const T* values,
+                           const std::uint8_t* valid, float scale, Online& state,
+                           Accumulator<Width>& sum) {
+  LeftOperand<Width> q;
+  load_left<Width>(q, queries);
+  Accumulator<tile_rows> scores;
+  scores.clear();
+  multiply_by_rows<Width>(scores, q, keys);
+  online_softmax(scores, valid, scale * log2_e, state, sum);
+  LeftOperand<tile_rows> weights;
+  as_left<T>(weights, scores);
+  multiply_by_columns<Width>(sum, weights, values);
 }
 
-/// A block for each head, part of the keys and tile of queries. The tile varies fastest: blocks
-/// that read the same keys, and neighbouring rows of the convolution, run at the same time.
+/// A tile of keys and values in shared memory, and which of them count.
 template <class T, int Width>
-__global__ __launch_bounds__(fused_block, Width <= 64 ? 4 : 2) void forward_kernel(
-    AttentionProblem<float> p, Convolution conv, std::int64_t splits, int stages, Results results) {
-  const Tiles<T, Width> s{stages, conv.taps};
+struct KeyTile {
+  T* memory;
+  NYSTROM_DEVICE T* k() const { return memory; }
+  NYSTROM_DEVICE T* v() const { return memory + tile_size<Width>; }
+  NYSTROM_DEVICE std::uint8_t* valid() const {
+    return reinterpret_cast<std::uint8_t*>(memory + 2 * tile_size<Width>);
+  }
+  /// The memory behind it.
+  NYSTROM_DEVICE T* end() const { return reinterpret_cast<T*>(valid() + tile_rows); }
+
+  NYSTROM_DEVICE void load(const AttentionProblem<float>& p, const Place& at,
+                           const Keys<float>& keys, int first) const {
+    load_tile<Width>(p.k.of(at.keys, at.head), first, keys, k());
+    load_tile<Width>(p.v.of(at.keys, at.head), first, keys, v());
+    if (threadIdx.x < tile_rows) valid()[threadIdx.x] = keys(first + static_cast<int>(threadIdx.x));
+  }
+};
+
+/// A block for each head, part of the keys and tile of queries. Tiles vary fastest: blocks that
+/// read the same keys run at the same time.
+template <class T, int Width>
+__global__ __launch_bounds__(fused_block,
+                             Width <= 64 ? 3 : 2) void forward_kernel(AttentionProblem<float> p,
+                                                                      std::int64_t splits,
+                                                                      int stages, Results results) {
   const Block block(p.all_heads(), splits);
   const Place at = p.place(block.head);
-  const std::int64_t split = block.split;
   const int first_query = block.tile * tile_rows;
   if (first_query >= at.queries.rows) return;
   const Keys<float> keys(p, at);
   const int tiles = (at.keys.rows + tile_rows - 1) / tile_rows;
+  T* const queries = dynamic_shared<T>();
+  const auto key_tile = [&](int stage) {
+    const KeyTile<T, Width> first{queries + tile_size<Width>};
+    return stage == 0 ? first : KeyTile<T, Width>{first.end()};
+  };
 
   load_tile<Width>(
-      p.q.of(at.queries, at.head), first_query, [&](int r) { return r < at.queries.rows; }, s.q());
-  load_convolution(conv, at, first_query, s);
-
+      p.q.of(at.queries, at.head), first_query, [&](int r) { return r < at.queries.rows; },
+      queries);
   Online state;
   Accumulator<Width> sum;
   sum.clear();
-  const auto load = [&](int tile, int stage) {
-    const int first_key = tile * tile_rows;
-    load_tile<Width>(p.k.of(at.keys, at.head), first_key, keys, s.k(stage));
-    load_tile<Width>(p.v.of(at.keys, at.head), first_key, keys, s.v(stage));
-    if (threadIdx.x < tile_rows)
-      s.valid(stage)[threadIdx.x] = keys(first_key + static_cast<int>(threadIdx.x));
-  };
-  const auto use = [&](int, int stage) {
-    LeftOperand<Width> q;
-    load_left<Width>(q, s.q());
-    Accumulator<tile_rows> scores;
-    scores.clear();
-    multiply_by_rows<Width>(scores, q, s.k(stage));
-    online_softmax(scores, s.valid(stage), keys.scale * log2_e, state, sum);
-    LeftOperand<tile_rows> weights;
-    as_left<T>(weights, scores);
-    multiply_by_columns<Width>(sum, weights, s.v(stage));
-  };
-  for_each_tile(static_cast<int>(split * tiles / splits),
-                static_cast<int>((split + 1) * tiles / splits), stages, load, use);
-  const Span target = p.part(at.queries, at, split, splits);
+  for_each_tile(
+      static_cast<int>(block.split * tiles / splits),
+      static_cast<int>((block.split + 1) * tiles / splits), stages,
+      [&](int tile, int stage) { key_tile(stage).load(p, at, keys, tile * tile_rows); },
+      [&](int, int stage) {
+        const auto s = key_tile(stage);
+        attend<T>(queries, s.k(), s.v(), s.valid(), keys.scale, state, sum);
+      });
+  const Span target = p.part(at.queries, at, block.split, splits);
   normalise(state, sum, first_query, target.rows, results.log_sum_exp.of(target, at.head));
-  if (conv.taps > 0) multiply_by_band(sum, s.band(), groups_of(conv.taps), s.x());
   store_rows<T>(sum, results.out.of(target, at.head), first_query);
+}
+
+/// The shared memory of few_keys_kernel: the keys; queries of each stage, and the rows that their
+/// convolution reads; its band.
+template <class T, int Width>
+struct FewKeys {
+  int stages, taps;
+  NYSTROM_DEVICE KeyTile<T, Width> keys() const { return {dynamic_shared<T>()}; }
+  NYSTROM_DEVICE T* queries(int stage) const {
+    const int rows = tile_rows + (taps > 0 ? conv_rows(tile_rows, taps) : 0);
+    return keys().end() + stage * rows * tile_stride<Width>;
+  }
+  NYSTROM_DEVICE T* x(int stage) const { return queries(stage) + tile_size<Width>; }
+  NYSTROM_DEVICE T* band() const { return queries(stages); }
+};
+
+/// Where all keys are one tile, as landmarks are: a block keeps them and iterates over tiles of
+/// queries. A convolution of other rows may be added to the result.
+template <class T, int Width>
+__global__ __launch_bounds__(fused_block, Width <= 64 ? 3 : 1) void few_keys_kernel(
+    AttentionProblem<float> p, Convolution conv, int tiles_of_block, int stages, Results results) {
+  const FewKeys<T, Width> s{stages, conv.taps};
+  const Block block(p.all_heads(), 1);
+  const Place at = p.place(block.head);
+  const int first = block.tile * tiles_of_block, end = first + tiles_of_block,
+            tiles = (at.queries.rows + tile_rows - 1) / tile_rows;
+  if (first >= tiles) return;
+  const Keys<float> keys(p, at);
+  const auto inside = [&](int r) { return r >= 0 && r < at.queries.rows; };
+  s.keys().load(p, at, keys, 0);
+  if (conv.taps > 0)
+    fill_band(static_cast<const T*>(conv.w) + at.head * conv.taps, conv.taps, false, s.band());
+  const auto load = [&](int tile, int stage) {
+    const int row = tile * tile_rows;
+    load_tile<Width>(p.q.of(at.queries, at.head), row, inside, s.queries(stage));
+    if (conv.taps > 0)
+      load_rows<Width>(conv.x.of(at.queries, at.head), row - conv.taps / 2,
+                       conv_rows(tile_rows, conv.taps), inside, s.x(stage));
+  };
+  const auto use = [&](int tile, int stage) {
+    const auto k = s.keys();
+    Online state;
+    Accumulator<Width> sum;
+    sum.clear();
+    attend<T>(s.queries(stage), k.k(), k.v(), k.valid(), keys.scale, state, sum);
+    const int row = tile * tile_rows;
+    normalise(state, sum, row, at.queries.rows, results.log_sum_exp.of(at.queries, at.head));
+    if (conv.taps > 0) multiply_by_band(sum, s.band(), groups_of(conv.taps), s.x(stage));
+    store_rows<T>(sum, results.out.of(at.queries, at.head), row);
+  };
+  for_each_tile(first, end < tiles ? end : tiles, stages, load, use);
 }
 
 /// out = Σ over parts of exp(part's log-sum-exp − total log-sum-exp) · part. One warp a row.
@@ -184,26 +238,40 @@ __global__ void merge_kernel(Results parts, std::int64_t splits, DeviceSpans que
     results.log_sum_exp.of(span, h)[r] = sum > 0 ? largest + logf(sum) : -infinity;
 }
 
+/// Tiles of queries for a block of few_keys_kernel, so that blocks fill a GPU.
+int tiles_of_block(std::int64_t heads, std::int64_t tiles) {
+  constexpr std::int64_t enough = 132 * 6, most = 8;
+  return static_cast<int>(std::clamp<std::int64_t>(heads * tiles / enough, 1, most));
+}
+
 template <class T, int Width>
 void forward(const AttentionProblem<float>& p, const Convolution& conv, const ViewBase& like,
              const Results& results) {
   const std::int64_t heads = p.queries.count * p.heads,
                      query_tiles = divide_up(p.queries.longest, tile_rows),
                      key_tiles = divide_up(p.keys.longest, tile_rows);
+  if (key_tiles <= 1) {
+    const int of_block = tiles_of_block(heads, query_tiles);
+    const auto bytes = [&](int stages) { return bytes_of_few_keys(Width, stages, conv.taps); };
+    const int stages = stages_of(of_block, bytes);
+    const std::int64_t blocks = heads * divide_up(query_tiles, of_block);
+    return launch(few_keys_kernel<T, Width>, dim3(static_cast<unsigned>(blocks)), dim3(fused_block),
+                  bytes(stages), p, conv, of_block, stages, results);
+  }
   const std::int64_t splits = splits_of(heads * query_tiles, key_tiles);
   const dim3 grid(static_cast<unsigned>(query_tiles * splits * heads));
-  const auto bytes = [&](int stages) { return bytes_of_forward(Width, stages, conv.taps); };
+  const auto bytes = [&](int stages) { return bytes_of_forward(Width, stages); };
   const int stages = stages_of(divide_up(key_tiles, splits), bytes);
   const std::size_t shared = bytes(stages);
   if (splits == 1)
-    return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, conv, splits,
-                  stages, results);
+    return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, stages,
+                  results);
   const std::int64_t rows = heads * p.queries.longest;
   const Workspace<float> work(like, splits * rows * (Width + 1));
   const Results parts{
       parts_in(work.get(), p.heads, p.queries.longest, Width),
       {work.get() + splits * rows * Width, p.heads * p.queries.longest, p.queries.longest}};
-  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, conv, splits, stages, parts);
+  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, stages, parts);
   launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
          parts, splits, p.queries, p.heads, results);
 }
@@ -230,11 +298,9 @@ bool fused_attention_fits(std::initializer_list<CView> operands) {
 }
 
 bool fused_attention_with_conv_fits(const AttentionOperands& o, CView x, CView w, View out) {
-  const DeviceSpans queries = device_spans(o.queries, o.q), keys = device_spans(o.keys, o.k);
-  const std::int64_t blocks = queries.count * o.q.shape[1] * divide_up(queries.longest, tile_rows);
   return fused_attention_fits({o.q, o.k, o.v, x, out}) && is_half(x.dtype) && w.dtype == x.dtype &&
-         splits_of(blocks, divide_up(keys.longest, tile_rows)) == 1 &&
-         bytes_of_forward(o.q.dim(-1), 1, w.shape[1]) <= shared_memory_of_a_block();
+         device_spans(o.keys, o.k).longest <= tile_rows &&
+         bytes_of_few_keys(o.q.dim(-1), 1, w.shape[1]) <= shared_memory_of_a_block();
 }
 
 void attention_fused(const AttentionOperands& o, CView x, CView w, View out, View log_sum_exp) {

@@ -1,6 +1,7 @@
 // How the fused attention kernels divide their loops, and the shared memory that they need.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,10 +13,22 @@ inline constexpr int tile_rows = 64;
 /// The number of parts of a loop over `tiles` tiles, so that `blocks` blocks a part fill a GPU. It
 /// depends on sizes only, so that all GPUs compute the same sums.
 inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
-  constexpr std::int64_t enough = 132 * 4, min_tiles = 4;
+  // Two blocks on each of an H100's multiprocessors run at once, at least two times.
+  constexpr std::int64_t at_once = 132 * 2, enough = 2 * at_once, min_tiles = 4;
   if (blocks == 0) return 1;
-  const std::int64_t wanted = (enough + blocks - 1) / blocks, most = tiles / min_tiles;
-  return wanted < most ? wanted : most > 1 ? most : 1;
+  const std::int64_t wanted = (enough + blocks - 1) / blocks,
+                     most = std::max<std::int64_t>(1, tiles / min_tiles);
+  if (wanted == 1 || wanted >= most) return std::min(wanted, most);
+  // A last time with few blocks leaves the GPU idle: of up to twice as many parts, the number with
+  // the least of it.
+  const auto share_used = [&](std::int64_t splits) {
+    const std::int64_t all = blocks * splits;
+    return static_cast<double>(all) / static_cast<double>((all + at_once - 1) / at_once * at_once);
+  };
+  std::int64_t best = wanted;
+  for (std::int64_t splits = wanted + 1; splits <= std::min(2 * wanted, most); ++splits)
+    if (share_used(splits) > share_used(best)) best = splits;
+  return best;
 }
 
 /// The rows of a convolution's result that a warp computes.
@@ -42,14 +55,20 @@ constexpr std::size_t bytes_of_tap_sums(int warps, std::int64_t taps) {
   return sizeof(float) * static_cast<std::size_t>(warps * (strip * (strip + 1) + band_size(taps)));
 }
 
-/// The shared memory of the forward kernel: queries; keys, values and their mask for each stage;
-/// rows and band of the convolution, if there are taps.
-constexpr std::size_t bytes_of_forward(std::int64_t width, int stages, std::int64_t taps) {
-  const std::size_t stage = 2 * bytes_of_rows(tile_rows, width) + tile_rows;
-  const std::size_t conv = bytes_of_rows(conv_rows(tile_rows, taps), width) +
-                           2 * static_cast<std::size_t>(band_size(taps));
-  return bytes_of_rows(tile_rows, width) + static_cast<std::size_t>(stages) * stage +
-         (taps > 0 ? conv : 0);
+/// The shared memory of a tile of keys: with their values, and a mask.
+constexpr std::size_t bytes_of_keys(std::int64_t width) {
+  return 2 * bytes_of_rows(tile_rows, width) + tile_rows;
+}
+/// The shared memory of the forward kernel: queries, and keys for each stage.
+constexpr std::size_t bytes_of_forward(std::int64_t width, int stages) {
+  return bytes_of_rows(tile_rows, width) + static_cast<std::size_t>(stages) * bytes_of_keys(width);
+}
+/// That of the kernel for one tile of keys: queries for each stage; with taps also the rows that
+/// the convolution reads, and its band.
+constexpr std::size_t bytes_of_few_keys(std::int64_t width, int stages, std::int64_t taps) {
+  const int rows = tile_rows + (taps > 0 ? conv_rows(tile_rows, taps) : 0);
+  return bytes_of_keys(width) + static_cast<std::size_t>(stages) * bytes_of_rows(rows, width) +
+         (taps > 0 ? 2 * static_cast<std::size_t>(band_size(taps)) : 0);
 }
 /// The shared memory of a tile of the backward kernel: rows of two operands, two numbers of each
 /// query, and the mask of keys.

@@ -148,6 +148,7 @@ struct Problem {
   Precision precision;
   const void* bias = nullptr;
   cudaDataType_t bias_type = CUDA_R_32F;
+  void* before_gelu = nullptr;  ///< if there is one: where the result without it goes
 };
 
 /// Multiplies into `d`, to which `beta` times its numbers are added.
@@ -172,6 +173,7 @@ std::string text_of(const Problem& p) {
   if (p.batch > 1) text += fmt::format(", batch {}", p.batch);
   if (p.precision == Precision::tf32) text += ", tf32";
   if (p.bias) text += ", bias";
+  if (p.before_gelu) text += ", gelu";
   return text;
 }
 
@@ -229,7 +231,7 @@ double seconds_of(const Plan& plan, const Problem& p, const ViewBase& like,
 /// instead would give other bits in other runs.
 int preferred(const Problem& p, const cublasLtMatmulHeuristicResult_t* found, int count,
               int device) {
-  if (p.result.type == CUDA_R_32F || compute_capability(device) != 90) return 0;
+  if (p.result.type == CUDA_R_32F || p.before_gelu || compute_capability(device) != 90) return 0;
   for (const cublasLtMatmulTile_t tile :
        {CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_128x160}) {
     for (int i = 0; i < count; ++i) {
@@ -287,8 +289,13 @@ Plan make_plan(const Problem& p, const ViewBase& like) {
              "describing a product");
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (p.before_gelu) {
+    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.before_gelu);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.result.leading);
+  }
   if (p.bias) {
-    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
+        p.before_gelu ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS);
     set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, p.bias_type);
     set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
@@ -322,7 +329,8 @@ std::string key_of(const Problem& p) {
   append(p.batch);
   append(p.precision);
   append(p.bias_type);
-  append(alignment_of(p.bias));  // cuBLASLt looks at the pointer when it chooses
+  append(alignment_of(p.bias));  // cuBLASLt looks at the pointers when it chooses
+  append(alignment_of(p.before_gelu));
   return key;
 }
 
@@ -340,13 +348,14 @@ const Plan& cached_plan(const Problem& p, const ViewBase& like) {
   return cache.emplace(std::move(key), make_plan(p, like)).first->second;
 }
 
-/// Runs a plan. The pointer of the bias is set before each run, because plans have none.
+/// Runs a plan. The epilogue's pointers are set before each run, because plans have none.
 /// Returns false if cuBLASLt has no algorithm.
 bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const std::lock_guard lock(products_mutex);
   const Plan& plan = cached_plan(p, like);
   if (!plan.possible) return false;
   if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (p.before_gelu) set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.before_gelu);
   const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
   count_launch();
   check_blas(multiply_by(plan, p, plan.algorithm, accumulate ? 1 : 0,
@@ -366,9 +375,10 @@ void count_slow(const CView& a, const CView& b) {
                            name_of(b.dtype), b.dim(-2), b.dim(-1));
 }
 
-/// c (+)= a b + bias. Returns false if cuBLASLt cannot.
+/// c (+)= a b + bias, or the GELU of that, if the sum itself is to go elsewhere. Returns false if
+/// cuBLASLt cannot.
 bool multiply(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate,
-              Precision precision) {
+              Precision precision, void* before_gelu = nullptr) {
   if (a.dtype == DType::f64 || a.dim(-1) == 0) return false;
   const Operand first(b, c), second(a, c);
   const auto result = matrix_of(c, c);
@@ -381,8 +391,9 @@ bool multiply(const CView& a, const CView& b, const CView& bias, const View& c, 
     problem.bias = bias.data;
     problem.bias_type = type_of(bias.dtype);
   }
+  problem.before_gelu = before_gelu;
   if (run(problem, c, accumulate)) return true;
-  count_slow(a, b);
+  if (!before_gelu) count_slow(a, b);
   return false;
 }
 
@@ -392,6 +403,16 @@ void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision pre
   if (c.numel() == 0) return;
   if (!multiply(a, b, bias, c, accumulate, precision))
     kernels::matmul_plain(a, b, bias, c, accumulate);
+}
+
+void matmul_unary(CView a, CView b, CView bias, Unary op, View c, View y) {
+  // The epilogue is the tanh form, with the hardware's tanh: exact enough for bf16. On an H100 it
+  // takes 20 % less time than a product and a pass. That of the gradient takes more.
+  if (op == Unary::gelu_tanh && c.dtype == DType::bf16 && bias && c.numel() > 0 &&
+      multiply(a, b, bias, y, false, Precision::full, c.data))
+    return;
+  kernels::matmul(a, b, bias, c, false, Precision::full);
+  kernels::unary(op, c, y);
 }
 
 }  // namespace nystrom::kernels::cuda

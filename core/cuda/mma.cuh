@@ -69,15 +69,14 @@ NYSTROM_DEVICE void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_
 }
 
 /// A float as the sum of two TF32 numbers of 11 bits each, exact except for at most one bit. The
-/// first is rounded, so that the omitted product of both seconds has either sign. The second is
-/// truncated, as the instruction does.
+/// first is rounded, so that the omitted product of both seconds has either sign. The instruction
+/// truncates the second.
 struct Tf32Parts {
   std::uint32_t high, low;
 };
 NYSTROM_DEVICE Tf32Parts split_tf32(float x) {
-  constexpr std::uint32_t kept = 0xffffe000u;
-  const std::uint32_t high = (__float_as_uint(x) + 0x1000u) & kept;
-  return {high, __float_as_uint(x - __uint_as_float(high)) & kept};
+  const std::uint32_t high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+  return {high, __float_as_uint(x - __uint_as_float(high))};
 }
 
 /// c += a b in f32, of operands in TF32.

@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(block, forward_blocks<T, Packs>) forward_kerne
       NYSTROM_UNROLL
       for (int p = 0; p < Packs; ++p) {
         const std::int64_t column = (p * warp_size + lane_index()) * V;
-        if (column < n) f.mask.apply(row.value[p], r, n, column);
+        if (column < n) f.mask.apply(row.value[p], f.mask.template kept<V>(r, n, column));
       }
     }
     Row<T, V, Packs> residual;
@@ -156,8 +156,9 @@ __global__ void __launch_bounds__(grad_block, grad_blocks<T, Packs>)
     backward_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
   constexpr bool ahead = sizeof(T) == 2;
-  const std::int64_t n = f.n, first = static_cast<std::int64_t>(blockIdx.x) * rows_per_piece;
-  const std::int64_t last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
+  const auto n = static_cast<int>(f.n);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * rows_per_piece,
+                     last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
   A sum_gamma[Packs][V] = {}, sum_beta[Packs][V] = {}, sum_dx[Packs][V] = {};
   const auto each_pack = [&](const auto& use) {
     NYSTROM_UNROLL
@@ -184,6 +185,9 @@ __global__ void __launch_bounds__(grad_block, grad_blocks<T, Packs>)
     } else {
       read(r, row);
     }
+    std::uint32_t kept = 0;  // computed while the next row arrives
+    if (f.dx)
+      each_pack([&](int p, int column) { kept |= f.mask.template kept<V>(r, n, column) << p * V; });
     const A m = row.mean, s = row.rstd;
     A mean_g = 0, mean_gx = 0;
     each_pack([&](int p, int column) {
@@ -199,6 +203,10 @@ __global__ void __launch_bounds__(grad_block, grad_blocks<T, Packs>)
     });
     mean_g = warp_sum(mean_g) / static_cast<A>(n);
     mean_gx = warp_sum(mean_gx) / static_cast<A>(n);
+    each_pack([&](int p, int) {
+      read_again(row.x[p]);
+      read_again(row.dy[p]);
+    });
     each_pack([&](int p, int column) {
       const auto gamma = load_pack<V>(f.gamma + column);
       A grad[V];
@@ -215,7 +223,7 @@ __global__ void __launch_bounds__(grad_block, grad_blocks<T, Packs>)
       }
       store(f.dsum);
       if (f.dx) {
-        f.mask.apply(grad, r, n, column);
+        f.mask.apply(grad, kept >> p * V);
         store(f.dx);
       }
       NYSTROM_UNROLL

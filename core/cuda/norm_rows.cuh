@@ -80,11 +80,10 @@ struct RowMask {
                         high = element & 1 ? words.word[3] : words.word[2];
     return mask.factor(element & 2 ? high : low);
   }
-  /// Multiplies V neighbours of row r, from `column` on, by their factors.
+  /// Whether V neighbours of row r, from `column` on, are kept: bit i is that of column + i.
   template <int V>
-  NYSTROM_DEVICE void apply(A (&value)[V], std::int64_t r, std::int64_t n,
-                            std::int64_t column) const {
-    const auto drop = [&](A& number, A factor) { number = factor == 0 ? A(0) : factor * number; };
+  NYSTROM_DEVICE std::uint32_t kept(std::int64_t r, std::int64_t n, std::int64_t column) const {
+    std::uint32_t bits = 0;
     std::int64_t quad = -1;
     PhiloxBlock words{};
     if constexpr (V % 4 == 0) {  // packs are whole Philox blocks
@@ -93,12 +92,20 @@ struct RowMask {
       NYSTROM_UNROLL
       for (int i = 0; i < V; ++i) {
         if (i % 4 == 0) words = mask.words(sample, (base + column + i) / 4);
-        drop(value[i], mask.factor(words.word[i % 4]));
+        bits |= mask.factor(words.word[i % 4]) == 0 ? 0u : 1u << i;
       }
     } else {
       NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i) drop(value[i], (*this)(r, n, column + i, quad, words));
+      for (int i = 0; i < V; ++i)
+        bits |= (*this)(r, n, column + i, quad, words) == 0 ? 0u : 1u << i;
     }
+    return bits;
+  }
+  /// Multiplies V neighbours by their factors.
+  template <int V>
+  NYSTROM_DEVICE void apply(A (&value)[V], std::uint32_t kept) const {
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i) value[i] = kept >> i & 1 ? mask.scale * value[i] : A(0);
   }
 };
 

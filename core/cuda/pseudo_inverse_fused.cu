@@ -133,11 +133,11 @@ struct GradBuffers {
 /// x ← x + xᵀ and the result's part in p, which holds x before.
 template <int M>
 NYSTROM_DEVICE void add_transposed(BlockProduct<M>& p, const Buffer& x) {
-  p.each([&](int i, int j, float value) { x.at(i, j) = value; });
+  p.store(x);
   __syncthreads();
   p.each([&](int i, int j, float& value) { value += x.at(j, i); });
   __syncthreads();
-  p.each([&](int i, int j, float value) { x.at(i, j) = value; });
+  p.store(x);
 }
 
 /// One iteration of the backward pass. dz holds dZ⁺ and receives dZ; grad += dA. Ends with a
@@ -158,26 +158,27 @@ NYSTROM_DEVICE void step_backwards(const Matrix& a, const Matrix& z, const GradB
   add_transposed(p, s);
   p = product_of<M>(dz, Matrix(t).transposed());
   __syncthreads();
-  p.each([&](int i, int j, float value) { dz.at(i, j) = value / 4; });  // dZ = dZ⁺ T / 4
+  p.multiply(0.25f);
+  p.store(dz);  // dZ = dZ⁺ T / 4
   BlockProduct<M> sm = product_of<M>(s, symmetric);
   const Buffer& x = t;
-  sm.each([&](int i, int j, float value) { x.at(i, j) = value; });
+  sm.store(x);
   __syncthreads();
   p = sm;
   p.each([&](int i, int j, float& value) { value += 0.5f * x.at(j, i); });
   __syncthreads();
-  p.each([&](int i, int j, float value) { x.at(i, j) = value; });
+  p.store(x);
   __syncthreads();
   sm.multiply(-7);
   sm.add(x, symmetric);
   sm.multiply(-1);  // N
   __syncthreads();
-  sm.each([&](int i, int j, float value) { x.at(i, j) = value; });
+  sm.store(x);
   __syncthreads();
   p = sm;
   p.each([&](int i, int j, float& value) { value += x.at(j, i) - 15 * s.at(i, j); });
   __syncthreads();
-  p.each([&](int i, int j, float value) { x.at(i, j) = value; });  // dM
+  p.store(x);  // dM
   __syncthreads();
   grad.add(x, z.transposed());  // dA += dM Zᵀ
   p = product_of<M>(a.transposed(), Matrix(x).transposed());

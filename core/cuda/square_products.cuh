@@ -13,8 +13,9 @@ struct Layout {
   static constexpr int across = M == 128 ? 4 : 2, down = M == 128 ? 4 : 2, warps = across * down;
   static constexpr int threads = warps * warp_size;
   static constexpr int rows = M / down, columns = M / across;  // of a warp
-  // The row stride of a matrix in shared memory, which avoids bank conflicts of left operands.
-  static constexpr int stride = M + 4;
+  // The row stride of a matrix in shared memory, with which pairs of neighbours have no bank
+  // conflicts.
+  static constexpr int stride = M + 8;
   static constexpr int size = M * stride;
 };
 
@@ -23,6 +24,11 @@ struct Matrix {
   const float* data;
   int row, column;  // strides
   NYSTROM_DEVICE float at(int i, int j) const { return data[i * row + j * column]; }
+  /// Numbers (i, j) and (i, j + 1), where j is even.
+  NYSTROM_DEVICE Pack<float, 2> pair(int i, int j) const {
+    if (column == 1) return load_pack<2>(data + i * row + j);
+    return {{at(i, j), at(i, j + 1)}};
+  }
   NYSTROM_DEVICE Matrix transposed() const { return {data, column, row}; }
 };
 
@@ -66,22 +72,36 @@ struct BlockProduct {
     }
   }
 
+  NYSTROM_DEVICE void store(const Buffer& target) const {
+    const int row = first_row() + lane_index() / 4, column = first_column() + lane_index() % 4 * 2;
+    NYSTROM_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      NYSTROM_UNROLL
+      for (int c = 0; c < columns; ++c) {
+        NYSTROM_UNROLL
+        for (int i = 0; i < 4; i += 2)
+          store_pack(&target.at(row + r * 16 + i / 2 * 8, column + c * 8),
+                     Pack<float, 2>{{part[r][c][i], part[r][c][i + 1]}});
+      }
+    }
+  }
+
   /// += x y. Tensor cores truncate their sums. So three products are added to the long sum at a
   /// time, which is rounded. A group of fragments is computed together, because each product of a
-  /// fragment waits for the one before.
+  /// fragment waits for the one before. Steps k + t and k + t + 4 of a fragment are those of
+  /// neighbours, which are read together.
   NYSTROM_DEVICE void add(const Matrix& x, const Matrix& y) {
     constexpr int group = columns < 4 || M == 128 ? 2 : 4;
-    const int g = lane_index() / 4, t = lane_index() % 4;
-    const int row = first_row() + g, column = first_column() + g;
-    NYSTROM_UNROLL_1
+    const int row = first_row() + lane_index() / 4, column = first_column() + lane_index() / 4;
+    NYSTROM_UNROLL_4
     for (int first = 0; first < M; first += 8) {
-      const int k = first + t;
+      const int k = first + lane_index() % 4 * 2;
       std::uint32_t high[rows][4], low[rows][4];
       NYSTROM_UNROLL
       for (int r = 0; r < rows; ++r) {
         NYSTROM_UNROLL
         for (int i = 0; i < 4; ++i) {
-          const auto parts = split_tf32(x.at(row + r * 16 + i % 2 * 8, k + i / 2 * 4));
+          const auto parts = split_tf32(x.pair(row + r * 16 + i % 2 * 8, k).value[i / 2]);
           high[r][i] = parts.high;
           low[r][i] = parts.low;
         }
@@ -92,9 +112,9 @@ struct BlockProduct {
         float sum[rows][group][4] = {};
         NYSTROM_UNROLL
         for (int n = 0; n < group; ++n) {
+          const auto pair = y.transposed().pair(column + (c + n) * 8, k);
           NYSTROM_UNROLL
-          for (int i = 0; i < 2; ++i)
-            right[n][i] = split_tf32(y.at(k + 4 * i, column + (c + n) * 8));
+          for (int i = 0; i < 2; ++i) right[n][i] = split_tf32(pair.value[i]);
         }
         const auto each_sum = [&](const auto& f) {
           NYSTROM_UNROLL

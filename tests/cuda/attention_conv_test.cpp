@@ -34,7 +34,7 @@ const Case cases[] = {
     {"many_taps", 1, 130, 1, 32, 64, 65, true},
     {"longer_than_the_sequence", 1, 9, 2, 32, 5, 33, true},
     {"loop_in_parts", 1, 64 * 9 + 5, 1, 32, 32, 33, true, 1, 3},
-    {"more_landmarks_than_a_tile", 1, 130, 1, 32, 100, 33, true, 1, 6},
+    {"more_landmarks_than_a_tile", 1, 130, 1, 32, 100, 33, true, 2, 6},
     {"landmarks_in_parts", 1, 30, 1, 32, 64 * 8, 3, true, 3, 6},
     {"no_tensor_cores", 1, 40, 2, 16, 10, 5, true, 2, 5},
     {"no_room_for_the_backward_pass", 1, 20, 1, 128, 10, 513, false, 1, 4},

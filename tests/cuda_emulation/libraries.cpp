@@ -10,12 +10,15 @@
 #include "core/cuda/sort.cuh"
 #include "core/cuda/stream.h"
 #include "core/dtype.h"
+#include "core/math.h"
 
 struct EmulatedProduct {
   cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
   cudaDataType_t bias_type = CUDA_R_32F;
+  void* aux = nullptr;
+  std::int64_t aux_leading = 0;
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
 };
 
@@ -93,7 +96,9 @@ bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayou
              columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
   return types_fit(p, a, b, d) && a.valid() && b.valid() && d.valid() && d.apart() &&
          depth_a == depth_b && rows == d.rows && columns == d.columns && a.batch == d.batch &&
-         b.batch == d.batch;
+         b.batch == d.batch &&
+         (p.epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+          (d.batch == 1 && p.aux_leading >= d.leading && p.aux_leading % 8 == 0));
 }
 
 bool aligned(const void* pointer, std::uint32_t bytes) {
@@ -131,7 +136,11 @@ struct Call {
           const std::int64_t at = ld.at(batch, row, column);
           double value = factor * sum;
           if (keep != 0) value += keep * read(c, ld.type, at);
-          if (p.epilogue == CUBLASLT_EPILOGUE_BIAS) value += read(p.bias, p.bias_type, row);
+          if (p.epilogue != CUBLASLT_EPILOGUE_DEFAULT) value += read(p.bias, p.bias_type, row);
+          if (p.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+            write(p.aux, ld.type, column * p.aux_leading + row, value);
+            value *= nystrom::math::gelu_tanh_gate(value);
+          }
           write(d, ld.type, at, value);
         }
       }
@@ -173,6 +182,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return assign(operation->epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return assign(operation->bias);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return assign(operation->bias_type);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return assign(operation->aux);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return assign(operation->aux_leading);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }

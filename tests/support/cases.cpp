@@ -119,6 +119,16 @@ std::vector<OpCase> product_cases() {
        [](const Vars& v) {
          return activated_linear(Unary::gelu_tanh, linear(v[0], v[1], v[2]), v[3], v[4]);
        }},
+      {"feed_forward",
+       {{3, 11, 5}, {8, 5}, {8}, {4, 8}, {4}},
+       [](const Vars& v) {
+         return feed_forward(Unary::gelu_tanh, v[0], {v[1], v[2]}, {v[3], v[4]});
+       }},
+      {"feed_forward_without_biases",
+       {{7, 5}, {6, 5}, {4, 6}},
+       [](const Vars& v) {
+         return feed_forward(Unary::relu, v[0], {v[1], {}}, {v[2], {}});
+       }},
       {"linear_into_residual_layer_norm",
        {{3, 11, 5}, {7, 5}, {7}, {3, 11, 7}, {7}, {7}},
        [](const Vars& v) {
