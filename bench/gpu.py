@@ -476,6 +476,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="the one that has PyTorch")
     parser.add_argument("--kernels", default=KERNELS, help="those for ncu, a regular expression")
     parser.add_argument("--parts", nargs="+", help="these alone")
+    parser.add_argument("--seconds", type=float, help="at most, if a machine has fewer left")
     parser.add_argument("--no-rivals", action="store_true", help="nystrom alone")
     parser.add_argument("--dry-run", action="store_true", help="without a GPU, in small sizes")
     return parser.parse_args()
@@ -502,7 +503,7 @@ def main() -> None:
     with contextlib.suppress(OSError):
         out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        total = slower * sum(part.seconds for part in schedule)
+        total = arguments.seconds or slower * sum(part.seconds for part in schedule)
         gpu = Gpu(arguments, out, Path(scratch), total)
         gpu.rivals = {}
         planned = 0.0

@@ -57,16 +57,6 @@ NYSTROM_DEVICE void store_pack(T* target, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(target) = pack;
 }
 
-/// Keeps the compiler from holding what it computed from the pack, which takes more registers.
-template <class T, int N>
-NYSTROM_DEVICE void read_again([[maybe_unused]] Pack<T, N>& pack) {
-#ifdef __CUDACC__
-  auto* words = reinterpret_cast<std::uint32_t*>(&pack);
-  NYSTROM_UNROLL
-  for (int i = 0; i < static_cast<int>(sizeof(pack) / 4); ++i) asm volatile("" : "+r"(words[i]));
-#endif
-}
-
 /// Numbers of type A, or of bf16 or f16 that are read and written as A, for operands whose types
 /// may differ within one accumulate type.
 template <class A, bool Constant>

@@ -217,8 +217,10 @@ __global__ void __launch_bounds__(Layout<M>::threads)
   }
   __syncthreads();
   const auto store = [&](BlockProduct<M>& p, int part, const CView& more) {
-    p.each([&](int i, int j, float value) {
-      g.dx[size.of_x(head, part, i) + j] = value + Gradients<float>::at(more, b, h, i, j);
+    p.each_pair([&](int i, int j, Pack<float, 2> pair) {
+      pair.value[0] += Gradients<float>::at(more, b, h, i, j);
+      pair.value[1] += Gradients<float>::at(more, b, h, i, j + 1);
+      store_pack(g.dx + size.of_x(head, part, i) + j, pair);
     });
   };
   BlockProduct<M> p = product_of<M>(ds, square_in_shared<M>(size.parts - 1));
@@ -289,7 +291,7 @@ void landmark_matrix_grad(CView landmarks, CView a, CView da, double scale, CVie
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     const dim3 heads(static_cast<unsigned>(dx.shape[0] * size.heads));
-    const bool done = with_square<T>(size, {landmarks.data}, dx.device.index, [&](auto m) {
+    const bool done = with_square<T>(size, {landmarks.data, dx.data}, dx.device.index, [&](auto m) {
       launch(square_backward_kernel<T, m()>, heads, dim3(Layout<m()>::threads), square_bytes<m()>,
              landmarks.as<T>(), size,
              Gradients<float>{a.as<float>(), da.as<float>(), dqueries, dkeys,

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/check.h"
 #include "core/cuda/runtime.h"
@@ -227,13 +228,15 @@ double seconds_of(const Plan& plan, const Problem& p, const ViewBase& like,
 }
 
 /// The algorithm to use, of those in cuBLASLt's order. On an H100 its first choice for results in
-/// 16 bits was 3 to 20 % slower than tiles of 128 × 128 or 128 × 160. Measuring each product
-/// instead would give other bits in other runs.
+/// 16 bits was 3 to 20 % slower than these tiles. Measuring each product instead would give other
+/// bits in other runs.
 int preferred(const Problem& p, const cublasLtMatmulHeuristicResult_t* found, int count,
               int device) {
-  if (p.result.type == CUDA_R_32F || p.before_gelu || compute_capability(device) != 90) return 0;
-  for (const cublasLtMatmulTile_t tile :
-       {CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_128x160}) {
+  if (p.result.type == CUDA_R_32F || compute_capability(device) != 90) return 0;
+  std::vector<cublasLtMatmulTile_t> tiles{CUBLASLT_MATMUL_TILE_128x128,
+                                          CUBLASLT_MATMUL_TILE_128x160};
+  if (p.before_gelu) tiles = {CUBLASLT_MATMUL_TILE_96x128};
+  for (const cublasLtMatmulTile_t tile : tiles) {
     for (int i = 0; i < count; ++i) {
       if (setting_of<std::uint32_t>(found[i], CUBLASLT_ALGO_CONFIG_TILE_ID) == tile &&
           setting_of<std::int32_t>(found[i], CUBLASLT_ALGO_CONFIG_SPLITK_NUM) == 1)

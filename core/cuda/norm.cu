@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(block, forward_blocks<T, Packs>) forward_kerne
       NYSTROM_UNROLL
       for (int p = 0; p < Packs; ++p) {
         const std::int64_t column = (p * warp_size + lane_index()) * V;
-        if (column < n) f.mask.apply(row.value[p], f.mask.template kept<V>(r, n, column));
+        if (column < n) f.mask.apply(row.value[p], r, n, column);
       }
     }
     Row<T, V, Packs> residual;
@@ -185,9 +185,6 @@ __global__ void __launch_bounds__(grad_block, grad_blocks<T, Packs>)
     } else {
       read(r, row);
     }
-    std::uint32_t kept = 0;  // computed while the next row arrives
-    if (f.dx)
-      each_pack([&](int p, int column) { kept |= f.mask.template kept<V>(r, n, column) << p * V; });
     const A m = row.mean, s = row.rstd;
     A mean_g = 0, mean_gx = 0;
     each_pack([&](int p, int column) {
@@ -203,10 +200,6 @@ __global__ void __launch_bounds__(grad_block, grad_blocks<T, Packs>)
     });
     mean_g = warp_sum(mean_g) / static_cast<A>(n);
     mean_gx = warp_sum(mean_gx) / static_cast<A>(n);
-    each_pack([&](int p, int) {
-      read_again(row.x[p]);
-      read_again(row.dy[p]);
-    });
     each_pack([&](int p, int column) {
       const auto gamma = load_pack<V>(f.gamma + column);
       A grad[V];
@@ -223,7 +216,7 @@ __global__ void __launch_bounds__(grad_block, grad_blocks<T, Packs>)
       }
       store(f.dsum);
       if (f.dx) {
-        f.mask.apply(grad, kept >> p * V);
+        f.mask.apply(grad, r, n, column);
         store(f.dx);
       }
       NYSTROM_UNROLL

@@ -80,10 +80,11 @@ struct RowMask {
                         high = element & 1 ? words.word[3] : words.word[2];
     return mask.factor(element & 2 ? high : low);
   }
-  /// Whether V neighbours of row r, from `column` on, are kept: bit i is that of column + i.
+  /// Multiplies V neighbours of row r, from `column` on, by their factors.
   template <int V>
-  NYSTROM_DEVICE std::uint32_t kept(std::int64_t r, std::int64_t n, std::int64_t column) const {
-    std::uint32_t bits = 0;
+  NYSTROM_DEVICE void apply(A (&value)[V], std::int64_t r, std::int64_t n,
+                            std::int64_t column) const {
+    const auto drop = [&](A& number, A factor) { number = factor == 0 ? A(0) : factor * number; };
     std::int64_t quad = -1;
     PhiloxBlock words{};
     if constexpr (V % 4 == 0) {  // packs are whole Philox blocks
@@ -92,20 +93,12 @@ struct RowMask {
       NYSTROM_UNROLL
       for (int i = 0; i < V; ++i) {
         if (i % 4 == 0) words = mask.words(sample, (base + column + i) / 4);
-        bits |= mask.factor(words.word[i % 4]) == 0 ? 0u : 1u << i;
+        drop(value[i], mask.factor(words.word[i % 4]));
       }
     } else {
       NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i)
-        bits |= (*this)(r, n, column + i, quad, words) == 0 ? 0u : 1u << i;
+      for (int i = 0; i < V; ++i) drop(value[i], (*this)(r, n, column + i, quad, words));
     }
-    return bits;
-  }
-  /// Multiplies V neighbours by their factors.
-  template <int V>
-  NYSTROM_DEVICE void apply(A (&value)[V], std::uint32_t kept) const {
-    NYSTROM_UNROLL
-    for (int i = 0; i < V; ++i) value[i] = kept >> i & 1 ? mask.scale * value[i] : A(0);
   }
 };
 

@@ -116,7 +116,9 @@ __global__ void __launch_bounds__(Layout<M>::threads)
     BlockProduct<M> p = product_of<M>(zs, Matrix(t).transposed());
     z += batch * M * M;
     __syncthreads();
-    p.each([&](int i, int j, float value) { z[i * M + j] = zs.at(i, j) = value / 4; });
+    p.multiply(0.25f);
+    p.store(zs);
+    p.each_pair([&](int i, int j, const Pack<float, 2>& pair) { store_pack(z + i * M + j, pair); });
     __syncthreads();
   }
 }

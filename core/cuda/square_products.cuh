@@ -72,7 +72,9 @@ struct BlockProduct {
     }
   }
 
-  NYSTROM_DEVICE void store(const Buffer& target) const {
+  /// Calls f(row, column, pair) for each two neighbours of this thread.
+  template <class F>
+  NYSTROM_DEVICE void each_pair(const F& f) {
     const int row = first_row() + lane_index() / 4, column = first_column() + lane_index() % 4 * 2;
     NYSTROM_UNROLL
     for (int r = 0; r < rows; ++r) {
@@ -80,10 +82,14 @@ struct BlockProduct {
       for (int c = 0; c < columns; ++c) {
         NYSTROM_UNROLL
         for (int i = 0; i < 4; i += 2)
-          store_pack(&target.at(row + r * 16 + i / 2 * 8, column + c * 8),
-                     Pack<float, 2>{{part[r][c][i], part[r][c][i + 1]}});
+          f(row + r * 16 + i / 2 * 8, column + c * 8,
+            Pack<float, 2>{{part[r][c][i], part[r][c][i + 1]}});
       }
     }
+  }
+  NYSTROM_DEVICE void store(const Buffer& target) {
+    each_pair(
+        [&](int i, int j, const Pack<float, 2>& pair) { store_pack(&target.at(i, j), pair); });
   }
 
   /// += x y. Tensor cores truncate their sums. So three products are added to the long sum at a
