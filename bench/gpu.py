@@ -185,21 +185,10 @@ def smoke(gpu: Gpu, seconds: float) -> dict:
     return result
 
 
-def expected(gpu: Gpu, length: int) -> dict[str, float]:
-    """Seconds of each op in a step on paper, as docs/gpu.md explains."""
-    tables = json.loads(Path("bench/expected_ops.json").read_text())
-    return tables["h200" if "h200" in gpu.name else "h100"].get(str(length), {})
-
-
 def steps(gpu: Gpu, seconds: float) -> dict:
     steps = ["--warmup=1", "--steps=1"] if gpu.dry else ["--warmup=4", "--steps=12"]
     command = gpu.bench(*gpu.lengths(LENGTHS), *steps, "--profile", "--products")
-    result = bench_lines(gpu, command, seconds)
-    for length in result["lengths"]:
-        paper = expected(gpu, length["settings"]["length"])
-        for kernel in length["kernels"]:
-            kernel["expected"] = paper.get(kernel["name"])
-    return result
+    return bench_lines(gpu, command, seconds)
 
 
 def five_lengths(gpu: Gpu, seconds: float) -> dict:

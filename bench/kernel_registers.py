@@ -4,7 +4,7 @@
     python3 bench/kernel_registers.py --write   # replaces the table in docs/gpu.md
 
 The numbers are those that ptxas reports for sm_90. It needs nvcc, and no GPU. The script fails if a
-kernel spills that is not in the list of known ones.
+kernel spills more than a little, unless it is in the list of known ones.
 """
 
 import argparse
@@ -19,6 +19,8 @@ PAGE = ROOT / "docs/gpu.md"
 BEGIN, END = "<!-- kernel_registers: begin -->", "<!-- kernel_registers: end -->"
 # Kernels of f64, which serve tests, and of head width or landmarks 128.
 MAY_SPILL = ("double", "128")
+# Bytes. Less of them than of registers that let one more block run costs nothing (docs/gpu.md).
+LITTLE = 64
 
 
 def compiled(source: pathlib.Path) -> str:
@@ -78,7 +80,7 @@ def rows():
             unexpected = [
                 entry
                 for entry in found
-                if entry[1] and not any(word in entry[2] for word in MAY_SPILL)
+                if entry[1] > LITTLE and not any(word in entry[2] for word in MAY_SPILL)
             ]
             yield (
                 f"{source.stem}: {name}",
