@@ -254,7 +254,8 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
   findings.push_back({"cudnn", cudnn.usable ? Status::ok : Status::note, cudnn.text, cudnn.advice});
   findings.push_back(
       {"nccl", Status::note,
-       nccl_module() ? "in this build, and not tried on several GPUs yet" : "not in this build", ""});
+       nccl_module() ? "in this build, and not tried on several GPUs yet" : "not in this build",
+       ""});
   if (mpi_module())
     findings.push_back(
         {"mpi", Status::ok, "in this build: mpirun -np N starts N processes of one run", ""});
