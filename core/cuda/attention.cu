@@ -58,7 +58,7 @@ void attend(const AttentionOperands& o, View out, View log_sum_exp) {
   if (suits_cudnn(o, {o.q, o.k, o.v, out}) &&
       attention_cudnn(o.q, o.k, o.v, o.scoring.scale, out, log_sum_exp))
     return;
-  if (!o.scoring.is_local() && fused_attention_fits({o.q, o.k, o.v, out}))
+  if (fused_attention_fits({o.q, o.k, o.v, out}))
     return attention_fused(o, {}, {}, out, log_sum_exp);
   attention_plain(o, out, log_sum_exp);
 }
@@ -68,8 +68,7 @@ void attend_grad(const AttentionOperands& o, CView out, CView log_sum_exp, CView
   if (suits_cudnn(o, {o.q, o.k, o.v, out, dout, dq, dk, dv}) &&
       attention_cudnn_grad(o.q, o.k, o.v, o.scoring.scale, out, log_sum_exp, dout, dq, dk, dv))
     return;
-  if (!o.scoring.is_local() &&
-      fused_attention_grad_fits({o.q, o.k, o.v, out ? out : dout, dout, dq, dk, dv}))
+  if (fused_attention_grad_fits({o.q, o.k, o.v, out ? out : dout, dout, dq, dk, dv}))
     return attention_fused_grad(o, out, log_sum_exp, dout, {}, {}, dq, dk, dv, {});
   attention_plain_grad(o, out, log_sum_exp, dout, dq, dk, dv);
 }

@@ -77,7 +77,7 @@ constexpr int backward_blocks = Width == 64 && Own == Side::keys&& OneTile ? 3 :
 /// A block for each head, part of the loop and own tile. OneTile: the own
 /// side has a single tile, and the loop's rows are computed too. The convolution's gradient has the
 /// taps in reverse order.
-template <class T, int Width, Side Own, bool OneTile>
+template <class T, int Width, Side Own, bool OneTile, bool Local>
 __global__ __launch_bounds__(
     fused_block,
     backward_blocks<Width, Own, OneTile>) void backward_kernel(AttentionProblem<float> p,
@@ -92,7 +92,8 @@ __global__ __launch_bounds__(
   const int first_own = block.tile * tile_rows;
   const Span own = owns_keys ? at.keys : at.queries, loop = owns_keys ? at.queries : at.keys;
   if (!OneTile && first_own >= own.rows) return;
-  const int loop_tiles = (loop.rows + tile_rows - 1) / tile_rows;
+  const SeenTiles<Local> seen(first_own, loop.rows, p.reach);
+  const int loop_tiles = seen.last - seen.first;
   const Keys<float> keys(p, at);
   const Tile<T> mine = s[0];
   if constexpr (owns_keys) {
@@ -117,7 +118,8 @@ __global__ __launch_bounds__(
   const auto use = [&](int tile, int stage) {
     const Tile<T> other = s[1 + stage];
     Accumulator<tile_rows> weights, ds;
-    weights_of<Own, Width>(mine, other, keys.scale * log2_e, weights, ds);
+    const auto sees = [&](int row, int other_row) { return seen(row, tile, other_row); };
+    weights_of<Own, Width>(mine, other, sees, keys.scale * log2_e, weights, ds);
     score_gradient<Own, OneTile>(s, Own == Side::queries ? mine : other, p.scale, weights, ds);
     LeftOperand<tile_rows> left;
     as_left<T>(left, ds);
@@ -129,8 +131,9 @@ __global__ __launch_bounds__(
     if constexpr (OneTile)
       store_other_side<Own>(s, mine, other, weights, ds, g, at, tile * tile_rows);
   };
-  for_each_tile(static_cast<int>(split * loop_tiles / splits),
-                static_cast<int>((split + 1) * loop_tiles / splits), stages, load, use);
+  for_each_tile(seen.first + static_cast<int>(split * loop_tiles / splits),
+                seen.first + static_cast<int>((split + 1) * loop_tiles / splits), stages, load,
+                use);
   const Span target = p.part(own, at, split, splits);
   store_rows<T>(sum1, (owns_keys ? g.dk : g.dq).of(target, at.head), first_own);
   if constexpr (owns_keys) store_rows<T>(sum2, g.dv.of(target, at.head), first_own);
@@ -183,7 +186,7 @@ class Destination {
   Workspace<float> parts_;
 };
 
-template <class T, int Width, Side Own, bool OneTile>
+template <class T, int Width, Side Own, bool OneTile, bool Local = false>
 void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
                  const ViewBase& like) {
   const DeviceSpans &own = Own == Side::keys ? p.keys : p.queries,
@@ -191,7 +194,7 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
   const std::int64_t heads = own.count * p.heads, loop_tiles = divide_up(other.longest, tile_rows);
   // Of no rows there is one tile too: its block leaves gradients of 0 on the other side.
   const std::int64_t own_tiles = OneTile ? 1 : divide_up(own.longest, tile_rows);
-  const std::int64_t splits = splits_of(heads * own_tiles, loop_tiles);
+  const std::int64_t splits = Local ? 1 : splits_of(heads * own_tiles, loop_tiles);
   const Destination first(like, own, p.heads, Own == Side::keys ? g.dk : g.dq, splits);
   std::optional<Destination> second;
   if (Own == Side::keys) second.emplace(like, own, p.heads, g.dv, splits);
@@ -199,7 +202,7 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
   g.tap_parts = tap_parts.get();
   const auto bytes = [&](int stages) { return bytes_of_backward(Width, stages, g.conv.taps); };
   const int stages = stages_of(divide_up(loop_tiles, splits), bytes);
-  launch(backward_kernel<T, Width, Own, OneTile>,
+  launch(backward_kernel<T, Width, Own, OneTile, Local>,
          dim3(static_cast<unsigned>(own_tiles * splits * heads)), dim3(fused_block), bytes(stages),
          p, g, splits, stages);
   first.finish();
@@ -211,6 +214,10 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
 template <class T, int Width>
 void backward(const AttentionProblem<float>& p, const Gradients& g, const View& dw,
               const ViewBase& like) {
+  if (is_local(p)) {
+    backward_of<T, Width, Side::keys, false, true>(p, g, dw, like);
+    return backward_of<T, Width, Side::queries, false, true>(p, g, dw, like);
+  }
   if (p.keys.longest <= tile_rows && g.conv.taps == 0)
     return backward_of<T, Width, Side::keys, true>(p, g, dw, like);
   if (p.queries.longest <= tile_rows)
@@ -240,7 +247,8 @@ void attention_fused_grad(const AttentionOperands& o, CView out, CView log_sum_e
   const AnyKey any(o);
   const auto problem = problem_of<float>(o, any);
   // One tile on either side: each query is loaded once.
-  const bool once = problem.queries.longest <= tile_rows || problem.keys.longest <= tile_rows;
+  const bool once = !is_local(problem) &&
+                    (problem.queries.longest <= tile_rows || problem.keys.longest <= tile_rows);
   const Workspace<float> inner(dq, once ? 0 : log_sum_exp.numel());
   const auto sums = per_query<const float>(log_sum_exp);
   const Gradients gradients{heads_of<float>(out),

@@ -150,10 +150,12 @@ NYSTROM_DEVICE void of_fragment(const From* numbers, int n, To (&target)[4]) {
   for (int i = 0; i < 4; ++i) target[i] = OfRows ? numbers[row_of(i)] : pair.value[i % 2];
 }
 
-/// P and dP of the rows of the own tile and of the other side's.
-template <Side Own, int Width, class T>
-NYSTROM_DEVICE void weights_of(const Tile<T>& mine, const Tile<T>& other, float score_scale,
-                               Accumulator<tile_rows>& p, Accumulator<tile_rows>& dp) {
+/// P and dP of the rows of the own tile and of the other side's. sees(own row, other row) says
+/// which of them see each other.
+template <Side Own, int Width, class T, class Sees>
+NYSTROM_DEVICE void weights_of(const Tile<T>& mine, const Tile<T>& other, const Sees& sees,
+                               float score_scale, Accumulator<tile_rows>& p,
+                               Accumulator<tile_rows>& dp) {
   LeftOperand<Width> own;
   p.clear();
   dp.clear();
@@ -173,7 +175,8 @@ NYSTROM_DEVICE void weights_of(const Tile<T>& mine, const Tile<T>& other, float 
     NYSTROM_UNROLL
     for (int i = 0; i < 4; ++i) {
       float& weight = p.part[n][i];
-      weight = kept[i] ? approximate_exp2(weight * score_scale - shift[i]) : 0.0f;
+      const bool counts = kept[i] && sees(row_of(i), column_of(n, i));
+      weight = counts ? approximate_exp2(weight * score_scale - shift[i]) : 0.0f;
     }
   }
 }

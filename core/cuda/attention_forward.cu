@@ -1,6 +1,6 @@
 // The fused forward pass. A block holds 64 queries of one head and iterates over the keys. If few
 // queries would leave the GPU idle, it takes a part of the keys, and the parts are merged in order.
-// Of few keys it holds all, and iterates over the queries.
+// Of few keys it holds all, and iterates over the queries. Within a reach it skips what is outside.
 #include <algorithm>
 
 #include "core/cuda/attention_fused.cuh"
@@ -25,9 +25,11 @@ struct Online {
 };
 
 /// Replaces scores by exponentials, updates the running maxima and sums, and rescales earlier sums.
-template <int Width>
+/// sees(query's row, key's row) says which keys of the tile count besides.
+template <int Width, class Sees>
 NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::uint8_t* valid,
-                                   float scale, Online& state, Accumulator<Width>& sum_v) {
+                                   const Sees& sees, float scale, Online& state,
+                                   Accumulator<Width>& sum_v) {
   float block_max[2] = {-infinity, -infinity};
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
@@ -35,7 +37,8 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
     NYSTROM_UNROLL
     for (int i = 0; i < 4; ++i) {
       float& score = scores.part[n][i];
-      score = kept.value[i % 2] ? score * scale : -infinity;
+      const bool counts = kept.value[i % 2] && sees(row_of(i), column_of(n, i));
+      score = counts ? score * scale : -infinity;
       block_max[i / 2] = larger(block_max[i / 2], score);
     }
   }
@@ -84,16 +87,16 @@ NYSTROM_DEVICE void normalise(const Online& state, Accumulator<Width>& sum_v, in
 }
 
 /// Adds the values of a tile of keys to the sums of a tile of queries.
-template <class T, int Width>
+template <class T, int Width, class Sees>
 NYSTROM_DEVICE void attend(const T* queries, const T* keys, const T* values,
-                           const std::uint8_t* valid, float scale, Online& state,
+                           const std::uint8_t* valid, const Sees& sees, float scale, Online& state,
                            Accumulator<Width>& sum) {
   LeftOperand<Width> q;
   load_left<Width>(q, queries);
   Accumulator<tile_rows> scores;
   scores.clear();
   multiply_by_rows<Width>(scores, q, keys);
-  online_softmax(scores, valid, scale * log2_e, state, sum);
+  online_softmax(scores, valid, sees, scale * log2_e, state, sum);
   LeftOperand<tile_rows> weights;
   as_left<T>(weights, scores);
   multiply_by_columns<Width>(sum, weights, values);
@@ -121,7 +124,7 @@ struct KeyTile {
 
 /// A block for each head, part of the keys and tile of queries. Tiles vary fastest: blocks that
 /// read the same keys run at the same time.
-template <class T, int Width>
+template <class T, int Width, bool Local>
 __global__ __launch_bounds__(fused_block,
                              Width <= 64 ? 3 : 2) void forward_kernel(AttentionProblem<float> p,
                                                                       std::int64_t splits,
@@ -131,7 +134,8 @@ __global__ __launch_bounds__(fused_block,
   const int first_query = block.tile * tile_rows;
   if (first_query >= at.queries.rows) return;
   const Keys<float> keys(p, at);
-  const int tiles = (at.keys.rows + tile_rows - 1) / tile_rows;
+  const SeenTiles<Local> seen(first_query, at.keys.rows, p.reach);
+  const int tiles = seen.last - seen.first;
   T* const queries = dynamic_shared<T>();
   const auto key_tile = [&](int stage) {
     const KeyTile<T, Width> first{queries + tile_size<Width>};
@@ -145,12 +149,13 @@ __global__ __launch_bounds__(fused_block,
   Accumulator<Width> sum;
   sum.clear();
   for_each_tile(
-      static_cast<int>(block.split * tiles / splits),
-      static_cast<int>((block.split + 1) * tiles / splits), stages,
+      seen.first + static_cast<int>(block.split * tiles / splits),
+      seen.first + static_cast<int>((block.split + 1) * tiles / splits), stages,
       [&](int tile, int stage) { key_tile(stage).load(p, at, keys, tile * tile_rows); },
-      [&](int, int stage) {
+      [&](int tile, int stage) {
         const auto s = key_tile(stage);
-        attend<T>(queries, s.k(), s.v(), s.valid(), keys.scale, state, sum);
+        const auto sees = [&](int row, int key) { return seen(row, tile, key); };
+        attend<T>(queries, s.k(), s.v(), s.valid(), sees, keys.scale, state, sum);
       });
   const Span target = p.part(at.queries, at, block.split, splits);
   normalise(state, sum, first_query, target.rows, results.log_sum_exp.of(target, at.head));
@@ -199,7 +204,8 @@ __global__ __launch_bounds__(fused_block, Width <= 64 ? 3 : 1) void few_keys_ker
     Online state;
     Accumulator<Width> sum;
     sum.clear();
-    attend<T>(s.queries(stage), k.k(), k.v(), k.valid(), keys.scale, state, sum);
+    const auto all = [](int, int) { return true; };
+    attend<T>(s.queries(stage), k.k(), k.v(), k.valid(), all, keys.scale, state, sum);
     const int row = tile * tile_rows;
     normalise(state, sum, row, at.queries.rows, results.log_sum_exp.of(at.queries, at.head));
     if (conv.taps > 0) multiply_by_band(sum, s.band(), groups_of(conv.taps), s.x(stage));
@@ -250,7 +256,8 @@ void forward(const AttentionProblem<float>& p, const Convolution& conv, const Vi
   const std::int64_t heads = p.queries.count * p.heads,
                      query_tiles = divide_up(p.queries.longest, tile_rows),
                      key_tiles = divide_up(p.keys.longest, tile_rows);
-  if (key_tiles <= 1) {
+  const bool local = is_local(p);
+  if (key_tiles <= 1 && !local) {
     const int of_block = tiles_of_block(heads, query_tiles);
     const auto bytes = [&](int stages) { return bytes_of_few_keys(Width, stages, conv.taps); };
     const int stages = stages_of(of_block, bytes);
@@ -258,20 +265,24 @@ void forward(const AttentionProblem<float>& p, const Convolution& conv, const Vi
     return launch(few_keys_kernel<T, Width>, dim3(static_cast<unsigned>(blocks)), dim3(fused_block),
                   bytes(stages), p, conv, of_block, stages, results);
   }
-  const std::int64_t splits = splits_of(heads * query_tiles, key_tiles);
+  const std::int64_t splits = local ? 1 : splits_of(heads * query_tiles, key_tiles);
   const dim3 grid(static_cast<unsigned>(query_tiles * splits * heads));
   const auto bytes = [&](int stages) { return bytes_of_forward(Width, stages); };
   const int stages = stages_of(divide_up(key_tiles, splits), bytes);
   const std::size_t shared = bytes(stages);
+  if (local)
+    return launch(forward_kernel<T, Width, true>, grid, dim3(fused_block), shared, p, splits,
+                  stages, results);
   if (splits == 1)
-    return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, stages,
-                  results);
+    return launch(forward_kernel<T, Width, false>, grid, dim3(fused_block), shared, p, splits,
+                  stages, results);
   const std::int64_t rows = heads * p.queries.longest;
   const Workspace<float> work(like, splits * rows * (Width + 1));
   const Results parts{
       parts_in(work.get(), p.heads, p.queries.longest, Width),
       {work.get() + splits * rows * Width, p.heads * p.queries.longest, p.queries.longest}};
-  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, stages, parts);
+  launch(forward_kernel<T, Width, false>, grid, dim3(fused_block), shared, p, splits, stages,
+         parts);
   launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
          parts, splits, p.queries, p.heads, results);
 }

@@ -80,6 +80,12 @@ struct AttentionProblem {
   }
 };
 
+/// Whether some query does not reach some key.
+template <class A>
+bool is_local(const AttentionProblem<A>& p) {
+  return p.reach < p.keys.longest;
+}
+
 /// The unmasked keys of a span, and the factor of its scores.
 template <class A>
 struct Keys {

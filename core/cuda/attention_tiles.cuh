@@ -30,6 +30,31 @@ struct Block {
   }
 };
 
+/// The keys that queries of a tile see, all or those within reach, as tiles of the keys' rows. Seen
+/// from a tile of keys it is the queries.
+template <bool Local>
+struct SeenTiles {
+  int first = 0, last;  ///< the tiles first … last − 1
+  int own, reach;       ///< the first row of the tile; the reach, at most all rows
+
+  NYSTROM_DEVICE SeenTiles(int own_row, int rows, std::int64_t distance)
+      : last((rows + tile_rows - 1) / tile_rows),
+        own(own_row),
+        reach(distance < rows ? static_cast<int>(distance) : rows) {
+    if constexpr (Local) {
+      first = own > reach ? (own - reach) / tile_rows : 0;
+      const int end = (own + tile_rows - 1 + reach) / tile_rows + 1;
+      if (end < last) last = end;
+    }
+  }
+  /// Whether `row` of the own tile sees `other_row` of another tile.
+  NYSTROM_DEVICE bool operator()(int row, int tile, int other_row) const {
+    if constexpr (!Local) return true;
+    const int distance = own + row - tile * tile_rows - other_row;
+    return distance <= reach && -distance <= reach;
+  }
+};
+
 /// A warp's 16 × Columns result, in fragments of 8 columns.
 template <int Columns>
 struct Accumulator {

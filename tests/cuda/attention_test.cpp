@@ -17,10 +17,18 @@ struct Case {
   /// Landmarks and their results are f32 next to 16-bit tensors.
   bool f32_queries = false, f32_keys = false, f32_values = false;
   double sharpness = 1;
+  std::int64_t reach = Scoring::all_keys;
 };
 void PrintTo(const Case& test, std::ostream* out) {
   *out << test.name;
 }  // NOLINT: GoogleTest's name
+
+/// Attention of `rows` rows to those within reach.
+Case window(const char* name, std::int64_t rows, std::int64_t width, std::int64_t reach) {
+  Case c{name, 2, 2, rows, rows, width};
+  c.reach = reach;
+  return c;
+}
 
 using Mask = Case::Mask;
 const Case cases[] = {
@@ -42,6 +50,11 @@ const Case cases[] = {
     {"landmarks_answer_in_parts", 1, 1, 64 * 9 + 5, 64, 32, Mask::none, EmptyRows::zero, false,
      true, true},
     {"sharp", 1, 2, 64, 200, 64, Mask::none, EmptyRows::zero, false, false, false, 8},
+    window("window_within_a_tile", 50, 32, 5),
+    window("window_of_tiles", 64 * 5 + 7, 64, 70),
+    window("window_of_a_tile", 200, 128, 64),
+    window("window_of_one_row", 130, 32, 0),
+    window("window_of_all_but_one", 70, 32, 68),
 };
 
 /// [b, h, n, d] in the model's layout [b, n, h, d], with values that bf16 and f16 represent
@@ -87,7 +100,7 @@ Results run(const Case& c, Types types, Device device) {
   Results r{like(dout),
             Tensor::empty({c.samples, c.heads, c.queries}, accumulate_dtype(types.q), device),
             like(q), like(k), like(v)};
-  const double scale = 1 / std::sqrt(static_cast<double>(c.width));
+  const Scoring scale(1 / std::sqrt(static_cast<double>(c.width)), c.reach);
   kernels::attention(q, k, v, Spans{}, Spans{}, mask, c.empty, scale, r.out, r.log_sum_exp);
   kernels::attention_grad(q, k, v, Spans{}, Spans{}, mask, c.empty, scale, r.out, r.log_sum_exp,
                           dout, r.dq, r.dk, r.dv);
