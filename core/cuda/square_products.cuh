@@ -7,12 +7,12 @@
 namespace nystrom::cuda {
 namespace {
 
-/// The division of an M × M product over the block's warps.
+/// The division of an M × M product over the block: as many warps side by side as below each other.
 template <int M>
 struct Layout {
-  static constexpr int across = M == 128 ? 4 : 2, down = M == 128 ? 4 : 2, warps = across * down;
+  static constexpr int warps_of_side = M == 128 ? 4 : 2, warps = warps_of_side * warps_of_side;
   static constexpr int threads = warps * warp_size;
-  static constexpr int rows = M / down, columns = M / across;  // of a warp
+  static constexpr int side = M / warps_of_side;  // rows and columns of a warp
   // The row stride of a matrix in shared memory, with which pairs of neighbours have no bank
   // conflicts.
   static constexpr int stride = M + 8;
@@ -43,7 +43,7 @@ struct Buffer {
 /// A warp's part of an M × M sum of products, in registers.
 template <int M>
 struct BlockProduct {
-  static constexpr int rows = Layout<M>::rows / 16, columns = Layout<M>::columns / 8;  // fragments
+  static constexpr int rows = Layout<M>::side / 16, columns = Layout<M>::side / 8;  // fragments
   float part[rows][columns][4];
 
   NYSTROM_DEVICE void multiply(float factor) {
@@ -146,10 +146,10 @@ struct BlockProduct {
 
  private:
   NYSTROM_DEVICE static int first_row() {
-    return warp_index() / Layout<M>::across * Layout<M>::rows;
+    return warp_index() / Layout<M>::warps_of_side * Layout<M>::side;
   }
   NYSTROM_DEVICE static int first_column() {
-    return warp_index() % Layout<M>::across * Layout<M>::columns;
+    return warp_index() % Layout<M>::warps_of_side * Layout<M>::side;
   }
 };
 

@@ -157,9 +157,8 @@ struct MaskingConfig {
 template <class V>
 void fields(V& v, MaskingConfig& c) {
   v(c.probability, "probability",
-    "share of a sequence's tokens that are masked; or shares at steps, linear between them: {0: "
-    "0.3, "
-    "end: 0.15}. Validation has the last",
+    "share of a sequence's tokens that are masked; or shares at steps, linear between them: "
+    "{0: 0.3, end: 0.15}. Validation has the last",
     positive_probability);
   v(c.mask, "mask", "share of these that are replaced by the mask token", probability);
   v(c.random, "random",
