@@ -74,10 +74,9 @@ NYSTROM_DEVICE void store_other_side(const Tiles<T, Width>& s, const Tile<T>& mi
 template <int Width, Side Own, bool OneTile>
 constexpr int backward_blocks = Width == 64 && Own == Side::keys&& OneTile ? 3 : 1;
 
-/// A block for each head, part of the loop and own tile. OneTile: the own
-/// side has a single tile, and the loop's rows are computed too. The convolution's gradient has the
-/// taps in reverse order.
-template <class T, int Width, Side Own, bool OneTile, bool Local>
+/// A block for each head, part of the loop and own tile. OneTile: the own side has a single tile,
+/// and the loop's rows are computed too. The convolution's gradient has the taps in reverse order.
+template <class T, int Width, Side Own, bool OneTile>
 __global__ __launch_bounds__(
     fused_block,
     backward_blocks<Width, Own, OneTile>) void backward_kernel(AttentionProblem<float> p,
@@ -92,7 +91,7 @@ __global__ __launch_bounds__(
   const int first_own = block.tile * tile_rows;
   const Span own = owns_keys ? at.keys : at.queries, loop = owns_keys ? at.queries : at.keys;
   if (!OneTile && first_own >= own.rows) return;
-  const SeenTiles<Local> seen(first_own, loop.rows, p.reach);
+  const SeenTiles<!OneTile> seen(first_own, loop.rows, p.reach);
   const int loop_tiles = seen.last - seen.first;
   const Keys<float> keys(p, at);
   const Tile<T> mine = s[0];
@@ -186,7 +185,7 @@ class Destination {
   Workspace<float> parts_;
 };
 
-template <class T, int Width, Side Own, bool OneTile, bool Local = false>
+template <class T, int Width, Side Own, bool OneTile>
 void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
                  const ViewBase& like) {
   const DeviceSpans &own = Own == Side::keys ? p.keys : p.queries,
@@ -194,7 +193,7 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
   const std::int64_t heads = own.count * p.heads, loop_tiles = divide_up(other.longest, tile_rows);
   // Of no rows there is one tile too: its block leaves gradients of 0 on the other side.
   const std::int64_t own_tiles = OneTile ? 1 : divide_up(own.longest, tile_rows);
-  const std::int64_t splits = Local ? 1 : splits_of(heads * own_tiles, loop_tiles);
+  const std::int64_t splits = is_local(p) ? 1 : splits_of(heads * own_tiles, loop_tiles);
   const Destination first(like, own, p.heads, Own == Side::keys ? g.dk : g.dq, splits);
   std::optional<Destination> second;
   if (Own == Side::keys) second.emplace(like, own, p.heads, g.dv, splits);
@@ -202,7 +201,7 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
   g.tap_parts = tap_parts.get();
   const auto bytes = [&](int stages) { return bytes_of_backward(Width, stages, g.conv.taps); };
   const int stages = stages_of(divide_up(loop_tiles, splits), bytes);
-  launch(backward_kernel<T, Width, Own, OneTile, Local>,
+  launch(backward_kernel<T, Width, Own, OneTile>,
          dim3(static_cast<unsigned>(own_tiles * splits * heads)), dim3(fused_block), bytes(stages),
          p, g, splits, stages);
   first.finish();
@@ -214,14 +213,12 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const View& dw,
 template <class T, int Width>
 void backward(const AttentionProblem<float>& p, const Gradients& g, const View& dw,
               const ViewBase& like) {
-  if (is_local(p)) {
-    backward_of<T, Width, Side::keys, false, true>(p, g, dw, like);
-    return backward_of<T, Width, Side::queries, false, true>(p, g, dw, like);
+  if (!is_local(p)) {
+    if (p.keys.longest <= tile_rows && g.conv.taps == 0)
+      return backward_of<T, Width, Side::keys, true>(p, g, dw, like);
+    if (p.queries.longest <= tile_rows)
+      return backward_of<T, Width, Side::queries, true>(p, g, dw, like);
   }
-  if (p.keys.longest <= tile_rows && g.conv.taps == 0)
-    return backward_of<T, Width, Side::keys, true>(p, g, dw, like);
-  if (p.queries.longest <= tile_rows)
-    return backward_of<T, Width, Side::queries, true>(p, g, dw, like);
   backward_of<T, Width, Side::keys, false>(p, g, dw, like);
   backward_of<T, Width, Side::queries, false>(p, g, dw, like);
 }

@@ -35,12 +35,12 @@ struct Block {
 template <bool Local>
 struct SeenTiles {
   int first = 0, last;  ///< the tiles first … last − 1
-  int own, reach;       ///< the first row of the tile; the reach, at most all rows
+  int own, reach;       ///< the first row of the tile; the reach, of which 2³⁰ is all
 
   NYSTROM_DEVICE SeenTiles(int own_row, int rows, std::int64_t distance)
       : last((rows + tile_rows - 1) / tile_rows),
         own(own_row),
-        reach(distance < rows ? static_cast<int>(distance) : rows) {
+        reach(distance < 1 << 30 ? static_cast<int>(distance) : 1 << 30) {
     if constexpr (Local) {
       first = own > reach ? (own - reach) / tile_rows : 0;
       const int end = (own + tile_rows - 1 + reach) / tile_rows + 1;
