@@ -83,6 +83,15 @@ void bind_products(nb::module_& ops) {
       nb::arg("activation"), nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
       doc::activated_linear, ReleaseLock());
   ops.def(
+      "feed_forward",
+      [](const std::string& activation, const Var& x, const Var& up,
+         const std::optional<Var>& up_bias, const Var& down, const std::optional<Var>& down_bias) {
+        return feed_forward(value_called<Unary>("activation", activation, unary_names), x,
+                            {up, up_bias.value_or(Var())}, {down, down_bias.value_or(Var())});
+      },
+      nb::arg("activation"), nb::arg("x"), nb::arg("up"), nb::arg("up_bias").none(),
+      nb::arg("down"), nb::arg("down_bias").none() = nb::none(), doc::feed_forward, ReleaseLock());
+  ops.def(
       "gated_linear",
       [](const std::string& activation, const Var& x, const Var& weight,
          const std::optional<Var>& bias) {

@@ -198,6 +198,7 @@ def nystrom_attention(hidden, qkv, query, key, query_bias, key_bias, taps):
         (lambda x, w, b: ops.linear(x, w, b), [(2, 3), (4, 3), (4,)]),
         (lambda x, w: ops.linear_unrounded(x, w), [(2, 3), (4, 3)]),
         (lambda x, w: ops.activated_linear("gelu_erf", x, w), [(2, 3), (4, 3)]),
+        (lambda x, v, w: ops.feed_forward("gelu_erf", x, v, None, w), [(2, 3), (5, 3), (4, 5)]),
         (lambda x, w: ops.gated_linear("gelu_erf", x, w), [(2, 6), (4, 3)]),
         (lambda q, k, v: ops.attention(q, k, v, reach=1), [(1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 4)]),
         (lambda x: ops.rotate(x, TURNS), [(1, 2, 3, 4)]),
