@@ -72,7 +72,7 @@ NYSTROM_DEVICE void store_other_side(const Tiles<T, Width>& s, const Tile<T>& mi
 
 /// The blocks of a multiprocessor that registers are to leave room for, as shared memory does.
 template <int Width, Side Own, bool OneTile>
-constexpr int backward_blocks = Width == 64 && Own == Side::keys&& OneTile ? 3 : 1;
+constexpr int backward_blocks = OneTile&& Width == 64 && Own == Side::keys ? 3 : 1;
 
 /// A block for each head, part of the loop and own tile. OneTile: the own side has a single tile,
 /// and the loop's rows are computed too. The convolution's gradient has the taps in reverse order.
@@ -92,7 +92,6 @@ __global__ __launch_bounds__(
   const Span own = owns_keys ? at.keys : at.queries, loop = owns_keys ? at.queries : at.keys;
   if (!OneTile && first_own >= own.rows) return;
   const SeenTiles<!OneTile> seen(first_own, loop.rows, p.reach);
-  const int loop_tiles = seen.last - seen.first;
   const Keys<float> keys(p, at);
   const Tile<T> mine = s[0];
   if constexpr (owns_keys) {
@@ -130,9 +129,7 @@ __global__ __launch_bounds__(
     if constexpr (OneTile)
       store_other_side<Own>(s, mine, other, weights, ds, g, at, tile * tile_rows);
   };
-  for_each_tile(seen.first + static_cast<int>(split * loop_tiles / splits),
-                seen.first + static_cast<int>((split + 1) * loop_tiles / splits), stages, load,
-                use);
+  for_each_tile(seen.begin(split, splits), seen.begin(split + 1, splits), stages, load, use);
   const Span target = p.part(own, at, split, splits);
   store_rows<T>(sum1, (owns_keys ? g.dk : g.dq).of(target, at.head), first_own);
   if constexpr (owns_keys) store_rows<T>(sum2, g.dv.of(target, at.head), first_own);

@@ -135,7 +135,6 @@ __global__ __launch_bounds__(fused_block,
   if (first_query >= at.queries.rows) return;
   const Keys<float> keys(p, at);
   const SeenTiles<Local> seen(first_query, at.keys.rows, p.reach);
-  const int tiles = seen.last - seen.first;
   T* const queries = dynamic_shared<T>();
   const auto key_tile = [&](int stage) {
     const KeyTile<T, Width> first{queries + tile_size<Width>};
@@ -149,8 +148,7 @@ __global__ __launch_bounds__(fused_block,
   Accumulator<Width> sum;
   sum.clear();
   for_each_tile(
-      seen.first + static_cast<int>(block.split * tiles / splits),
-      seen.first + static_cast<int>((block.split + 1) * tiles / splits), stages,
+      seen.begin(block.split, splits), seen.begin(block.split + 1, splits), stages,
       [&](int tile, int stage) { key_tile(stage).load(p, at, keys, tile * tile_rows); },
       [&](int tile, int stage) {
         const auto s = key_tile(stage);

@@ -47,6 +47,10 @@ struct SeenTiles {
       if (end < last) last = end;
     }
   }
+  /// The first tile of part `split` of `splits`, which ends before that of the next part.
+  NYSTROM_DEVICE int begin(std::int64_t split, std::int64_t splits) const {
+    return first + static_cast<int>(split * (last - first) / splits);
+  }
   /// Whether `row` of the own tile sees `other_row` of another tile.
   NYSTROM_DEVICE bool operator()(int row, int tile, int other_row) const {
     if constexpr (!Local) return true;

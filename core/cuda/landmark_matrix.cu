@@ -217,10 +217,10 @@ __global__ void __launch_bounds__(Layout<M>::threads)
   }
   __syncthreads();
   const auto store = [&](BlockProduct<M>& p, int part, const CView& more) {
-    p.each_pair([&](int i, int j, Pack<float, 2> pair) {
-      pair.value[0] += Gradients<float>::at(more, b, h, i, j);
-      pair.value[1] += Gradients<float>::at(more, b, h, i, j + 1);
-      store_pack(g.dx + size.of_x(head, part, i) + j, pair);
+    p.each_pair([&](int i, int j, float left, float right) {
+      left += Gradients<float>::at(more, b, h, i, j);
+      right += Gradients<float>::at(more, b, h, i, j + 1);
+      store_pack(g.dx + size.of_x(head, part, i) + j, Pack<float, 2>{{left, right}});
     });
   };
   BlockProduct<M> p = product_of<M>(ds, square_in_shared<M>(size.parts - 1));

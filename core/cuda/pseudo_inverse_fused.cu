@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(Layout<M>::threads)
     __syncthreads();
     p.multiply(0.25f);
     p.store(zs);
-    p.each_pair([&](int i, int j, const Pack<float, 2>& pair) { store_pack(z + i * M + j, pair); });
+    p.store(z, M);
     __syncthreads();
   }
 }

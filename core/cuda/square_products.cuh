@@ -46,33 +46,7 @@ struct BlockProduct {
   static constexpr int rows = Layout<M>::side / 16, columns = Layout<M>::side / 8;  // fragments
   float part[rows][columns][4];
 
-  NYSTROM_DEVICE void multiply(float factor) {
-    NYSTROM_UNROLL
-    for (int r = 0; r < rows; ++r) {
-      NYSTROM_UNROLL
-      for (int c = 0; c < columns; ++c) {
-        NYSTROM_UNROLL
-        for (int i = 0; i < 4; ++i) part[r][c][i] *= factor;
-      }
-    }
-  }
-
-  /// Calls f(row, column, number) for each number of this thread.
-  template <class F>
-  NYSTROM_DEVICE void each(const F& f) {
-    const int row = first_row() + lane_index() / 4, column = first_column() + lane_index() % 4 * 2;
-    NYSTROM_UNROLL
-    for (int r = 0; r < rows; ++r) {
-      NYSTROM_UNROLL
-      for (int c = 0; c < columns; ++c) {
-        NYSTROM_UNROLL
-        for (int i = 0; i < 4; ++i)
-          f(row + r * 16 + i / 2 * 8, column + c * 8 + i % 2, part[r][c][i]);
-      }
-    }
-  }
-
-  /// Calls f(row, column, pair) for each two neighbours of this thread.
+  /// Calls f(row, column, number, its right neighbour) for each two neighbours of this thread.
   template <class F>
   NYSTROM_DEVICE void each_pair(const F& f) {
     const int row = first_row() + lane_index() / 4, column = first_column() + lane_index() % 4 * 2;
@@ -82,15 +56,28 @@ struct BlockProduct {
       for (int c = 0; c < columns; ++c) {
         NYSTROM_UNROLL
         for (int i = 0; i < 4; i += 2)
-          f(row + r * 16 + i / 2 * 8, column + c * 8,
-            Pack<float, 2>{{part[r][c][i], part[r][c][i + 1]}});
+          f(row + r * 16 + i / 2 * 8, column + c * 8, part[r][c][i], part[r][c][i + 1]);
       }
     }
   }
-  NYSTROM_DEVICE void store(const Buffer& target) {
-    each_pair(
-        [&](int i, int j, const Pack<float, 2>& pair) { store_pack(&target.at(i, j), pair); });
+  /// Calls f(row, column, number) for each number of this thread.
+  template <class F>
+  NYSTROM_DEVICE void each(const F& f) {
+    each_pair([&](int i, int j, float& left, float& right) {
+      f(i, j, left);
+      f(i, j + 1, right);
+    });
   }
+  NYSTROM_DEVICE void multiply(float factor) {
+    each([&](int, int, float& value) { value *= factor; });
+  }
+  /// Writes row by row, `stride` numbers apart.
+  NYSTROM_DEVICE void store(float* target, int stride) {
+    each_pair([&](int i, int j, float left, float right) {
+      store_pack(target + i * stride + j, Pack<float, 2>{{left, right}});
+    });
+  }
+  NYSTROM_DEVICE void store(const Buffer& target) { store(target.data, target.stride); }
 
   /// += x y. Tensor cores truncate their sums. So three products are added to the long sum at a
   /// time, which is rounded. A group of fragments is computed together, because each product of a
