@@ -154,15 +154,15 @@ class TableExamples : public ExampleReader {
       if (word.empty()) throw BadRow(example.place() + ": a word is empty");
     if (!places_.label) return;
     example.labels = std::move(row.lists[*places_.label]);
-    name_numbers(example.labels);
     example.labelled = true;
     if (example.labels.size() != example.words.size())
       throw BadRow(fmt::format("{}: there are {} words but {} labels", example.place(),
                                example.words.size(), example.labels.size()));
+    name_numbers(example.labels);
     for (const std::string& tag : example.labels) check_tag(task_, tag, example.place());
   }
 
-  /// Replaces numbers of labels, as the Datasets library writes them, by their names.
+  /// Replaces the numbers of labels (one or more), as the Datasets library writes them, by names.
   void name_numbers(std::vector<std::string>& tags) {
     const bool numbers = std::ranges::all_of(tags, [](const std::string& tag) {
       return !tag.empty() && tag.size() < 6 && tag.find_first_not_of("0123456789") == tag.npos;

@@ -247,6 +247,8 @@ const BadFile bad_files[] = {
     {"words_without_labels", tokens, unchanged, "a.jsonl",
      "{\"tokens\": [\"a\", \"b\"], \"tags\": [\"O\"]}",
      "DIR/a.jsonl:1: there are 2 words but 1 labels"},
+    {"no_labels", tokens, unchanged, "a.jsonl", "{\"tokens\": [\"a\"], \"tags\": []}",
+     "DIR/a.jsonl:1: there are 1 words but 0 labels"},
     {"text_for_words", tokens, unchanged, "a.jsonl", "{\"tokens\": \"a b\", \"tags\": [\"O\"]}",
      "DIR/a.jsonl:1: 'tokens' is a single value, expected a list"},
     {"words_in_csv", tokens, unchanged, "a.csv", "a,O\n",
