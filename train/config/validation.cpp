@@ -54,12 +54,10 @@ void check_steps(const RunConfig& config, Problems& found) {
          fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a "
                      "whole number of micro-batches",
                      training.batch_size, training.micro_batch_size)});
-  if (training.zero > 0 && config.optimizer.name != OptimizerKind::adamw)
-    found.push_back(
-        {{"training.zero", "optimizer.name"},
-         fmt::format("training.zero 1 and optimizer.name {} exclude each other; {} needs whole "
-                     "parameters: set training.zero to 0, or optimizer.name to adamw",
-                     enum_name(config.optimizer.name), enum_name(config.optimizer.name))});
+  if (training.zero > 0 && config.optimizer.name == OptimizerKind::lamb)
+    found.push_back({{"training.zero", "optimizer.name"},
+                     "training.zero 1 and optimizer.name lamb exclude each other; lamb needs whole "
+                     "parameters: set training.zero to 0, or optimizer.name to adamw"});
   if (training.deterministic && training.reduction != Reduction::exact)
     found.push_back({{"training.deterministic", "training.reduction"},
                      "training.deterministic and training.reduction bf16 exclude each other; the "

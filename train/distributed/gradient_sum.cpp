@@ -10,12 +10,18 @@
 
 namespace nystrom {
 
-std::vector<std::int64_t> slab_bounds(std::int64_t slab_size, int processes) {
+std::vector<std::int64_t> slab_bounds(std::int64_t slab_size, int processes,
+                                      std::span<const SlabRange> undivided) {
   constexpr std::int64_t unit = 16;
   const std::int64_t units = (slab_size + unit - 1) / unit;
   std::vector<std::int64_t> bounds;
   for (std::int64_t r = 0; r <= processes; ++r)
     bounds.push_back(std::min((units * r + processes - 1) / processes * unit, slab_size));
+  for (std::int64_t& bound : bounds) {
+    const auto whole = std::ranges::upper_bound(undivided, bound, {}, &SlabRange::end);
+    if (whole == undivided.end() || bound <= whole->begin || bound == slab_size) continue;
+    bound = bound - whole->begin < whole->end - bound ? whole->begin : whole->end;
+  }
   return bounds;
 }
 
@@ -25,7 +31,7 @@ GradientSum::GradientSum(ParameterStore& store, Communicator& communicator,
       communicator_(communicator),
       options_(options),
       micro_batches_(static_cast<std::int64_t>(micro_batch_ranks.size())),
-      bounds_(slab_bounds(store.slab_size(), communicator.size())) {
+      bounds_(slab_bounds(store.slab_size(), communicator.size(), options_.undivided)) {
   // The number of micro-batches that each process has kept so far.
   std::vector<std::size_t> counts(static_cast<std::size_t>(communicator.size()), 0);
   bool leading = true;

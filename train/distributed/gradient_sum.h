@@ -11,8 +11,10 @@
 namespace nystrom {
 
 /// Bounds of equal ranges of a slab, one range a process: range r holds elements bounds[r] …
-/// bounds[r + 1] − 1. All bounds but the last are multiples of 16. Ranges may be empty.
-std::vector<std::int64_t> slab_bounds(std::int64_t slab_size, int processes);
+/// bounds[r + 1] − 1. All bounds but the last are multiples of 16. Ranges may be empty. A bound
+/// inside an `undivided` range, in the order of the slab, moves to its nearer end.
+std::vector<std::int64_t> slab_bounds(std::int64_t slab_size, int processes,
+                                      std::span<const SlabRange> undivided = {});
 
 /// How the processes of a run add up their gradients.
 struct GradientSumOptions {
@@ -27,6 +29,8 @@ struct GradientSumOptions {
   bool rounded = false;
   /// Number of elements that are reduced at once during the backward pass.
   std::int64_t bucket = std::int64_t{1} << 22;
+  /// With `sharded`: ranges that belong to one process each (undivided_ranges of the optimizer).
+  std::vector<SlabRange> undivided = {};
 };
 
 /// Adds up the gradients of one optimizer step over all processes. optimizer_step calls begin and

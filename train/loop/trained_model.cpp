@@ -17,9 +17,12 @@ TrainedModel::TrainedModel(const RunSpec& spec, std::vector<int> micro_batch_ran
       model_(spec.options.model) {
   const RunConfig& config = spec.options;
   if (communicator.is_connected() || config.training.deterministic)
-    gradient_sum_.emplace(model_.parameters(), communicator, std::move(micro_batch_ranks),
-                          GradientSumOptions{config.training.deterministic, sharded_,
-                                             config.training.reduction == Reduction::bf16});
+    gradient_sum_.emplace(
+        model_.parameters(), communicator, std::move(micro_batch_ranks),
+        GradientSumOptions{.deterministic = config.training.deterministic,
+                           .sharded = sharded_,
+                           .rounded = config.training.reduction == Reduction::bf16,
+                           .undivided = undivided_ranges(model_.parameters(), config.optimizer)});
   freeze_parameters(model_.parameters(), config.optimizer);
   const auto own_range = sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt;
   model_.parameters().allocate(config.training.dtype, StoreMode::training, device, own_range);

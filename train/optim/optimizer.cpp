@@ -16,6 +16,28 @@ std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
   return names;
 }
 
+namespace {
+
+/// Whether muon moves the parameter by its momentum made orthogonal.
+bool is_matrix_of_muon(const Parameter& parameter, const OptimizerOptions& options) {
+  return options.name == OptimizerKind::muon && parameter.shape().rank() == 2 &&
+         parameter.decays() && parameter.name().find(".layer.") != std::string::npos;
+}
+
+bool lies_in(const SlabRange& inner, const SlabRange& outer) {
+  return outer.begin <= inner.begin && inner.end <= outer.end;
+}
+
+}  // namespace
+
+std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
+                                        const OptimizerOptions& options) {
+  std::vector<SlabRange> ranges;
+  for (const Parameter& parameter : store.parameters())
+    if (is_matrix_of_muon(parameter, options)) ranges.push_back(store.range_of(parameter.name()));
+  return ranges;
+}
+
 double clip_factor(double norm, double limit) { return std::min(1.0, limit / (norm + 1e-6)); }
 
 Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
@@ -24,8 +46,12 @@ Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
   require(store.gradients().defined(),
           "the optimizer needs a parameter store that was allocated for training");
   require(options.betas.size() == 2, "the optimizer needs two betas, got {}", options.betas.size());
-  require(!range || options.name == OptimizerKind::adamw,
-          "{} needs whole parameters, not a range of the slabs", enum_name(options.name));
+  require(!range || options.name != OptimizerKind::lamb,
+          "lamb needs whole parameters, not a range of the slabs");
+  for (const SlabRange& whole : undivided_ranges(store, options))
+    require(whole.end <= range_.begin || range_.end <= whole.begin || lies_in(whole, range_),
+            "the range {} to {} divides a matrix of muon, {} to {}", range_.begin, range_.end,
+            whole.begin, whole.end);
   find_parts();
   const AllocationLabel label("optimizer moments");
   moment1_ = zeros_like(store.masters(range_));
@@ -48,7 +74,8 @@ void Optimizer::find_parts() {
             "parameter {} was not frozen before its store was allocated", parameters[i].name());
     const SlabRange all = store_.range_of(parameters[i].name()),
                     here{std::max(all.begin, range_.begin), std::min(all.end, range_.end)};
-    if (parameters[i].is_frozen() || is_muon(parameters[i]) || here.size() <= 0) continue;
+    if (parameters[i].is_frozen() || is_matrix_of_muon(parameters[i], options_) || here.size() <= 0)
+      continue;
     const bool continues = !parts_.empty() && parts_.back().range.end == here.begin &&
                            parts_.back().learning_rate_factor == own.learning_rate_factor;
     if (!continues) {
@@ -160,20 +187,22 @@ Tensor orthogonal(const Tensor& x) {
   return (tall ? transpose(y, 0, 1) : y).value();
 }
 
-/// Whether muon moves the parameter by its momentum made orthogonal.
-bool Optimizer::is_muon(const Parameter& parameter) const {
-  return options_.name == OptimizerKind::muon && parameter.shape().rank() == 2 &&
-         parameter.decays() && parameter.name().find(".layer.") != std::string::npos;
-}
-
 void Optimizer::muon(double learning_rate, double gradient_scale) {
-  Tensor masters = store_.masters();
+  if (range_.size() == 0) return;
+  Tensor masters = store_.masters(range_);
   adamw(masters, {}, learning_rate, gradient_scale);
   const std::vector<Parameter> parameters = store_.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].is_frozen() || !is_muon(parameters[i])) continue;
     const std::string& name = parameters[i].name();
-    Tensor master = store_.master(name), momentum = store_.part_of(moment1_, name);
+    if (parameters[i].is_frozen() || !is_matrix_of_muon(parameters[i], options_)) continue;
+    const SlabRange whole = store_.range_of(name);
+    if (!lies_in(whole, range_)) continue;
+    const Shape& shape = parameters[i].shape();
+    const std::int64_t begin = whole.begin - range_.begin;
+    const auto matrix = [&](const Tensor& own) {
+      return own.slice(0, begin, begin + shape.numel()).reshape(shape);
+    };
+    Tensor master = matrix(masters), momentum = matrix(moment1_);
     const Var gradient = affine(store_.gradient(name), gradient_scale);
     kernels::copy((options_.momentum * Var(momentum) + gradient).value(), momentum);
     const Tensor ahead = (options_.momentum * Var(momentum) + gradient).value();

@@ -18,6 +18,10 @@ double clip_factor(double norm, double limit);
 /// Computed in x's type; zeros stay.
 Tensor orthogonal(const Tensor& x);
 
+/// The ranges of the slabs that an optimizer updates as a whole: the matrices of layers for muon.
+std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
+                                        const OptimizerOptions& options);
+
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101). It computes
 /// torch.optim.AdamW, over all parameters in one pass. Biases and LayerNorm do not decay. Moments
 /// have the type of the masters. Parameters with another learning rate make passes of their own:
@@ -35,8 +39,8 @@ class Optimizer {
  public:
   /// `store` must be allocated for training and outlive the optimizer; its parameters must be
   /// frozen as options.groups says. With a range, the optimizer
-  /// updates that range only and holds its moments; the store keeps its masters. lamb and muon
-  /// accept no range: they need whole parameters.
+  /// updates that range only and holds its moments; the store keeps its masters. For muon the range
+  /// divides none of the undivided_ranges. lamb accepts no range: it needs whole parameters.
   Optimizer(ParameterStore& store, const OptimizerOptions& options,
             std::optional<SlabRange> range = {});
 
@@ -75,7 +79,6 @@ class Optimizer {
   void adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale);
   void lamb(double learning_rate, double gradient_scale);
   void muon(double learning_rate, double gradient_scale);
-  bool is_muon(const Parameter& parameter) const;
   std::vector<double> trust_ratios(const Tensor& updates) const;
 
   ParameterStore& store_;

@@ -57,6 +57,24 @@ TEST_F(DistributedTest, LossesAreThoseOfOneProcess) {
   }
 }
 
+TEST_F(DistributedTest, MuonIsShardedByWholeMatrices) {
+  const std::string type = "training.dtype=f64 optimizer.name=muon ";
+  ASSERT_EQ(train(1, "alone", type).code, 0);
+  for (const int processes : {2, 4}) {
+    SCOPED_TRACE(processes);
+    const std::string run_dir = "run-" + std::to_string(processes);
+    const Outcome outcome = train(processes, run_dir, type + "training.zero=1");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    expect_near(metric(run_dir, "loss"), metric("alone", "loss"), 1e-9);
+    expect_near(metric(run_dir, "validation_loss"), metric("alone", "validation_loss"), 1e-9);
+  }
+  // A run goes on in another number of processes, whose ranges are others.
+  ASSERT_EQ(train(4, "moved", type + "training.zero=1 training.steps=10").code, 0);
+  const Outcome moved = train(2, "moved", type + "training.zero=1");
+  ASSERT_EQ(moved.code, 0) << moved.err;
+  expect_near(metric("moved", "loss"), metric("alone", "loss"), 1e-9);
+}
+
 TEST_F(DistributedTest, OneProcessUnderMpirunGoesTheSameWayToTheSameBits) {
   ASSERT_EQ(train(1, "alone").code, 0);
   for (const std::string zero : {"0", "1"}) {

@@ -111,5 +111,14 @@ TEST(Replicas, SumsThatAreNotFiniteAreNotCompared) {
   EXPECT_EQ(skipped, 2);
 }
 
+TEST(SlabBounds, AreEqualAndDivideNoMatrixOfMuon) {
+  using Bounds = std::vector<std::int64_t>;
+  EXPECT_EQ(slab_bounds(160, 4), (Bounds{0, 48, 80, 128, 160}));
+  const SlabRange whole[] = {{16, 64}, {64, 144}};
+  EXPECT_EQ(slab_bounds(160, 4, whole), (Bounds{0, 64, 64, 144, 160}));
+  const SlabRange last[] = {{32, 160}};
+  EXPECT_EQ(slab_bounds(160, 2, last), (Bounds{0, 32, 160}));
+}
+
 }  // namespace
 }  // namespace nystrom::testing
