@@ -42,7 +42,8 @@ std::vector<std::int64_t> sequence_lengths(const Packing& packing, std::int64_t 
                                            const std::vector<std::int64_t>& ids) {
   if (!packing.options().isolated) return {std::ssize(ids)};
   std::vector<std::int64_t> lengths;
-  for (const TokenRange& range : packing.ranges(sample)) lengths.push_back(range.count + 2);
+  for (const TokenRange& range : packing.ranges(sample))
+    lengths.push_back(range.count + packing.around());
   return lengths;
 }
 

@@ -15,11 +15,14 @@ constexpr std::int64_t block_documents = 1024;
 Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions options)
     : dataset_(std::move(dataset)),
       options_(options),
-      piece_(options.sequence_length - options.reserved - 2) {
+      piece_(options.sequence_length - options.reserved - around()) {
   require_input(options.minimum_piece >= 1 && piece_ >= 2 && options.minimum_piece <= piece_,
-                "packing: sequences of {} tokens, of which 2 are cls and sep, cannot hold pieces "
+                "packing: sequences of {} tokens, of which {} are cls and sep, cannot hold pieces "
                 "of {}; at least 4 and minimum_piece + 2 expected",
-                options.sequence_length, options.minimum_piece);
+                options.sequence_length, around(), options.minimum_piece);
+  require_input(!options.cross_documents || around() > 0,
+                "packing: the tokenizer has no sep token, which would stand between documents; set "
+                "data.cross_documents to false");
   require(!options.isolated || (!options.cross_documents && options.reserved == 0),
           "packing: isolated pieces are of one document, and without room for more tokens");
   index_documents();
@@ -66,11 +69,12 @@ std::int64_t Packing::samples_within(const std::vector<std::int64_t>& bound, std
     samples += full;
     if (full > 0) room = 0;
     if (rest < options_.minimum_piece) continue;
-    if (rest + 2 > room) {
+    const std::int64_t needed = rest + around();
+    if (needed > room) {
       ++samples;
-      room = options_.isolated ? options_.sequence_length : rest + 2;
+      room = options_.isolated ? options_.sequence_length : needed;
     }
-    room -= rest + 2;
+    room -= needed;
     if (wanted == samples - 1) found.push_back({bound[i + 1] - rest, rest});
   }
   return samples;
@@ -106,10 +110,11 @@ std::vector<TokenRange> Packing::across(std::int64_t sample) const {
 std::vector<std::int64_t> Packing::ids(std::int64_t sample) const {
   const SpecialIds& special = dataset_->info().special;
   std::vector<std::int64_t> result;
+  const bool wrapped = around() > 0;
   for (const TokenRange& range : ranges(sample)) {
-    if (result.empty() || options_.isolated) result.push_back(special.cls);
+    if (wrapped && (result.empty() || options_.isolated)) result.push_back(special.cls);
     for (const std::uint32_t id : dataset_->read(range.first, range.count)) result.push_back(id);
-    result.push_back(special.sep);
+    if (wrapped) result.push_back(special.sep);
   }
   return result;
 }

@@ -1,5 +1,5 @@
-// Packing of documents into training sequences [cls] piece [sep]. The rules need only the positions
-// where documents start.
+// Packing of documents into training sequences [cls] piece [sep], or pieces alone where the
+// tokenizer has no such tokens. The rules need only the positions where documents start.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,10 @@ struct TokenRange {
 /// options give the same list. Thread-safe.
 ///
 /// Within documents (the default), each document is cut into pieces of sequence_length − reserved −
-/// 2 tokens. The rest is a shorter sample, which is dropped below minimum_piece tokens. Across
-/// documents, all documents form one stream with a sep between neighbours, which is cut into pieces
-/// of that length. The last piece is dropped if it is shorter than minimum_piece, and a sep at the
-/// end of a piece is removed.
+/// around() tokens. The rest is a shorter sample, which is dropped below minimum_piece tokens.
+/// Across documents, all documents form one stream with a sep between neighbours, which is cut into
+/// pieces of that length. The last piece is dropped if it is shorter than minimum_piece, and a sep
+/// at the end of a piece is removed.
 ///
 /// Isolated pieces are those within documents. A sample takes the next pieces as long as all of
 /// them, each with cls and sep, have at most sequence_length tokens.
@@ -57,9 +57,11 @@ class Packing {
   /// The ids of a sample: cls, the pieces with sep between them, sep. Isolated pieces have a cls
   /// each.
   std::vector<std::int64_t> ids(std::int64_t sample) const;
+  /// The special tokens around a piece: 2, or 0 where the tokenizer has no cls and sep.
+  std::int64_t around() const { return dataset_->info().special.cls == no_id ? 0 : 2; }
   /// The most sequences of a sample.
   std::int64_t most_sequences() const {
-    return options_.isolated ? options_.sequence_length / (options_.minimum_piece + 2) : 1;
+    return options_.isolated ? options_.sequence_length / (options_.minimum_piece + around()) : 1;
   }
 
  private:

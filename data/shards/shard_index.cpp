@@ -60,16 +60,16 @@ class Object {
 
 json info_json(const TokenSetInfo& info) {
   const SpecialIds& special = info.special;
-  const json unknown = special.unk == no_id ? json() : json(special.unk);
+  const auto id = [](std::int32_t token) { return token == no_id ? json() : json(token); };
   return {{"format", format_name},
           {"version", format_version},
           {"tokenizer", info.tokenizer},
           {"vocab_size", info.vocab_size},
           {"special_ids",
            {{"pad", special.pad},
-            {"unk", unknown},
-            {"cls", special.cls},
-            {"sep", special.sep},
+            {"unk", id(special.unk)},
+            {"cls", id(special.cls)},
+            {"sep", id(special.sep)},
             {"mask", special.mask}}}};
 }
 
@@ -88,9 +88,14 @@ TokenSetInfo read_info(Object& object) {
   const auto id = [&](const char* role) {
     return static_cast<std::int32_t>(ids.integer(role, 0, info.vocab_size - 1));
   };
-  const std::int32_t unknown = ids.part("unk").is_null() ? no_id : id("unk");
-  info.special = {
-      .cls = id("cls"), .sep = id("sep"), .pad = id("pad"), .mask = id("mask"), .unk = unknown};
+  const auto absent_or = [&](const char* role) {
+    return ids.part(role).is_null() ? no_id : id(role);
+  };
+  info.special = {.cls = absent_or("cls"),
+                  .sep = absent_or("sep"),
+                  .pad = id("pad"),
+                  .mask = id("mask"),
+                  .unk = absent_or("unk")};
   ids.finish();
   check_info(info, object.where());
   return info;
@@ -121,8 +126,8 @@ std::int64_t total(const std::vector<ShardEntry>& shards, std::int64_t ShardEntr
 }  // namespace
 
 std::vector<std::int64_t> ids_of(const SpecialIds& special) {
-  std::vector<std::int64_t> ids{special.cls, special.sep, special.pad, special.mask};
-  if (special.unk != no_id) ids.push_back(special.unk);
+  std::vector<std::int64_t> ids{special.cls, special.sep, special.pad, special.mask, special.unk};
+  std::erase(ids, no_id);
   return ids;
 }
 
@@ -144,6 +149,8 @@ void check_info(const TokenSetInfo& info, const std::string& where) {
   }
   require_input(std::set(ids.begin(), ids.end()).size() == ids.size(),
                 "{}: two special ids are the same", where);
+  require_input((info.special.cls == no_id) == (info.special.sep == no_id),
+                "{}: it has one of the special ids cls and sep, expected both or none", where);
 }
 
 std::string index_text(const ShardIndex& index) {

@@ -13,6 +13,7 @@ using Json = nlohmann::json;
 
 constexpr const char* padding = "[PAD]";
 constexpr const char* unknown = "[UNK]";
+constexpr const char* mask = "[MASK]";
 constexpr int bytes = 256;
 constexpr std::int32_t first_byte_id = 1;
 
@@ -52,7 +53,9 @@ Json bytes_json() {
                       {"ignore_merges", false},
                       {"vocab", vocabulary},
                       {"merges", Json::array()}};
-  return tokenizer_json({added_token(padding, 0)}, nullptr, level, level, model);
+  const int mask_id = first_byte_id + bytes;
+  return tokenizer_json({added_token(padding, 0), added_token(mask, mask_id)}, nullptr, level,
+                        level, model);
 }
 
 /// WordPiece with whole words as pieces.
@@ -72,8 +75,8 @@ Json listops_json() {
                       {"max_input_chars_per_word", 100},
                       {"vocab", vocabulary}};
   const Json decoder = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}};
-  return tokenizer_json({added_token(padding, 0), added_token(unknown, 1)}, normalizer,
-                        {{"type", "WhitespaceSplit"}}, decoder, model);
+  return tokenizer_json({added_token(padding, 0), added_token(unknown, 1), added_token(mask, id)},
+                        normalizer, {{"type", "WhitespaceSplit"}}, decoder, model);
 }
 
 }  // namespace
@@ -92,7 +95,7 @@ std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
 
 std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer,
                                    std::span<const std::uint8_t> values) {
-  bool fits = tokenizer.vocab_size() == first_byte_id + bytes;
+  bool fits = tokenizer.vocab_size() == first_byte_id + bytes + 1;  // and the mask
   for (int byte = 0; fits && byte < bytes; ++byte)
     fits = tokenizer.find(byte_level_character(static_cast<unsigned char>(byte))) ==
            first_byte_id + byte;

@@ -12,18 +12,19 @@ namespace nystrom {
 
 /// Kind of a built-in tokenizer.
 enum class BuiltinTokenizer {
-  /// 257 ids: 0 is padding, and byte b of the UTF-8 text is b + 1. Images use it too: their pixels
-  /// are bytes.
+  /// 258 ids: 0 is padding, byte b of the UTF-8 text is b + 1, and 257 the mask. Images use it too:
+  /// their pixels are bytes.
   bytes,
-  /// 19 ids: 0 padding, 1 unknown, 2–11 the digits, 12 ], 13–18 [MIN [MAX [MED [SM [FIRST [LAST.
-  /// Parentheses are removed.
+  /// 20 ids: 0 padding, 1 unknown, 2–11 the digits, 12 ], 13–18 [MIN [MAX [MED [SM [FIRST [LAST,
+  /// and
+  /// 19 the mask. Parentheses are removed.
   listops,
 };
 
 /// The names of the kinds in configurations.
 std::span<const EnumName<BuiltinTokenizer>> enum_names(BuiltinTokenizer);
 
-/// Creates the tokenizer. It adds no tokens to a text and has no mask token. Its files are a
+/// Creates the tokenizer. It adds no tokens to a text. Its files are a
 /// tokenizer.json and a tokenizer_config.json, which open_tokenizer and Hugging Face's
 /// AutoTokenizer read.
 std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind);

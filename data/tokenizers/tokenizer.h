@@ -97,7 +97,8 @@ class Tokenizer {
 };
 
 /// Throws an InputError unless the tokenizer suits a masked language model: it has cls, sep, pad
-/// and mask, and wrap() puts cls before a text and sep after it.
+/// and mask, and wrap() puts cls before a text and sep after it. Or it has pad and mask, and wrap()
+/// adds nothing.
 void require_masked_lm_tokens(const Tokenizer& tokenizer);
 
 /// Writes files() into an existing folder.

@@ -30,14 +30,16 @@ std::string describe(const std::vector<CorpusSource>& sources) {
 }
 
 void run(const PrepareOptions& options, Communicator& communicator) {
-  const RunSpec spec = read_run(config_file(options.config), options.common.overrides);
-  require_none(validate_pretraining(spec.options));
+  const RunSpec given = read_run(config_file(options.config), options.common.overrides);
+  require_none(validate_pretraining(given.options));
+  const RunSpec spec = with_named_tokenizer(given);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
   const Corpus corpus = prepare_corpus(spec, log, communicator);
+  const auto& builtin = spec.options.tokenizer.builtin;
   log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(),
-                      corpus.tokenizer_folder.string()));
+                      builtin ? enum_name(*builtin) : corpus.tokenizer_folder.string()));
   log.say(fmt::format("training: {}; validation: {}: {}", describe(corpus.train),
                       describe(corpus.validation), corpus.token_folder.string()));
 }

@@ -273,12 +273,11 @@ Problems validate_pretraining(const RunConfig& config) {
                      "takes only {}; change it, or set "
                      "model.attention.semantics to nystrom",
                      config.data.sequence_length, *fixed)});
-  if (config.tokenizer.builtin)
-    found.push_back(
-        {{"tokenizer.builtin", "tokenizer.path"},
-         fmt::format("tokenizer.builtin {} has no token to mask, which pretraining needs; name a "
-                     "tokenizer.path, or train one",
-                     enum_name(*config.tokenizer.builtin))});
+  if (config.tokenizer.builtin && (config.masking.sentence_order || config.data.cross_documents))
+    found.push_back({{"tokenizer.builtin", "masking.sentence_order", "data.cross_documents"},
+                     fmt::format("tokenizer.builtin {} has no tokens around a text; leave "
+                                 "masking.sentence_order and data.cross_documents false",
+                                 enum_name(*config.tokenizer.builtin))});
   if (config.model.embed_dim)
     found.push_back(
         {{"model.embed_dim"},

@@ -66,7 +66,7 @@ RunSpec with_named_tokenizer(RunSpec spec) {
   if (task) spec.options.task = resolve_task(spec.options.task);
   const TaskConfig& resolved = spec.options.task;
   if (task && resolved.kind == TaskKind::features) return spec;
-  const auto builtin = task ? spec.options.tokenizer.builtin : std::nullopt;
+  const auto builtin = spec.options.tokenizer.builtin;
   const auto place = tokenizer_place(spec);
   if (!builtin && !place) return spec;
   spec = with_tokenizer(std::move(spec),

@@ -135,8 +135,10 @@ std::optional<fs::path> tokenizer_of_run(const fs::path& run_dir) {
   return std::nullopt;
 }
 
-/// The folder of the tokenizer. It may not exist before the tokenizer is trained.
+/// The folder of the tokenizer; empty for a built-in one. It may not exist before the tokenizer is
+/// trained.
 fs::path tokenizer_folder(const RunSpec& spec, const CorpusFiles& files) {
+  if (spec.options.tokenizer.builtin) return {};
   if (auto named = tokenizer_place(spec)) return *named;
   const RunConfig& config = spec.options;
   if (const auto own = tokenizer_of_run(config.run_dir)) return *own;
@@ -467,7 +469,7 @@ std::optional<Corpus> cached_corpus(const RunSpec& spec) {
   const CorpusFiles files(config.data);
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(spec, files);
-  if (!fs::exists(corpus.tokenizer_folder)) return std::nullopt;
+  if (!spec.tokenizer && !fs::exists(corpus.tokenizer_folder)) return std::nullopt;
   corpus.tokenizer = spec.tokenizer ? spec.tokenizer : open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) return std::nullopt;
@@ -485,7 +487,7 @@ Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator)
   });
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(spec, files);
-  const bool given = tokenizer_place(spec).has_value();
+  const bool given = spec.tokenizer || tokenizer_place(spec);
   bool stopped = false;
   const auto unless_stopped = [&](const auto& work) {
     try {

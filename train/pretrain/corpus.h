@@ -30,7 +30,8 @@ struct CorpusSource {
 struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<CorpusSource> train, validation;
-  std::filesystem::path tokenizer_folder, token_folder;  ///< their folders
+  /// Their folders; a built-in tokenizer has none.
+  std::filesystem::path tokenizer_folder, token_folder;
   /// Protects the token shards from prune_cache; null from cached_corpus.
   std::shared_ptr<const CacheUse> token_use;
 };

@@ -55,6 +55,25 @@ TEST(Packing, JoinsDocumentsWithSepWhenAsked) {
   EXPECT_EQ(packing.ids(3), (std::vector<std::int64_t>{2, 21, 3}));
 }
 
+/// Tokenizers without cls and sep, as of bytes, put nothing around a piece.
+TEST(Packing, LeavesPiecesAloneWithoutClsAndSep) {
+  const TemporaryFolder folder;
+  TokenSetInfo info = small_info();
+  info.special.cls = info.special.sep = no_id;
+  write_set(folder / "x", {{11, 12, 13}, {14, 15}, {16, 17}}, default_shard_tokens, info);
+  const Packing packing(open_set(folder / "x"), {.sequence_length = 4});
+  EXPECT_EQ(packing.ids(0), (std::vector<std::int64_t>{11, 12, 13}));
+  EXPECT_EQ(packing.ids(1), (std::vector<std::int64_t>{14, 15}));
+  const Packing isolated(open_set(folder / "x"), {.sequence_length = 4, .isolated = true});
+  EXPECT_EQ(isolated.ids(1), (std::vector<std::int64_t>{14, 15, 16, 17}));
+  EXPECT_EQ(isolated.most_sequences(), 2);
+  EXPECT_EQ(input_error([&] {
+              Packing(open_set(folder / "x"), {.sequence_length = 4, .cross_documents = true});
+            }),
+            "packing: the tokenizer has no sep token, which would stand between documents; set "
+            "data.cross_documents to false");
+}
+
 TEST(Packing, IsolatesPiecesThatShareASample) {
   const TemporaryFolder folder;
   write_set(folder / "x", documents_of({2, 3, 1, 2, 8, 9, 4, 2}));

@@ -280,6 +280,8 @@ TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": 1000)"),
             name + R"(special_ids: "cls" is 1000; expected 0 to 999)");
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": 3)"), name + "two special ids are the same");
+  EXPECT_EQ(with(R"("cls": 2)", R"("cls": null)"),
+            name + "it has one of the special ids cls and sep, expected both or none");
   EXPECT_EQ(with(R"("vocab_size": 1000)", R"("vocab_size": 999)"),
             R"(/tokens-00000.h5: metadata: "vocab_size" is 1000; the index says 999: )"
             "the shard belongs to another data set");

@@ -16,13 +16,14 @@ std::unique_ptr<Tokenizer> listops() { return make_builtin_tokenizer(BuiltinToke
 
 TEST(BuiltinTokenizer, BytesAreOneMoreThanTheirValue) {
   const auto tokenizer = bytes();
-  EXPECT_EQ(tokenizer->vocab_size(), 257);
+  EXPECT_EQ(tokenizer->vocab_size(), 258);
   EXPECT_EQ(tokenizer->encode("A b\n\xC3\xA9"), (Ids{66, 33, 99, 11, 0xC3 + 1, 0xA9 + 1}));
   EXPECT_EQ(tokenizer->encode(""), Ids{});
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("A b\n\xC3\xA9")), "A b\n\xC3\xA9");
   EXPECT_EQ(tokenizer->special().pad, 0);
-  for (const std::int32_t id : {tokenizer->special().cls, tokenizer->special().sep,
-                                tokenizer->special().mask, tokenizer->special().unk})
+  EXPECT_EQ(tokenizer->special().mask, 257);
+  for (const std::int32_t id :
+       {tokenizer->special().cls, tokenizer->special().sep, tokenizer->special().unk})
     EXPECT_EQ(id, no_id);
 }
 
@@ -41,11 +42,12 @@ TEST(BuiltinTokenizer, NamesOfSpecialTokensInATextAreBytes) {
 
 TEST(BuiltinTokenizer, ListOpsHasAnIdForEachSymbol) {
   const auto tokenizer = listops();
-  EXPECT_EQ(tokenizer->vocab_size(), 19);
+  EXPECT_EQ(tokenizer->vocab_size(), 20);
   EXPECT_EQ(tokenizer->encode("( ( ( ( [MIN 0 ) 9 ) [MAX ) ] )"), (Ids{13, 2, 11, 14, 12}));
   EXPECT_EQ(tokenizer->encode("[MED [SM [FIRST [LAST"), (Ids{15, 16, 17, 18}));
   EXPECT_EQ(tokenizer->encode("12 [MEAN 3]"), (Ids{1, 1, 1}));
   EXPECT_EQ(tokenizer->special().unk, 1);
+  EXPECT_EQ(tokenizer->special().mask, 19);
 }
 
 TEST(BuiltinTokenizer, AddsNoTokens) {

@@ -648,9 +648,9 @@ const Case tasks[] = {
     {"unknown_tokenizer", FINETUNE "tokenizer.builtin=letters",
      "--set tokenizer.builtin=letters: tokenizer.builtin: got 'letters', expected bytes or "
      "listops"},
-    {"pretraining_of_bytes", PREPARE "tokenizer.builtin=bytes",
-     "tokenizer.builtin bytes has no token to mask, which pretraining needs; name a "
-     "tokenizer.path, or train one"},
+    {"stream_of_bytes", PREPARE "tokenizer.builtin=bytes --set data.cross_documents=true",
+     "tokenizer.builtin bytes has no tokens around a text; leave masking.sentence_order and "
+     "data.cross_documents false"},
     {"towers_of_one_text", FINETUNE "model.pairs=towers",
      "model.pairs towers: task.columns.pair is null; name the column of the second text, or set "
      "model.pairs to joined"},

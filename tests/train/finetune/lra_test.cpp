@@ -52,13 +52,44 @@ TEST_F(LongRangeArena, ListOps) {
       "task: {recipe: listops, train: [data/basic_train.tsv], validation: [data/basic_val.tsv]}\n");
   train();
   EXPECT_EQ(saved_model().pooling, Pooling::mean);
-  EXPECT_EQ(saved_model().vocab_size, 19);
+  EXPECT_EQ(saved_model().vocab_size, 20);
   EXPECT_TRUE(std::isfinite(measured("loss", "data/basic_test.tsv")));
   const json guesses = predicted("\"( ( [MIN 3 ) ] )\" \"[MIN 3 ]\" --top-k 10");
   ASSERT_EQ(guesses.size(), 2);
   EXPECT_EQ(guesses[0].size(), 10);
   EXPECT_EQ(guesses[0], guesses[1]);  // parentheses have no effect
   expect_no_export();
+}
+
+/// Masks in the task's own inputs come first (Amos et al., ICLR 2024).
+TEST_F(LongRangeArena, ATaskMayFollowPretrainingOnItsInputs) {
+  run("listops data --train 64 --validation 16 --test 16 --max-depth 3 --max-args 4 --min-length 3 "
+      "--max-length 20 --seed 4 --quiet");
+  for (const std::string tokenizer : {"listops", "bytes"}) {
+    SCOPED_TRACE(tokenizer);
+    const std::string start = "inputs-" + tokenizer;
+    std::ofstream(folder_ / (start + ".yaml"))
+        << "run_dir: " << start << "\ntokenizer: {builtin: " << tokenizer << "}\n"
+        << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+           "intermediate_size: 32, max_position_embeddings: 64, "
+           "attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
+           "data: {train: [data/basic_train.tsv], validation: [data/basic_val.tsv], "
+           "text_column: Source, sequence_length: 32, cache: cache}\n"
+           "schedule: {warmup_steps: 1}\n"
+           "training: {steps: 3, batch_size: 8, dtype: f32}\n";
+    run("prepare " + start + ".yaml");
+    EXPECT_NE(last_.err.find("pieces: " + tokenizer), std::string::npos) << last_.err;
+    run("pretrain " + start + ".yaml --quiet");
+    run("evaluate " + start + " --text data/basic_test.tsv --json --quiet");
+    EXPECT_NE(last_.out.find("\"loss\":"), std::string::npos) << last_.out;
+    std::ofstream(folder_ / "task.yaml")
+        << "run_dir: task-" << tokenizer << "\nmodel: {from: " << start << "}\n"
+        << "task: {recipe: listops, train: [data/basic_train.tsv], validation: "
+           "[data/basic_val.tsv]}\n"
+           "data: {sequence_length: 32}\ntraining: {epochs: 1, batch_size: 8, dtype: f32}\n";
+    run("finetune task.yaml");
+    EXPECT_NE(last_.err.find("starting from "), std::string::npos) << last_.err;
+  }
 }
 
 TEST_F(LongRangeArena, ListOpsFilesFollowFromTheSeed) {
@@ -81,7 +112,7 @@ TEST_F(LongRangeArena, TextAsBytes) {
             "task: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: "
             "{text: sentence, label: label}}\n");
   train();
-  EXPECT_EQ(saved_model().vocab_size, 257);
+  EXPECT_EQ(saved_model().vocab_size, 258);
   EXPECT_GT(measured("accuracy", "dev.tsv"), 0.8);
   EXPECT_EQ(predicted("\"the old sea was calm\" --top-k 1")[0][0]["label"], "water");
   // Bytes beyond ASCII, and a single blank.
