@@ -169,6 +169,28 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
   }
 }
 
+TEST_F(PretrainTest, ACopyThatLeavesThePlateauEndsAsAShorterRun) {
+  std::string text = read_bytes(folder_ / "run.yaml");
+  const std::string plain = "{warmup_steps: 5}";
+  text.replace(text.find(plain), plain.size(), "{warmup_steps: 5, decay: wsd}");
+  std::ofstream(folder_ / "run.yaml") << text;
+  const pid_t process = start("plateau", "training.steps=6000");
+  for (int i = 0; i < 4000 && !fs::exists(folder_ / "plateau" / "checkpoints" / "step-12"); ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  ::kill(process, SIGTERM);
+  ASSERT_EQ(outcome(process), 130) << read_bytes(folder_ / "log");
+  fs::copy(folder_ / "plateau", folder_ / "branch", fs::copy_options::recursive);
+  const std::int64_t left = newest("plateau"), steps = 2 * left;  // its decay has a tenth of them
+  for (const char* run_dir : {"branch", "straight"})
+    ASSERT_EQ(run(run_dir, "training.steps=" + std::to_string(steps)), 0)
+        << read_bytes(folder_ / "log");
+  const auto weights = [&](const char* run_dir) {
+    return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(steps)) /
+                         "model.safetensors");
+  };
+  EXPECT_EQ(weights("branch"), weights("straight"));
+}
+
 TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
   std::ofstream(folder_ / "run.yaml", std::ios::app)
       << "logging: {fill_masks: [\"the [MASK] and [MASK]\", \"" + std::string(200, 'a') +
