@@ -191,8 +191,9 @@ const Case command_lines[] = {
      "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see "
      "nystrom config --help"},
     {"unknown_recipe", "config smal",
-     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, "
-     "base-1024, base-2048, base-4096, modern-small, modern-base, warm-start, sst2, "
+     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, "
+     "overnight, base, base-1024, base-2048, base-4096, modern-small, modern-base, warm-start, "
+     "sst2, "
      "long-document, ner, squad, features, bags, embeddings, lra-listops, lra-text, lra-retrieval, "
      "lra-image, "
      "lra-pathfinder"},
