@@ -255,9 +255,10 @@ Var row_norms(const Var& x);
 /// [r, c], labels [r] i64 → [1] in the accumulate type. normaliser 0 stands for the number of
 /// counted rows and gives a mean. A training step of several micro-batches passes its total.
 /// Without any counted row the loss is 0. `argmax` [r] i64 on the logits' device, if defined,
-/// receives the first index of each row's largest logit.
+/// receives the first index of each row's largest logit. `z_loss` times (log Σ exp(logits))² of
+/// each row is added to it, which keeps logits near 0 (Chowdhery et al., "PaLM", 2022, section 5).
 Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser = 0,
-                  Tensor argmax = {});
+                  Tensor argmax = {}, double z_loss = 0);
 /// temperature² · Σ KL(softmax(target / temperature) ‖ softmax(logits / temperature)) / normaliser
 /// over the rows: logits, target [r, c] → [1] in the accumulate type. The target is a constant
 /// (Hinton et al., arXiv 1503.02531).

@@ -206,17 +206,21 @@ KERNEL(pseudo_inverse_iterative_grad, CView a, PinvScale scale, CView z, CView d
 /// m·eps·σmax count as 0.
 LIBRARY_KERNEL(pseudo_inverse_svd, CView a, View z);
 
-/// loss[r] = log Σ exp(logits[r]) − logits[r, label[r]], or 0 for a label below 0. loss and
-/// log_sum_exp [rows] have the accumulate type. argmax [rows] i64 = the first index of the largest
-/// logit, as argmax_rows gives it, or absent.
-KERNEL(cross_entropy, CView logits, CView labels, View loss, View log_sum_exp, View argmax);
-/// dlogits = dloss[r] · (softmax(logits[r]) − onehot(label[r])), or 0 for a label below 0. dlogits
-/// may be logits, or have another type that accumulates in theirs.
-KERNEL(cross_entropy_grad, CView logits, CView labels, CView log_sum_exp, CView dloss,
-       View dlogits);
+/// loss[r] = s − logits[r, label[r]] + z_loss · s² with s = log Σ exp(logits[r]), or 0 for a label
+/// below 0. loss and log_sum_exp [rows] = s have the accumulate type. argmax [rows] i64 = the first
+/// index of the largest logit, as argmax_rows gives it, or absent.
+KERNEL(cross_entropy, CView logits, CView labels, double z_loss, View loss, View log_sum_exp,
+       View argmax);
+/// dlogits = dloss[r] · ((1 + 2 z_loss s) softmax(logits[r]) − onehot(label[r])), or 0 for a label
+/// below 0. dlogits may be logits, or have another type that accumulates in theirs.
+KERNEL(cross_entropy_grad, CView logits, CView labels, double z_loss, CView log_sum_exp,
+       CView dloss, View dlogits);
 
 /// y[r] = the first index of the largest value of x[r]: x [rows, c], y [rows] i64.
 KERNEL(argmax_rows, CView x, View y);
+/// y[r] = an index drawn from softmax(x[r]): the first whose weight, added to those before it,
+/// exceeds the share uniform[r] of all. x [rows, c], uniform [rows] f64 in (0, 1), y [rows] i64.
+KERNEL(sample_rows, CView x, CView uniform, View y);
 
 /// One AdamW step over slabs (Loshchilov & Hutter, arXiv 1711.05101). parameter, gradient and both
 /// moments have the accumulate type; `low` is a 16-bit copy, or absent. segment_end [k] i64 holds

@@ -33,6 +33,14 @@ Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
     projection_.emplace(scope / "projection", width, config.hidden_size);
 }
 
+Embeddings::Embeddings(const Scope& scope, const ModelConfig& config, const Embeddings& shared)
+    : Embeddings(shared) {
+  dropout_ = Dropout(scope, config.hidden_dropout_prob);
+  projection_.reset();
+  if (words().shape()[1] != config.hidden_size)
+    projection_.emplace(scope / "projection", words().shape()[1], config.hidden_size);
+}
+
 Var Embeddings::operator()(const ModelInput& input, const Ragged& batch,
                            const RunContext& run) const {
   if (words_) {
@@ -162,7 +170,10 @@ Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Rotations&
 }
 
 Encoder::Encoder(const Scope& scope, const ModelConfig& config)
-    : embeddings_(scope / "embeddings", config), head_dim_(config.head_dim()) {
+    : Encoder(scope, config, Embeddings(scope / "embeddings", config)) {}
+
+Encoder::Encoder(const Scope& scope, const ModelConfig& config, Embeddings embeddings)
+    : embeddings_(std::move(embeddings)), head_dim_(config.head_dim()) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     places_.push_back(scope.next_offset());
     layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config, i);

@@ -14,6 +14,9 @@ namespace nystrom {
 class Embeddings {
  public:
   Embeddings(const Scope& scope, const ModelConfig& config);
+  /// The tables and the norm of `shared`, for a model of `config` with a dropout of its own, and a
+  /// projection if its hidden_size is not their width.
+  Embeddings(const Scope& scope, const ModelConfig& config, const Embeddings& shared);
   /// The embeddings of `input` at the rows of `batch`: [r, hidden] or, if it is dense, [b, n,
   /// hidden].
   Var operator()(const ModelInput& input, const Ragged& batch, const RunContext& run) const;
@@ -72,6 +75,8 @@ class EncoderLayer {
 class Encoder {
  public:
   Encoder(const Scope& scope, const ModelConfig& config);
+  /// With these embeddings in the place of its own.
+  Encoder(const Scope& scope, const ModelConfig& config, Embeddings embeddings);
   /// The last hidden state: of the batch's rows, [r, hidden] or, if it is dense, [b, n, hidden]; of
   /// `read` [p, hidden]. The last layer computes no others.
   Var operator()(ModelInput input, const Ragged& batch, const RunContext& run,

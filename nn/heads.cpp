@@ -39,6 +39,15 @@ Var MaskedLmHead::operator()(const Var& hidden) const {
   return linear_unrounded(factor_of(decoder_, x), decoder_, bias_);
 }
 
+ReplacedTokenHead::ReplacedTokenHead(const Scope& scope, const ModelConfig& config)
+    : activation_(config.hidden_act),
+      dense_(scope / "dense", config.hidden_size, config.hidden_size),
+      prediction_(scope / "dense_prediction", config.hidden_size, 1) {}
+
+Var ReplacedTokenHead::operator()(const Var& hidden) const {
+  return prediction_.unrounded(activate(activation_, dense_(hidden)));
+}
+
 SequenceClassificationHead::SequenceClassificationHead(const Scope& scope,
                                                        const ModelConfig& config)
     : activation_(config.classifier_activation()),

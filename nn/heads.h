@@ -33,6 +33,19 @@ class MaskedLmHead {
   Parameter decoder_, bias_;
 };
 
+/// dense → hidden_act → dense_prediction: [r, hidden] → [r, 1], positive where another token is
+/// taken to have stood (ELECTRA's discriminator).
+class ReplacedTokenHead {
+ public:
+  ReplacedTokenHead(const Scope& scope, const ModelConfig& config);
+  /// hidden [r, hidden] → logits [r, 1].
+  Var operator()(const Var& hidden) const;
+
+ private:
+  Activation activation_;
+  Linear dense_, prediction_;
+};
+
 /// Dropout → dense → classifier_act → dropout → out_proj, on one vector a sequence: [b, hidden] →
 /// [b, labels]. `pooling` selects the vector: the first token's (last valid step's for features),
 /// or the mean of all. With towers it is tower_features, 4 · hidden wide. With head_transform,

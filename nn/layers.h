@@ -40,6 +40,8 @@ struct RunContext {
   /// The caller reads the logits of tokens alone: last_hidden_state may be left out, and logits at
   /// padding are unspecified.
   bool logits_only = false;
+  /// Weight of the square of log Σ exp(logits) in the loss of masked tokens.
+  double z_loss = 0;
 };
 
 /// x as a product with `weight` takes it: rounded to 8 bits if the weight is, else x itself.

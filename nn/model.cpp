@@ -134,6 +134,9 @@ Var largest_of_tokens(const Var& hidden, const Ragged& batch) {
   return cast(reshape(numbers, {batch.batch(), width}), accumulate_dtype(hidden.dtype()));
 }
 
+/// Logits […, 1] of tokens as […].
+Var token_logits(const Var& logits) { return reshape(logits, logits.shape().without(-1)); }
+
 Var mean_token(const Var& hidden, const Ragged& batch) {
   return reshape(cast(token_means(hidden, batch, 1), hidden.dtype()),
                  {batch.batch(), hidden.dim(-1)});
@@ -146,12 +149,23 @@ Model::Model(const ModelConfig& config)
   const Scope root(store_);
   if (config_.head == Head::masked_lm && config_.sentence_order)
     sentence_order_.emplace(root / "cls" / "seq_relationship", config_.hidden_size, 2);
-  if (config_.head_transform && config_.head != Head::masked_lm && config_.head != Head::none)
+  if (config_.head_transform && config_.head != Head::masked_lm &&
+      config_.head != Head::replaced_tokens && config_.head != Head::none)
     transform_.emplace(root / "transform", config_, config_.hidden_size);
   switch (config_.head) {
     case Head::masked_lm:
       masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words());
       break;
+    case Head::replaced_tokens: {
+      replaced_tokens_.emplace(root / "discriminator_predictions", config_);
+      if (!config_.generator) break;
+      const ModelConfig generator = generator_of(config_);
+      const Scope scope = root / "generator" / "nystromformer";
+      const Embeddings& shared = encoder_.embeddings();
+      generator_.emplace(scope, generator, Embeddings(scope / "embeddings", generator, shared));
+      masked_lm_.emplace(root / "generator" / "cls" / "predictions", generator, shared.words());
+      break;
+    }
     case Head::sequence_classification:
       if (config_.pooling == Pooling::attention) gated_.emplace(root / "pooling", config_);
       sequence_.emplace(root / "classifier", config_);
@@ -276,7 +290,8 @@ ModelOutput Model::operator()(ModelInput input, const RunContext& run) const {
   }
   const Ragged& batch = pass.batch;
   out.last_hidden_state = batch.as_input(hidden);
-  if (masked_lm_) out.logits = batch.as_input((*masked_lm_)(hidden));
+  if (config_.head == Head::masked_lm) out.logits = batch.as_input((*masked_lm_)(hidden));
+  if (replaced_tokens_) out.logits = token_logits(batch.as_input((*replaced_tokens_)(hidden)));
   if (config_.embed_dim) out.output = last_valid_step(hidden, batch);
   if (sequence_) out.logits = classify(pooled(out, hidden, pass), pass);
   if (tokens_) out.logits = batch.as_input((*tokens_)(transformed(hidden), batch.of(pass.run)));
@@ -326,8 +341,8 @@ Var Model::sentence_vectors(const ModelInput& input, SentencePooling pooling,
 }
 
 Model::Pass Model::masked_lm_pass(const ModelInput& input, const RunContext& run) const {
-  require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",
-          enum_name(config_.head));
+  require(config_.head == Head::masked_lm,
+          "masked_lm needs a model with the masked-LM head, got {}", enum_name(config_.head));
   return Pass(*this, input, run, Padding::left_out);
 }
 
@@ -338,29 +353,124 @@ Var Model::masked_lm_logits(const ModelInput& input, const std::vector<std::int6
       encoder_(pass.input, pass.batch, pass.run, pass.batch.positions_of(elements)));
 }
 
+namespace {
+
+/// The elements of the labels that are not ignored, and their labels.
+struct Targets {
+  std::vector<std::int64_t> elements, labels;
+
+  explicit Targets(const Tensor& all) {
+    const Tensor host = all.to(cpu_device).contiguous();
+    const auto* label = host.data<std::int64_t>();
+    for (std::int64_t i = 0; i < host.numel(); ++i) {
+      if (label[i] == ignore_index) continue;
+      elements.push_back(i);
+      labels.push_back(label[i]);
+    }
+  }
+  Shape shape() const { return {std::ssize(labels)}; }
+  Tensor tensor() const { return Tensor::from(labels, shape()); }
+};
+
+}  // namespace
+
 MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser,
                                 const RunContext& run) const {
   const Pass pass = masked_lm_pass(input, run);
-  const Tensor host = labels.to(cpu_device).contiguous();
-  const auto* label = host.data<std::int64_t>();
-  std::vector<std::int64_t> masked, chosen;
-  for (std::int64_t i = 0; i < host.numel(); ++i) {
-    if (label[i] == ignore_index) continue;
-    masked.push_back(i);
-    chosen.push_back(label[i]);
-  }
+  const Targets targets(labels);
   std::vector<std::int64_t> positions;
   if (sentence_order_) positions = first_positions(pass.batch);
   const auto firsts = static_cast<std::int64_t>(positions.size());
-  std::ranges::copy(pass.batch.positions_of(std::move(masked)), std::back_inserter(positions));
+  std::ranges::copy(pass.batch.positions_of(targets.elements), std::back_inserter(positions));
   const Var hidden = encoder_(pass.input, pass.batch, pass.run, positions);
   const Var logits = (*masked_lm_)(slice(hidden, 0, firsts, hidden.dim(0)));
-  const Shape count{std::ssize(chosen)};
   const Device device = logits.value().device();
   MaskedLmOutput out{
-      {}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count), logits};
-  out.loss = cross_entropy(logits, out.labels, normaliser, out.predictions);
+      {}, Tensor::empty(targets.shape(), DType::i64, device), targets.tensor(), logits};
+  out.loss = cross_entropy(logits, out.labels, normaliser, out.predictions, run.z_loss);
   if (sentence_order_) out.order_logits = sentence_order_->unrounded(slice(hidden, 0, 0, firsts));
+  return out;
+}
+
+namespace {
+
+/// One index for each row of logits [p, c], drawn from their softmax. Seed and step of `run`, and
+/// the sample and the place in it of `positions` [p] in rows of `length`, decide the draws.
+std::vector<std::int64_t> drawn(const Tensor& logits, const std::vector<std::int64_t>& positions,
+                                std::int64_t length, const RunContext& run) {
+  constexpr std::uint32_t site = ~0u;  // no dropout has this number
+  const Tensor samples = run.sample_ids.to(cpu_device).contiguous();
+  const PhiloxKey key = philox_key(run.seed, run.step);
+  std::vector<double> uniform;
+  for (const std::int64_t position : positions) {
+    const auto sample = static_cast<std::uint64_t>(samples.data<std::int64_t>()[position / length]);
+    const PhiloxBlock block = philox(
+        key, {{static_cast<std::uint32_t>(position % length), static_cast<std::uint32_t>(sample),
+               static_cast<std::uint32_t>(sample >> 32), site}});
+    uniform.push_back(uniform_open(block.word[0]));
+  }
+  const Shape shape{logits.dim(0)};
+  Tensor indices = Tensor::empty(shape, DType::i64, logits.device());
+  kernels::sample_rows(logits, Tensor::from(uniform, shape).to(logits.device()), indices);
+  const Tensor found = indices.to(cpu_device);
+  return {found.data<std::int64_t>(), found.data<std::int64_t>() + found.numel()};
+}
+
+}  // namespace
+
+ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tensor& labels,
+                                            const ReplacedTokensScale& scale,
+                                            const RunContext& run) const {
+  require(generator_.has_value(), "replaced_tokens needs a model with a generator, got {}",
+          enum_name(config_.head));
+  require(run.sample_ids.defined(), "replaced_tokens needs the ids of samples");
+  // Both encoders change the gradients of the tables that they share.
+  RunContext context = run;
+  context.gradients_final = {};
+  const Pass pass(*this, input, context, Padding::left_out);
+  const Targets targets(labels);
+  const std::vector<std::int64_t> positions = pass.batch.positions_of(targets.elements);
+  RunContext unobserved = pass.run;
+  unobserved.observe_attention = {};
+  unobserved.observe_attention_output = {};
+  const Var logits = (*masked_lm_)((*generator_)(pass.input, pass.batch, unobserved, positions));
+  Tensor guesses = Tensor::empty(targets.shape(), DType::i64, logits.value().device());
+  const Var generator_loss =
+      cross_entropy(logits, targets.tensor(), scale.masked, guesses, run.z_loss);
+
+  ModelInput replaced = input;
+  replaced.input_ids = input.input_ids.to(cpu_device).contiguous().clone();
+  Tensor is_replaced = Tensor::zeros(labels.shape(), DType::i64);
+  auto *id = replaced.input_ids.data<std::int64_t>(), *of_token = is_replaced.data<std::int64_t>();
+  const std::vector<std::int64_t> tokens =
+      drawn(logits.value(), positions, pass.batch.length(), run);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    id[targets.elements[i]] = tokens[i];
+    of_token[targets.elements[i]] = tokens[i] != targets.labels[i];
+  }
+  if (input.attention_mask.defined()) {
+    const Tensor mask = input.attention_mask.contiguous();
+    for (std::int64_t i = 0; i < mask.numel(); ++i)
+      if (mask.data<std::uint8_t>()[i] == 0) of_token[i] = ignore_index;
+  }
+  const Pass second(*this, replaced, context, Padding::left_out);
+  const Var judged =
+      (*replaced_tokens_)(flat_rows(encoder_(second.input, second.batch, second.run)));
+  const Tensor truth =
+      second.batch.rows_of(is_replaced, ignore_index).contiguous().reshape(judged.shape());
+  const Var discriminator_loss = multi_label_loss(judged, truth, scale.tokens);
+  ReplacedTokensOutput out{generator_loss + scale.weight * discriminator_loss,
+                           generator_loss.value(), discriminator_loss.value()};
+  const std::vector<double> found = judged.value().to(cpu_device).to_doubles(),
+                            expected = truth.to_doubles(), argmax = guesses.to_doubles();
+  for (std::size_t i = 0; i < argmax.size(); ++i)
+    out.guessed += static_cast<std::int64_t>(argmax[i]) == targets.labels[i];
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (expected[i] < 0) continue;
+    out.replaced += expected[i] == 1;
+    out.found += expected[i] == 1 && found[i] > 0;
+    out.right += (found[i] > 0) == (expected[i] == 1);
+  }
   return out;
 }
 

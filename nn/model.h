@@ -14,7 +14,8 @@ struct ModelOutput {
   /// the token's row in front of each sequence.
   Var last_hidden_state;
   /// Masked LM: [r, vocab], of padded input [b, n, vocab]. Token classification: the same for
-  /// labels. Classification: [b, labels], or with towers [b / 2, labels]. Multiple choice: [b].
+  /// labels. Replaced tokens: [r], of padded input [b, n]. Classification: [b, labels], or with
+  /// towers [b / 2, labels]. Multiple choice: [b].
   Var logits;
   Var start_logits, end_logits;  ///< question answering: [b, n] each
   /// Sequence block: [b, hidden], the last valid time step; zeros for an empty row.
@@ -30,6 +31,24 @@ struct MaskedLmOutput {
   /// [b, 2]: whether the two segments are in order or exchanged. Undefined without the
   /// sentence-order head.
   Var order_logits{};
+};
+
+/// What the losses of a step of replaced-token detection are divided by, and the weight of the
+/// second one.
+struct ReplacedTokensScale {
+  double masked = 1;  ///< the masked tokens of the whole step
+  double tokens = 1;  ///< all its tokens
+  double weight = 1;  ///< of the discriminator's loss
+};
+
+/// Losses and counts of a batch of replaced-token detection.
+struct ReplacedTokensOutput {
+  Var loss;                                   ///< [1]: the generator's + weight · discriminator's
+  Tensor generator_loss, discriminator_loss;  ///< [1] each
+  std::int64_t guessed = 0;   ///< masked tokens whose argmax the generator has right
+  std::int64_t replaced = 0;  ///< tokens in whose place another one stands
+  std::int64_t found = 0;     ///< those that the discriminator finds
+  std::int64_t right = 0;     ///< tokens that it judges rightly
 };
 
 /// An encoder with its head. The constructor declares the parameters in the model's own store.
@@ -62,9 +81,17 @@ class Model {
 
   /// Mean cross-entropy of the masked tokens: labels of the ids' shape, with ignore_index at all
   /// other tokens. The head runs on the masked positions only. `normaliser` is that of
-  /// cross_entropy.
+  /// cross_entropy, and so is `run.z_loss`.
   MaskedLmOutput masked_lm(const ModelInput& input, const Tensor& labels, double normaliser,
                            const RunContext& run) const;
+
+  /// Replaced-token detection (Clark et al., "ELECTRA", ICLR 2020) on a batch of masked_lm, with
+  /// the generator of ModelConfig::generator. Its guesses for the masked tokens, drawn from
+  /// softmax(logits), take their places, and the head tells of each token whether another stood
+  /// there. `run.sample_ids` decide the draws, with seed and step.
+  ReplacedTokensOutput replaced_tokens(const ModelInput& input, const Tensor& labels,
+                                       const ReplacedTokensScale& scale,
+                                       const RunContext& run) const;
 
  private:
   /// The inputs of a forward pass, on the parameters' device.
@@ -84,7 +111,9 @@ class Model {
   ModelConfig config_;
   ParameterStore store_;
   Encoder encoder_;
-  std::optional<MaskedLmHead> masked_lm_;
+  std::optional<MaskedLmHead> masked_lm_;  // the generator's, if there is one
+  std::optional<Encoder> generator_;
+  std::optional<ReplacedTokenHead> replaced_tokens_;
   std::optional<Linear> sentence_order_;
   std::optional<HeadTransform> transform_;  // of heads with labels
   std::optional<SequenceClassificationHead> sequence_;

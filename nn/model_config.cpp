@@ -108,6 +108,7 @@ std::span<const EnumName<Pairs>> enum_names(Pairs) {
 std::span<const EnumName<Head>> enum_names(Head) {
   static constexpr EnumName<Head> names[] = {
       {Head::masked_lm, "NystromformerForMaskedLM"},
+      {Head::replaced_tokens, "NystromformerForPreTraining"},
       {Head::sequence_classification, "NystromformerForSequenceClassification"},
       {Head::token_classification, "NystromformerForTokenClassification"},
       {Head::question_answering, "NystromformerForQuestionAnswering"},
@@ -358,8 +359,8 @@ void check_bags(const ModelConfig& c, Problems& found) {
 }
 
 bool needs_token_ids(Head head) {
-  return head == Head::masked_lm || head == Head::question_answering ||
-         head == Head::multiple_choice;
+  return head == Head::masked_lm || head == Head::replaced_tokens ||
+         head == Head::question_answering || head == Head::multiple_choice;
 }
 
 void check_input_and_head(const ModelConfig& c, Problems& found) {
@@ -409,6 +410,22 @@ void check_input_and_head(const ModelConfig& c, Problems& found) {
 }
 
 }  // namespace
+
+ModelConfig generator_of(const ModelConfig& config) {
+  const auto quarter = [](std::int64_t number) { return std::max<std::int64_t>(1, number / 4); };
+  const GeneratorConfig& given = *config.generator;
+  ModelConfig own = config;
+  own.head = Head::masked_lm;
+  own.generator.reset();
+  own.embedding = {};
+  own.embedding_size = config.embedding_width();
+  own.hidden_size = given.hidden_size.value_or(quarter(config.hidden_size));
+  own.intermediate_size = given.intermediate_size.value_or(quarter(config.intermediate_size));
+  own.num_attention_heads = quarter(config.num_attention_heads);
+  while (own.hidden_size % own.num_attention_heads != 0) --own.num_attention_heads;
+  if (given.num_attention_heads) own.num_attention_heads = *given.num_attention_heads;
+  return own;
+}
 
 Problems problems(const ModelConfig& config) {
   Problems found;

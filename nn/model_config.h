@@ -61,9 +61,11 @@ enum class SentencePooling {
 };
 /// The encoding of a pair of texts: as one sequence, or each by itself.
 enum class Pairs { joined, towers };
-/// The head on top of the encoder.
+/// The head on top of the encoder. replaced_tokens: ELECTRA's, which tells of each token whether
+/// another stood in its place.
 enum class Head {
   masked_lm,
+  replaced_tokens,
   sequence_classification,
   token_classification,
   question_answering,
@@ -90,6 +92,26 @@ std::span<const EnumName<Head>> enum_names(Head);
 
 /// Layers, as "11" or "0-3" from 0, and their attention kind.
 using LayerKinds = std::vector<std::pair<std::string, AttentionKind>>;
+
+/// The shape of the generator of replaced-token detection (Clark et al., "ELECTRA", ICLR 2020): a
+/// masked language model with the layers and the embedding tables of the model that it teaches.
+struct GeneratorConfig {
+  std::optional<std::int64_t> hidden_size = std::nullopt;
+  std::optional<std::int64_t> num_attention_heads = std::nullopt;
+  std::optional<std::int64_t> intermediate_size = std::nullopt;
+
+  bool operator==(const GeneratorConfig&) const = default;
+};
+
+template <class V>
+void fields(V& v, GeneratorConfig& c) {
+  v(c.hidden_size, "hidden_size", "width of the generator; null: a quarter of the model's",
+    at_least(1));
+  v(c.num_attention_heads, "num_attention_heads",
+    "attention heads of the generator; null: a quarter of the model's, at least one", at_least(1));
+  v(c.intermediate_size, "intermediate_size",
+    "width of its feed-forward layers; null: a quarter of the model's", at_least(1));
+}
 
 /// The options `model.attention`.
 struct AttentionConfig {
@@ -233,6 +255,8 @@ struct ModelConfig {
   bool multi_label = false;
   /// Adds a second head to the masked-LM head, which predicts the order of two segments.
   bool sentence_order = false;
+  /// Head::replaced_tokens: the generator whose tokens it tells apart, while it is trained.
+  std::optional<GeneratorConfig> generator = std::nullopt;
   /// The only length that `semantics: transformers` accepts in the Nyström branch, because of
   /// Hugging Face's reshape.
   std::int64_t segment_means_seq_len = 64;
@@ -373,6 +397,9 @@ void fields(V& v, ModelConfig& c) {
   v(c.attention, "attention", "the attention block");
   v(c.embedding, "embedding", "vectors of texts");
 }
+
+/// The generator of a model with ModelConfig::generator: a masked language model.
+ModelConfig generator_of(const ModelConfig& config);
 
 /// All reasons why a model of `config` cannot be built, one line each ("hidden_size 100 is not
 /// divisible by num_attention_heads 12; …").

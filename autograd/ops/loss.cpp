@@ -22,7 +22,8 @@ std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
 
 }  // namespace
 
-Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, Tensor argmax) {
+Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, Tensor argmax,
+                  double z_loss) {
   require(logits.rank() == 2 && classes.shape() == Shape{logits.dim(0)} &&
               classes.dtype() == DType::i64,
           "cross_entropy: expected logits [r, c] and i64 labels [r]; got {} and {} {}",
@@ -40,25 +41,26 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, T
   const DType sums = accumulate_dtype(value.dtype());
   Tensor row_loss = Tensor::empty(labels.shape(), sums, device),
          log_sum_exp = Tensor::empty(labels.shape(), sums, device);
-  kernels::cross_entropy(value, labels, row_loss, log_sum_exp, argmax);
+  kernels::cross_entropy(value, labels, z_loss, row_loss, log_sum_exp, argmax);
   Tensor loss = Tensor::empty({1}, sums, device);
   kernels::sum_middle(row_loss.reshape({1, labels.dim(0), 1}), loss.reshape({1, 1}), false);
   kernels::affine(loss, 1 / normaliser, 0, loss);
-  return record(
-      "cross_entropy", loss, {logits},
-      [value, labels, log_sum_exp, normaliser, sums, device](const Tensor& dy, Grads grads) {
-        Tensor scaled = empty_like(dy);
-        kernels::affine(dy, 1 / normaliser, 0, scaled);
-        Tensor row_grad = Tensor::empty(labels.shape(), sums, device);
-        kernels::copy(scaled.expand(labels.shape()), row_grad);
-        const DType type = grads.dtype(0);
-        // Nobody else reads the logits any more: their gradient takes their place.
-        Tensor dlogits = value.is_unique() && type == value.dtype()
-                             ? value
-                             : Tensor::empty(value.shape(), type, device);
-        kernels::cross_entropy_grad(value, labels, log_sum_exp, row_grad, dlogits);
-        grads.add(0, std::move(dlogits));
-      });
+  return record("cross_entropy", loss, {logits},
+                [value, labels, z_loss, log_sum_exp, normaliser, sums, device](const Tensor& dy,
+                                                                               Grads grads) {
+                  Tensor scaled = empty_like(dy);
+                  kernels::affine(dy, 1 / normaliser, 0, scaled);
+                  Tensor row_grad = Tensor::empty(labels.shape(), sums, device);
+                  kernels::copy(scaled.expand(labels.shape()), row_grad);
+                  const DType type = grads.dtype(0);
+                  // Nobody else reads the logits any more: their gradient takes their place.
+                  Tensor dlogits = value.is_unique() && type == value.dtype()
+                                       ? value
+                                       : Tensor::empty(value.shape(), type, device);
+                  kernels::cross_entropy_grad(value, labels, z_loss, log_sum_exp, row_grad,
+                                              dlogits);
+                  grads.add(0, std::move(dlogits));
+                });
 }
 
 Var distillation_loss(const Var& logits, const Tensor& target, double temperature,
@@ -81,7 +83,7 @@ Var distillation_loss(const Var& logits, const Tensor& target, double temperatur
   };
   const auto log_sum_exp = [&](const Tensor& x) {
     Tensor y = Tensor::empty({rows}, sums, device);
-    kernels::cross_entropy(x, zeros, unused, y, View{});
+    kernels::cross_entropy(x, zeros, 0, unused, y, View{});
     return y;
   };
   Tensor a = scaled(logits.value()), b = scaled(target.to(device)), products = empty_like(a);

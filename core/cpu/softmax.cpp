@@ -1,6 +1,7 @@
-// Softmax, cross-entropy and the largest entry, over rows.
+// Softmax, cross-entropy, the largest entry and a drawn one, over rows.
 #include "core/cpu/level.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/cpu/convert.h"
@@ -84,7 +85,31 @@ void argmax_rows(CView x, View y) {
   });
 }
 
-void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp, View argmax) {
+void sample_rows(CView x, CView uniform, View y) {
+  constexpr std::int64_t tile = 256;
+  const std::int64_t n = x.dim(-1);
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    each_row(x.rows(), n, [&](std::int64_t r) {
+      const T* row = x.as<T>() + r * n;
+      const A largest = row_max(row, n);
+      A rest = static_cast<A>(uniform.as<double>()[r]) * sum_of_exponentials(row, largest, n);
+      std::int64_t begin = 0;
+      for (; begin + tile < n; begin += tile) {
+        const A sum = sum_of_exponentials(row + begin, largest, tile);
+        if (rest < sum) break;
+        rest -= sum;
+      }
+      const std::int64_t last = std::min(begin + tile, n) - 1;
+      while (begin < last && (rest -= math::exp(load(row[begin]) - largest)) >= 0) ++begin;
+      y.as<std::int64_t>()[r] = begin;
+    });
+  });
+}
+
+void cross_entropy(CView logits, CView labels, double z_loss, View loss, View log_sum_exp,
+                   View argmax) {
   if (argmax) argmax_rows(logits, argmax);
   const std::int64_t n = logits.dim(-1);
   const auto* label = labels.as<std::int64_t>();
@@ -96,12 +121,15 @@ void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp, View
       const A largest = row_max(row, n);
       const A total = largest + static_cast<A>(std::log(sum_of_exponentials(row, largest, n)));
       log_sum_exp.as<A>()[r] = total;
-      loss.as<A>()[r] = label[r] < 0 ? A(0) : total - load(row[label[r]]);
+      loss.as<A>()[r] = label[r] < 0
+                            ? A(0)
+                            : total - load(row[label[r]]) + static_cast<A>(z_loss) * total * total;
     });
   });
 }
 
-void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dloss, View dlogits) {
+void cross_entropy_grad(CView logits, CView labels, double z_loss, CView log_sum_exp, CView dloss,
+                        View dlogits) {
   const std::int64_t n = logits.dim(-1);
   const auto* label = labels.as<std::int64_t>();
   const auto compute = [&](auto tag, auto result) {
@@ -113,10 +141,11 @@ void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dlo
       R* out = dlogits.as<R>() + r * n;
       const A total = log_sum_exp.as<A>()[r];
       const A scale = label[r] < 0 ? A(0) : dloss.as<A>()[r];
-      const A chosen = label[r] < 0 ? A(0) : math::exp(load(row[label[r]]) - total);
+      const A weight = 1 + 2 * static_cast<A>(z_loss) * total;
+      const A chosen = label[r] < 0 ? A(0) : weight * math::exp(load(row[label[r]]) - total);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i)
-        out[i] = convert<R>(scale * math::exp(load(row[i]) - total));
+        out[i] = convert<R>(scale * weight * math::exp(load(row[i]) - total));
       if (label[r] >= 0) out[label[r]] = convert<R>(scale * (chosen - 1));
     });
   };

@@ -1,5 +1,5 @@
-// Softmax, cross-entropy and argmax over rows: one warp a row if rows are short, else one block a
-// row.
+// Softmax, cross-entropy, argmax and drawing over rows: one warp a row if rows are short, else one
+// block a row.
 #include <cmath>
 
 #include "core/cuda/device.cuh"
@@ -98,6 +98,28 @@ __global__ void argmax_kernel(const T* x, std::int64_t rows, std::int64_t n, std
   if (Group::index() == 0) y[r] = static_cast<std::int64_t>(-first);
 }
 
+template <class T, bool WholeBlock>
+__global__ void sample_kernel(const T* x, const double* uniform, std::int64_t rows, std::int64_t n,
+                              std::int64_t* y) {
+  using Group = Team<WholeBlock>;
+  using A = accumulate_t<T>;
+  const std::int64_t r = Group::row();
+  if (r >= rows) return;
+  const T* row = x + r * n;
+  const A largest = row_max<T, Group>(row, n);
+  A rest = static_cast<A>(uniform[r]) * sum_of_exponentials<T, Group>(row, largest, n);
+  std::int64_t begin = 0;
+  for (; begin + Group::size < n; begin += Group::size) {
+    const A sum = Group::sum(math::exp(load(row[begin + Group::index()]) - largest));
+    if (rest < sum) break;
+    rest -= sum;
+  }
+  if (Group::index() != 0) return;
+  const std::int64_t last = (begin + Group::size < n ? begin + Group::size : n) - 1;
+  while (begin < last && (rest -= math::exp(load(row[begin]) - largest)) >= 0) ++begin;
+  y[r] = begin;
+}
+
 /// The largest number so far with its place, and the sum of exp(number − largest).
 template <class A>
 struct Online {
@@ -128,9 +150,10 @@ struct Online {
 
 /// One pass over the logits: losses, and the first place of the largest, if asked for.
 template <class T, int V, bool WholeBlock>
-__global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels, std::int64_t rows,
-                                     std::int64_t n, accumulate_t<T>* loss,
-                                     accumulate_t<T>* log_sum_exp, std::int64_t* argmax) {
+__global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels,
+                                     accumulate_t<T> z_loss, std::int64_t rows, std::int64_t n,
+                                     accumulate_t<T>* loss, accumulate_t<T>* log_sum_exp,
+                                     std::int64_t* argmax) {
   using Group = Team<WholeBlock>;
   using A = accumulate_t<T>;
   const std::int64_t r = Group::row();
@@ -148,7 +171,7 @@ __global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels
   if (Group::index() != 0) return;
   const A total = largest + static_cast<A>(log(sum));
   log_sum_exp[r] = total;
-  loss[r] = labels[r] < 0 ? A(0) : total - load(row[labels[r]]);
+  loss[r] = labels[r] < 0 ? A(0) : total - load(row[labels[r]]) + z_loss * total * total;
   if (argmax) argmax[r] = static_cast<std::int64_t>(-first);
 }
 
@@ -156,6 +179,7 @@ __global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels
 // only.
 template <class T, int V, bool WholeBlock>
 __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* labels,
+                                          accumulate_t<T> z_loss,
                                           const accumulate_t<T>* log_sum_exp,
                                           const accumulate_t<T>* dloss, std::int64_t rows,
                                           std::int64_t n, Mixed<accumulate_t<T>, false> dlogits) {
@@ -165,12 +189,13 @@ __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* l
   if (r >= rows) return;
   const std::int64_t label = labels[r];
   const A total = log_sum_exp[r], scale = label < 0 ? A(0) : dloss[r];
+  const A weight = 1 + 2 * z_loss * total;
   for (std::int64_t i = Group::index() * V; i < n; i += Group::size * V) {
     const Pack<T, V> pack = load_pack<V>(logits + r * n + i);
     Pack<A, V> gradient;
     NYSTROM_UNROLL
     for (int k = 0; k < V; ++k) {
-      const A p = math::exp(load(pack.value[k]) - total);
+      const A p = weight * math::exp(load(pack.value[k]) - total);
       gradient.value[k] = scale * (i + k == label ? p - 1 : p);
     }
     dlogits.set_pack(r * n + i, gradient);
@@ -215,28 +240,38 @@ void argmax_rows(CView x, View y) {
   });
 }
 
-void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp, View argmax) {
+void sample_rows(CView x, CView uniform, View y) {
+  visit_any_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch_rows(x.rows(), x.dim(-1), sample_kernel<T, false>, sample_kernel<T, true>, x.as<T>(),
+                uniform.as<double>(), x.rows(), x.dim(-1), y.as<std::int64_t>());
+  });
+}
+
+void cross_entropy(CView logits, CView labels, double z_loss, View loss, View log_sum_exp,
+                   View argmax) {
   visit_any_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     with_pack<T>(logits.dim(-1), {logits.data}, [&](auto pack) {
       launch_rows(logits.rows(), logits.dim(-1), cross_entropy_kernel<T, pack(), false>,
                   cross_entropy_kernel<T, pack(), true>, logits.as<T>(), labels.as<std::int64_t>(),
-                  logits.rows(), logits.dim(-1), loss.as<A>(), log_sum_exp.as<A>(),
-                  argmax.as<std::int64_t>());
+                  static_cast<A>(z_loss), logits.rows(), logits.dim(-1), loss.as<A>(),
+                  log_sum_exp.as<A>(), argmax.as<std::int64_t>());
     });
   });
 }
 
-void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dloss, View dlogits) {
+void cross_entropy_grad(CView logits, CView labels, double z_loss, CView log_sum_exp, CView dloss,
+                        View dlogits) {
   visit_any_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     with_pack<T>(logits.dim(-1), {logits.data, dlogits.data}, [&](auto pack) {
       launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, pack(), false>,
                   cross_entropy_grad_kernel<T, pack(), true>, logits.as<T>(),
-                  labels.as<std::int64_t>(), log_sum_exp.as<A>(), dloss.as<A>(), logits.rows(),
-                  logits.dim(-1), mixed<A>(dlogits));
+                  labels.as<std::int64_t>(), static_cast<A>(z_loss), log_sum_exp.as<A>(),
+                  dloss.as<A>(), logits.rows(), logits.dim(-1), mixed<A>(dlogits));
     });
   });
 }

@@ -263,11 +263,11 @@ void bind_shapes(nb::module_& ops) {
       doc::distillation_loss, ReleaseLock());
   ops.def(
       "cross_entropy",
-      [](const Var& logits, const Array& labels, double normaliser) {
-        return cross_entropy(logits, python::tensor_of(labels), normaliser);
+      [](const Var& logits, const Array& labels, double normaliser, double z_loss) {
+        return cross_entropy(logits, python::tensor_of(labels), normaliser, {}, z_loss);
       },
-      nb::arg("logits"), nb::arg("labels"), nb::arg("normaliser") = 0.0, doc::cross_entropy,
-      ReleaseLock());
+      nb::arg("logits"), nb::arg("labels"), nb::arg("normaliser") = 0.0, nb::arg("z_loss") = 0.0,
+      doc::cross_entropy, ReleaseLock());
   ops.def(
       "mean_squared_error",
       [](const Var& x, const Array& target) {

@@ -483,7 +483,8 @@ class NystromHead(NystromPreTrainedModel):
     def __init__(self, config: NystromConfig):
         super().__init__(config)
         self.nystromformer = NystromModel(config)
-        if config.options.head_transform and not isinstance(self, NystromForMaskedLM):
+        own = (NystromForMaskedLM, NystromForPreTraining)  # with layers of their own before it
+        if config.options.head_transform and not isinstance(self, own):
             self.transform = transform(config, config.hidden_size)
         self.add_head(config, config.hidden_size)
         self.post_init()
@@ -545,6 +546,26 @@ class NystromForMaskedLM(NystromHead):
 
     def _tie_weights(self):
         self.get_output_embeddings().bias = self.cls["predictions"].bias
+
+
+class NystromForPreTraining(NystromHead):
+    """Whether another token stood in the place of each: labels are 1 where one did."""
+
+    def add_head(self, config: NystromConfig, width: int):
+        layers = {"dense": nn.Linear(width, width), "dense_prediction": nn.Linear(width, 1)}
+        self.discriminator_predictions = nn.ModuleDict(layers)
+
+    def head(self, out, mask) -> Tensor:
+        layers = self.discriminator_predictions
+        x = ACTIVATIONS[self.config.hidden_act](layers["dense"](out.last_hidden_state))
+        return layers["dense_prediction"](x)[..., 0]
+
+    def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
+        chosen = labels != -100
+        total = F.binary_cross_entropy_with_logits(
+            wide(logits)[chosen], labels[chosen].to(wide(logits)), reduction="sum"
+        )
+        return total / (chosen.sum().clamp(min=1) if items is None else items)
 
 
 class NystromForSequenceClassification(NystromHead):

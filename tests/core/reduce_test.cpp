@@ -106,6 +106,36 @@ TEST(ArgmaxRows, StaysInARowOfNans) {
   }
 }
 
+/// The share of draws of each index is its probability, on rows of one and of several tiles.
+TEST(SampleRows, DrawsFromTheSoftmax) {
+  for (const CpuLevel level : cpu_levels) {
+    const AtLevel at(level);
+    for (const std::int64_t n : {3, 700}) {
+      // Weights 1, 2 and 3 at the first, the middle and the last place, and none elsewhere.
+      std::vector<double> logits(static_cast<std::size_t>(n), -1e4);
+      logits.front() = std::log(1.0);
+      logits[static_cast<std::size_t>(n / 2)] = std::log(2.0);
+      logits.back() = std::log(3.0);
+      const Values shares{0.001, 0.16, 0.17, 0.49, 0.51, 0.999};
+      std::vector<double> rows;
+      for (std::size_t i = 0; i < shares.size(); ++i)
+        rows.insert(rows.end(), logits.begin(), logits.end());
+      Tensor y = Tensor::empty({6}, DType::i64);
+      kernels::sample_rows(Tensor::from(rows, {6, n}).cast(DType::f32), Tensor::from(shares, {6}),
+                           y);
+      const auto middle = static_cast<double>(n / 2), last = static_cast<double>(n - 1);
+      EXPECT_EQ(elements(y), (Values{0, 0, middle, middle, last, last})) << name_of(level) << n;
+    }
+  }
+}
+
+TEST(SampleRows, StaysInARowOfNans) {
+  Tensor y = Tensor::empty({1}, DType::i64);
+  kernels::sample_rows(Tensor::full({1, 3}, NAN, DType::f32), Tensor::full({1}, 0.5, DType::f64),
+                       y);
+  EXPECT_LT(element(y, 0), 3);
+}
+
 Tensor normal(const Shape& shape, std::uint64_t seed) {
   return random_normal(shape, seed).cast(DType::f32);
 }

@@ -75,6 +75,20 @@ TEST_F(CudaKernelTest, ScoresOfMinusInfinityWeighNothing) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(gradient[i], expected_gradient[i], 1e-3) << i;
 }
 
+/// Rows of one warp, and of a block with several tiles.
+TEST_F(CudaKernelTest, DrawsTheSameTokensAsTheCpu) {
+  for (const std::int64_t n : {7, 1000, 2049, 4100}) {
+    const Tensor logits = random_normal({40, n}, 1, 3);
+    std::vector<double> shares;
+    for (int i = 0; i < 40; ++i) shares.push_back((i + 0.5) / 40);
+    const Tensor uniform = Tensor::from(shares, {40});
+    Tensor expected = Tensor::empty({40}, DType::i64), got = Tensor::empty({40}, DType::i64, gpu);
+    kernels::sample_rows(logits, uniform, expected);
+    kernels::sample_rows(logits.to(gpu), uniform.to(gpu), got);
+    EXPECT_EQ(got.to_doubles(), expected.to_doubles()) << n;
+  }
+}
+
 /// Rows of one warp and of a block, read one by one and four at a time, with ties and a row without
 /// a finite number of more than one kind.
 TEST_F(CudaKernelTest, CrossEntropyFindsTheFirstLargestToo) {
@@ -86,10 +100,10 @@ TEST_F(CudaKernelTest, CrossEntropyFindsTheFirstLargestToo) {
     const Tensor labels = int_tensor({0, 3, -100, n - 1, 5}, {5}), on_gpu = logits.to(gpu);
     Tensor loss = Tensor::empty({5}, DType::f32, gpu), sum = empty_like(loss),
            argmax = Tensor::empty({5}, DType::i64, gpu);
-    kernels::cross_entropy(on_gpu, labels.to(gpu), loss, sum, argmax);
+    kernels::cross_entropy(on_gpu, labels.to(gpu), 0.01, loss, sum, argmax);
     Tensor exact = Tensor::empty({5}, DType::f64), exact_sum = empty_like(exact),
            first = Tensor::empty({5}, DType::i64);
-    kernels::cross_entropy(logits.cast(DType::f64), labels, exact, exact_sum, first);
+    kernels::cross_entropy(logits.cast(DType::f64), labels, 0.01, exact, exact_sum, first);
     EXPECT_LE(relative_difference(loss, exact), 1e-6) << n;
     EXPECT_LE(relative_difference(sum, exact_sum), 1e-6) << n;
     EXPECT_EQ(argmax.to_doubles(), first.to_doubles()) << n;

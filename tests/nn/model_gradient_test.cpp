@@ -135,6 +135,7 @@ const Case cases[] = {
     {"checkpointed", [](C&) {}, mixed, Mode::checkpointed},
     {"dropout", [](C&) {}, mixed, Mode::dropout},
     {"masked_lm", [](C& c) { c.head = Head::masked_lm; }, padded},
+    {"replaced_tokens", [](C& c) { c.head = Head::replaced_tokens; }, padded},
     {"sequence_classification", [](C& c) { c.head = Head::sequence_classification; }, padded},
     {"mean_pooling",
      [](C& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; }, mixed},
@@ -167,7 +168,9 @@ Var loss_of(const Model& model, const Layout& layout, const ModelInput& input,
   const auto by_position = [&](const Var& x) { return weighted_sum(at_places(x, places)); };
   const auto column = [](const Var& x) { return reshape(x, {x.dim(0), x.dim(1), 1}); };
   Var loss = by_position(out.last_hidden_state);
-  if (out.logits.defined())
+  if (model.config().head == Head::replaced_tokens)
+    loss = loss + by_position(column(out.logits));
+  else if (out.logits.defined())
     loss = loss + (out.logits.rank() == 3 ? by_position(out.logits) : weighted_sum(out.logits));
   if (out.start_logits.defined())
     loss = loss + (by_position(column(out.start_logits)) + 2 * by_position(column(out.end_logits)));

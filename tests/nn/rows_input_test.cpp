@@ -23,6 +23,7 @@ const RowsCase cases[] = {
     {"of_one_length", [](ModelConfig&) {}, equal_rows},
     {"with_an_empty_sequence", [](ModelConfig&) {}, with_empty_rows},
     {"masked_lm", [](ModelConfig& c) { c.head = Head::masked_lm; }},
+    {"replaced_tokens", [](ModelConfig& c) { c.head = Head::replaced_tokens; }},
     {"classes", [](ModelConfig& c) { c.head = Head::sequence_classification; }},
     {"classes_of_an_empty_sequence", [](ModelConfig& c) { c.head = Head::sequence_classification; },
      with_empty_rows},
@@ -85,7 +86,8 @@ TEST_P(RowsInput, GivesWhatPaddedInputGives) {
                              std::pair(&got.output, &expected.output)}) {
     ASSERT_EQ(a->defined(), b->defined());
     if (!a->defined()) continue;
-    const bool of_positions = a == &got.start_logits || a == &got.end_logits;
+    const bool of_tokens_alone = config_.head == Head::replaced_tokens && a == &got.logits;
+    const bool of_positions = a == &got.start_logits || a == &got.end_logits || of_tokens_alone;
     const Var x = of_positions ? reshape(*a, a->shape().append(1)) : *a,
               y = of_positions ? reshape(*b, b->shape().append(1)) : *b;
     EXPECT_LE(relative_difference(of_tokens(x), of_tokens(y)), 1e-12);

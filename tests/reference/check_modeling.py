@@ -36,6 +36,7 @@ LENGTH, LANDMARKS, VOCAB, WIDTH, FEATURES = 37, 5, 61, 16, 6
 # Head: its Auto class, and the number of labels.
 HEADS = {
     "MaskedLM": (transformers.AutoModelForMaskedLM, 2),
+    "PreTraining": (transformers.AutoModelForPreTraining, 2),
     "SequenceClassification": (transformers.AutoModelForSequenceClassification, 3),
     "Regression": (transformers.AutoModelForSequenceClassification, 1),
     "TokenClassification": (transformers.AutoModelForTokenClassification, 4),
@@ -203,7 +204,7 @@ def suits(name, head):
     if counts_places(name) and head == "QuestionAnswering":
         return False  # its loss reads padding
     if "embed_dim" in block:
-        return head not in ("MaskedLM", "QuestionAnswering", "MultipleChoice")
+        return head not in ("MaskedLM", "PreTraining", "QuestionAnswering", "MultipleChoice")
     if "pairs" in block or "pooling" in block:
         return head in ("SequenceClassification", "Regression")
     return "sentence_order" not in block or head == "MaskedLM"
@@ -279,7 +280,7 @@ def make_masks(length, rows, holes):
 
 
 def make_labels(head, shape, mask):
-    if head == "MaskedLM" or head == "TokenClassification":
+    if head in ("MaskedLM", "PreTraining", "TokenClassification"):
         classes = VOCAB if head == "MaskedLM" else HEADS[head][1]
         chosen = torch.rand(shape) < 0.4
         if mask is not None:

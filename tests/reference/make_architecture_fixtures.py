@@ -185,6 +185,8 @@ def make_targets(case: Case, ids: torch.Tensor, mask: torch.Tensor) -> Tensors:
         if case.model == "ModernBert":  # nystrom computes no padding there
             chosen &= mask == 1
         return {"labels": torch.where(chosen, torch.randint(0, VOCAB, ids.shape), IGNORED)}
+    if case.head == "ForPreTraining":
+        return {"labels": torch.where(mask == 0, IGNORED, torch.randint(0, 2, ids.shape))}
     if case.head == TOKENS:
         ignored = (mask == 0) | (torch.rand(ids.shape) < 0.2)
         return {"labels": torch.where(ignored, IGNORED, torch.randint(0, case.labels, ids.shape))}
@@ -208,8 +210,9 @@ def exact_rotation(module, x, position_ids):
 
 
 def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors:
-    # Of two heads the program has the masked language model; of a discriminator, the encoder.
-    head = {"ForPreTraining": MLM if case.model == "Bert" else "Model"}.get(case.head, case.head)
+    # Of BERT's two heads the program has the masked language model.
+    both = case.head == "ForPreTraining" and case.model == "Bert"
+    head = MLM if both else case.head
     model_class = getattr(transformers, case.model + (head or "Model"))
     # ModernBERT's eager attention has a softmax in float32, also in a model of float64.
     attention = "sdpa" if case.model == "ModernBert" else "eager"
@@ -233,6 +236,11 @@ def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors
     loss = output.loss
     if case.model == "ModernBert" and case.head == MLM:  # its own loss rounds logits to float32
         loss = torch.nn.functional.cross_entropy(output.logits.mT, batch["labels"])
+    if case.head == "ForPreTraining" and not both:  # its own loss is rounded to float32
+        valid = batch["labels"] != IGNORED
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            output.logits[valid], batch["labels"][valid].to(dtype)
+        )
     loss.backward()
     results["loss"] = loss.reshape(1)
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}

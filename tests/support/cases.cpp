@@ -418,6 +418,11 @@ std::vector<OpCase> other_cases() {
        [](const Vars& v) {
          return cross_entropy(v[0], int_tensor({0, 6, 1}, {3}), 11);
        }},
+      {"cross_entropy_z_loss",
+       {{4, 7}},
+       [](const Vars& v) {
+         return cross_entropy(v[0], int_tensor({0, ignore_index, 6, 1}, {4}), 5, {}, 0.1);
+       }},
       {"cross_entropy_of_an_intermediate",
        {{3, 7}},
        [](const Vars& v) {

@@ -149,16 +149,30 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
   return tokenizer;
 }
 
+namespace {
+
+void require_tokenizer(const ModelFolder& folder, const Tokenizer* tokenizer) {
+  require_input(
+      tokenizer != nullptr,
+      "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
+      "with merges.txt",
+      printable_path(folder.path));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> require_tokenizer_of(const ModelFolder& folder) {
+  auto tokenizer = open_tokenizer_of(folder);
+  require_tokenizer(folder, tokenizer.get());
+  return tokenizer;
+}
+
 void require_masked_lm(const ModelFolder& folder, const Tokenizer* tokenizer) {
   const std::string where = printable_path(folder.path);
   require_input(folder.config.head == Head::masked_lm,
                 "{}: is a {}; expected a masked language model, {}", where,
                 enum_name(folder.config.head), enum_name(Head::masked_lm));
-  require_input(
-      tokenizer != nullptr,
-      "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
-      "with merges.txt",
-      where);
+  require_tokenizer(folder, tokenizer);
   with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
 }
 

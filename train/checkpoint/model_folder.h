@@ -118,6 +118,8 @@ std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& master
 /// The model's tokenizer (see open_tokenizer), or null when the folder has none. Throws an
 /// InputError when it has more tokens than the model.
 std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder);
+/// The same for a use that needs one: throws an InputError when the folder has none.
+std::unique_ptr<Tokenizer> require_tokenizer_of(const ModelFolder& folder);
 
 /// Throws an InputError unless the folder has a masked language model, and its tokenizer (or null)
 /// suits one.

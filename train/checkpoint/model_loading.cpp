@@ -19,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view encoder_prefix = "nystromformer.";
+/// What training against a generator adds to a checkpoint.
+constexpr std::string_view generator_prefix = "generator.";
 /// What training of vectors adds to any encoder.
 constexpr std::string_view vector_prefix = "embedding.";
 constexpr const char* decoder_name = "cls.predictions.decoder.weight";
@@ -157,6 +159,7 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
   for (const std::string& name : names) {
     const Shape& shape = weights.stored(name).shape;
     if (prefix + name == decoder_name && config.tie_word_embeddings) continue;
+    if (name.starts_with(generator_prefix) && !config.generator) continue;
     if (shape == absent_convolution_shape(config) &&
         std::ranges::find(absent, prefix + name) != absent.end()) {
       with_context(folder.string(), [&] { require_zero(prefix + name, weights.read(name)); });
@@ -303,7 +306,12 @@ std::vector<std::string> unread_tensors(const ModelFolder& folder) {
 
 std::string StartWeights::summary(const fs::path& folder) const {
   std::string text = fmt::format("starting from {} tensors of {}", loaded, printable_path(folder));
-  if (!fresh.empty()) text += fmt::format("; fresh: {}", fmt::join(fresh, ", "));
+  // All tensors of a new generator are fresh.
+  std::vector<std::string> named;
+  for (const std::string& name : fresh)
+    if (!name.starts_with(generator_prefix)) named.push_back(name);
+  if (named.size() < fresh.size()) named.emplace_back("generator");
+  if (!fresh.empty()) text += fmt::format("; fresh: {}", fmt::join(named, ", "));
   if (!unused.empty()) text += fmt::format("; unused: {}", fmt::join(unused, ", "));
   return text;
 }
@@ -329,6 +337,7 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   };
   const bool other_order = folder.config.sentence_order != config.sentence_order;
   const auto of_head = [&](std::string_view name) {
+    if (name.starts_with(generator_prefix)) return false;
     if (!same_head) return !name.starts_with(encoder_prefix);
     return other_order && name.starts_with(sentence_order_prefix);
   };
@@ -349,8 +358,8 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     const std::string& name = parameter.name();
     const bool given =
         std::ranges::any_of(result.source.entries, [&](const auto& e) { return e.name == name; });
-    if ((of_head(name) || name.starts_with(vector_prefix)) && !given)
-      result.names.fresh.push_back(name);
+    const bool added = name.starts_with(vector_prefix) || name.starts_with(generator_prefix);
+    if ((of_head(name) || added) && !given) result.names.fresh.push_back(name);
   }
   result.names.loaded = store.parameters().size() - result.names.fresh.size();
   return result;

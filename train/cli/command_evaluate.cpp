@@ -123,7 +123,9 @@ struct PairFile {
 /// Measures the accuracy of each file. The processes share its pairs.
 void measure(const EvaluateOptions& options, const ModelFolder& folder,
              std::vector<PairFile>& files, Log& log, Communicator& communicator) {
-  const auto tokenizer = open_masked_lm_tokenizer(folder);
+  const auto tokenizer = folder.config.head == Head::replaced_tokens
+                             ? require_tokenizer_of(folder)
+                             : open_masked_lm_tokenizer(folder);
   const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
                                 StoreMode::inference, options.device);
   Progress progress("file", 0, std::ssize(files), log);
@@ -298,11 +300,16 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
                                      ? std::vector<std::string>{}
                                      : std::vector<std::string>{"data", "masking", "seed"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
+  const bool replaced = folder.config.head == Head::replaced_tokens;
+  require_input(!replaced || minimal_pairs,
+                "{}: tells replaced tokens, which a generator makes while it is trained; "
+                "--minimal-pairs evaluates it",
+                printable_path(folder.path));
   require_input(!task || folder.config.head != Head::masked_lm,
                 "{}: is a masked language model and does no task; --text and --minimal-pairs "
                 "evaluate it",
                 printable_path(folder.path));
-  require_input(task || folder.config.head == Head::masked_lm,
+  require_input(task || replaced || folder.config.head == Head::masked_lm,
                 "{}: is no masked language model, which {} evaluates; it is a {}: --file gives "
                 "it the files of its task",
                 printable_path(folder.path), subject, enum_name(folder.config.head));

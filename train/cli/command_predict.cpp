@@ -261,6 +261,10 @@ void run(PredictOptions options) {
     require_input(!options.config, "--config: a masked language model has no task; leave it out");
     fill(options, folder, overrides.run, log);
   } else {
+    require_input(folder.config.head != Head::replaced_tokens,
+                  "{}: tells replaced tokens and does no task; nystrom finetune trains one, and "
+                  "evaluate --minimal-pairs asks it",
+                  printable_path(folder.path));
     do_task(options, folder, overrides.run, log);
   }
 }

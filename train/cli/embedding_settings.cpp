@@ -68,11 +68,7 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
                 enum_name(*config.task.kind));
   result.task = resolve_task(config.task);
   result.sequence_length = config.data.sequence_length;
-  result.tokenizer = open_tokenizer_of(folder);
-  require_input(result.tokenizer != nullptr,
-                "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or "
-                "vocab.json with merges.txt",
-                name);
+  result.tokenizer = require_tokenizer_of(folder);
   result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
   return result;
 }

@@ -17,6 +17,13 @@ std::span<const EnumName<Reduction>> enum_names(Reduction) {
   return names;
 }
 
+std::span<const EnumName<PretrainingObjective>> enum_names(PretrainingObjective) {
+  static constexpr EnumName<PretrainingObjective> names[] = {
+      {PretrainingObjective::masked, "masked"},
+      {PretrainingObjective::replaced_tokens, "replaced_tokens"}};
+  return names;
+}
+
 std::span<const EnumName<OnLossSpike>> enum_names(OnLossSpike) {
   static constexpr EnumName<OnLossSpike> names[] = {{OnLossSpike::warn, "warn"},
                                                     {OnLossSpike::roll_back, "roll_back"}};

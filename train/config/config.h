@@ -131,6 +131,29 @@ struct LengthStage {
 /// are left out: validate_pretraining() reports them.
 std::vector<LengthStage> length_stages(const DataConfig& config);
 
+/// What pretraining learns to predict.
+enum class PretrainingObjective { masked, replaced_tokens };
+std::span<const EnumName<PretrainingObjective>> enum_names(PretrainingObjective);
+
+struct PretrainingConfig {
+  PretrainingObjective objective = PretrainingObjective::masked;
+  GeneratorConfig generator;
+  double discriminator_weight = 50;
+};
+
+template <class V>
+void fields(V& v, PretrainingConfig& c) {
+  v(c.objective, "objective",
+    "masked: the masked tokens; replaced_tokens: which tokens a generator, trained beside the "
+    "model on the masked tokens, has replaced (ELECTRA)");
+  v(c.generator, "generator",
+    "replaced_tokens: a masked language model with the model's layers and embedding tables");
+  v(c.discriminator_weight, "discriminator_weight",
+    "replaced_tokens: weight of the model's loss, a mean over all tokens, beside the generator's, "
+    "a mean over the masked ones",
+    positive);
+}
+
 struct SpanConfig {
   std::optional<double> mean;
   std::int64_t max = 10;
@@ -270,6 +293,7 @@ struct TrainingConfig {
   double timeout = 600;
   OnLossSpike on_loss_spike = OnLossSpike::warn;
   std::optional<double> ema;
+  double z_loss = 0;
 };
 
 template <class V>
@@ -314,6 +338,10 @@ void fields(V& v, TrainingConfig& c) {
     "decay of an exponential moving average of the weights, which is evaluated, exported and used; "
     "at most (1 + t) / (10 + t) after update t, for the sake of short runs; null: none",
     below_one);
+  v(c.z_loss, "z_loss",
+    "pretraining: weight of the mean of log² Σ exp(logits) at masked tokens, which keeps logits of "
+    "long runs in bf16 near 0, such as 1e-4; 0: none",
+    not_negative);
 }
 
 /// The source of a run's initial weights.
@@ -348,6 +376,7 @@ struct RunConfig {
   DataConfig data;
   TaskConfig task;
   EmbeddingLossOptions embedding_loss;
+  PretrainingConfig pretraining;
   MaskingConfig masking;
   DistillationConfig distillation;
   OptimizerOptions optimizer;
@@ -372,6 +401,7 @@ void fields(V& v, RunConfig& c) {
   v(c.data, "data", "the text");
   v(c.task, "task", "the downstream task of nystrom finetune; pretraining has masking instead");
   v(c.embedding_loss, "embedding_loss", "the loss of tasks of kind embeddings");
+  v(c.pretraining, "pretraining", "what pretraining learns");
   v(c.masking, "masking", "which tokens are to be predicted");
   v(c.distillation, "distillation", "losses of pretraining against a teacher");
   v(c.optimizer, "optimizer", "the optimizer");

@@ -212,8 +212,8 @@ std::string format_value(const std::vector<T>& values) {
 }
 
 /// Calls `write(path, value)` for every option and `enter(path)` for every section, in order. Skips
-/// the sections that the run does not use: `masking` and `distillation` if there is a task, else
-/// `task`.
+/// the sections that the run does not use: `pretraining`, `masking` and `distillation` if there is
+/// a task, else `task`.
 template <class Enter, class Write>
 struct OptionVisitor {
   bool task;
@@ -224,7 +224,8 @@ struct OptionVisitor {
   template <class T, class... Ranges>
   void operator()(T& member, const char* name, const char*, const Ranges&...) {
     const std::string_view key = name;
-    if (path.empty() && (task ? key == "masking" || key == "distillation" : key == "task")) return;
+    const bool of_text = key == "pretraining" || key == "masking" || key == "distillation";
+    if (path.empty() && (task ? of_text : key == "task")) return;
     path.emplace_back(name);
     if constexpr (Section<T>) {
       enter(path);
@@ -301,6 +302,12 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
       config.model.embed_dim = bag_width(task);
   } else if (config.model.embed_dim) {
     config.model.head = Head::none;
+  }
+  config.model.generator.reset();
+  if (config.pretraining.objective == PretrainingObjective::replaced_tokens &&
+      config.model.head == Head::masked_lm) {
+    config.model.head = Head::replaced_tokens;
+    config.model.generator = config.pretraining.generator;
   }
   config.model.sentence_order =
       config.masking.sentence_order && config.model.head == Head::masked_lm;

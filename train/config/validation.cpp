@@ -132,6 +132,38 @@ void check_masking(const RunConfig& config, Problems& found) {
              *span.mean, span.max)});
 }
 
+/// Reports options of `pretraining` that do not fit each other or the rest.
+void check_pretraining(const RunConfig& config, Problems& found) {
+  const PretrainingConfig& own = config.pretraining;
+  const PretrainingConfig plain;
+  const bool given =
+      own.generator != plain.generator || own.discriminator_weight != plain.discriminator_weight;
+  if (own.objective == PretrainingObjective::masked) {
+    if (given)
+      found.push_back({{"pretraining.objective", "pretraining.generator.hidden_size",
+                        "pretraining.discriminator_weight"},
+                       "pretraining.objective is masked, but other options of pretraining are set; "
+                       "set it to replaced_tokens, or leave them out"});
+    return;
+  }
+  const auto refuse = [&](bool set, const std::string& option, const std::string& reason) {
+    if (set)
+      found.push_back({{"pretraining.objective", option},
+                       fmt::format("pretraining.objective replaced_tokens and {} exclude each "
+                                   "other; {}",
+                                   option, reason)});
+  };
+  refuse(config.masking.sentence_order, "masking.sentence_order",
+         "its head beside it is that of a masked language model");
+  refuse(config.distillation.teacher.has_value(), "distillation.teacher",
+         "the teacher predicts masked tokens");
+  if (config.model.generator && problems(config.model).empty())
+    for (const Problem& problem : problems(generator_of(config.model)))
+      found.push_back({{"pretraining.generator.hidden_size",
+                        "pretraining.generator.num_attention_heads", "model.hidden_size"},
+                       "pretraining.generator: " + problem.message});
+}
+
 /// Reports a wrong data.length_schedule. It is no rule of validate(): evaluations of a finished run
 /// have one length, which may be another.
 void check_lengths(const RunConfig& config, Problems& found) {
@@ -224,12 +256,16 @@ Problems validate(const RunConfig& config) {
   check_steps(config, found);
   check_data(config, found);
   check_masking(config, found);
+  check_pretraining(config, found);
   check_distillation(config, found);
   if (has_task(config) && config.training.on_loss_spike == OnLossSpike::roll_back)
     found.push_back(
         {{"training.on_loss_spike"},
          "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
          "single wrong answer"});
+  if (has_task(config) && config.training.z_loss > 0)
+    found.push_back({{"training.z_loss"},
+                     "training.z_loss is for pretraining; a task has few classes: leave it out"});
   if (has_task(config)) std::ranges::move(problems(config.task), std::back_inserter(found));
   return found;
 }

@@ -164,6 +164,13 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   return result;
 }
 
+/// The number of labels that are not ignored; 1 if all are.
+double count_targets(const Tensor& labels) {
+  const auto* label = labels.data<std::int64_t>();
+  return static_cast<double>(std::max<std::int64_t>(
+      1, labels.numel() - std::count(label, label + labels.numel(), ignore_index)));
+}
+
 /// The loss for the given labels; undefined without labels.
 Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, std::int64_t rows) {
   if (config.head == Head::question_answering) {
@@ -183,6 +190,12 @@ Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, s
       return classification_loss(
           out.logits,
           inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignore_index));
+    case Head::replaced_tokens: {
+      const Tensor labels = inputs.integers("labels", out.logits.shape(), 0, 1, ignore_index);
+      const Shape decisions{labels.numel(), 1};
+      return multi_label_loss(reshape(out.logits, decisions), labels.reshape(decisions),
+                              count_targets(labels));
+    }
     case Head::sequence_classification:
       if (config.multi_label)
         return multi_label_loss(out.logits,

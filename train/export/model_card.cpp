@@ -18,6 +18,7 @@ struct Task {
 Task task_of(Head head) {
   switch (head) {
     case Head::masked_lm: return {"fill-mask", "masked language model"};
+    case Head::replaced_tokens: return {"token-classification", "detector of replaced tokens"};
     case Head::sequence_classification: return {"text-classification", "text classifier"};
     case Head::token_classification: return {"token-classification", "token classifier"};
     case Head::question_answering: return {"question-answering", "question answering model"};

@@ -23,6 +23,7 @@ class OnnxWriter {
   void write_head(const OnnxValue& x) {
     switch (config_.head) {
       case Head::masked_lm: return masked_lm(x);
+      case Head::replaced_tokens: return judge(x);
       case Head::sequence_classification: return classify(x);
       case Head::token_classification:
         return output(modules_.linear(transformed(x), "classifier"), "logits",
@@ -271,6 +272,13 @@ class OnnxWriter {
     for (const auto& [place, name] : {std::pair(0, "start_logits"), std::pair(1, "end_logits")})
       output(graph_("Gather", {both, graph_.integer(place)}, {{"axis", 2}}), name,
              {batch_, length_});
+  }
+
+  void judge(const OnnxValue& x) {
+    const auto module = graph_.enter("discriminator_predictions");
+    const OnnxValue y = modules_.activate(modules_.linear(x, "dense"), config_.hidden_act);
+    const OnnxValue logits = modules_.linear(y, "dense_prediction");
+    output(graph_("Squeeze", {logits, graph_.integers({2})}), "logits", {batch_, length_});
   }
 
   void choose(const OnnxValue& x) {

@@ -62,6 +62,7 @@ std::optional<TaskKind> task_of(const ModelConfig& config) {
     case Head::question_answering: return TaskKind::questions;
     case Head::multiple_choice: return TaskKind::choice;
     case Head::masked_lm:
+    case Head::replaced_tokens:
     case Head::none: break;
   }
   return std::nullopt;
@@ -145,13 +146,7 @@ TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
   require_input(given_labels.empty() || labels.size() == 0 || given_labels == labels.names(),
                 "{}: its {}, but task.{}; leave task.labels out, or choose another model", where,
                 describe(labels), describe(LabelSet(given_labels)));
-  if (task.kind != TaskKind::features) {
-    result.tokenizer = open_tokenizer_of(folder);
-    require_input(result.tokenizer != nullptr,
-                  "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or "
-                  "vocab.json with merges.txt",
-                  where);
-  }
+  if (task.kind != TaskKind::features) result.tokenizer = require_tokenizer_of(folder);
   result.reader = std::make_unique<TaskReader>(task, labels, result.tokenizer, folder.config,
                                                settings.data.sequence_length);
   result.settings = std::move(settings);

@@ -12,8 +12,7 @@ using Rename = Architecture::Rename;
 constexpr std::string_view encoder = ".nystromformer.";
 
 /// Parts of names, after renaming, of weights that no model here reads.
-constexpr std::string_view unread[] = {".nystromformer.pooler.", ".cls.seq_relationship.",
-                                       ".discriminator_predictions."};
+constexpr std::string_view unread[] = {".nystromformer.pooler.", ".cls.seq_relationship."};
 /// Parts of names of tensors without information: numbers from 0.
 constexpr std::string_view redundant[] = {".position_ids.", ".token_type_ids."};
 
@@ -197,7 +196,7 @@ std::span<const Architecture> architectures() {
       {"bert", "Bert", "bert", bert(), {}, bert_names, Head::masked_lm},
       {"camembert", "Camembert", "roberta", roberta(30522), {}, roberta_names},
       {"distilbert", "DistilBert", "distilbert", distilbert(), distilbert_keys, distilbert_names},
-      {"electra", "Electra", "electra", electra(), {}, electra_names, Head::none},
+      {"electra", "Electra", "electra", electra(), {}, electra_names, Head::replaced_tokens},
       {"modernbert", "ModernBert", "model", modernbert(), modernbert_keys, modernbert_names,
        std::nullopt, true},
       {"roberta", "Roberta", "roberta", roberta(50265), {}, roberta_names},

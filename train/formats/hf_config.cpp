@@ -171,6 +171,7 @@ void read_problem_type(const Reader& reader, ModelConfig& config) {
 std::vector<std::pair<std::string, Head>> classes_of(const Architecture* architecture) {
   std::vector<std::pair<std::string, Head>> classes;
   for (const auto& entry : enum_names(Head{})) {
+    if (architecture != nullptr && entry.value == Head::replaced_tokens) continue;
     const std::string prefix(architecture != nullptr ? architecture->class_prefix
                                                      : "Nystromformer");
     classes.emplace_back(prefix + head_suffix(entry.value), entry.value);
@@ -380,7 +381,8 @@ std::string with_common_keys(json root, const ModelConfig& config) {
 json compared_keys(ModelConfig config) {
   const bool classifies = config.head == Head::sequence_classification;
   const bool pools = classifies || config.head == Head::multiple_choice;
-  const bool labelled = config.head != Head::masked_lm && config.head != Head::none;
+  const bool labelled = config.head != Head::masked_lm && config.head != Head::replaced_tokens &&
+                        config.head != Head::none;
   config.head_transform = config.head_transform && labelled;
   config.transform_act = config.head == Head::masked_lm || config.head_transform
                              ? std::optional(config.transform_activation())
@@ -446,6 +448,9 @@ std::string architecture_obstacle(const ModelConfig& config, const Architecture&
                        architecture.model_type);
   if (config.type_vocab_size == 0 && !architecture.key_of("type_vocab_size").empty())
     return fmt::format("type_vocab_size is 0, and a model of model_type {} always adds token types",
+                       architecture.model_type);
+  if (config.head == Head::replaced_tokens && architecture.of_pretraining != config.head)
+    return fmt::format("its head tells replaced tokens, and model_type {} has no such head",
                        architecture.model_type);
   const json ours = compared_keys(config);
   const json theirs = compared_keys(

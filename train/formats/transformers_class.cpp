@@ -64,6 +64,8 @@ std::string obstacle_of_structure(const ModelConfig& config) {
         *config.embed_dim);
   if (config.norm != Norm::post)
     return "norm is pre, and transformers' Nyströmformer normalises after each residual only";
+  if (config.head == Head::replaced_tokens)
+    return "its head tells replaced tokens, and transformers' Nyströmformer has no such class";
   if (const std::string obstacle = obstacle_of_blocks(config); !obstacle.empty()) return obstacle;
   if (const std::string obstacle = obstacle_of_embeddings(config); !obstacle.empty())
     return obstacle;

@@ -73,6 +73,7 @@ void RunLogger::record_step(const ObjectiveStep& done, const StepOptions& option
   if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
   if (result.order_accuracy)
     metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
+  metrics.insert(metrics.end(), result.figures.begin(), result.figures.end());
   if (const auto& parts = result.distilled)
     metrics.insert(metrics.end(), {{"masked_lm_loss", parts->masked_lm},
                                    {"distillation_logits", parts->logits},

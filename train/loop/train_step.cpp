@@ -48,6 +48,7 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_i
     const AllocationLabel label("activations");
     RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step,
                    sample_ids[part]};
+    run.z_loss = options.z_loss;
     if (part == 0) run.observe_attention = options.observe_attention;
     if (sum) sum->begin(part, run);
     Tape tape;

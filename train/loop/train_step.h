@@ -7,6 +7,7 @@
 
 #include "nn/model.h"
 #include "train/distributed/gradient_sum.h"
+#include "train/logging/metrics.h"
 #include "train/loop/distillation.h"
 #include "train/optim/optimizer.h"
 
@@ -25,6 +26,7 @@ struct StepOptions {
   std::uint64_t step = 0;
   bool dropout = true;
   bool activation_checkpointing = false;
+  double z_loss = 0;  ///< RunContext::z_loss
   /// The RunContext::observe_attention of the first micro-batch.
   std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
   /// Adds up gradients over the processes, or in a fixed order. Null: a single process adds them up
@@ -42,13 +44,15 @@ struct StepResult {
   double gradient_norm;
   /// Whether the step was skipped because its gradient was not finite.
   bool skipped;
-  /// The share of masked tokens that were predicted correctly. Tasks compute it in evaluations
-  /// only.
+  /// The share of masked tokens that were predicted correctly, or of all tokens that were judged
+  /// rightly (replaced tokens). Tasks compute it in evaluations only.
   std::optional<double> accuracy{};
   /// The share of sequences whose segment order was predicted correctly.
   std::optional<double> order_accuracy{};
   /// The parts of the loss of a step with distillation.
   std::optional<DistilledLoss> distilled{};
+  /// Further figures of an objective, for the record of the step.
+  Metrics figures{};
 };
 
 /// The number of equal values in two i64 tensors of one shape.

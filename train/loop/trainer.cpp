@@ -268,6 +268,7 @@ void Run::step(const StopSignals& stop) {
   options.seed = static_cast<std::uint64_t>(config_.seed);
   options.step = static_cast<std::uint64_t>(number);
   options.activation_checkpointing = config_.training.activation_checkpointing;
+  options.z_loss = config_.training.z_loss;
   options.gradient_sum = trained_.gradient_sum();
   report_->begin_step(number, options);
   ObjectiveStep done = objective_.step(trained_.model(), trained_.optimizer(), options);

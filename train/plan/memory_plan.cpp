@@ -87,7 +87,8 @@ void pretraining_pass(const Model& model, const Distillation& distillation, cons
 }
 
 /// Counts the peak memory in bytes of forward and backward of `sequences` sequences, without the
-/// parameters. All `layers` layers have the attention `kind`.
+/// parameters. All `layers` layers have the attention `kind`. A generator's pass counts in full, as
+/// its activations last until that of the model has ended.
 double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
                std::int64_t sequences) {
   ModelConfig small = config.model;
@@ -97,7 +98,15 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   small.attention.window_layers.clear();
   if (!config.model.has_window(kind)) small.attention.window.reset();
   if (!small.has_window(AttentionKind::softmax)) small.local_rope_theta.reset();
-  if (has_task(config)) small.head = Head::none;
+  if (small.generator) {
+    RunConfig of_generator = config, of_model = config;
+    of_generator.model = generator_of(small);
+    of_model.model = small;
+    of_model.model.generator.reset();
+    return measure(of_generator, kind, layers, sequences) +
+           measure(of_model, kind, layers, sequences);
+  }
+  if (has_task(config) || small.head == Head::replaced_tokens) small.head = Head::none;
   Model model(small);
   const DType dtype = config.training.dtype;
   /// f16 has the same size as bf16.

@@ -62,9 +62,16 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
   const double head = masked_lm ? predicted * tokens * embedded * (hidden + words) : 0;
   const double embeddings = embedded != hidden ? tokens * embedded * hidden : 0;
   const double full_layers = masked_lm ? layers - 1 + predicted : layers;
-  return {2 * (embeddings + layers * (tokens * projections + convolution) + attention) +
-              2 * full_layers * tokens * rest,
-          2 * head};
+  StepFlops flops = {2 * (embeddings + layers * (tokens * projections + convolution) + attention) +
+                         2 * full_layers * tokens * rest,
+                     2 * head};
+  if (config.head == Head::replaced_tokens) flops.head += 2 * tokens * hidden * (hidden + 1);
+  if (config.generator) {
+    const StepFlops generator = step_flops(generator_of(config), sequences, length, predicted);
+    flops.layers += generator.layers;
+    flops.head += generator.head;
+  }
+  return flops;
 }
 
 }  // namespace nystrom

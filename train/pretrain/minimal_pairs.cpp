@@ -30,6 +30,16 @@ double log_probability(const Tensor& logits, std::int32_t token) {
   return values[static_cast<std::size_t>(token)] - largest - std::log(total);
 }
 
+/// Whether a token counts: all do but those that stand around every text.
+auto scored_by(const Tokenizer& tokenizer) {
+  return [empty = tokenizer.wrap({}).ids](std::int32_t token) {
+    return std::ranges::find(empty, token) == empty.end();
+  };
+}
+
+/// log(1 + eˣ), which is −log(1 − sigmoid(x)).
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+
 }  // namespace
 
 std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
@@ -48,11 +58,28 @@ std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
   return pairs;
 }
 
+std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
+                                             std::span<const Ids> ids, std::int64_t batch_size) {
+  const auto is_scored = scored_by(tokenizer);
+  std::vector<double> sums(ids.size(), 0);
+  for_each_batch({ids.begin(), ids.end()}, model.config(), batch_size, [&](const TextBatch& batch) {
+    check_interruption();
+    RunContext run;
+    run.logits_only = true;
+    const std::vector<double> logits = model(batch.input, run).logits.value().to_doubles();
+    for (std::size_t row = 0; row < batch.texts.size(); ++row) {
+      const Ids& own = ids[batch.texts[row]];
+      const auto first = static_cast<std::size_t>(batch.input.offsets[row]);
+      for (std::size_t place = 0; place < own.size(); ++place)
+        if (is_scored(own[place])) sums[batch.texts[row]] -= softplus(logits[first + place]);
+    }
+  });
+  return sums;
+}
+
 std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
                                            std::span<const Ids> ids, std::int64_t batch_size) {
-  const auto is_scored = [&, empty = tokenizer.wrap({}).ids](std::int32_t token) {
-    return std::ranges::find(empty, token) == empty.end();
-  };
+  const auto is_scored = scored_by(tokenizer);
   std::vector<MaskedToken> masked;
   std::vector<Ids> rows;
   for (std::size_t sentence = 0; sentence < ids.size(); ++sentence) {
@@ -98,7 +125,9 @@ std::int64_t count_preferred(const Model& model, const Tokenizer& tokenizer,
                       ids.back().size(), longest.value_or(0), printable(sentence, 60));
       }
     }
-    const std::vector<double> sums = pseudo_log_likelihoods(model, tokenizer, ids, batch_size);
+    const auto likelihoods = model.config().head == Head::replaced_tokens ? original_log_likelihoods
+                                                                          : pseudo_log_likelihoods;
+    const std::vector<double> sums = likelihoods(model, tokenizer, ids, batch_size);
     for (std::size_t i = 0; i < sums.size(); i += 2) preferred += sums[i] > sums[i + 1];
   }
   return preferred;

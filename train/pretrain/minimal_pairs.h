@@ -1,4 +1,4 @@
-// Minimal pairs: which of two sentences does a masked language model find more probable? (Warstadt
+// Minimal pairs: which of two sentences does a pretrained model find more probable? (Warstadt
 // et al., "BLiMP: The Benchmark of Linguistic Minimal Pairs for English", TACL 2020.)
 #pragma once
 
@@ -36,9 +36,15 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
                                            std::span<const std::vector<std::int32_t>> ids,
                                            std::int64_t batch_size);
 
-/// The number of pairs whose good sentence has the larger pseudo-log-likelihood; a tie does not
-/// count. Throws an InputError that begins with `source` for a sentence that is longer than the
-/// model takes.
+/// The sum over each sentence's tokens, without [CLS] and [SEP], of the logarithm of the
+/// probability that no other token stood in its place, by a model with Head::replaced_tokens.
+std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
+                                             std::span<const std::vector<std::int32_t>> ids,
+                                             std::int64_t batch_size);
+
+/// The number of pairs whose good sentence has the larger likelihood, in the form of the model's
+/// head; a tie does not count. Throws an InputError that begins with `source` for a sentence that
+/// is longer than the model takes.
 std::int64_t count_preferred(const Model& model, const Tokenizer& tokenizer,
                              std::span<const MinimalPair> pairs, const std::string& source,
                              std::int64_t batch_size);

@@ -12,6 +12,7 @@
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/fill_mask.h"
 #include "train/pretrain/mask_samples.h"
+#include "train/pretrain/replaced_tokens.h"
 
 namespace nystrom {
 namespace {
@@ -30,12 +31,12 @@ std::int64_t sequences_of(const std::vector<MaskedSamples>& sources) {
   return sequences;
 }
 
-/// The objective of masked language modelling on a corpus.
-class MaskedLmObjective : public Objective {
+/// The objective of pretraining on a corpus: masked language modelling, or replaced tokens.
+class PretrainingRun : public Objective {
  public:
   /// `config` must outlive it. Each evaluation writes its result to `last`.
-  MaskedLmObjective(const RunConfig& config, Corpus corpus, Distillation distillation,
-                    Evaluation& last, Communicator& communicator)
+  PretrainingRun(const RunConfig& config, Corpus corpus, Distillation distillation,
+                 Evaluation& last, Communicator& communicator)
       : config_(config),
         communicator_(communicator),
         corpus_(std::move(corpus)),
@@ -98,42 +99,19 @@ class MaskedLmObjective : public Objective {
     StepOptions own = options;
     // By batches, as the stages: the teacher may not take the sequences of the next one.
     if (config_.distillation.at_step(next_)) own.distillation = &distillation_;
-    done.result = train_step(model, optimizer, batches, own);
+    done.result = detects_replacements()
+                      ? replaced_tokens_step(model, optimizer, batches,
+                                             config_.pretraining.discriminator_weight, own)
+                      : train_step(model, optimizer, batches, own);
     return done;
   }
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
-    const std::int64_t total = sequences_of(validation_);
-    std::vector<Evaluation> sources;
-    std::int64_t before = 0;
-    for (const MaskedSamples& samples : validation_) {
-      sources.push_back(
-          evaluate_masked_lm(model, samples, config_.training.micro_batch_size, communicator_,
-                             [&](std::int64_t done) { progress(before + done, total); }));
-      before += samples.packing->size();
-    }
-    evaluation_ = mean_of(sources);
-    Score score{evaluation_.loss,
-                {{"loss", evaluation_.loss},
-                 {"accuracy", evaluation_.accuracy},
-                 {"baseline", evaluation_.frequency_loss}},
-                fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss,
-                            100 * evaluation_.accuracy)};
-    if (const auto order = evaluation_.order_accuracy) {
-      score.metrics.emplace_back("sentence_order_accuracy", *order);
-      score.text += fmt::format(", sentence order {:.1f} %", 100 * *order);
-    }
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      const std::string& name = corpus_.validation[i].name;
-      if (name.empty()) continue;
-      score.metrics.emplace_back("loss_" + name, sources[i].loss);
-      score.text += fmt::format(", {} {:.4f}", name, sources[i].loss);
-    }
-    return score;
+    return detects_replacements() ? replacements(model, progress) : masks(model, progress);
   }
 
   std::string samples(const Model& model, std::int64_t step) const override {
-    if (config_.logging.fill_masks.empty()) return "";
+    if (config_.logging.fill_masks.empty() || detects_replacements()) return "";
     std::vector<std::string> texts;
     FilledMasks filled{step, {}};
     for (const std::string& text : config_.logging.fill_masks) {
@@ -148,6 +126,77 @@ class MaskedLmObjective : public Objective {
   }
 
  private:
+  bool detects_replacements() const {
+    return config_.pretraining.objective == PretrainingObjective::replaced_tokens;
+  }
+
+  /// Calls f(samples, progress) for each source of the held-out text, and returns the results.
+  template <class F>
+  auto of_sources(const EvaluationProgress& progress, const F& f) {
+    const std::int64_t total = sequences_of(validation_);
+    std::vector<decltype(f(validation_[0], std::function<void(std::int64_t)>()))> results;
+    std::int64_t before = 0;
+    for (const MaskedSamples& samples : validation_) {
+      results.push_back(f(samples, [&](std::int64_t done) { progress(before + done, total); }));
+      before += samples.packing->size();
+    }
+    return results;
+  }
+
+  /// Adds the loss of each source that has a name.
+  void add_sources(const std::vector<double>& losses, Score& score) const {
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      const std::string& name = corpus_.validation[i].name;
+      if (name.empty()) continue;
+      score.metrics.emplace_back("loss_" + name, losses[i]);
+      score.text += fmt::format(", {} {:.4f}", name, losses[i]);
+    }
+  }
+
+  Score masks(const Model& model, const EvaluationProgress& progress) {
+    const std::vector<Evaluation> sources =
+        of_sources(progress, [&](const MaskedSamples& samples, const auto& done) {
+          return evaluate_masked_lm(model, samples, config_.training.micro_batch_size,
+                                    communicator_, done);
+        });
+    evaluation_ = mean_of(sources);
+    Score score{evaluation_.loss,
+                {{"loss", evaluation_.loss},
+                 {"accuracy", evaluation_.accuracy},
+                 {"baseline", evaluation_.frequency_loss}},
+                fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss,
+                            100 * evaluation_.accuracy)};
+    if (const auto order = evaluation_.order_accuracy) {
+      score.metrics.emplace_back("sentence_order_accuracy", *order);
+      score.text += fmt::format(", sentence order {:.1f} %", 100 * *order);
+    }
+    std::vector<double> losses;
+    for (const Evaluation& source : sources) losses.push_back(source.loss);
+    add_sources(losses, score);
+    return score;
+  }
+
+  Score replacements(const Model& model, const EvaluationProgress& progress) {
+    const double weight = config_.pretraining.discriminator_weight;
+    ReplacedTokensSums all;
+    std::vector<double> losses;
+    for (const ReplacedTokensSums& source :
+         of_sources(progress, [&](const MaskedSamples&samples, const auto&done) {
+           return evaluate_replaced_tokens(model, samples, config_.training.micro_batch_size,
+                                           communicator_, done);
+         })) {
+      all += source;
+      losses.push_back(source.loss(weight));
+    }
+    Score score{all.loss(weight),
+                {{"loss", all.loss(weight)}, {"accuracy", all.accuracy()}},
+                fmt::format("loss {:.4f}, accuracy {:.1f} %, generator {:.4f}", all.loss(weight),
+                            100 * all.accuracy(), all.generator_loss / all.masked)};
+    std::ranges::copy(all.metrics(), std::back_inserter(score.metrics));
+    add_sources(losses, score);
+    return score;
+  }
+
   /// The stage of batch number `batch`.
   std::vector<LengthStage>::const_iterator stage_of(std::int64_t batch) const {
     return std::prev(std::ranges::upper_bound(stages_, batch, {}, &LengthStage::begin));
@@ -179,8 +228,8 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
     Distillation distillation;
     if (complete.teacher) distillation = load_teacher(complete, device);
     PretrainResult result;
-    MaskedLmObjective objective(complete.options, std::move(corpus), std::move(distillation),
-                                result.evaluation, communicator);
+    PretrainingRun objective(complete.options, std::move(corpus), std::move(distillation),
+                             result.evaluation, communicator);
     require_schedules_within_run(complete.options, objective.samples());
     result.run = train_run(session, complete, objective, device, observer);
     return result;

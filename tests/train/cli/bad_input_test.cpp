@@ -298,6 +298,21 @@ const Case configurations[] = {
     {"optimizer", PRETRAIN "optimizer.name=sgd",
      "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw or lamb or "
      "muon"},
+    {"z_loss", PRETRAIN "training.z_loss=-1",
+     "--set training.z_loss=-1: training.z_loss: got '-1', expected a number at least 0"},
+    {"zero_and_lamb", PRETRAIN "training.zero=1 --set optimizer.name=lamb",
+     "--set optimizer.name=lamb: training.zero 1 and optimizer.name lamb exclude each other; lamb "
+     "needs "
+     "whole parameters: set training.zero to 0, or optimizer.name to adamw"},
+    {"generator", PRETRAIN "pretraining.generator.hidden_size=7",
+     "--set pretraining.generator.hidden_size=7: pretraining.objective is masked, but other "
+     "options "
+     "of pretraining are set; set it to replaced_tokens, or leave them out"},
+    {"discriminator_of_swapped_text",
+     PRETRAIN "pretraining.objective=replaced_tokens --set masking.sentence_order=true",
+     "--set masking.sentence_order=true: pretraining.objective replaced_tokens and "
+     "masking.sentence_order exclude each other; its head beside it is that of a masked language "
+     "model"},
     {"ema_of_one", PRETRAIN "training.ema=1",
      "--set training.ema=1: training.ema: got '1', expected a number at least 0 and below 1, or "
      "null"},

@@ -85,7 +85,7 @@ const Bad keys[] = {
      "run.yaml:1:20: duplicate key 'model.norm'; first given in line 1: remove one"},
     {"ControlCharacterInKey", "\"a\\nb\": 1",
      "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, tokenizer, data, "
-     "task, embedding_loss, masking, distillation, optimizer, schedule, "
+     "task, embedding_loss, pretraining, masking, distillation, optimizer, schedule, "
      "training, "
      "evaluation, checkpoint, logging"},
     {"MergeKey", "model: {<<: {norm: pre}}",
@@ -285,7 +285,7 @@ const Bad overrides[] = {
      "its peak"},
     {"ControlCharacter", "a\n=1",
      "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, "
-     "task, embedding_loss, masking, distillation, optimizer, schedule, "
+     "task, embedding_loss, pretraining, masking, distillation, optimizer, schedule, "
      "training, "
      "evaluation, checkpoint, logging"},
 };

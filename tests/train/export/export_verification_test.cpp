@@ -123,7 +123,10 @@ TEST_F(ExportTest, EveryHeadIsVerified) {
     config.head = head.value;
     fs::remove_all(source());
     fs::remove_all(target());
-    EXPECT_EQ(run(write_model(config), {.softmax = true, .verify = true}).differences.size(), 2U);
+    // transformers has no class with the head of replaced tokens; the folder's own computes the
+    // same.
+    EXPECT_EQ(run(write_model(config), {.softmax = true, .verify = true}).differences.size(),
+              head.value == Head::replaced_tokens ? 0U : 2U);
   }
 }
 

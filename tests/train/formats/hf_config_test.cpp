@@ -220,18 +220,21 @@ const BadCase bad_cases[] = {
      "regression, any other a classification" ENCODER_REMAINS},
     {"UnknownArchitecture", R"({"architectures": ["GPT2Model"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
+     "NystromformerForPreTraining, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
      "NystromformerModel; got \"GPT2Model\"" ENCODER_REMAINS},
     {"TwoArchitectures", R"({"architectures": ["NystromformerModel", "NystromformerForMaskedLM"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
+     "NystromformerForPreTraining, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
      "NystromformerModel; got an array of 2" ENCODER_REMAINS},
     {"ArchitectureIsAString", R"({"architectures": "NystromformerModel"})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
+     "NystromformerForPreTraining, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
@@ -488,7 +491,7 @@ TEST(HfConfig, ArchitecturesAndTheAutoMapNameTheClassesOfTheFolder) {
   EXPECT_EQ(root["auto_map"]["AutoModel"], "modeling_nystrom.NystromModel");
   EXPECT_EQ(root["auto_map"]["AutoModelForQuestionAnswering"],
             "modeling_nystrom.NystromForQuestionAnswering");
-  EXPECT_EQ(root["auto_map"].size(), 7U) << "the configuration, the encoder and five heads";
+  EXPECT_EQ(root["auto_map"].size(), 8U) << "the configuration, the encoder and six heads";
 }
 
 TEST(HfConfig, ACheckpointHasNoAutoMap) {
