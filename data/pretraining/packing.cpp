@@ -18,8 +18,8 @@ Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions opt
       piece_(options.sequence_length - options.reserved - around()) {
   require_input(options.minimum_piece >= 1 && piece_ >= 2 && options.minimum_piece <= piece_,
                 "packing: sequences of {} tokens, of which {} are cls and sep, cannot hold pieces "
-                "of {}; at least 4 and minimum_piece + 2 expected",
-                options.sequence_length, around(), options.minimum_piece);
+                "of {}; at least {} and minimum_piece + {} expected",
+                options.sequence_length, around(), options.minimum_piece, 2 + around(), around());
   require_input(!options.cross_documents || around() > 0,
                 "packing: the tokenizer has no sep token, which would stand between documents; set "
                 "data.cross_documents to false");

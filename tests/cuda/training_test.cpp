@@ -82,5 +82,33 @@ TEST_F(CudaTrainingTest, TheLossScaleIsThatOfTheTeachersLossesToo) {
   EXPECT_NEAR(small.last.gradient_norm, large.last.gradient_norm, 2e-3 * large.last.gradient_norm);
 }
 
+/// Losses, draws and gradients.
+TEST_F(CudaTrainingTest, ReplacedTokensAreThoseOfTheCpu) {
+  ModelConfig config = tiny_config();
+  config.head = Head::replaced_tokens;
+  config.generator.emplace();
+  Tensor labels = Tensor::full({2, 8}, ignore_index, DType::i64);
+  for (const int place : {1, 6, 9, 12}) labels.data<std::int64_t>()[place] = 2 + place % 5;
+  const RunContext run{true, false, 3, 4, int_tensor({7, 8}, {2})};
+  const auto trained = [&](Device device) {
+    Model model(config);
+    model.parameters().allocate(DType::f64, StoreMode::training, device);
+    for (const Parameter& parameter : model.parameters().parameters())
+      model.parameters().set(parameter.name(), weights_of(parameter, 2));
+    Tape tape;
+    const ReplacedTokensOutput out = model.replaced_tokens(
+        input_of(config, Layout{{"11111111", "11111100"}}), labels, {4, 14, 50}, run);
+    tape.backward(out.loss);
+    std::vector<double> numbers = model.parameters().gradients().to(cpu_device).to_doubles();
+    numbers.push_back(out.loss.value().item());
+    for (const std::int64_t count : {out.guessed, out.replaced, out.found, out.right})
+      numbers.push_back(static_cast<double>(count));
+    return numbers;
+  };
+  const std::vector<double> expected = trained(cpu_device), got = trained(gpu);
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-9) << i;
+}
+
 }  // namespace
 }  // namespace nystrom::testing

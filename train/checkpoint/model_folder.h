@@ -115,6 +115,9 @@ std::vector<NamedTensor> weight_tensors(const Model& model);
 /// The same tensors, with values from `masters`, a slab that is laid out as the store's.
 std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters);
 
+/// Whether the folder is a checkpoint with the generator of pretraining.objective replaced_tokens.
+bool has_generator(const std::filesystem::path& folder);
+
 /// The model's tokenizer (see open_tokenizer), or null when the folder has none. Throws an
 /// InputError when it has more tokens than the model.
 std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder);

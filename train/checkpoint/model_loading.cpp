@@ -289,6 +289,12 @@ bool has_own_decoder(const fs::path& folder) {
                      static_cast<std::size_t>(left.bytes())) != 0;
 }
 
+bool has_generator(const fs::path& folder) {
+  return std::ranges::any_of(ModelWeights::open(folder).names(), [](const std::string& name) {
+    return name.starts_with(generator_prefix);
+  });
+}
+
 std::vector<std::string> unread_tensors(const ModelFolder& folder) {
   const Architecture* architecture = architecture_of(folder.path);
   const ModelWeights weights = ModelWeights::open(folder.path);
@@ -337,7 +343,7 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   };
   const bool other_order = folder.config.sentence_order != config.sentence_order;
   const auto of_head = [&](std::string_view name) {
-    if (name.starts_with(generator_prefix)) return false;
+    if (name.starts_with(generator_prefix)) return fresh_head;
     if (!same_head) return !name.starts_with(encoder_prefix);
     return other_order && name.starts_with(sentence_order_prefix);
   };
@@ -348,8 +354,17 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
     return of_head(entry.name) && (!pooler || config.has_towers());
   };
-  for (const auto& entry : result.source.entries)
+  std::map<std::string, Shape> shapes;
+  for (const Parameter& parameter : store.parameters())
+    shapes[parameter.name()] = parameter.shape();
+  for (const auto& entry : result.source.entries) {
+    const bool of_generator = entry.name.starts_with(generator_prefix) && !unused(entry);
+    require_input(!of_generator || shapes[entry.name] == entry.shape,
+                  "the generator of {} has other sizes; leave pretraining.generator as it was, or "
+                  "set model.fresh_head: true",
+                  printable_path(folder.path));
     if (unused(entry)) result.names.unused.push_back(in_file(entry.name));
+  }
   std::erase_if(result.source.entries, unused);
   if (architecture != nullptr)
     for (const std::string& name : unread(weights, *architecture, config.head))

@@ -61,13 +61,13 @@ void print(const ExportScores& scores) {
 }
 
 void print(const ExportCommand& options, const ExportResult& result,
-           const std::optional<ExportScores>& scores) {
+           const std::optional<ExportScores>& scores, bool measured) {
   fmt::print("{}: {} parameters; {}\n", printable_path(options.folder), result.parameters,
              fmt::join(result.files, ", "));
   if (options.verify) fmt::print("read back: equal\n");
   if (scores)
     print(*scores);
-  else if (options.measures())
+  else if (measured)
     fmt::print("no loss was measured: no validation data was found; --text FILE gives some\n");
   if (result.differences.empty()) return;
   fmt::print("largest difference of results between nystrom and transformers, on sample texts:\n");
@@ -92,6 +92,9 @@ void run(const ExportCommand& options) {
                 "--text: {} has no head whose loss it could measure; nystrom evaluate --pairs or "
                 "--retrieval measures vectors",
                 printable_path(source.path));
+  require_input(options.text.empty() || source.config.head != Head::replaced_tokens,
+                "--text: {} tells replaced tokens, and a text has none; leave it out",
+                printable_path(source.path));
   ExportOptions export_options{.format = value_named<ExportFormat>(options.format),
                                .softmax = options.attention == "softmax",
                                .verify = options.verify,
@@ -102,13 +105,14 @@ void run(const ExportCommand& options) {
             ? std::nullopt
             : std::optional(value_named<SentencePooling>(options.pooling));
   const ExportResult result = export_model(source, options.folder, export_options, log);
-  const auto scores = options.measures()
+  const bool measured = options.measures() && source.config.head != Head::replaced_tokens;
+  const auto scores = measured
                           ? score_export(options.folder, source, options.text, overrides.run, log)
                           : std::optional<ExportScores>();
   if (options.json) {
     fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
   } else {
-    print(options, result, scores);
+    print(options, result, scores, measured);
   }
 }
 

@@ -172,7 +172,7 @@ void add_man_option(CLI::App& app) {
 /// Waits in a process other than rank 0, so that an error of all is told once, by rank 0. The
 /// launcher ends this process meanwhile: mpirun kills after a second what did not heed its SIGTERM,
 /// and a busy machine takes longer.
-void let_first_speak() { std::this_thread::sleep_for(std::chrono::seconds(3)); }
+void let_first_speak(std::chrono::seconds longest) { std::this_thread::sleep_for(longest); }
 
 /// Throws an InputError if a launcher started several processes: each of them would print the
 /// results and write the same files.
@@ -184,7 +184,7 @@ void require_one_process(const std::vector<Command>& commands, const std::string
     if (command.spreads) spread.push_back(command.app->get_name());
   }
   if (place.rank > 0) {
-    let_first_speak();
+    let_first_speak(std::chrono::seconds(20));  // rank 0 surely ends, but perhaps has not begun
     throw InputError("");
   }
   throw InputError(
@@ -239,6 +239,7 @@ int run(int argc, char** argv) {
 
 void with_processes(const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work) {
+  constexpr std::chrono::seconds three_seconds(3);
   const bool on_gpus = cuda::built_in() && options.device.starts_with("cuda");
   const std::unique_ptr<Communicator> communicator = connect_processes(on_gpus);
   const auto require_own_gpu = [&] {
@@ -254,14 +255,18 @@ void with_processes(const CommonOptions& options,
   try {
     require_own_gpu();
     work(*communicator, options.apply(gpu_of_process(communicator->local_rank())));
-  } catch (const Interrupted& reason) {
-    if (!communicator->is_first()) let_first_speak();
-    throw Interrupted(communicator->is_first() ? reason.what() : "");
+  } catch (const Interrupted&) {
+    // Told before the processes part: the first one that ends lets the launcher end the others.
+    if (communicator->is_first())
+      fail(current_failure());
+    else
+      let_first_speak(three_seconds);
+    throw Interrupted("");
   } catch (const ProcessLost&) {
     communicator->end_all(fail(current_failure()));
   } catch (...) {
     Failure failure = current_failure();
-    if (!communicator->is_first()) let_first_speak();
+    if (!communicator->is_first()) let_first_speak(three_seconds);
     failure.message =
         fmt::format("{}: {}", communicator->name_of(communicator->rank()), failure.message);
     communicator->end_all(fail(failure));

@@ -138,7 +138,15 @@ void check_pretraining(const RunConfig& config, Problems& found) {
   const PretrainingConfig plain;
   const bool given =
       own.generator != plain.generator || own.discriminator_weight != plain.discriminator_weight;
-  if (own.objective == PretrainingObjective::masked) {
+  const bool replaces = own.objective == PretrainingObjective::replaced_tokens;
+  if (has_task(config)) {
+    if (given || replaces)
+      found.push_back({{"pretraining.objective"},
+                       "pretraining.objective and what belongs to it are for nystrom pretrain; a "
+                       "task learns from its labels: leave them out"});
+    return;
+  }
+  if (!replaces) {
     if (given)
       found.push_back({{"pretraining.objective", "pretraining.generator.hidden_size",
                         "pretraining.discriminator_weight"},

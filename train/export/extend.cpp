@@ -110,6 +110,11 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
   NewFolder written(place);
   write_text_file(written.path() / "config.json", config_text_of(source, config));
   write_safetensors(written.path() / "model.safetensors", weight_tensors(model));
+  if (has_generator(source.path))
+    log.say(
+        fmt::format("note: the generator of {} is left out; a run that starts from {} has a "
+                    "fresh one",
+                    printable_path(source.path), printable_path(folder)));
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), longest);
   } else if (!config.embed_dim) {

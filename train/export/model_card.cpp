@@ -11,14 +11,14 @@ namespace {
 
 /// The name of a head's task on Hugging Face's hub.
 struct Task {
-  const char* pipeline;
+  const char* pipeline;  // null: none
   const char* words;
 };
 
 Task task_of(Head head) {
   switch (head) {
     case Head::masked_lm: return {"fill-mask", "masked language model"};
-    case Head::replaced_tokens: return {"token-classification", "detector of replaced tokens"};
+    case Head::replaced_tokens: return {nullptr, "detector of replaced tokens"};
     case Head::sequence_classification: return {"text-classification", "text classifier"};
     case Head::token_classification: return {"token-classification", "token classifier"};
     case Head::question_answering: return {"question-answering", "question answering model"};
@@ -34,15 +34,16 @@ bool takes_one_length(const ModelCard& card) {
 }
 
 std::string front_matter(const ModelCard& card) {
+  const char* const pipeline = task_of(card.config.head).pipeline;
   return fmt::format(
       "---\n"
       "library_name: transformers\n"
-      "pipeline_tag: {}\n"
+      "{}"
       "tags:\n"
       "- {}\n{}"
       "# license: other (choose the licence of your weights and remove this remark)\n"
       "---\n\n",
-      task_of(card.config.head).pipeline,
+      pipeline ? fmt::format("pipeline_tag: {}\n", pipeline) : "",
       card.architecture ? card.architecture->model_type : "nystromformer",
       card.makes_vectors ? "- sentence-transformers\n" : "");
 }
@@ -76,7 +77,7 @@ std::string what_it_is(const ModelCard& card) {
   const char* input = c.embed_dim ? "steps of features" : "tokens, the special ones included";
   return fmt::format(
       "# {}\n\n"
-      "A {}: {}, written by `nystrom export`.\n\n"
+      "{}: {}, written by `nystrom export`.\n\n"
       "| | |\n"
       "|---|---|\n"
       "| class | `{}` |\n"
@@ -86,7 +87,11 @@ std::string what_it_is(const ModelCard& card) {
       "| length | {} {}; {} rows of positions |\n"
       "| attention | {} |\n"
       "| in transformers | {} |\n\n",
-      printable(card.title), card.architecture ? card.architecture->class_prefix : "Nyströmformer",
+      printable(card.title),
+      card.architecture
+          ? fmt::format("{} {}", card.architecture->class_prefix == "Electra" ? "An" : "A",
+                        card.architecture->class_prefix)
+          : "A Nyströmformer",
       task_of(c.head).words, class_name, card.parameters, c.num_hidden_layers, c.hidden_size,
       c.num_attention_heads, c.intermediate_size, enum_name(c.hidden_act), c.vocab_size,
       card.longest, input, c.max_position_embeddings, describe_attention(c),

@@ -80,6 +80,13 @@ std::vector<double> total(const StepOptions& options, const std::vector<double>&
 
 }  // namespace
 
+void require_masked_tokens(double count) {
+  require_input(
+      count > 0,
+      "no token of a step's sequences can be masked: all are unknown to the tokenizer, or "
+      "special; nystrom check --data shows their share");
+}
+
 StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                       const StepOptions& options) {
   double own_sequences = 0, own_tokens = 0;
@@ -91,7 +98,7 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
   const std::vector<double> counts =
       total(options, {static_cast<double>(chosen_tokens(batches)), own_sequences, own_tokens});
   const double chosen = counts[0], sequences = counts[1];
-  require(chosen > 0, "train_step: no token of the batch is chosen for prediction");
+  require_masked_tokens(chosen);
   std::vector<Tensor> sample_ids;
   for (const Batch& batch : batches) sample_ids.push_back(batch.sample_ids);
   std::vector<MaskedLmOutput> outputs;

@@ -73,9 +73,13 @@ using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
 StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids,
                           const PartOfLoss& loss, const StepOptions& options);
 
+/// Throws an InputError unless a step has masked tokens.
+void require_masked_tokens(double count);
+
 /// Runs optimizer_step with the masked-LM loss, normalised by the number of masked tokens in all
 /// micro-batches of all processes. A sentence-order head adds its cross-entropy, normalised by the
-/// number of sequences; options.distillation adds its losses. Throws if no token is masked.
+/// number of sequences; options.distillation adds its losses. Throws an InputError if no token is
+/// masked.
 StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                       const StepOptions& options);
 

@@ -51,7 +51,7 @@ StepResult replaced_tokens_step(Model& model, Optimizer& optimizer, std::span<co
     sample_ids.push_back(batch.sample_ids);
   }
   const std::vector<double> counts = over_processes({masked, tokens});
-  require(counts[0] > 0, "replaced_tokens_step: no token of the batch is masked");
+  require_masked_tokens(counts[0]);
   const ReplacedTokensScale scale{counts[0], counts[1], weight};
   ReplacedTokensSums own;
   const auto loss = [&](std::size_t part, const RunContext& run) {

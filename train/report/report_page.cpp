@@ -19,7 +19,10 @@ constexpr std::size_t max_evaluations = 1000, long_table = 12;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 std::string kind_of(const RunHistory& run) {
-  if (!has_task(run.config)) return "masked language model";
+  if (!has_task(run.config))
+    return run.config.pretraining.objective == PretrainingObjective::masked
+               ? "masked language model"
+               : "detector of replaced tokens";
   const auto kind = resolve_task(run.config.task).kind;
   return fmt::format("fine-tuning: {}", kind ? enum_name(*kind) : "task");
 }

@@ -57,6 +57,22 @@ TEST_F(ReplacedTokensTest, AnotherRunMayGoOnWithTheGenerator) {
       << back.err;
 }
 
+TEST_F(ReplacedTokensTest, AGeneratorOfOtherSizesIsFreshOnDemand) {
+  ASSERT_EQ(train(1, "first", objective_).code, 0);
+  const std::string other = objective_ + "model.from=first pretraining.generator.hidden_size=8 ";
+  const Outcome refused = train(1, "second", other);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "nystrom: the generator of first/checkpoints/step-20 has other sizes; leave "
+            "pretraining.generator as it was, or set model.fresh_head: true\n");
+  const Outcome fresh = train(1, "second", other + "model.fresh_head=true");
+  EXPECT_NE(fresh.err.find(", generator; unused: "), std::string::npos) << fresh.err;
+  const Outcome extended = run_program(folder_, "extend first longer --length 64");
+  EXPECT_NE(extended.err.find("note: the generator of first/checkpoints/step-20 is left out"),
+            std::string::npos)
+      << extended.err;
+}
+
 TEST_F(ReplacedTokensTest, ItLeavesAsElectraAndComesBack) {
   ASSERT_EQ(train(1, "run", as_electra_).code, 0);
   const Outcome exported = run_program(folder_, "export run out");
@@ -93,6 +109,10 @@ TEST_F(ReplacedTokensTest, WhatItDoesNotDoIsRefused) {
             "nystrom: " + model +
                 ": tells replaced tokens and does no task; nystrom finetune trains one, and "
                 "evaluate --minimal-pairs asks it\n");
+  EXPECT_EQ(
+      error("export run out --verify --text text.txt"),
+      "nystrom: --text: " + model + " tells replaced tokens, and a text has none; leave it out\n");
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_EQ(error("export run out --format transformers"),
             "nystrom: " + model +
                 ": cannot be exported for transformers' own class: its head tells replaced tokens, "

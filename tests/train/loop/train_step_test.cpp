@@ -187,7 +187,8 @@ TEST(TrainStep, ThrowsWhenNothingIsChosen) {
   auto batch = batch_in(config, 1);
   batch[0].labels = Tensor::full({4, 12}, ignore_index, DType::i64);
   EXPECT_EQ(message_of([&] { train_step(*model, optimizer, batch, options_of(0)); }),
-            "train_step: no token of the batch is chosen for prediction");
+            "no token of a step's sequences can be masked: all are unknown to the tokenizer, or "
+            "special; nystrom check --data shows their share");
 }
 
 TEST(TrainStep, AsksTheSystemForNothingFromTheThirdStepOn) {
