@@ -416,6 +416,43 @@ std::vector<std::int64_t> drawn(const Tensor& logits, const std::vector<std::int
   return {found.data<std::int64_t>(), found.data<std::int64_t>() + found.numel()};
 }
 
+/// The input with `tokens` in the places of the targets.
+ModelInput with_tokens(ModelInput input, const Targets& targets,
+                       const std::vector<std::int64_t>& tokens) {
+  input.input_ids = input.input_ids.to(cpu_device).contiguous().clone();
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    input.input_ids.data<std::int64_t>()[targets.elements[i]] = tokens[i];
+  return input;
+}
+
+/// 1 for the elements of `input` whose token in `tokens` is not its target, ignore_index for
+/// padding, else 0.
+Tensor replaced_elements(const ModelInput& input, const Targets& targets,
+                         const std::vector<std::int64_t>& tokens) {
+  Tensor result = Tensor::zeros(input.input_ids.shape(), DType::i64);
+  auto* of_element = result.data<std::int64_t>();
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    of_element[targets.elements[i]] = tokens[i] != targets.labels[i];
+  if (!input.attention_mask.defined()) return result;
+  const Tensor mask = input.attention_mask.contiguous();
+  for (std::int64_t i = 0; i < mask.numel(); ++i)
+    if (mask.data<std::uint8_t>()[i] == 0) of_element[i] = ignore_index;
+  return result;
+}
+
+/// Counts what logits [r, 1] say of `truth` [r, 1].
+void count_judgements(const Tensor& logits, const Tensor& truth, ReplacedTokensOutput& out) {
+  const std::vector<double> found = logits.to(cpu_device).to_doubles(),
+                            expected = truth.to_doubles();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (expected[i] == ignore_index) continue;
+    const bool replaced = expected[i] == 1, taken_for_replaced = found[i] > 0;
+    out.replaced += replaced;
+    out.found += replaced && taken_for_replaced;
+    out.right += replaced == taken_for_replaced;
+  }
+}
+
 }  // namespace
 
 ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tensor& labels,
@@ -424,53 +461,40 @@ ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tenso
   require(generator_.has_value(), "replaced_tokens needs a model with a generator, got {}",
           enum_name(config_.head));
   require(run.sample_ids.defined(), "replaced_tokens needs the ids of samples");
-  // Both encoders change the gradients of the tables that they share.
   RunContext context = run;
-  context.gradients_final = {};
-  const Pass pass(*this, input, context, Padding::left_out);
+  context.gradients_final = {};  // both encoders change the gradients of the tables that they share
   const Targets targets(labels);
-  const std::vector<std::int64_t> positions = pass.batch.positions_of(targets.elements);
-  RunContext unobserved = pass.run;
+  ReplacedTokensOutput out;
+
+  const Pass masked(*this, input, context, Padding::left_out);
+  const std::vector<std::int64_t> positions = masked.batch.positions_of(targets.elements);
+  RunContext unobserved = masked.run;
   unobserved.observe_attention = {};
   unobserved.observe_attention_output = {};
-  const Var logits = (*masked_lm_)((*generator_)(pass.input, pass.batch, unobserved, positions));
-  Tensor guesses = Tensor::empty(targets.shape(), DType::i64, logits.value().device());
+  const Var guesses =
+      (*masked_lm_)((*generator_)(masked.input, masked.batch, unobserved, positions));
+  Tensor largest = Tensor::empty(targets.shape(), DType::i64, guesses.value().device());
   const Var generator_loss =
-      cross_entropy(logits, targets.tensor(), scale.masked, guesses, run.z_loss);
-
-  ModelInput replaced = input;
-  replaced.input_ids = input.input_ids.to(cpu_device).contiguous().clone();
-  Tensor is_replaced = Tensor::zeros(labels.shape(), DType::i64);
-  auto *id = replaced.input_ids.data<std::int64_t>(), *of_token = is_replaced.data<std::int64_t>();
-  const std::vector<std::int64_t> tokens =
-      drawn(logits.value(), positions, pass.batch.length(), run);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    id[targets.elements[i]] = tokens[i];
-    of_token[targets.elements[i]] = tokens[i] != targets.labels[i];
-  }
-  if (input.attention_mask.defined()) {
-    const Tensor mask = input.attention_mask.contiguous();
-    for (std::int64_t i = 0; i < mask.numel(); ++i)
-      if (mask.data<std::uint8_t>()[i] == 0) of_token[i] = ignore_index;
-  }
-  const Pass second(*this, replaced, context, Padding::left_out);
-  const Var judged =
-      (*replaced_tokens_)(flat_rows(encoder_(second.input, second.batch, second.run)));
-  const Tensor truth =
-      second.batch.rows_of(is_replaced, ignore_index).contiguous().reshape(judged.shape());
-  const Var discriminator_loss = multi_label_loss(judged, truth, scale.tokens);
-  ReplacedTokensOutput out{generator_loss + scale.weight * discriminator_loss,
-                           generator_loss.value(), discriminator_loss.value()};
-  const std::vector<double> found = judged.value().to(cpu_device).to_doubles(),
-                            expected = truth.to_doubles(), argmax = guesses.to_doubles();
+      cross_entropy(guesses, targets.tensor(), scale.masked, largest, run.z_loss);
+  const std::vector<double> argmax = largest.to(cpu_device).to_doubles();
   for (std::size_t i = 0; i < argmax.size(); ++i)
     out.guessed += static_cast<std::int64_t>(argmax[i]) == targets.labels[i];
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (expected[i] < 0) continue;
-    out.replaced += expected[i] == 1;
-    out.found += expected[i] == 1 && found[i] > 0;
-    out.right += (found[i] > 0) == (expected[i] == 1);
-  }
+
+  const std::vector<std::int64_t> tokens =
+      drawn(guesses.value(), positions, masked.batch.length(), run);
+  const Pass replaced(*this, with_tokens(input, targets, tokens), context, Padding::left_out);
+  const Var judged =
+      (*replaced_tokens_)(flat_rows(encoder_(replaced.input, replaced.batch, replaced.run)));
+  const Tensor truth =
+      replaced.batch.rows_of(replaced_elements(input, targets, tokens), ignore_index)
+          .contiguous()
+          .reshape(judged.shape());
+  const Var discriminator_loss = multi_label_loss(judged, truth, scale.tokens);
+  count_judgements(judged.value(), truth, out);
+
+  out.loss = generator_loss + scale.weight * discriminator_loss;
+  out.generator_loss = generator_loss.value();
+  out.discriminator_loss = discriminator_loss.value();
   return out;
 }
 
