@@ -71,14 +71,9 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_i
   return {loss, norm, false};
 }
 
-namespace {
-
-/// The sums over all processes.
-std::vector<double> total(const StepOptions& options, const std::vector<double>& values) {
-  return options.gradient_sum ? options.gradient_sum->communicator().sum(values) : values;
+std::vector<double> sum_over_processes(const StepOptions& options, const std::vector<double>& own) {
+  return options.gradient_sum ? options.gradient_sum->communicator().sum(own) : own;
 }
-
-}  // namespace
 
 void require_masked_tokens(double count) {
   require_input(
@@ -95,8 +90,8 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
                                                                      : batch.input.sequences());
     own_tokens += static_cast<double>(batch.tokens);
   }
-  const std::vector<double> counts =
-      total(options, {static_cast<double>(chosen_tokens(batches)), own_sequences, own_tokens});
+  const std::vector<double> counts = sum_over_processes(
+      options, {static_cast<double>(chosen_tokens(batches)), own_sequences, own_tokens});
   const double chosen = counts[0], sequences = counts[1];
   require_masked_tokens(chosen);
   std::vector<Tensor> sample_ids;
@@ -132,7 +127,7 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
   for (std::size_t part = 0; part < orders.size(); ++part)
     ordered += count_equal(orders[part], batches[part].swapped);
   const std::vector<double> right =
-      total(options, {static_cast<double>(correct), static_cast<double>(ordered)});
+      sum_over_processes(options, {static_cast<double>(correct), static_cast<double>(ordered)});
   result.accuracy = right[0] / chosen;
   if (order) result.order_accuracy = right[1] / sequences;
   if (options.distillation) result.distilled = sum_of(shares, options.gradient_sum);

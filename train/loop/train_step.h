@@ -73,6 +73,9 @@ using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
 StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids,
                           const PartOfLoss& loss, const StepOptions& options);
 
+/// The sums of `own` numbers over the processes of a step.
+std::vector<double> sum_over_processes(const StepOptions& options, const std::vector<double>& own);
+
 /// Throws an InputError unless a step has masked tokens.
 void require_masked_tokens(double count);
 

@@ -91,6 +91,32 @@ Evaluation mean_of(std::span<const Evaluation> sources) {
   return mean;
 }
 
+std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t micro_batch_size,
+                                      std::size_t quantities, Communicator& communicator,
+                                      const std::function<void(std::int64_t)>& progress,
+                                      const MeasureBatch& measure) {
+  LoaderOptions options{micro_batch_size, micro_batch_size};
+  options.rank = communicator.rank();
+  options.world_size = communicator.size();
+  EvaluationLoader loader(samples, options);
+  const std::int64_t total = samples.packing->size(),
+                     batches = (total + micro_batch_size - 1) / micro_batch_size;
+  // The results of each batch are stored at its index among the batches of all processes. Their sum
+  // then has the same order for any number of processes.
+  std::vector<double> found(static_cast<std::size_t>(batches) * quantities, 0);
+  for (std::int64_t number = options.rank; const auto batch = loader.next();
+       number += options.world_size) {
+    check_interruption();
+    measure(*batch,
+            std::span(found).subspan(static_cast<std::size_t>(number) * quantities, quantities));
+    if (progress) progress(std::min((number + options.world_size) * micro_batch_size, total));
+  }
+  found = communicator.sum(found);
+  std::vector<double> sums(quantities, 0);
+  for (std::size_t i = 0; i < found.size(); ++i) sums[i % quantities] += found[i];
+  return sums;
+}
+
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress) {
@@ -101,12 +127,6 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   require_input(!samples.sentence_order || model.config().sentence_order,
                 "masking.sentence_order is true, but the model has no sentence-order head "
                 "(cls.seq_relationship); set it to false");
-  LoaderOptions options{micro_batch_size, micro_batch_size};
-  options.rank = communicator.rank();
-  options.world_size = communicator.size();
-  EvaluationLoader loader(samples, options);
-  // The results of each batch are stored at its index among the batches of all processes. Their sum
-  // then has the same order for any number of processes.
   enum Quantity {
     loss,
     frequency_loss,
@@ -116,19 +136,13 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
     most_frequent_masked,
     quantities
   };
-  const std::int64_t total = samples.packing->size(),
-                     batches = (total + micro_batch_size - 1) / micro_batch_size;
-  std::vector<double> found(static_cast<std::size_t>(batches * quantities), 0);
-  for (std::int64_t number = options.rank; const auto batch = loader.next();
-       number += options.world_size) {
-    check_interruption();
-    const MaskedLmOutput out = model.masked_lm(batch->input, batch->labels, 1, {});
-    double* here = found.data() + number * quantities;
+  const auto measure = [&](const Batch& batch, std::span<double> here) {
+    const MaskedLmOutput out = model.masked_lm(batch.input, batch.labels, 1, {});
     here[loss] = out.loss.value().item();
     here[correct] = static_cast<double>(count_equal(out.predictions, out.labels));
-    here[masked] = static_cast<double>(batch->targets);
+    here[masked] = static_cast<double>(batch.targets);
     if (samples.sentence_order)
-      here[ordered] = static_cast<double>(count_equal(argmax(out.order_logits), batch->swapped));
+      here[ordered] = static_cast<double>(count_equal(argmax(out.order_logits), batch.swapped));
     const Tensor labels = out.labels.to(cpu_device);
     for (const std::int64_t label :
          std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
@@ -136,17 +150,16 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
           log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
       here[most_frequent_masked] += label == most_frequent;
     }
-    if (progress) progress(std::min((number + options.world_size) * micro_batch_size, total));
-  }
-  found = communicator.sum(found);
-  double sum[quantities] = {};
-  for (std::size_t i = 0; i < found.size(); ++i) sum[i % quantities] += found[i];
+  };
+  const std::vector<double> sum =
+      sums_over_samples(samples, micro_batch_size, quantities, communicator, progress, measure);
   const double tokens = sum[masked];
   require_input(tokens > 0, "the text holds no token to predict");
   Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens,
                   sum[most_frequent_masked] / tokens, static_cast<std::int64_t>(tokens)};
-  mean.sequences = total;
-  if (samples.sentence_order) mean.order_accuracy = sum[ordered] / static_cast<double>(total);
+  mean.sequences = samples.packing->size();
+  if (samples.sentence_order)
+    mean.order_accuracy = sum[ordered] / static_cast<double>(mean.sequences);
   return mean;
 }
 

@@ -40,6 +40,17 @@ struct Evaluation {
 /// The results over all tokens of several sources. Each baseline is that of its source.
 Evaluation mean_of(std::span<const Evaluation> sources);
 
+/// Writes what was measured of a batch: its part of each sum.
+using MeasureBatch = std::function<void(const Batch& batch, std::span<double> sums)>;
+
+/// `quantities` sums over the samples, each read once with the masks of epoch 0, in batches of
+/// `micro_batch_size`. `progress` is called with the number of samples done. The processes share
+/// the work. The sums are bit-identical in all of them and for any number of processes.
+std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t micro_batch_size,
+                                      std::size_t quantities, Communicator& communicator,
+                                      const std::function<void(std::int64_t)>& progress,
+                                      const MeasureBatch& measure);
+
 /// Evaluates each sample once with the masks of epoch 0, in batches of `micro_batch_size`, without
 /// dropout. `progress` is called with the number of samples done. The processes share the work. The
 /// result is bit-identical in all of them and for any number of processes. Throws an InputError if

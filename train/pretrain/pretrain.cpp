@@ -180,11 +180,11 @@ class PretrainingRun : public Objective {
     const double weight = config_.pretraining.discriminator_weight;
     ReplacedTokensSums all;
     std::vector<double> losses;
-    for (const ReplacedTokensSums& source :
-         of_sources(progress, [&](const MaskedSamples&samples, const auto&done) {
-           return evaluate_replaced_tokens(model, samples, config_.training.micro_batch_size,
-                                           communicator_, done);
-         })) {
+    const auto measure = [&](const MaskedSamples& samples, const auto& done) {
+      return evaluate_replaced_tokens(model, samples, config_.training.micro_batch_size,
+                                      communicator_, done);
+    };
+    for (const ReplacedTokensSums& source : of_sources(progress, measure)) {
       all += source;
       losses.push_back(source.loss(weight));
     }

@@ -1,10 +1,10 @@
 #include "train/pretrain/replaced_tokens.h"
 
 #include <algorithm>
-#include <array>
+#include <span>
 
-#include "core/base/interruption.h"
 #include "core/check.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {
@@ -24,6 +24,16 @@ ReplacedTokensSums sums_of(const ReplacedTokensOutput& out, const Batch& batch,
           static_cast<double>(out.found),           static_cast<double>(out.right)};
 }
 
+/// The sums as numbers in the order of `members`, and back.
+void write(const ReplacedTokensSums& sums, std::span<double> numbers) {
+  for (std::size_t i = 0; i < std::size(members); ++i) numbers[i] = sums.*members[i];
+}
+ReplacedTokensSums read(std::span<const double> numbers) {
+  ReplacedTokensSums sums;
+  for (std::size_t i = 0; i < std::size(members); ++i) sums.*members[i] = numbers[i];
+  return sums;
+}
+
 }  // namespace
 
 void ReplacedTokensSums::operator+=(const ReplacedTokensSums& other) {
@@ -40,9 +50,6 @@ Metrics ReplacedTokensSums::metrics() const {
 
 StepResult replaced_tokens_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                                 double weight, const StepOptions& options) {
-  const auto over_processes = [&](const std::vector<double>& own) {
-    return options.gradient_sum ? options.gradient_sum->communicator().sum(own) : own;
-  };
   double masked = 0, tokens = 0;
   std::vector<Tensor> sample_ids;
   for (const Batch& batch : batches) {
@@ -50,7 +57,7 @@ StepResult replaced_tokens_step(Model& model, Optimizer& optimizer, std::span<co
     tokens += static_cast<double>(batch.tokens);
     sample_ids.push_back(batch.sample_ids);
   }
-  const std::vector<double> counts = over_processes({masked, tokens});
+  const std::vector<double> counts = sum_over_processes(options, {masked, tokens});
   require_masked_tokens(counts[0]);
   const ReplacedTokensScale scale{counts[0], counts[1], weight};
   ReplacedTokensSums own;
@@ -61,11 +68,9 @@ StepResult replaced_tokens_step(Model& model, Optimizer& optimizer, std::span<co
     return std::move(out.loss);
   };
   StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
-  std::vector<double> values;
-  for (const auto member : members) values.push_back(own.*member);
-  values = over_processes(values);
-  ReplacedTokensSums all;
-  for (std::size_t i = 0; i < values.size(); ++i) all.*members[i] = values[i];
+  std::vector<double> values(std::size(members));
+  write(own, values);
+  const ReplacedTokensSums all = read(sum_over_processes(options, values));
   result.accuracy = all.accuracy();
   result.figures = all.metrics();
   return result;
@@ -75,30 +80,14 @@ ReplacedTokensSums evaluate_replaced_tokens(const Model& model, const MaskedSamp
                                             std::int64_t micro_batch_size,
                                             Communicator& communicator,
                                             const std::function<void(std::int64_t)>& progress) {
-  LoaderOptions options{micro_batch_size, micro_batch_size};
-  options.rank = communicator.rank();
-  options.world_size = communicator.size();
-  EvaluationLoader loader(samples, options);
-  const std::int64_t total = samples.packing->size(),
-                     batches = (total + micro_batch_size - 1) / micro_batch_size;
-  // The sums of each batch stand at its number, so that they are added in the same order by any
-  // number of processes.
-  std::vector<double> found(static_cast<std::size_t>(batches) * std::size(members), 0);
-  for (std::int64_t number = options.rank; const auto batch = loader.next();
-       number += options.world_size) {
-    check_interruption();
+  const auto measure = [&](const Batch& batch, std::span<double> sums) {
     RunContext run;
     run.seed = samples.seed;
-    run.sample_ids = batch->sample_ids;
-    const ReplacedTokensSums sums =
-        sums_of(model.replaced_tokens(batch->input, batch->labels, {}, run), *batch, {});
-    for (std::size_t i = 0; i < std::size(members); ++i)
-      found[static_cast<std::size_t>(number) * std::size(members) + i] = sums.*members[i];
-    if (progress) progress(std::min((number + options.world_size) * micro_batch_size, total));
-  }
-  found = communicator.sum(found);
-  ReplacedTokensSums all;
-  for (std::size_t i = 0; i < found.size(); ++i) all.*members[i % std::size(members)] += found[i];
+    run.sample_ids = batch.sample_ids;
+    write(sums_of(model.replaced_tokens(batch.input, batch.labels, {}, run), batch, {}), sums);
+  };
+  const ReplacedTokensSums all = read(sums_over_samples(
+      samples, micro_batch_size, std::size(members), communicator, progress, measure));
   require_input(all.masked > 0, "the text holds no token to mask");
   return all;
 }
