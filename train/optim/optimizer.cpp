@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "autograd/ops.h"
 #include "core/check.h"
@@ -53,6 +54,7 @@ Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
             "the range {} to {} divides a matrix of muon, {} to {}", range_.begin, range_.end,
             whole.begin, whole.end);
   find_parts();
+  find_matrices();
   const AllocationLabel label("optimizer moments");
   moment1_ = zeros_like(store.masters(range_));
   moment2_ = zeros_like(moment1_);
@@ -173,18 +175,49 @@ std::vector<double> Optimizer::trust_ratios(const Tensor& updates) const {
   return ratios;
 }
 
-Tensor orthogonal(const Tensor& x) {
+Tensor orthogonal(const Tensor& x, DType dtype) {
   constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
   const NoGrad constant;
-  const bool tall = x.dim(0) > x.dim(1);
-  Tensor squares = Tensor::empty({1}, DType::f64, x.device());
-  kernels::sum_of_squares(x, squares);
-  Var y = affine(tall ? transpose(x, 0, 1) : Var(x), 1 / (std::sqrt(squares.item()) + 1e-7));
+  const std::int64_t count = x.dim(0);
+  Tensor squares = Tensor::empty({count}, DType::f64, x.device());
+  for (std::int64_t i = 0; i < count; ++i) {
+    Tensor own = squares.slice(0, i, i + 1);
+    kernels::sum_of_squares(x.slice(0, i, i + 1), own);
+  }
+  std::vector<double> inverses;
+  for (const double sum : squares.to(cpu_device).to_doubles())
+    inverses.push_back(1 / (std::sqrt(sum) + 1e-7));
+  const Var scale = Tensor::from(inverses, {count, 1, 1}).cast(x.dtype()).to(x.device());
+  const bool tall = x.dim(1) > x.dim(2);
+  Var y = (Var(x) * scale).value().cast(dtype);
+  if (tall) y = transpose(y, 1, 2);
   for (int i = 0; i < 5; ++i) {
-    const Var gram = matmul(y, transpose(y, 0, 1));
+    const Var gram = matmul(y, transpose(y, 1, 2));
     y = a * y + matmul(b * gram + c * matmul(gram, gram), y);
   }
-  return (tall ? transpose(y, 0, 1) : y).value();
+  return (tall ? transpose(y, 1, 2) : y).value();
+}
+
+/// Groups the matrices of muon by their shape.
+void Optimizer::find_matrices() {
+  constexpr std::int64_t most_elements = 1 << 23;  // of a group: its temporaries take memory
+  const std::vector<Parameter> parameters = store_.parameters();
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> open;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].is_frozen() || !is_matrix_of_muon(parameters[i], options_) ||
+        !lies_in(store_.range_of(parameters[i].name()), range_))
+      continue;
+    const Shape& shape = parameters[i].shape();
+    const auto [place, is_new] = open.try_emplace({shape[0], shape[1]}, matrices_.size());
+    const auto is_full = [&](const std::vector<std::size_t>& group) {
+      return (std::ssize(group) + 1) * shape.numel() > most_elements;
+    };
+    if (is_new || is_full(matrices_[place->second])) {
+      place->second = matrices_.size();
+      matrices_.emplace_back();
+    }
+    matrices_[place->second].push_back(i);
+  }
 }
 
 void Optimizer::muon(double learning_rate, double gradient_scale) {
@@ -192,26 +225,36 @@ void Optimizer::muon(double learning_rate, double gradient_scale) {
   Tensor masters = store_.masters(range_);
   adamw(masters, {}, learning_rate, gradient_scale);
   const std::vector<Parameter> parameters = store_.parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string& name = parameters[i].name();
-    if (parameters[i].is_frozen() || !is_matrix_of_muon(parameters[i], options_)) continue;
-    const SlabRange whole = store_.range_of(name);
-    if (!lies_in(whole, range_)) continue;
-    const Shape& shape = parameters[i].shape();
-    const std::int64_t begin = whole.begin - range_.begin;
-    const auto matrix = [&](const Tensor& own) {
-      return own.slice(0, begin, begin + shape.numel()).reshape(shape);
+  for (const std::vector<std::size_t>& group : matrices_) {
+    const Shape& shape = parameters[group.front()].shape();
+    const Shape one{1, shape[0], shape[1]};
+    const auto matrix = [&](const Tensor& own, std::size_t parameter) {
+      const std::int64_t begin = store_.range_of(parameters[parameter].name()).begin;
+      return own.slice(0, begin - range_.begin, begin - range_.begin + shape.numel()).reshape(one);
     };
-    Tensor master = matrix(masters), momentum = matrix(moment1_);
-    const Var gradient = affine(store_.gradient(name), gradient_scale);
-    kernels::copy((options_.momentum * Var(momentum) + gradient).value(), momentum);
-    const Tensor ahead = (options_.momentum * Var(momentum) + gradient).value();
-    const Tensor update = orthogonal(ahead.cast(store_.dtype())).cast(master.dtype());
-    const double rate = learning_rate * of_each_[i].learning_rate_factor,
-                 size =
-                     0.2 * std::sqrt(static_cast<double>(std::max(update.dim(0), update.dim(1))));
-    kernels::copy(affine(master, 1 - rate * of_each_[i].weight_decay).value(), master);
-    kernels::accumulate(update, -rate * size, master);
+    const auto at = [](const Tensor& of_all, std::size_t i) {
+      const auto place = static_cast<std::int64_t>(i);
+      return of_all.slice(0, place, place + 1);
+    };
+    const Tensor ahead =
+        Tensor::empty({std::ssize(group), shape[0], shape[1]}, masters.dtype(), masters.device());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      Tensor momentum = matrix(moment1_, group[i]), own = at(ahead, i);
+      const Tensor gradient = store_.gradient(parameters[group[i]].name()).reshape(one);
+      kernels::affine(momentum, options_.momentum, 0, momentum);
+      kernels::accumulate(gradient, gradient_scale, momentum);
+      kernels::affine(momentum, options_.momentum, 0, own);
+      kernels::accumulate(gradient, gradient_scale, own);
+    }
+    const Tensor update = orthogonal(ahead, store_.dtype());
+    const double size = 0.2 * std::sqrt(static_cast<double>(std::max(shape[0], shape[1])));
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const ParameterOptions& own = of_each_[group[i]];
+      const double rate = learning_rate * own.learning_rate_factor;
+      Tensor master = matrix(masters, group[i]);
+      kernels::affine(master, 1 - rate * own.weight_decay, 0, master);
+      kernels::accumulate(at(update, i), -rate * size, master);
+    }
   }
   store_.round_masters();
 }

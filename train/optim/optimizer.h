@@ -13,10 +13,10 @@ namespace nystrom {
 /// 1e-6)), as in torch.nn.utils.clip_grad_norm_.
 double clip_factor(double norm, double limit);
 
-/// The matrix with the singular vectors of x [r, c] and singular values near 1 (0.7 to 1.2): five
-/// steps x ← a x + (b A + c A²) x of Newton and Schulz with A = x xᵀ, from x over its norm.
-/// Computed in x's type; zeros stay.
-Tensor orthogonal(const Tensor& x);
+/// The matrices with the singular vectors of each of x [k, r, c] and singular values near 1 (0.7 to
+/// 1.2), in `dtype`: five steps x ← a x + (b A + c A²) x of Newton and Schulz with A = x xᵀ, from x
+/// over its norm. Zeros stay.
+Tensor orthogonal(const Tensor& x, DType dtype);
 
 /// The ranges of the slabs that an optimizer updates as a whole: the matrices of layers for muon.
 std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
@@ -76,6 +76,7 @@ class Optimizer {
   };
 
   void find_parts();
+  void find_matrices();
   void adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale);
   void lamb(double learning_rate, double gradient_scale);
   void muon(double learning_rate, double gradient_scale);
@@ -86,6 +87,7 @@ class Optimizer {
   SlabRange range_;
   std::vector<ParameterOptions> of_each_;  // of the store's parameters, in its order
   std::vector<Part> parts_;
+  std::vector<std::vector<std::size_t>> matrices_;  // of muon: parameters of one shape each
   Tensor moment1_, moment2_;
   // For LAMB only.
   Tensor updates_;

@@ -215,23 +215,23 @@ Matrix textbook_orthogonal(Matrix x) {
 
 class Muon : public ::testing::TestWithParam<std::pair<DType, double>> {};
 
-/// A wide and a tall matrix of a layer, a bias, and a table outside of the layers.
+/// Two wide matrices of a layer and a tall one, a bias, and a table outside of the layers.
 TEST_P(Muon, MovesMatricesOfLayersAsTheTextbookAndTheRestAsAdamW) {
   const auto [dtype, tolerance] = GetParam();
   OptimizerOptions config = with(0.1);
   config.name = OptimizerKind::muon;
   config.groups = {{"*.wide.weight", 3, std::nullopt}};
-  const Shape shapes[] = {{5, 7}, {7, 5}};
+  const Shape shapes[] = {{5, 7}, {7, 5}, {5, 7}};
   ParameterStore store;
   const Scope layer = Scope(store) / "encoder" / "layer" / "0";
-  const char* names[] = {"wide", "tall"};
-  for (int i = 0; i < 2; ++i) (layer / names[i]).parameter("weight", shapes[i]);
+  const char* names[] = {"wide", "tall", "as_wide"};
+  for (int i = 0; i < 3; ++i) (layer / names[i]).parameter("weight", shapes[i]);
   (layer / "wide").parameter("bias", {7}, {Init::Kind::normal}, false);
   (Scope(store) / "embeddings").parameter("weight", {3, 4});
   store.allocate(dtype, StoreMode::training);
   store.initialise(1, 0.5);
-  std::vector<Matrix> expected, momentum(2);
-  for (int i = 0; i < 2; ++i) {
+  std::vector<Matrix> expected, momentum(3);
+  for (int i = 0; i < 3; ++i) {
     const std::string name = layer.path() + "." + names[i] + ".weight";
     expected.push_back(matrix_of(store.master(name).to_doubles(), shapes[i][1]));
     momentum[i].assign(static_cast<std::size_t>(shapes[i][0]),
@@ -254,7 +254,7 @@ TEST_P(Muon, MovesMatricesOfLayersAsTheTextbookAndTheRestAsAdamW) {
       if (others.contains(p.name()))
         others[p.name()].step(config, t, 1e-2, gradient.to_doubles(), 0.5);
     }
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 3; ++i) {
       const std::string name = layer.path() + "." + names[i] + ".weight";
       const Matrix g = matrix_of(store.gradient(name).to_doubles(), shapes[i][1]);
       Matrix ahead = g;
@@ -272,7 +272,7 @@ TEST_P(Muon, MovesMatricesOfLayersAsTheTextbookAndTheRestAsAdamW) {
     }
     optimizer.step(1e-2, 0.5);
   }
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     std::vector<double> flat;
     for (const auto& row : expected[i]) flat.insert(flat.end(), row.begin(), row.end());
     const std::string name = layer.path() + "." + names[i] + ".weight";
@@ -293,12 +293,14 @@ INSTANTIATE_TEST_SUITE_P(Types, Muon,
                          [](const auto& test) { return std::string(name_of(test.param.first)); });
 
 TEST(Orthogonal, SingularValuesAreNearOneAndZerosStay) {
-  const Tensor x = random_normal({6, 9}, 5);
-  const Matrix y = matrix_of(orthogonal(x).to_doubles(), 9), gram = product(y, transposed(y));
+  const Tensor x = random_normal({1, 6, 9}, 5);
+  const Matrix y = matrix_of(orthogonal(x, DType::f64).to_doubles(), 9),
+               gram = product(y, transposed(y));
   double trace = 0;
   for (std::size_t i = 0; i < 6; ++i) trace += gram[i][i];
   EXPECT_NEAR(trace / 6, 0.9, 0.35) << "the mean of the squares";
-  EXPECT_EQ(orthogonal(Tensor::zeros({2, 3}, DType::f64)).to_doubles(), std::vector<double>(6));
+  EXPECT_EQ(orthogonal(Tensor::zeros({1, 2, 3}, DType::f64), DType::f64).to_doubles(),
+            std::vector<double>(6));
 }
 
 TEST(Optimizer, GradientNormIsOfAllParameters) {
