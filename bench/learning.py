@@ -50,6 +50,7 @@ VARIANTS = {
     "exact": {"model.attention.kind": "softmax", "model.attention.conv_kernel_size": None},
     "window": {"model.attention.window": 32},
     "untied": {"model.tie_word_embeddings": False},
+    "paragraphs": {"data.documents": "lines", "data.packing": "isolated"},
     "512 tokens": {
         "data.sequence_length": 512,
         "model.max_position_embeddings": 512,
@@ -81,12 +82,18 @@ def command(options, variant, run, steps, seed, *more):
         "checkpoint.every": max(1, steps // 8),
         "logging.tensorboard": False,
     } | VARIANTS[variant]
-    base = options.work / "base.yaml"
-    shared = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
-    base.write_text(json.dumps(shared, indent=1))  # JSON is YAML
     sets = [f"{key}={json.dumps(value)}" for key, value in settings.items()] + list(more)
     words = [word for each in sets for word in ("--set", each)]
-    return [options.nystrom, "pretrain", base, "--quiet", *words]
+    return [options.nystrom, "pretrain", base_of(options), "--quiet", *words]
+
+
+def base_of(options):
+    """The configuration that all variants change."""
+    base = options.work / "base.yaml"
+    if not base.exists():
+        shared = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
+        base.write_text(json.dumps(shared, indent=1))  # JSON is YAML
+    return base
 
 
 def records_of(run):
