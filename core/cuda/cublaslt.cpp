@@ -121,6 +121,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
                                               wanted, results, found);
 }
 
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                                       cublasLtMatrixLayout_t a_layout,
+                                       cublasLtMatrixLayout_t b_layout,
+                                       cublasLtMatrixLayout_t c_layout,
+                                       cublasLtMatrixLayout_t d_layout,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  return call<cublasLtMatmulAlgoCheck>("cublasLtMatmulAlgoCheck", handle, operation, a_layout,
+                                       b_layout, c_layout, d_layout, algorithm, result);
+}
+
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
                                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
                                                     void* value, std::size_t size,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -246,7 +247,9 @@ int preferred(const Problem& p, const cublasLtMatmulHeuristicResult_t* found, in
   return 0;
 }
 
-void choose_algorithm(Plan& plan, const Problem& p, const ViewBase& like) {
+/// What cuBLASLt offers for a described problem, the one to use first.
+std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, const Problem& p,
+                                                     const ViewBase& like) {
   cublasLtMatmulPreference_t preference = nullptr;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -261,30 +264,20 @@ void choose_algorithm(Plan& plan, const Problem& p, const ViewBase& like) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.second.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.result.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.result.data));
-  constexpr int most = 8;
-  cublasLtMatmulHeuristicResult_t found[most]{};
+  std::vector<cublasLtMatmulHeuristicResult_t> found(8);
   int count = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation, plan.first, plan.second, plan.result,
-                                     plan.result, preference, most, found, &count);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle(), plan.operation, plan.first, plan.second, plan.result, plan.result, preference,
+      static_cast<int>(found.size()), found.data(), &count);
   cublasLtMatmulPreferenceDestroy(preference);
-  Product& product = known_products()[text_of(p)];
-  product.text = text_of(p);
-  product.algorithms.clear();
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
-  check_blas(status, "choosing an algorithm");
-  if (count == 0) return;
-  plan.possible = true;
-  const int chosen = preferred(p, found, count, like.device.index);
-  plan.algorithm = found[chosen].algo;
-  plan.workspace = found[chosen].workspaceSize;
-  std::swap(found[0], found[chosen]);  // the first one told is the one used
-  for (int i = 0; i < count; ++i)
-    product.algorithms.push_back(
-        {text_of(found[i]), timing ? seconds_of(plan, p, like, found[i]) : 0});
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_blas(status, "choosing an algorithm");
+  found.resize(static_cast<std::size_t>(count));
+  if (count > 0) std::swap(found[0], found[preferred(p, found.data(), count, like.device.index)]);
+  return found;
 }
 
-Plan make_plan(const Problem& p, const ViewBase& like) {
+/// The descriptions of a problem, without an algorithm.
+Plan described(const Problem& p) {
   Plan plan;
   const bool tf32 = p.precision == Precision::tf32 && p.first.type == CUDA_R_32F;
   const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -305,7 +298,6 @@ Plan make_plan(const Problem& p, const ViewBase& like) {
   plan.first = layout_of(p.first, p.batch);
   plan.second = layout_of(p.second, p.batch);
   plan.result = layout_of(p.result, p.batch);
-  choose_algorithm(plan, p, like);
   return plan;
 }
 
@@ -337,8 +329,69 @@ std::string key_of(const Problem& p) {
   return key;
 }
 
-/// Choosing an algorithm costs more than a small product. Plans are cached by shapes, strides,
-/// types and alignments.
+/// What cuBLASLt offers for products like `p`.
+const std::vector<cublasLtMatmulHeuristicResult_t>& algorithms_for(const Problem& p,
+                                                                   const ViewBase& like) {
+  static auto& cache =
+      *new std::unordered_map<std::string, std::vector<cublasLtMatmulHeuristicResult_t>>;
+  const auto [place, is_new] = cache.try_emplace(key_of(p));
+  if (!is_new) return place->second;
+  Plan plan = described(p);
+  place->second = offered(plan, p, like);
+  Product& product = known_products()[text_of(p)];
+  product = {text_of(p), {}};
+  for (const cublasLtMatmulHeuristicResult_t& found : place->second)
+    product.algorithms.push_back({text_of(found), timing ? seconds_of(plan, p, like, found) : 0});
+  destroy(plan);
+  return place->second;
+}
+
+/// A number of rows for which an algorithm is chosen: multiples of 64 as they are, others with all
+/// up to the next eighth of their power of two.
+std::int64_t like_rows(std::int64_t rows) {
+  if (rows <= 64 || rows % 64 == 0) return rows;
+  const auto unit = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(rows)) / 8);
+  return (rows + unit - 1) / unit * unit;
+}
+
+/// The problem that stands for `p` in the choice of its algorithm. Batches of texts have another
+/// number of rows at each step, and each choice takes longer than many a product.
+Problem like_problem(const Problem& p) {
+  Problem like = p;
+  if (p.batch > 1 || timing) return like;
+  if (!p.second.transposed) {
+    like.second.columns = like.result.columns = like_rows(p.result.columns);
+  } else if (!p.first.transposed) {  // a gradient of weights: a sum over the rows
+    like.first.columns = like.second.columns = like_rows(p.first.columns);
+  }
+  return like;
+}
+
+Plan make_plan(const Problem& p, const ViewBase& view) {
+  Plan plan = described(p);
+  const Problem like = like_problem(p);
+  const auto use = [&](const cublasLtMatmulAlgo_t& algorithm, std::size_t workspace) {
+    plan.algorithm = algorithm;
+    plan.workspace = workspace;
+    plan.possible = true;
+  };
+  if (key_of(like) != key_of(p)) {
+    for (const cublasLtMatmulHeuristicResult_t& found : algorithms_for(like, view)) {
+      cublasLtMatmulHeuristicResult_t here{};
+      if (cublasLtMatmulAlgoCheck(handle(), plan.operation, plan.first, plan.second, plan.result,
+                                  plan.result, &found.algo, &here) != CUBLAS_STATUS_SUCCESS ||
+          here.workspaceSize > max_workspace)
+        continue;
+      use(found.algo, here.workspaceSize);
+      return plan;
+    }
+  }
+  const auto& own = algorithms_for(p, view);
+  if (!own.empty()) use(own.front().algo, own.front().workspaceSize);
+  return plan;
+}
+
+/// Plans are cached by shapes, strides, types and alignments.
 const Plan& cached_plan(const Problem& p, const ViewBase& like) {
   static auto& cache = *new std::unordered_map<std::string, Plan>;
   constexpr std::size_t most = 4096;  // batches of varying size always have new shapes

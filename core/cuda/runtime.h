@@ -40,7 +40,8 @@ struct SlowProducts {
 /// Those of this process so far; none without CUDA.
 SlowProducts slow_products();
 
-/// A product of this process, as cuBLASLt knows it.
+/// A product of this process, as cuBLASLt knows it, or products whose numbers of rows differ
+/// little.
 struct Product {
   std::string text;  ///< types, sizes, layout and epilogue
   /// An algorithm that cuBLASLt offers: its settings, and its seconds if time_products() was called
@@ -53,8 +54,8 @@ struct Product {
 };
 /// The products of this process so far, each once; none without CUDA.
 std::vector<Product> products();
-/// From now on times up to eight algorithms of each new product. The choice stays cuBLASLt's, or
-/// bits would differ from run to run.
+/// From now on times up to eight algorithms of each new product, all numbers of rows apart. The
+/// choice stays cuBLASLt's, or bits would differ from run to run.
 void time_products();
 
 /// Names the work that this thread launches while the object lives, for errors and NVIDIA's

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "autograd/ops.h"
+#include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
 #include "tests/support/many_lengths.h"
@@ -57,6 +59,26 @@ TEST_F(CudaKernelTest, ANanMatrixSpoilsItsOwnInverseAlone) {
 
 TEST_F(CudaKernelTest, ManyLengthsReserveLittleMoreThanTheLargestNeeds) {
   EXPECT_LE(reserved_for_many_lengths(gpu), 1.3);
+}
+
+/// Batches of texts have another number of rows at each step.
+TEST_F(CudaKernelTest, NearNumbersOfRowsShareTheirChoiceOfAnAlgorithm) {
+  const Tensor weight = random_normal({40, 24}, 1).cast(DType::f32);
+  const auto products = cuda::products().size();
+  for (std::int64_t rows = 290; rows < 352; ++rows) {
+    const Tensor x = random_normal({rows, 40}, 2).cast(DType::f32);
+    const auto results = [&](Device device) {
+      const Var on_device = Var::leaf(x.to(device)), w = Var::leaf(weight.to(device));
+      Tape tape;
+      const Var y = matmul(on_device, w);
+      tape.backward(sum(y));
+      return std::array{y.value(), on_device.grad(), w.grad()};
+    };
+    const auto got = results(gpu), expected = results(cpu_device);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_LE(relative_difference(got[i], expected[i]), 1e-5) << rows << " rows, " << i;
+  }
+  EXPECT_LE(cuda::products().size(), products + 6) << "of two sizes, three products each";
 }
 
 /// The scores of padding are below the range of f16.

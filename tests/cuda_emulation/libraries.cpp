@@ -111,6 +111,11 @@ std::uint32_t alignment_of(const void* pointer) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
+/// The bytes that the parts of a split sum take.
+std::size_t parts_of(const EmulatedLayout& d) {
+  return 4 * d.rows * d.columns * static_cast<std::size_t>(d.batch);
+}
+
 /// One call of cublasLtMatmul, with copies of all that the program may change afterwards.
 struct Call {
   EmulatedProduct p;
@@ -250,12 +255,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *found = 1;
   // A sum that is longer than the result is split, if there is room for its parts.
   const auto depth = operation->first == CUBLAS_OP_N ? a->columns : a->rows;
-  const std::size_t parts = 4 * d->rows * d->columns * static_cast<std::size_t>(d->batch);
-  if (depth > d->rows && depth > d->columns && parts <= preference->workspace)
-    results->workspaceSize = parts;
   results->algo = {
-      results->workspaceSize,
+      depth > d->rows && depth > d->columns && parts_of(*d) <= preference->workspace,
       {preference->a, preference->b, preference->c, preference->d, alignment_of(operation->bias)}};
+  if (results->algo.splits) results->workspaceSize = parts_of(*d);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (!fits(*operation, *a, *b, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {*algorithm, algorithm->splits ? parts_of(*d) : 0, CUBLAS_STATUS_SUCCESS, 1};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -292,9 +305,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   if (call.p.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
       (!call.p.bias || !aligned(call.p.bias, bytes_of(call.p.bias_type))))
     return CUBLAS_STATUS_INVALID_VALUE;
-  if (workspace_bytes < algorithm->workspace || !aligned(workspace, 16) ||
-      (algorithm->workspace > 0 &&
-       !nystrom::emulation::is_device_memory(workspace, workspace_bytes)))
+  if (algorithm->splits && (workspace_bytes < parts_of(*d_layout) || !aligned(workspace, 16) ||
+                            !nystrom::emulation::is_device_memory(workspace, workspace_bytes)))
     return CUBLAS_STATUS_INVALID_VALUE;
   nystrom::emulation::enqueue(stream, [=] {
     if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);

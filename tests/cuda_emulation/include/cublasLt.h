@@ -51,10 +51,10 @@ using cublasLtHandle_t = struct EmulatedHandle*;
 using cublasLtMatmulDesc_t = struct EmulatedProduct*;
 using cublasLtMatrixLayout_t = struct EmulatedLayout*;
 using cublasLtMatmulPreference_t = struct EmulatedPreference*;
-/// What the algorithm needs: bytes of workspace, and alignments of A, B, C, D and the epilogue's
-/// vector.
+/// What the algorithm needs: room for the parts of a sum that it splits, and alignments of A, B, C,
+/// D and the epilogue's vector.
 struct cublasLtMatmulAlgo_t {
-  std::size_t workspace = 0;
+  bool splits = false;
   std::uint32_t alignment[5] = {1, 1, 1, 1, 1};
 };
 struct cublasLtMatmulHeuristicResult_t {
@@ -99,6 +99,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t* results, int* found);
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result);
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
                                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
                                                     void* value, std::size_t size,
