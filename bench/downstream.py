@@ -3,11 +3,13 @@ prints a table.
 
     python3 bench/downstream.py --data DATA --work build/downstream --seeds 3
     python3 bench/downstream.py --data DATA --work build/downstream --tasks sst2 cola
+    python3 bench/downstream.py --data DATA --work build/overnight --model MODEL   # another start
 
 DATA holds the folders that TASKS names, with the files as they are published. Pretrains on novels
 first, if WORK has no finished run of it; finished fine-tuning runs are not repeated either.
 Validation files are the tasks' own; where there are none, a fifth of the training file. The metric
-is the best epoch's on them, so all figures are a little too good, of both starts alike.
+is the best epoch's on them, so all figures are a little too good, of both starts alike. MODEL is
+fine-tuned with nystrom's default learning rate for its width, and has no start from scratch.
 
 WORK/results.json holds every run: seed, metric, seconds.
 """
@@ -150,6 +152,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("build/downstream"))
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
+    parser.add_argument("--model", type=Path, help="a pretrained model to take instead")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument(
         "--starts", nargs="+", choices=("pretrained", "scratch"), default=["pretrained", "scratch"]
@@ -172,6 +175,8 @@ def write_config(path: Path, config: dict) -> Path:
 
 
 def pretrained_model(arguments: argparse.Namespace) -> Path:
+    if arguments.model:
+        return arguments.model
     run = arguments.work / "pretrained"
     novels = arguments.data / "corpus_novels"
     data = {
@@ -188,7 +193,9 @@ def pretrained_model(arguments: argparse.Namespace) -> Path:
 
 
 def longer_model(arguments: argparse.Namespace, model: Path, length: int) -> Path:
-    if length <= MODEL["max_position_embeddings"]:
+    file = model / "config.json"  # which the run of this script has in its checkpoints
+    config = json.loads(file.read_text()) if file.exists() else MODEL
+    if length <= config["max_position_embeddings"]:
         return model
     longer = arguments.work / f"pretrained-{length}"
     if not longer.exists():
@@ -236,7 +243,9 @@ def fine_tune(arguments: argparse.Namespace, name: str, start: str, model: Path)
         }
     config |= {key: value for key, value in given.items() if key != "rates"}
     config |= {"run_dir": str(run), "task": task, "evaluation": {"every": None}}
-    config["optimizer"] = {"learning_rate": given["rates"][start], "weight_decay": 0.01}
+    config["optimizer"] = {"weight_decay": 0.01}
+    if not arguments.model:
+        config["optimizer"]["learning_rate"] = given["rates"][start]
     begin = time.monotonic()
     file = write_config(arguments.work / f"{name}-{start}.yaml", config)
     nystrom(arguments, "finetune", file, "--seeds", arguments.seeds, "--threads", arguments.threads)
@@ -277,9 +286,10 @@ def main() -> None:
     split_sentences(arguments)
     split_articles(arguments)
     model = pretrained_model(arguments)
+    starts = ["pretrained"] if arguments.model else arguments.starts
     file = arguments.work / "results.json"
     for name in arguments.tasks:
-        for start in arguments.starts:
+        for start in starts:
             result = fine_tune(arguments, name, start, model)
             # Another instance of this script may share the folder. Its newer results are kept.
             results = json.loads(file.read_text()) if file.exists() else {}
