@@ -14,8 +14,6 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from word_tokenizer import write_tokenizer
-
 MODEL = {
     "hidden_size": 64,
     "num_hidden_layers": 2,
@@ -50,28 +48,8 @@ def call(options, command, run, config):
 def train(options, data, share, seed):
     pretraining = round(share * options.steps)
     name = f"{share}-{seed}"
-    model = MODEL | {"pooling": "mean"}
-    if pretraining > 0:
-        config = settings(options, f"pretrained-{name}", pretraining, seed)
-        config |= {
-            "model": MODEL,
-            "tokenizer": {"path": str(data)},
-            "data": {
-                "train": [str(data / "basic_train.tsv")],
-                "validation": [str(data / "basic_val.tsv")],
-                "text_column": "Source",
-                "documents": "lines",
-                "sequence_length": 512,
-            },
-        }
-        call(options, "pretrain", f"pretrained-{name}", config)
-        model = {"from": str(options.work / f"pretrained-{name}"), "pooling": "mean"}
-    config = settings(options, f"tuned-{name}", options.steps - pretraining, seed)
-    config["training"]["epochs"] = None
-    if pretraining == 0:
-        config["tokenizer"] = {"path": str(data)}
-    config |= {
-        "model": model,
+    own = {
+        "tokenizer": {"builtin": "listops"},
         "task": {
             "recipe": "listops",
             "train": [str(data / "basic_train.tsv")],
@@ -79,7 +57,18 @@ def train(options, data, share, seed):
         },
         "data": {"sequence_length": 512},
     }
-    scores = call(options, "finetune", f"tuned-{name}", config)
+    model = MODEL
+    if pretraining > 0:
+        run = f"pretrained-{name}"
+        config = settings(options, run, pretraining, seed) | own | {"model": MODEL}
+        config["masking"] = {"probability": options.masked}
+        call(options, "pretrain", run, config)
+        model = {"from": str(options.work / run)}
+        del own["tokenizer"]
+    run = f"tuned-{name}"
+    config = settings(options, run, options.steps - pretraining, seed) | own
+    config["model"] = model | {"pooling": "mean"}
+    scores = call(options, "finetune", run, config)
     return max(each["validation_accuracy"] for each in scores)
 
 
@@ -91,6 +80,7 @@ def main():
     parser.add_argument("--work", type=Path, default=Path("build/self-pretraining"))
     parser.add_argument("--output", type=Path, default=Path("bench/results/self-pretraining.json"))
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--masked", type=float, default=0.15, help="share of masked symbols")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.5])
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
@@ -99,8 +89,6 @@ def main():
     if not data.exists():
         sizes = "--train 64000 --validation 2000 --test 1 --min-length 100 --max-length 500".split()
         subprocess.run([options.nystrom, "listops", data, *sizes], check=True)
-        operators = ["[MIN", "[MAX", "[MED", "[SM", "[FIRST", "[LAST", "]"]
-        write_tokenizer(data, [*"0123456789", *operators], removed="()")
     results = {}
     for seed in range(1, options.seeds + 1):
         for share in options.shares:

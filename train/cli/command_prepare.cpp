@@ -30,7 +30,9 @@ std::string describe(const std::vector<CorpusSource>& sources) {
 }
 
 void run(const PrepareOptions& options, Communicator& communicator) {
-  const RunSpec given = read_run(config_file(options.config), options.common.overrides);
+  RunSpec given = read_run(config_file(options.config), options.common.overrides);
+  ResolutionErrors thrown;
+  take_inputs_of_task(given, thrown);
   require_none(validate_pretraining(given.options));
   const RunSpec spec = with_named_tokenizer(given);
   Log log(options.common.quiet);

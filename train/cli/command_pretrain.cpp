@@ -41,7 +41,10 @@ Command add_pretrain_command(CLI::App& app) {
   auto* command = app.add_subcommand("pretrain",
                                      "Pretrain a masked language model from one YAML file; "
                                      "prepares the data first, resumes by itself");
-  command->footer("Example:\n  nystrom pretrain my.yaml --set training.steps=2000");
+  command->footer(
+      "A file with a task: the model fills masks in the inputs of its examples.\n\nExamples:\n"
+      "  nystrom pretrain my.yaml --set training.steps=2000\n"
+      "  nystrom pretrain task.yaml --set run_dir=runs/inputs");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
   return {command,

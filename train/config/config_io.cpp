@@ -269,6 +269,18 @@ void set_model_defaults(RunConfig& defaults, const RunConfig& given) {
   model.positions = Positions::none;
 }
 
+/// Sets what follows from the objective of pretraining.
+void set_pretraining_head(RunConfig& config) {
+  config.model.generator.reset();
+  if (config.pretraining.objective == PretrainingObjective::replaced_tokens &&
+      config.model.head == Head::masked_lm) {
+    config.model.head = Head::replaced_tokens;
+    config.model.generator = config.pretraining.generator;
+  }
+  config.model.sentence_order =
+      config.masking.sentence_order && config.model.head == Head::masked_lm;
+}
+
 /// Reads the options over those of `config`, sets what follows from them, and checks the rules.
 RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults model) {
   // Some pairs of options exclude each other. If one of them is given, the default of the other
@@ -303,14 +315,7 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   } else if (config.model.embed_dim) {
     config.model.head = Head::none;
   }
-  config.model.generator.reset();
-  if (config.pretraining.objective == PretrainingObjective::replaced_tokens &&
-      config.model.head == Head::masked_lm) {
-    config.model.head = Head::replaced_tokens;
-    config.model.generator = config.pretraining.generator;
-  }
-  config.model.sentence_order =
-      config.masking.sentence_order && config.model.head == Head::masked_lm;
+  set_pretraining_head(config);
   if (!config.start.from || config.model.attention.semantics == Semantics::nystrom) {
     config.model.segment_means_seq_len = config.data.sequence_length;
   } else if (plain) {
@@ -323,6 +328,22 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
 }
 
 }  // namespace
+
+RunConfig pretraining_on_inputs(RunConfig config) {
+  const TaskConfig task = std::exchange(config.task, {});
+  const auto sources = [](const std::vector<std::string>& files) {
+    std::vector<TextSource> named;
+    for (const std::string& file : files) named.push_back(TextSource::of_text(file));
+    return named;
+  };
+  config.data.train = sources(task.train);
+  config.data.validation = sources(task.validation);
+  config.data.validation_fraction = task.validation_fraction;
+  config.model.head = Head::masked_lm;
+  config.model.multi_label = false;
+  set_pretraining_head(config);
+  return config;
+}
 
 ConfigText config_file(const std::string& path) {
   return {printable_path(path), read_text_file(path, max_yaml_bytes)};

@@ -52,6 +52,10 @@ ConfigText config_file(const std::string& path);
 RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start,
                        Overrides overrides = {});
 
+/// The options of a pretraining run that reads the inputs of config.task. Its files are those of
+/// data.train and data.validation, and there is no task.
+RunConfig pretraining_on_inputs(RunConfig config);
+
 /// Reads a file that to_yaml wrote, for example config.yaml in a run or checkpoint. It contains all
 /// options, so the folder of model.from is not opened. Throws an InputError if the file cannot be
 /// read or has errors.

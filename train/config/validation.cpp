@@ -294,11 +294,31 @@ void check_groups(const RunConfig& config, Problems& found) {
 
 }  // namespace
 
+Problems validate_inputs(const RunConfig& config) {
+  Problems found = problems(config.task);
+  if (!found.empty()) return found;
+  if (resolve_task(config.task).kind == TaskKind::features)
+    return {{{"task.kind"},
+             "task.kind features: pretraining predicts masked tokens, and numbers are none; "
+             "nystrom finetune trains the task"}};
+  if (config.task.train.empty())
+    found.push_back({{"task.train"}, "task.train is empty; name the files whose inputs to read"});
+  if (config.task.validation.empty() && !config.task.validation_fraction)
+    found.push_back({{"task.validation", "task.validation_fraction"},
+                     "task.validation is empty; name held-out files, or set "
+                     "task.validation_fraction, such as 0.1"});
+  if (!config.data.train.empty() || !config.data.validation.empty())
+    found.push_back(
+        {{"data.train", "data.validation", "task.train"},
+         "data.train and task are both set; pretraining reads the texts of one of them"});
+  if (!config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
+    found.push_back({{"tokenizer.path", "tokenizer.builtin", "model.from"},
+                     "pretraining on the inputs of a task trains no tokenizer; name one in "
+                     "tokenizer.path or tokenizer.builtin, or start from a model"});
+  return found;
+}
+
 Problems validate_pretraining(const RunConfig& config) {
-  if (has_task(config))
-    return {
-        {{"task"},
-         "task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"}};
   Problems found = validate(config);
   if (config.data.train.empty())
     found.push_back(

@@ -16,6 +16,8 @@ void require_computable(const RunConfig& config, Device device);
 /// The problems of validate(), and those of masked-LM pretraining: it needs text to train on, text
 /// to evaluate on, and no task.
 Problems validate_pretraining(const RunConfig& config);
+/// The same for a pretraining run on the inputs of its task, before pretraining_on_inputs.
+Problems validate_inputs(const RunConfig& config);
 /// The problems of validate(), and those of fine-tuning: it needs a task with files to train and
 /// evaluate on, and a model or tokenizer to start from if the task reads text.
 Problems validate_finetuning(const RunConfig& config);

@@ -93,10 +93,13 @@ void match_each(const char* option, const std::vector<std::string>& patterns, co
 }
 
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
+  take_inputs_of_task(spec, errors);
   errors.add(validate_pretraining(spec.options));
   const DataConfig& data = spec.options.data;
-  match_each("data.train", patterns_of(data.train), text_form(data), errors);
-  match_each("data.validation", patterns_of(data.validation), text_form(data), errors);
+  if (!spec.inputs) {
+    match_each("data.train", patterns_of(data.train), text_form(data), errors);
+    match_each("data.validation", patterns_of(data.validation), text_form(data), errors);
+  }
   const bool named = spec.options.tokenizer.path.has_value();
   const bool fits = errors.note(named ? "tokenizer.path" : "model.from",
                                 [&] { spec = with_named_tokenizer(spec); });
@@ -137,6 +140,15 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
 }
 
 }  // namespace
+
+void take_inputs_of_task(RunSpec& spec, ResolutionErrors& errors) {
+  if (!has_task(spec.options)) return;
+  const std::size_t before = errors.size();
+  errors.add(validate_inputs(spec.options));
+  if (errors.size() > before) return;
+  spec.inputs = resolve_task(spec.options.task);
+  spec.options = pretraining_on_inputs(std::move(spec.options));
+}
 
 RunSpec resolve(RunSpec given, RunKind kind, ResolutionErrors& errors) {
   if (kind == RunKind::pretraining)

@@ -24,7 +24,10 @@ struct RunSpec {
   /// Null if the run trains one or reads features. The model's options fit it.
   std::shared_ptr<const Tokenizer> tokenizer{};
   std::optional<ModelFolder> teacher{};  ///< the folder of distillation.teacher
-  SavedRun saved{};                      ///< what run_dir holds
+  /// Resolved: pretraining reads the inputs of this task, whose files data.train and
+  /// data.validation name.
+  std::optional<TaskConfig> inputs{};
+  SavedRun saved{};  ///< what run_dir holds
 };
 
 /// What a run trains.
@@ -65,6 +68,10 @@ class ResolutionErrors {
 /// Reads the options and opens the folder of model.from: all that one needs to know of a run that
 /// does not start. Throws an InputError with all errors of single options, one per line.
 RunSpec read_run(const ConfigText& yaml, Overrides overrides = {});
+
+/// A pretraining run with a task reads the inputs of its examples: sets spec.inputs, and the
+/// options become those of a run on texts.
+void take_inputs_of_task(RunSpec& spec, ResolutionErrors& errors);
 
 /// The whole resolution: checks the rules of its kind, finds the text files, opens tokenizer and
 /// teacher, and compares with the run in run_dir and with the weights of model.from. Resolves the

@@ -50,6 +50,21 @@ CacheUse::~CacheUse() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+std::string cache_name(const std::string& key) { return text_checksum(key).substr(0, 16); }
+
+std::string tokenizer_key(const Tokenizer& tokenizer) { return cache_name(tokenizer.definition()); }
+
+void make_entry(const fs::path& entry, const std::function<void(const fs::path&)>& fill) {
+  NewFolder made(entry);
+  fill(made.path());
+  try {
+    made.commit();
+  } catch (const InputError&) {
+    if (!fs::exists(entry))
+      throw;  // otherwise another process has created the same folder in the meantime
+  }
+}
+
 std::vector<CacheEntry> cache_entries(const fs::path& folder) {
   require_input(fs::is_directory(folder),
                 "{}: no such folder; name the one that data.cache of your runs names",

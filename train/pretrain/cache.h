@@ -4,7 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <string>
 #include <vector>
+
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 
@@ -20,6 +24,17 @@ class CacheUse {
  private:
   int descriptor_;
 };
+
+/// The 16 hexadecimal digits that name an entry whose content `key` determines.
+std::string cache_name(const std::string& key);
+
+/// The part of a key that stands for a tokenizer.
+std::string tokenizer_key(const Tokenizer& tokenizer);
+
+/// Creates `entry` atomically with the content that `fill` writes into the folder it is given.
+/// Another process may have created it in the meantime.
+void make_entry(const std::filesystem::path& entry,
+                const std::function<void(const std::filesystem::path&)>& fill);
 
 /// A tokenizer, a data set or rows in the cache, or an incomplete one that a killed process left.
 struct CacheEntry {

@@ -7,7 +7,6 @@
 #include <map>
 
 #include "core/base/checksum.h"
-#include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/rng.h"
@@ -18,6 +17,7 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/logging/progress.h"
 #include "train/logging/stop_signals.h"
+#include "train/pretrain/task_inputs.h"
 #include "train/pretrain/text_statistics.h"
 
 namespace nystrom {
@@ -48,25 +48,6 @@ std::string describe_files(const Files& files) {
   for (const fs::path& file : files)
     text += fmt::format("{} {}\n", fs::absolute(file).string(), file_checksum(file));
   return text;
-}
-
-std::string short_hash(const std::string& text) { return text_checksum(text).substr(0, 16); }
-
-std::string tokenizer_hash(const Tokenizer& tokenizer) {
-  return short_hash(tokenizer.definition());
-}
-
-/// Creates `folder` atomically with the content that `fill` writes.
-template <class Fill>
-void make_folder(const fs::path& folder, const Fill& fill) {
-  NewFolder made(folder);
-  fill(made.path());
-  try {
-    made.commit();
-  } catch (const InputError&) {
-    if (!fs::exists(folder))
-      throw;  // otherwise another process has created the same folder in the meantime
-  }
 }
 
 /// The files of a source.
@@ -150,7 +131,7 @@ fs::path tokenizer_folder(const RunSpec& spec, const CorpusFiles& files) {
                   enum_name(config.data.documents)) +
       fmt::format(" {} {} {}", config.data.validation_fraction.value_or(0), text_version,
                   config.data.text_column);
-  return fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
+  return fs::path(config.data.cache) / ("tokenizer-" + cache_name(key));
 }
 
 /// The folder of the data sets for this tokenizer. It may not exist before tokenization.
@@ -158,10 +139,10 @@ fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
                       const Tokenizer& tokenizer) {
   const std::string key =
       files.train_content + "\n" + files.validation_content +
-      fmt::format("{} {} {} {} {} {} {}", tokenizer_hash(tokenizer),
+      fmt::format("{} {} {} {} {} {} {}", tokenizer_key(tokenizer),
                   enum_name(config.data.documents), config.data.validation_fraction.value_or(0),
                   config.seed, statistics_version, text_version, config.data.text_column);
-  return fs::path(config.data.cache) / ("tokens-" + short_hash(key));
+  return fs::path(config.data.cache) / ("tokens-" + cache_name(key));
 }
 
 /// The text that data.validation_fraction holds out. It counts documents, or, where files are
@@ -239,7 +220,7 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
   const std::int64_t size = train.vocab_size.value_or(most_pieces_by_default);
   log.say(
       fmt::format("training a tokenizer of {}{} pieces", train.vocab_size ? "" : "at most ", size));
-  make_folder(folder, [&](const fs::path& made) {
+  make_entry(folder, [&](const fs::path& made) {
     const HeldOutText held_out(config, files);
     TextReader text(files.all_training_files(), text_form(config.data), held_out.piece_bytes());
     SentencePieceTraining options;
@@ -307,7 +288,7 @@ void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer,
   if (size == 1) return;
   Checksum text;
   const auto add = [&](std::string_view bytes) { text.update(bytes.data(), bytes.size()); };
-  add(tokenizer_hash(tokenizer));
+  add(tokenizer_key(tokenizer));
   for (const Piece& piece : pieces) {
     add(piece.begins ? "\1" : "\2");
     add(piece.text);
@@ -373,7 +354,7 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
   TextReader text(files, form, piece_bytes);
   std::optional<ShardWriter> writer;
   if (communicator.is_first())
-    writer.emplace(folder, TokenSetInfo{tokenizer_hash(tokenizer), tokenizer.vocab_size(),
+    writer.emplace(folder, TokenSetInfo{tokenizer_key(tokenizer), tokenizer.vocab_size(),
                                         tokenizer.special()});
   std::int64_t total = 0;
   for (const fs::path& file : files) total += static_cast<std::int64_t>(fs::file_size(file));
@@ -447,7 +428,7 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
     files.require_unchanged();
   };
   if (communicator.is_first())
-    make_folder(folder, fill);
+    make_entry(folder, fill);
   else
     fill({});
 }
@@ -465,6 +446,7 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, const TextForm&
 }
 
 std::optional<Corpus> cached_corpus(const RunSpec& spec) {
+  if (spec.inputs) return cached_task_inputs(spec);
   const RunConfig& config = spec.options;
   const CorpusFiles files(config.data);
   Corpus corpus;
@@ -478,6 +460,7 @@ std::optional<Corpus> cached_corpus(const RunSpec& spec) {
 }
 
 Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator) {
+  if (spec.inputs) return prepare_task_inputs(spec, log, communicator);
   const RunConfig& config = spec.options;
   const CorpusFiles files(config.data);
   const StopSignals stop;

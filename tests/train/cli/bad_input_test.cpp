@@ -567,8 +567,11 @@ const Case tasks[] = {
     {"no_task", "finetune base.yaml --quiet",
      "task names neither recipe nor kind; name one, such as task: {kind: "
      "classification, …}"},
-    {"task_for_pretraining", "pretrain task.yaml --quiet",
-     "task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"},
+    {"texts_and_a_task_for_pretraining", "pretrain task.yaml --quiet --set 'data.train=[text.txt]'",
+     "data.train and task are both set; pretraining reads the texts of one of them"},
+    {"inputs_without_a_tokenizer", "pretrain task.yaml --quiet --set model.from=null",
+     "pretraining on the inputs of a task trains no tokenizer; name one in tokenizer.path or "
+     "tokenizer.builtin, or start from a model"},
     {"recipe_of_a_task", FINETUNE "task.recipe=sst",
      "--set task.recipe=sst: task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of "
      "sst2, cola, mrpc, stsb, qqp, mnli, qnli, "
