@@ -113,6 +113,7 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace = 0;
   bool possible = false;  ///< whether cuBLASLt has an algorithm
+  bool borrowed = false;  ///< whether it was offered to a problem like this one
 };
 
 std::atomic<bool> timing = false;  ///< whether new plans time their algorithms
@@ -273,6 +274,10 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, const Pro
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_blas(status, "choosing an algorithm");
   found.resize(static_cast<std::size_t>(count));
   if (count > 0) std::swap(found[0], found[preferred(p, found.data(), count, like.device.index)]);
+  Product& product = known_products()[text_of(p)];
+  product = {text_of(p), {}};
+  for (const cublasLtMatmulHeuristicResult_t& each : found)
+    product.algorithms.push_back({text_of(each), timing ? seconds_of(plan, p, like, each) : 0});
   return found;
 }
 
@@ -329,21 +334,17 @@ std::string key_of(const Problem& p) {
   return key;
 }
 
-/// What cuBLASLt offers for products like `p`.
-const std::vector<cublasLtMatmulHeuristicResult_t>& algorithms_for(const Problem& p,
-                                                                   const ViewBase& like) {
+/// What cuBLASLt offers for a problem that stands for others, asked once.
+const std::vector<cublasLtMatmulHeuristicResult_t>& offered_to_like(const Problem& like,
+                                                                    const ViewBase& view) {
   static auto& cache =
       *new std::unordered_map<std::string, std::vector<cublasLtMatmulHeuristicResult_t>>;
-  const auto [place, is_new] = cache.try_emplace(key_of(p));
-  if (!is_new) return place->second;
-  Plan plan = described(p);
-  place->second = offered(plan, p, like);
-  Product& product = known_products()[text_of(p)];
-  product = {text_of(p), {}};
-  for (const cublasLtMatmulHeuristicResult_t& found : place->second)
-    product.algorithms.push_back({text_of(found), timing ? seconds_of(plan, p, like, found) : 0});
+  const std::string key = key_of(like);
+  if (const auto found = cache.find(key); found != cache.end()) return found->second;
+  Plan plan = described(like);
+  auto algorithms = offered(plan, like, view);
   destroy(plan);
-  return place->second;
+  return cache.emplace(key, std::move(algorithms)).first->second;
 }
 
 /// A number of rows for which an algorithm is chosen: multiples of 64 as they are, others with all
@@ -358,7 +359,7 @@ std::int64_t like_rows(std::int64_t rows) {
 /// number of rows at each step, and each choice takes longer than many a product.
 Problem like_problem(const Problem& p) {
   Problem like = p;
-  if (p.batch > 1 || timing) return like;
+  if (p.batch > 1 || timing) return like;  // algorithms are timed on the numbers of a product
   if (!p.second.transposed) {
     like.second.columns = like.result.columns = like_rows(p.result.columns);
   } else if (!p.first.transposed) {  // a gradient of weights: a sum over the rows
@@ -367,32 +368,38 @@ Problem like_problem(const Problem& p) {
   return like;
 }
 
+/// Chooses the algorithm that cuBLASLt offers first for the problem itself.
+void choose_own(Plan& plan, const Problem& p, const ViewBase& view) {
+  const auto own = offered(plan, p, view);
+  plan.possible = !own.empty();
+  plan.borrowed = false;
+  if (own.empty()) return;
+  plan.algorithm = own.front().algo;
+  plan.workspace = own.front().workspaceSize;
+}
+
 Plan make_plan(const Problem& p, const ViewBase& view) {
   Plan plan = described(p);
   const Problem like = like_problem(p);
-  const auto use = [&](const cublasLtMatmulAlgo_t& algorithm, std::size_t workspace) {
-    plan.algorithm = algorithm;
-    plan.workspace = workspace;
-    plan.possible = true;
-  };
-  if (key_of(like) != key_of(p)) {
-    for (const cublasLtMatmulHeuristicResult_t& found : algorithms_for(like, view)) {
+  if (like.first.columns != p.first.columns || like.second.columns != p.second.columns) {
+    for (const cublasLtMatmulHeuristicResult_t& found : offered_to_like(like, view)) {
       cublasLtMatmulHeuristicResult_t here{};
       if (cublasLtMatmulAlgoCheck(handle(), plan.operation, plan.first, plan.second, plan.result,
                                   plan.result, &found.algo, &here) != CUBLAS_STATUS_SUCCESS ||
           here.workspaceSize > max_workspace)
         continue;
-      use(found.algo, here.workspaceSize);
+      plan.algorithm = found.algo;
+      plan.workspace = here.workspaceSize;
+      plan.possible = plan.borrowed = true;
       return plan;
     }
   }
-  const auto& own = algorithms_for(p, view);
-  if (!own.empty()) use(own.front().algo, own.front().workspaceSize);
+  choose_own(plan, p, view);
   return plan;
 }
 
 /// Plans are cached by shapes, strides, types and alignments.
-const Plan& cached_plan(const Problem& p, const ViewBase& like) {
+Plan& cached_plan(const Problem& p, const ViewBase& like) {
   static auto& cache = *new std::unordered_map<std::string, Plan>;
   constexpr std::size_t most = 4096;  // batches of varying size always have new shapes
   std::string key = key_of(p);
@@ -408,15 +415,23 @@ const Plan& cached_plan(const Problem& p, const ViewBase& like) {
 /// Returns false if cuBLASLt has no algorithm.
 bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const std::lock_guard lock(products_mutex);
-  const Plan& plan = cached_plan(p, like);
+  Plan& plan = cached_plan(p, like);
   if (!plan.possible) return false;
   if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   if (p.before_gelu) set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.before_gelu);
-  const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
+  const auto multiply_now = [&] {
+    const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
+    return multiply_by(plan, p, plan.algorithm, accumulate ? 1 : 0,
+                       const_cast<void*>(p.result.data), workspace.get(), plan.workspace);
+  };
   count_launch();
-  check_blas(multiply_by(plan, p, plan.algorithm, accumulate ? 1 : 0,
-                         const_cast<void*>(p.result.data), workspace.get(), plan.workspace),
-             "matrix product");
+  cublasStatus_t status = multiply_now();
+  if (status != CUBLAS_STATUS_SUCCESS && plan.borrowed) {  // what passes the check may fail here
+    choose_own(plan, p, like);
+    if (!plan.possible) return false;
+    status = multiply_now();
+  }
+  check_blas(status, "matrix product");
   return true;
 }
 
@@ -477,7 +492,10 @@ nystrom::cuda::SlowProducts nystrom::cuda::slow_products() {
   const std::lock_guard lock(kernels::cuda::products_mutex);
   return kernels::cuda::slow;
 }
-void nystrom::cuda::time_products() { kernels::cuda::timing = true; }
+void nystrom::cuda::time_products() {
+  const std::lock_guard lock(kernels::cuda::products_mutex);
+  kernels::cuda::timing = true;
+}
 std::vector<nystrom::cuda::Product> nystrom::cuda::products() {
   const std::lock_guard lock(kernels::cuda::products_mutex);
   std::vector<Product> result;

@@ -184,12 +184,13 @@ Tensor orthogonal(const Tensor& x, DType dtype) {
     Tensor own = squares.slice(0, i, i + 1);
     kernels::sum_of_squares(x.slice(0, i, i + 1), own);
   }
-  std::vector<double> inverses;
-  for (const double sum : squares.to(cpu_device).to_doubles())
-    inverses.push_back(1 / (std::sqrt(sum) + 1e-7));
-  const Var scale = Tensor::from(inverses, {count, 1, 1}).cast(x.dtype()).to(x.device());
+  const std::vector<double> sums = squares.to(cpu_device).to_doubles();  // one wait for the GPU
+  const Tensor unit = empty_like(x);
+  for (std::int64_t i = 0; i < count; ++i)
+    kernels::affine(x.slice(0, i, i + 1), 1 / (std::sqrt(sums[static_cast<std::size_t>(i)]) + 1e-7),
+                    0, unit.slice(0, i, i + 1));
   const bool tall = x.dim(1) > x.dim(2);
-  Var y = (Var(x) * scale).value().cast(dtype);
+  Var y = unit.cast(dtype);
   if (tall) y = transpose(y, 1, 2);
   for (int i = 0; i < 5; ++i) {
     const Var gram = matmul(y, transpose(y, 1, 2));
