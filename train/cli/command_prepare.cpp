@@ -32,8 +32,7 @@ std::string describe(const std::vector<CorpusSource>& sources) {
 void run(const PrepareOptions& options, Communicator& communicator) {
   RunSpec given = read_run(config_file(options.config), options.common.overrides);
   ResolutionErrors thrown;
-  take_inputs_of_task(given, thrown);
-  require_none(validate_pretraining(given.options));
+  check_pretraining_run(given, thrown);
   const RunSpec spec = with_named_tokenizer(given);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();

@@ -330,15 +330,7 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
 }  // namespace
 
 RunConfig pretraining_on_inputs(RunConfig config) {
-  const TaskConfig task = std::exchange(config.task, {});
-  const auto sources = [](const std::vector<std::string>& files) {
-    std::vector<TextSource> named;
-    for (const std::string& file : files) named.push_back(TextSource::of_text(file));
-    return named;
-  };
-  config.data.train = sources(task.train);
-  config.data.validation = sources(task.validation);
-  config.data.validation_fraction = task.validation_fraction;
+  config.task = {};
   config.model.head = Head::masked_lm;
   config.model.multi_label = false;
   set_pretraining_head(config);

@@ -52,8 +52,7 @@ ConfigText config_file(const std::string& path);
 RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start,
                        Overrides overrides = {});
 
-/// The options of a pretraining run that reads the inputs of config.task. Its files are those of
-/// data.train and data.validation, and there is no task.
+/// The options of a pretraining run that reads the inputs of config.task: there is no task.
 RunConfig pretraining_on_inputs(RunConfig config);
 
 /// Reads a file that to_yaml wrote, for example config.yaml in a run or checkpoint. It contains all

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 
 #include "core/base/printable.h"
@@ -139,13 +140,6 @@ void check_pretraining(const RunConfig& config, Problems& found) {
   const bool given =
       own.generator != plain.generator || own.discriminator_weight != plain.discriminator_weight;
   const bool replaces = own.objective == PretrainingObjective::replaced_tokens;
-  if (has_task(config)) {
-    if (given || replaces)
-      found.push_back({{"pretraining.objective"},
-                       "pretraining.objective and what belongs to it are for nystrom pretrain; a "
-                       "task learns from its labels: leave them out"});
-    return;
-  }
   if (!replaces) {
     if (given)
       found.push_back({{"pretraining.objective", "pretraining.generator.hidden_size",
@@ -236,10 +230,6 @@ void check_distillation(const RunConfig& config, Problems& found) {
                        "name the teacher's folder, or leave them out"});
     return;
   }
-  if (has_task(config))
-    found.push_back(
-        {{"distillation.teacher"},
-         "distillation.teacher is for pretraining; a task learns from its labels: leave it out"});
   if (own.logits == 0 && own.attention_output == 0)
     found.push_back({{"distillation.logits", "distillation.attention_output"},
                      "distillation.logits and distillation.attention_output are both 0; give one "
@@ -266,14 +256,6 @@ Problems validate(const RunConfig& config) {
   check_masking(config, found);
   check_pretraining(config, found);
   check_distillation(config, found);
-  if (has_task(config) && config.training.on_loss_spike == OnLossSpike::roll_back)
-    found.push_back(
-        {{"training.on_loss_spike"},
-         "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
-         "single wrong answer"});
-  if (has_task(config) && config.training.z_loss > 0)
-    found.push_back({{"training.z_loss"},
-                     "training.z_loss is for pretraining; a task has few classes: leave it out"});
   if (has_task(config)) std::ranges::move(problems(config.task), std::back_inserter(found));
   return found;
 }
@@ -294,37 +276,14 @@ void check_groups(const RunConfig& config, Problems& found) {
 
 }  // namespace
 
-Problems validate_inputs(const RunConfig& config) {
-  Problems found = problems(config.task);
-  if (!found.empty()) return found;
-  if (resolve_task(config.task).kind == TaskKind::features)
-    return {{{"task.kind"},
-             "task.kind features: pretraining predicts masked tokens, and numbers are none; "
-             "nystrom finetune trains the task"}};
-  if (config.task.train.empty())
-    found.push_back({{"task.train"}, "task.train is empty; name the files whose inputs to read"});
-  if (config.task.validation.empty() && !config.task.validation_fraction)
-    found.push_back({{"task.validation", "task.validation_fraction"},
-                     "task.validation is empty; name held-out files, or set "
-                     "task.validation_fraction, such as 0.1"});
-  if (!config.data.train.empty() || !config.data.validation.empty())
-    found.push_back(
-        {{"data.train", "data.validation", "task.train"},
-         "data.train and task are both set; pretraining reads the texts of one of them"});
-  if (!config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
-    found.push_back({{"tokenizer.path", "tokenizer.builtin", "model.from"},
-                     "pretraining on the inputs of a task trains no tokenizer; name one in "
-                     "tokenizer.path or tokenizer.builtin, or start from a model"});
-  return found;
-}
-
-Problems validate_pretraining(const RunConfig& config) {
+Problems validate_pretraining(const RunConfig& config, PretrainingTexts texts) {
   Problems found = validate(config);
-  if (config.data.train.empty())
+  const bool of_files = texts == PretrainingTexts::files;
+  if (of_files && config.data.train.empty())
     found.push_back(
         {{"data.train"},
          "data.train is empty; name the text files to train on, such as [corpus/*.txt]"});
-  if (config.data.validation.empty() && !config.data.validation_fraction)
+  if (of_files && config.data.validation.empty() && !config.data.validation_fraction)
     found.push_back({{"data.validation", "data.validation_fraction"},
                      "data.validation is empty; name held-out text files, or set "
                      "data.validation_fraction, such "
@@ -413,6 +372,77 @@ void check_towers(const RunConfig& config, Problems& found) {
 
 }  // namespace
 
+namespace {
+
+/// Reports options that only pretraining has.
+void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
+  const PretrainingConfig& objective = config.pretraining;
+  const PretrainingConfig plain;
+  if (objective.objective != plain.objective || objective.generator != plain.generator ||
+      objective.discriminator_weight != plain.discriminator_weight)
+    found.push_back({{"pretraining.objective"},
+                     "pretraining.objective and what belongs to it are for nystrom pretrain; a "
+                     "task learns from its labels: leave them out"});
+  if (config.distillation.teacher)
+    found.push_back(
+        {{"distillation.teacher"},
+         "distillation.teacher is for pretraining; a task learns from its labels: leave it out"});
+  if (config.training.on_loss_spike == OnLossSpike::roll_back)
+    found.push_back(
+        {{"training.on_loss_spike"},
+         "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
+         "single wrong answer"});
+  if (config.training.z_loss > 0)
+    found.push_back({{"training.z_loss"},
+                     "training.z_loss is for pretraining; a task has few classes: leave it out"});
+}
+
+/// Reports a task whose validation set is missing, or named twice.
+void check_held_out(const TaskConfig& task, const char* purpose, Problems& found) {
+  if (task.validation.empty() && !task.validation_fraction && !has_folds(task))
+    found.push_back({{"task.validation", "task.validation_fraction"},
+                     fmt::format("task.validation is empty; name held-out files{}, or set "
+                                 "task.validation_fraction, such as 0.1",
+                                 purpose)});
+  if (!task.validation.empty() && task.validation_fraction)
+    found.push_back(
+        {{"task.validation_fraction", "task.validation"},
+         "task.validation_fraction and task.validation exclude each other; give one of them"});
+}
+
+}  // namespace
+
+Problems validate_inputs(const RunConfig& config) {
+  Problems found = problems(config.task);
+  if (!found.empty()) return found;
+  const TaskConfig& task = config.task;
+  const TaskKind kind = *resolve_task(task).kind;
+  if (kind == TaskKind::features)
+    return {{{"task.kind"},
+             "task.kind features: pretraining predicts masked tokens, and numbers are none; "
+             "nystrom finetune trains the task"}};
+  if (task.train.empty())
+    found.push_back({{"task.train"}, "task.train is empty; name the files whose inputs to read"});
+  check_held_out(task, "", found);
+  const auto is_folder = [](const std::string& file) {
+    return std::filesystem::is_directory(file);
+  };
+  if (kind == TaskKind::embeddings && std::ranges::any_of(task.validation, is_folder))
+    found.push_back({{"task.validation"},
+                     "task.validation names a folder of queries, and pretraining measures texts; "
+                     "set task.validation to null and task.validation_fraction to 0.1"});
+  if (!config.data.train.empty() || !config.data.validation.empty() ||
+      config.data.validation_fraction)
+    found.push_back({{"data.train", "data.validation", "data.validation_fraction", "task.train"},
+                     "data.train, data.validation or data.validation_fraction is set, and task "
+                     "too; pretraining reads the texts of one of them"});
+  if (!config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
+    found.push_back({{"tokenizer.path", "tokenizer.builtin", "model.from"},
+                     "pretraining on the inputs of a task trains no tokenizer; name one in "
+                     "tokenizer.path or tokenizer.builtin, or start from a model"});
+  return found;
+}
+
 Problems validate_finetuning(const RunConfig& config) {
   if (!has_task(config))
     return {{{"task.recipe", "task.kind"},
@@ -421,14 +451,8 @@ Problems validate_finetuning(const RunConfig& config) {
   Problems found = validate(config);
   if (config.task.train.empty())
     found.push_back({{"task.train"}, "task.train is empty; name the files to train on"});
-  if (config.task.validation.empty() && !config.task.validation_fraction && !has_folds(config.task))
-    found.push_back({{"task.validation", "task.validation_fraction"},
-                     "task.validation is empty; name held-out files, which choose the best "
-                     "checkpoint, or set task.validation_fraction, such as 0.1"});
-  if (!config.task.validation.empty() && config.task.validation_fraction)
-    found.push_back(
-        {{"task.validation_fraction", "task.validation"},
-         "task.validation_fraction and task.validation exclude each other; give one of them"});
+  check_held_out(config.task, ", which choose the best checkpoint", found);
+  check_for_pretraining_alone(config, found);
   const bool features = config.task.kind == TaskKind::features;
   if (features && !config.model.embed_dim)
     found.push_back(

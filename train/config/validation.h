@@ -13,10 +13,14 @@ namespace nystrom {
 Problems validate(const RunConfig& config);
 /// Throws an InputError, which names training.dtype, if `device` cannot compute in that dtype.
 void require_computable(const RunConfig& config, Device device);
-/// The problems of validate(), and those of masked-LM pretraining: it needs text to train on, text
-/// to evaluate on, and no task.
-Problems validate_pretraining(const RunConfig& config);
-/// The same for a pretraining run on the inputs of its task, before pretraining_on_inputs.
+/// Where a pretraining run has its texts: in the files of data.train and data.validation, or in the
+/// examples of a task.
+enum class PretrainingTexts { files, inputs_of_task };
+/// The problems of validate(), and those of pretraining: it needs text to train on and text to
+/// evaluate on.
+Problems validate_pretraining(const RunConfig& config,
+                              PretrainingTexts texts = PretrainingTexts::files);
+/// The problems of a task whose inputs a run is to pretrain on.
 Problems validate_inputs(const RunConfig& config);
 /// The problems of validate(), and those of fine-tuning: it needs a task with files to train and
 /// evaluate on, and a model or tokenizer to start from if the task reads text.

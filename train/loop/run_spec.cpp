@@ -93,8 +93,7 @@ void match_each(const char* option, const std::vector<std::string>& patterns, co
 }
 
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
-  take_inputs_of_task(spec, errors);
-  errors.add(validate_pretraining(spec.options));
+  check_pretraining_run(spec, errors);
   const DataConfig& data = spec.options.data;
   if (!spec.inputs) {
     match_each("data.train", patterns_of(data.train), text_form(data), errors);
@@ -141,13 +140,16 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
 
 }  // namespace
 
-void take_inputs_of_task(RunSpec& spec, ResolutionErrors& errors) {
-  if (!has_task(spec.options)) return;
-  const std::size_t before = errors.size();
-  errors.add(validate_inputs(spec.options));
-  if (errors.size() > before) return;
-  spec.inputs = resolve_task(spec.options.task);
-  spec.options = pretraining_on_inputs(std::move(spec.options));
+void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors) {
+  if (has_task(spec.options)) {
+    const std::size_t before = errors.size();
+    errors.add(validate_inputs(spec.options));
+    if (errors.size() > before) return;
+    spec.inputs = resolve_task(spec.options.task);
+    spec.options = pretraining_on_inputs(std::move(spec.options));
+  }
+  errors.add(validate_pretraining(
+      spec.options, spec.inputs ? PretrainingTexts::inputs_of_task : PretrainingTexts::files));
 }
 
 RunSpec resolve(RunSpec given, RunKind kind, ResolutionErrors& errors) {

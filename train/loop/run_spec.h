@@ -24,8 +24,7 @@ struct RunSpec {
   /// Null if the run trains one or reads features. The model's options fit it.
   std::shared_ptr<const Tokenizer> tokenizer{};
   std::optional<ModelFolder> teacher{};  ///< the folder of distillation.teacher
-  /// Resolved: pretraining reads the inputs of this task, whose files data.train and
-  /// data.validation name.
+  /// Resolved: pretraining reads the inputs of this task in the place of files.
   std::optional<TaskConfig> inputs{};
   SavedRun saved{};  ///< what run_dir holds
 };
@@ -69,9 +68,9 @@ class ResolutionErrors {
 /// does not start. Throws an InputError with all errors of single options, one per line.
 RunSpec read_run(const ConfigText& yaml, Overrides overrides = {});
 
-/// A pretraining run with a task reads the inputs of its examples: sets spec.inputs, and the
-/// options become those of a run on texts.
-void take_inputs_of_task(RunSpec& spec, ResolutionErrors& errors);
+/// Takes the task of a pretraining run out of its options, if there is one, into spec.inputs. Then
+/// checks the rules of pretraining.
+void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors);
 
 /// The whole resolution: checks the rules of its kind, finds the text files, opens tokenizer and
 /// teacher, and compares with the run in run_dir and with the weights of model.from. Resolves the

@@ -25,6 +25,14 @@ class CacheUse {
   int descriptor_;
 };
 
+// Part of the name of a data set in the cache. Raise it if the format of the statistics changes.
+inline constexpr int statistics_version = 2;
+
+// Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
+// that changes the ids of any text or the tokenizer trained on any text. Such changes concern
+// normalization, word splitting, models, added tokens, reading of text or the trainer.
+inline constexpr int text_version = 4;
+
 /// The 16 hexadecimal digits that name an entry whose content `key` determines.
 std::string cache_name(const std::string& key);
 

@@ -27,14 +27,6 @@ namespace fs = std::filesystem;
 
 using Files = std::vector<fs::path>;
 
-// Part of the name of a data set in the cache. Raise it if the format of the statistics changes.
-constexpr int statistics_version = 2;
-
-// Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
-// that changes the ids of any text or the tokenizer trained on any text. Such changes concern
-// normalization, word splitting, models, added tokens, reading of text or the trainer.
-constexpr int text_version = 4;
-
 // The longest pieces in which documents are read.
 constexpr std::size_t whole_pieces = std::size_t{1} << 18;
 
@@ -446,7 +438,6 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, const TextForm&
 }
 
 std::optional<Corpus> cached_corpus(const RunSpec& spec) {
-  if (spec.inputs) return cached_task_inputs(spec);
   const RunConfig& config = spec.options;
   const CorpusFiles files(config.data);
   Corpus corpus;

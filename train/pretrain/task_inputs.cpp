@@ -1,11 +1,14 @@
 #include "train/pretrain/task_inputs.h"
 
+#include <array>
 #include <set>
 
 #include "core/base/checksum.h"
+#include "core/base/interruption.h"
 #include "core/check.h"
 #include "data/tasks/held_out.h"
 #include "data/tokenizers/builtin_tokenizer.h"
+#include "train/logging/stop_signals.h"
 #include "train/pretrain/text_statistics.h"
 
 namespace nystrom {
@@ -37,30 +40,14 @@ std::vector<Document> documents_of(const Example& example) {
   return documents;
 }
 
-/// Calls use(document) for every document of the source, each once. Labels are not read.
-template <class Use>
-TextStatistics for_each_document(const TaskConfig& task, const ExampleSource& source,
-                                 const Use& use) {
-  TextStatistics statistics;
-  SkippedRows skipped;
-  std::set<Digest> known;
-  for_each_example(task, source, Labelled::optional, skipped, [&](const Example& example) {
-    for (const Document& document : documents_of(example)) {
-      Checksum content;
-      content.update(document.bytes.data(), document.bytes.size());
-      if (!known.insert(content.digest()).second) continue;
-      ++statistics.documents;
-      statistics.bytes += static_cast<std::int64_t>(document.bytes.size());
-      use(document);
-    }
-  });
-  if (skipped.count > 0)
-    statistics.skipped[static_cast<std::size_t>(SkipReason::bad_row)] = {skipped.count, 0,
-                                                                         skipped.first};
-  return statistics;
+/// Identifies a document by its content.
+Digest digest_of(const Document& document) {
+  Checksum content;
+  content.update(document.bytes.data(), document.bytes.size());
+  return content.digest();
 }
 
-/// The two sets of a run's inputs.
+/// The documents of a run's two sets.
 class Inputs {
  public:
   explicit Inputs(const RunSpec& spec)
@@ -68,27 +55,17 @@ class Inputs {
         tokenizer_(spec.tokenizer),
         sources_(task_sources(task_, spec.options.seed)) {
     require(tokenizer_ != nullptr, "the inputs of a task need a tokenizer");
-    Checksum content;
-    for (const ExampleSource* source : {&sources_.train, &sources_.validation}) {
-      for_each_document(task_, *source, [&](const Document& document) {
-        const std::uint64_t size = document.bytes.size();
-        content.update(&size, sizeof size);
-        content.update(document.bytes.data(), document.bytes.size());
-      });
-      content.update("|", 1);
-    }
+    content_ = read([](Set, const Document&) {});
     folder_ = fs::path(spec.options.data.cache) /
-              ("tokens-" + cache_name(fmt::format("inputs {} {} {}", inputs_version, content.hex(),
-                                                  tokenizer_key(*tokenizer_))));
+              ("tokens-" +
+               cache_name(fmt::format("inputs {} {} {} {} {}", inputs_version, statistics_version,
+                                      text_version, content_, tokenizer_key(*tokenizer_))));
   }
 
   const fs::path& folder() const { return folder_; }
 
-  void write(Log& log) const {
-    make_entry(folder_, [&](const fs::path& made) {
-      write_set(made / train, sources_.train, log);
-      write_set(made / validation, sources_.validation, log);
-    });
+  void write(Log& log) {
+    make_entry(folder_, [&](const fs::path& made) { write_sets(made, log); });
   }
 
   Corpus open(const RunSpec& spec) const {
@@ -96,59 +73,119 @@ class Inputs {
     corpus.tokenizer = tokenizer_;
     corpus.token_folder = folder_;
     corpus.tokenizer_folder = tokenizer_place(spec).value_or(fs::path());
-    const auto source = [&](const char* set) {
-      return CorpusSource{"", std::nullopt, folder_ / set,
-                          std::make_shared<TokenDataset>(TokenDataset::open(folder_ / set))};
+    const auto source = [&](Set set) {
+      const fs::path own = folder_ / name_of(set);
+      return CorpusSource{"", std::nullopt, own,
+                          std::make_shared<TokenDataset>(TokenDataset::open(own))};
     };
-    corpus.train.push_back(source(train));
-    corpus.validation.push_back(source(validation));
+    corpus.train.push_back(source(Set::train));
+    corpus.validation.push_back(source(Set::validation));
     return corpus;
   }
 
  private:
-  static constexpr const char *train = "train", *validation = "validation";
+  enum class Set : unsigned char { train, validation };
 
-  void write_set(const fs::path& folder, const ExampleSource& source, Log& log) const {
-    ShardWriter writer(
-        folder, {tokenizer_key(*tokenizer_), tokenizer_->vocab_size(), tokenizer_->special()});
-    const TextStatistics statistics =
-        for_each_document(task_, source, [&](const Document& document) {
-          const auto* pixels = reinterpret_cast<const std::uint8_t*>(document.bytes.data());
-          const auto ids = document.is_image
-                               ? byte_ids(*tokenizer_, {pixels, document.bytes.size()})
-                               : tokenizer_->encode(document.bytes);
-          writer.begin_document();
-          writer.append(std::vector<std::uint32_t>(ids.begin(), ids.end()));
-        });
-    require_input(writer.tokens() > 0, "the inputs of {} have no token",
-                  fmt::join(source.patterns, ", "));
-    writer.finish(statistics_json(statistics));
-    log.say(fmt::format("{} texts of {}: {} tokens", writer.documents(),
-                        fmt::join(source.patterns, ", "), writer.tokens()));
+  static const char* name_of(Set set) { return set == Set::train ? "train" : "validation"; }
+  const ExampleSource& source_of(Set set) const {
+    return set == Set::train ? sources_.train : sources_.validation;
+  }
+  std::string files_of(Set set) const {
+    return fmt::format("{}", fmt::join(source_of(set).patterns, ", "));
+  }
+
+  std::vector<std::int32_t> ids_of(const Document& document) const {
+    if (!document.is_image) return tokenizer_->encode(document.bytes);
+    const auto* pixels = reinterpret_cast<const std::uint8_t*>(document.bytes.data());
+    return byte_ids(*tokenizer_, {pixels, document.bytes.size()});
+  }
+
+  void write_sets(const fs::path& folder, Log& log) {
+    const TokenSetInfo info{tokenizer_key(*tokenizer_), tokenizer_->vocab_size(),
+                            tokenizer_->special()};
+    ShardWriter train(folder / name_of(Set::train), info),
+        validation(folder / name_of(Set::validation), info);
+    const std::string content = read([&](Set set, const Document& document) {
+      const auto ids = ids_of(document);
+      ShardWriter& writer = set == Set::train ? train : validation;
+      writer.begin_document();
+      writer.append(std::vector<std::uint32_t>(ids.begin(), ids.end()));
+    });
+    require_input(content == content_,
+                  "the task's files changed while they were read; start again when nothing writes "
+                  "them");
+    const auto finish = [&](Set set, ShardWriter& writer) {
+      require_input(writer.tokens() > 0, "{}: no {} with a token of its own", files_of(set),
+                    set == Set::train ? "input" : "held-out input");
+      writer.finish(statistics_json(statistics_[static_cast<std::size_t>(set)]));
+      log.say(fmt::format("{}: {} texts with {} tokens to {}", files_of(set), writer.documents(),
+                          writer.tokens(), set == Set::train ? "train on" : "evaluate on"));
+    };
+    finish(Set::train, train);
+    finish(Set::validation, validation);
+    for (const std::string& note : notes_) log.warn(note);
+  }
+
+  /// Calls use(set, document) for every document of both sets, each once, and returns a checksum of
+  /// all. What validation_fraction holds out has no document of the training set.
+  template <class Use>
+  std::string read(const Use& use) {
+    Checksum content;
+    std::set<Digest> known;
+    notes_.clear();
+    for (const Set set : {Set::train, Set::validation}) {
+      if (set == Set::validation && !task_.validation_fraction) known.clear();
+      TextStatistics& statistics = statistics_[static_cast<std::size_t>(set)] = {};
+      SkippedRows skipped;
+      // Labels are read as fine-tuning reads them, so that examples have the same numbers.
+      const Labelled labelled =
+          task_.kind == TaskKind::embeddings ? Labelled::optional : Labelled::required;
+      for_each_example(task_, source_of(set), labelled, skipped, [&](const Example& example) {
+        check_interruption();
+        for (const Document& document : documents_of(example)) {
+          if (!known.insert(digest_of(document)).second) continue;
+          const std::uint64_t size = document.bytes.size();
+          content.update(&size, sizeof size);
+          content.update(document.bytes.data(), document.bytes.size());
+          ++statistics.documents;
+          statistics.bytes += static_cast<std::int64_t>(size);
+          use(set, document);
+        }
+      });
+      content.update("|", 1);
+      if (skipped.count > 0)
+        notes_.push_back(fmt::format("{}: {} rows were left out; the first: {}", files_of(set),
+                                     skipped.count, skipped.first));
+      notes_.insert(notes_.end(), skipped.notes.begin(), skipped.notes.end());
+    }
+    return content.hex();
   }
 
   TaskConfig task_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   TaskSources sources_;
+  std::array<TextStatistics, 2> statistics_;
+  std::vector<std::string> notes_;
+  std::string content_;
   fs::path folder_;
 };
 
 }  // namespace
 
 Corpus prepare_task_inputs(const RunSpec& spec, Log& log, Communicator& communicator) {
-  const Inputs inputs(spec);
+  const StopSignals stop;
+  // A process that stopped alone would leave the others waiting.
+  const InterruptionCheck stop_alone([&] {
+    if (communicator.size() == 1 && stop.requested())
+      throw Interrupted("stopped during preparation of the inputs; the same command starts again");
+  });
+  Inputs inputs(spec);
   if (communicator.is_first() && !fs::exists(inputs.folder())) inputs.write(log);
   communicator.barrier();
-  if (!fs::exists(inputs.folder())) inputs.write(log);
+  if (!fs::exists(inputs.folder())) inputs.write(log);  // a process that does not see the first's
   Corpus corpus = inputs.open(spec);
   corpus.token_use = std::make_shared<CacheUse>(inputs.folder());
   return corpus;
-}
-
-std::optional<Corpus> cached_task_inputs(const RunSpec& spec) {
-  const Inputs inputs(spec);
-  if (!fs::exists(inputs.folder())) return std::nullopt;
-  return inputs.open(spec);
 }
 
 }  // namespace nystrom

@@ -568,7 +568,8 @@ const Case tasks[] = {
      "task names neither recipe nor kind; name one, such as task: {kind: "
      "classification, …}"},
     {"texts_and_a_task_for_pretraining", "pretrain task.yaml --quiet --set 'data.train=[text.txt]'",
-     "data.train and task are both set; pretraining reads the texts of one of them"},
+     "data.train, data.validation or data.validation_fraction is set, and task too; pretraining "
+     "reads the texts of one of them"},
     {"inputs_without_a_tokenizer", "pretrain task.yaml --quiet --set model.from=null",
      "pretraining on the inputs of a task trains no tokenizer; name one in tokenizer.path or "
      "tokenizer.builtin, or start from a model"},
@@ -646,10 +647,8 @@ const Case tasks[] = {
      "--set training.epochs=0: training.epochs: got '0', expected a number greater than 0, or "
      "null"},
     {"rolling_back_in_a_task", FINETUNE "training.on_loss_spike=roll_back",
-     "--set training.on_loss_spike=roll_back: training.on_loss_spike roll_back is for pretraining; "
-     "the loss of a task spikes at a single "
-     "wrong "
-     "answer"},
+     "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a single "
+     "wrong answer"},
     {"warm_up_of_more_steps_than_epochs", FINETUNE "schedule.warmup_steps=500",
      "schedule.warmup_steps 500 exceeds the number of steps, 1, that training.epochs 4 make of 2 "
      "samples in batches of 32; the learning "
@@ -668,9 +667,9 @@ const Case tasks[] = {
      "--set tokenizer.builtin=letters: tokenizer.builtin: got 'letters', expected bytes or "
      "listops"},
     {"objective_of_a_task", FINETUNE "pretraining.objective=replaced_tokens",
-     "--set pretraining.objective=replaced_tokens: pretraining.objective and what belongs to it "
-     "are "
-     "for nystrom pretrain; a task learns from its labels: leave them out"},
+     "pretraining.objective and what belongs to it are for nystrom pretrain; a task learns from "
+     "its "
+     "labels: leave them out"},
     {"stream_of_bytes", PREPARE "tokenizer.builtin=bytes --set data.cross_documents=true",
      "tokenizer.builtin bytes has no tokens around a text; leave masking.sentence_order and "
      "data.cross_documents false"},

@@ -1,7 +1,9 @@
 // Pretraining on the inputs of a task: its documents, and a run from one file to the fine-tuned
 // model.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "core/base/file_io.h"
@@ -29,7 +31,7 @@ class TaskInputs : public ::testing::Test {
   Corpus corpus() {
     RunSpec spec = read_run(config_file(folder_ / "run.yaml"));
     ResolutionErrors thrown;
-    take_inputs_of_task(spec, thrown);
+    check_pretraining_run(spec, thrown);
     Log quiet(true);
     Communicator alone;
     return prepare_corpus(with_named_tokenizer(spec), quiet, alone);
@@ -64,6 +66,31 @@ TEST_F(TaskInputs, TextsAndPairsAreDocumentsOnce) {
   EXPECT_EQ(corpus().token_folder, made.token_folder) << "from the cache";
   write_bytes(folder_ / "dev.tsv", "text\tother\tlabel\none\tfive\ta\n");
   EXPECT_NE(corpus().token_folder, made.token_folder) << "other texts";
+}
+
+TEST_F(TaskInputs, WordsAreReadWithoutTheirTags) {
+  write_bytes(folder_ / "train.txt", "alpha NNP B-ORG\nbeta VB O\n\ngamma NN O\n");
+  const std::string file = path("train.txt");
+  write_run("builtin: bytes", "kind: tokens, train: [" + file + "], validation: [" + file + "]");
+  EXPECT_EQ(texts_of(*corpus().train[0].tokens), (std::vector<std::string>{"alpha beta", "gamma"}));
+}
+
+/// A premise has several hypotheses, and some rows no label.
+TEST_F(TaskInputs, HeldOutTextsAreNotAmongTheOthers) {
+  std::string rows = "text\tother\tlabel\n";
+  for (int i = 0; i < 60; ++i)
+    rows += fmt::format("premise {}\thypothesis {}\t{}\n", i / 3, i,
+                        i % 7 == 0   ? ""
+                        : i % 2 == 0 ? "a"
+                                     : "b");
+  write_bytes(folder_ / "train.tsv", rows);
+  write_run("builtin: bytes",
+            "kind: classification, train: [" + path("train.tsv") +
+                "], validation_fraction: 0.2, bad_rows: skip, columns: {pair: other}");
+  const Corpus made = corpus();
+  const auto train = texts_of(*made.train[0].tokens), held = texts_of(*made.validation[0].tokens);
+  EXPECT_GE(held.size(), 8);
+  for (const std::string& text : held) EXPECT_EQ(std::ranges::count(train, text), 0) << text;
 }
 
 TEST_F(TaskInputs, APixelIsAByteAndNeedsTheTokenizerOfBytes) {
@@ -107,6 +134,10 @@ TEST_F(TaskInputs, TheSameFilePretrainsAndFineTunes) {
       << "goes on";
   EXPECT_NE(run("prepare run.yaml").find("training: 3 documents"), std::string::npos);
   run("report self");
+  EXPECT_EQ(read_bytes(folder_ / "self/config.yaml").find("train.tsv"), std::string::npos)
+      << "its rows are no texts of data.train";
+  run("pretrain run.yaml --quiet --set run_dir=replaced --set "
+      "pretraining.objective=replaced_tokens");
 }
 
 }  // namespace
