@@ -430,7 +430,7 @@ Problems validate_inputs(const RunConfig& config) {
   if (kind == TaskKind::embeddings && std::ranges::any_of(task.validation, is_folder))
     found.push_back({{"task.validation"},
                      "task.validation names a folder of queries, and pretraining measures texts; "
-                     "set task.validation to null and task.validation_fraction to 0.1"});
+                     "leave task.validation out and set task.validation_fraction to 0.1"});
   if (!config.data.train.empty() || !config.data.validation.empty() ||
       config.data.validation_fraction)
     found.push_back({{"data.train", "data.validation", "data.validation_fraction", "task.train"},

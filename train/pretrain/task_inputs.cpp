@@ -131,10 +131,10 @@ class Inputs {
   template <class Use>
   std::string read(const Use& use) {
     Checksum content;
-    std::set<Digest> known;
+    std::array<std::set<Digest>, 2> known;
+    std::int64_t shared = 0;  // named held-out documents that the training set has too
     notes_.clear();
     for (const Set set : {Set::train, Set::validation}) {
-      if (set == Set::validation && !task_.validation_fraction) known.clear();
       TextStatistics& statistics = statistics_[static_cast<std::size_t>(set)] = {};
       SkippedRows skipped;
       // Labels are read as fine-tuning reads them, so that examples have the same numbers.
@@ -143,7 +143,11 @@ class Inputs {
       for_each_example(task_, source_of(set), labelled, skipped, [&](const Example& example) {
         check_interruption();
         for (const Document& document : documents_of(example)) {
-          if (!known.insert(digest_of(document)).second) continue;
+          const Digest digest = digest_of(document);
+          const bool trained = set == Set::validation && known[0].contains(digest);
+          if (trained && task_.validation_fraction) continue;
+          if (!known[static_cast<std::size_t>(set)].insert(digest).second) continue;
+          shared += trained ? 1 : 0;
           const std::uint64_t size = document.bytes.size();
           content.update(&size, sizeof size);
           content.update(document.bytes.data(), document.bytes.size());
@@ -158,6 +162,10 @@ class Inputs {
                                      skipped.count, skipped.first));
       notes_.insert(notes_.end(), skipped.notes.begin(), skipped.notes.end());
     }
+    if (shared > 0)
+      notes_.push_back(
+          fmt::format("{}: {} of {} texts are among those to train on; their loss is no test",
+                      files_of(Set::validation), shared, known[1].size()));
     return content.hex();
   }
 

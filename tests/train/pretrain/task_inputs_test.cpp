@@ -126,7 +126,9 @@ TEST_F(TaskInputs, TheSameFilePretrainsAndFineTunes) {
     EXPECT_EQ(done.code, 0) << done.err;
     return done.out + done.err;
   };
-  run("pretrain run.yaml --quiet --set run_dir=self");
+  EXPECT_NE(
+      run("pretrain run.yaml --set run_dir=self").find("3 of 3 texts are among those to train on"),
+      std::string::npos);
   run("finetune run.yaml --quiet --set run_dir=tuned --set model.from=self");
   EXPECT_NE(
       run("pretrain run.yaml --set run_dir=self --set training.steps=3").find("done: 3 steps"),
