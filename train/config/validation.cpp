@@ -370,10 +370,6 @@ void check_towers(const RunConfig& config, Problems& found) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Reports options that only pretraining has.
 void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
   const PretrainingConfig& objective = config.pretraining;

@@ -148,11 +148,9 @@ class Inputs {
           if (trained && task_.validation_fraction) continue;
           if (!known[static_cast<std::size_t>(set)].insert(digest).second) continue;
           shared += trained ? 1 : 0;
-          const std::uint64_t size = document.bytes.size();
-          content.update(&size, sizeof size);
-          content.update(document.bytes.data(), document.bytes.size());
+          content.update(&digest, sizeof digest);
           ++statistics.documents;
-          statistics.bytes += static_cast<std::int64_t>(size);
+          statistics.bytes += std::ssize(document.bytes);
           use(set, document);
         }
       });
@@ -182,14 +180,16 @@ class Inputs {
 
 Corpus prepare_task_inputs(const RunSpec& spec, Log& log, Communicator& communicator) {
   const StopSignals stop;
-  // A process that stopped alone would leave the others waiting.
-  const InterruptionCheck stop_alone([&] {
-    if (communicator.size() == 1 && stop.requested())
+  const auto interrupt_if = [](bool stopped) {
+    if (stopped)
       throw Interrupted("stopped during preparation of the inputs; the same command starts again");
-  });
+  };
+  // A process that stopped alone would leave the others waiting.
+  const InterruptionCheck stop_alone(
+      [&] { interrupt_if(communicator.size() == 1 && stop.requested()); });
   Inputs inputs(spec);
   if (communicator.is_first() && !fs::exists(inputs.folder())) inputs.write(log);
-  communicator.barrier();
+  interrupt_if(communicator.sum(stop.requested() ? 1 : 0) > 0);
   if (!fs::exists(inputs.folder())) inputs.write(log);  // a process that does not see the first's
   Corpus corpus = inputs.open(spec);
   corpus.token_use = std::make_shared<CacheUse>(inputs.folder());

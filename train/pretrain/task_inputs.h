@@ -1,6 +1,6 @@
-// Turns the inputs of a task, without its labels, into the token shards of a pretraining run: a
-// model that first fills masks in them learns the task better ("Never Train from Scratch", Amos et
-// al., ICLR 2024; "Don't Stop Pretraining", Gururangan et al., ACL 2020).
+// Turns the inputs of a task, without its labels, into the token shards of a pretraining run, as in
+// "Never Train from Scratch" (Amos et al., ICLR 2024) and "Don't Stop Pretraining" (Gururangan et
+// al., ACL 2020).
 #pragma once
 
 #include "train/pretrain/corpus.h"

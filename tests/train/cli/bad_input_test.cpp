@@ -668,8 +668,7 @@ const Case tasks[] = {
      "listops"},
     {"objective_of_a_task", FINETUNE "pretraining.objective=replaced_tokens",
      "pretraining.objective and what belongs to it are for nystrom pretrain; a task learns from "
-     "its "
-     "labels: leave them out"},
+     "its labels: leave them out"},
     {"stream_of_bytes", PREPARE "tokenizer.builtin=bytes --set data.cross_documents=true",
      "tokenizer.builtin bytes has no tokens around a text; leave masking.sentence_order and "
      "data.cross_documents false"},
