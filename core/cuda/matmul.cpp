@@ -4,7 +4,6 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <mutex>
@@ -116,9 +115,9 @@ struct Plan {
   bool borrowed = false;  ///< whether it was offered to a problem like this one
 };
 
-std::atomic<bool> timing = false;  ///< whether new plans time their algorithms
 /// Protects all below, and a plan from the choice of its epilogue's pointer to the call.
 std::mutex products_mutex;
+bool timing = false;  ///< whether new plans time their algorithms
 /// Every product that a plan was made for, by its text.
 std::unordered_map<std::string, Product>& known_products() {
   static auto& instance = *new std::unordered_map<std::string, Product>;
@@ -250,7 +249,7 @@ int preferred(const Problem& p, const cublasLtMatmulHeuristicResult_t* found, in
 
 /// What cuBLASLt offers for a described problem, the one to use first.
 std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, const Problem& p,
-                                                     const ViewBase& like) {
+                                                     const ViewBase& view) {
   cublasLtMatmulPreference_t preference = nullptr;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -273,11 +272,11 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, const Pro
   cublasLtMatmulPreferenceDestroy(preference);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_blas(status, "choosing an algorithm");
   found.resize(static_cast<std::size_t>(count));
-  if (count > 0) std::swap(found[0], found[preferred(p, found.data(), count, like.device.index)]);
+  if (count > 0) std::swap(found[0], found[preferred(p, found.data(), count, view.device.index)]);
   Product& product = known_products()[text_of(p)];
   product = {text_of(p), {}};
   for (const cublasLtMatmulHeuristicResult_t& each : found)
-    product.algorithms.push_back({text_of(each), timing ? seconds_of(plan, p, like, each) : 0});
+    product.algorithms.push_back({text_of(each), timing ? seconds_of(plan, p, view, each) : 0});
   return found;
 }
 
