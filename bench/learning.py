@@ -84,16 +84,7 @@ def command(options, variant, run, steps, seed, *more):
     } | VARIANTS[variant]
     sets = [f"{key}={json.dumps(value)}" for key, value in settings.items()] + list(more)
     words = [word for each in sets for word in ("--set", each)]
-    return [options.nystrom, "pretrain", base_of(options), "--quiet", *words]
-
-
-def base_of(options):
-    """The configuration that all variants change."""
-    base = options.work / "base.yaml"
-    if not base.exists():
-        shared = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
-        base.write_text(json.dumps(shared, indent=1))  # JSON is YAML
-    return base
+    return [options.nystrom, "pretrain", options.work / "base.yaml", "--quiet", *words]
 
 
 def records_of(run):
@@ -184,6 +175,8 @@ def main():
     parser.add_argument("--output", type=Path, default=Path("bench/results/learning.json"))
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
+    shared = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
+    (options.work / "base.yaml").write_text(json.dumps(shared, indent=1))  # JSON is YAML
     results = {"step_seconds": {}, "runs": []}
     if options.output.exists():
         results = json.loads(options.output.read_text())
