@@ -70,19 +70,17 @@ Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vecto
 /// linear with the result in the accumulate type, not rounded to x's type, for outputs that are
 /// compared with each other. Its gradient is rounded to x's type first.
 Var linear_unrounded(const Var& x, const Var& weight, const Var& bias = {});
-/// linear(activation(x), weight, bias). Keeps x alone: the backward pass computes activation(x)
-/// again, beside its derivative.
-Var activated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias = {});
 /// The weight and the bias, which may be undefined, of a linear layer.
 struct LinearParameters {
   Var weight, bias;
 };
-/// activated_linear(activation, linear(x, up…), down…). A GPU may compute the activation beside the
-/// first product.
+/// linear(activation(linear(x, up…)), down…). Keeps the first product alone: the backward pass
+/// computes its activation again, beside the derivative. A GPU may compute the activation beside
+/// the first product.
 Var feed_forward(Unary activation, const Var& x, const LinearParameters& up,
                  const LinearParameters& down);
 /// linear(activation(a) ∘ b, weight, bias) for the halves a, b of x […, 2·in], weight [out, in]: a
-/// gated linear unit (Shazeer, arXiv 2002.05202). Keeps x alone, as activated_linear.
+/// gated linear unit (Shazeer, arXiv 2002.05202). Keeps x alone.
 Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias = {});
 /// The matrix product a b: a […, m, k], b […, k, n] → […, m, n]. Leading axes broadcast.
 Var matmul(const Var& a, const Var& b);
@@ -197,7 +195,8 @@ Var pseudo_inverse_exact(const Var& a);
 Var sequence_conv(const Var& x, const Var& weight, const RowSpans& spans = {});
 
 /// Layer normalisation over the last axis c: gamma, beta [c], or an undefined beta. Ba et al.,
-/// arXiv 1607.06450.
+/// arXiv 1607.06450. Linear layers of the result do not keep it: the backward pass computes it
+/// again.
 Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon);
 
 /// The dropout of an op that includes one. For the mask see core/rng.h. With p = 0 nothing is
@@ -207,6 +206,9 @@ struct DropoutOptions {
   DropoutKey key;
   Tensor sample_ids;  ///< [b] or [b, 2] i64
 };
+
+/// residual + dropout(x): x and residual [b, …, c] of one shape → the same shape.
+Var residual_dropout(const Var& x, const Var& residual, const DropoutOptions& dropout);
 
 /// layer_norm(residual + dropout(x)) in one pass: x and residual [b, …, c] of one shape → the same
 /// shape. beta may be undefined.

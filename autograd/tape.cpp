@@ -190,7 +190,7 @@ void Tape::walk() {
            row_sum = std::exchange(step.output->row_sum, {});
     if (step.layout == DyLayout::contiguous) dy = dy.contiguous();
     with_context(fmt::format("in the backward pass of {}", step.name),
-                 [&] { step.backward(dy, Grads(step.inputs, row_sum)); });
+                 [&] { step.backward(std::move(dy), Grads(step.inputs, row_sum)); });
   }
 }
 
@@ -216,25 +216,25 @@ Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
     const NoGrad no_recording;
     return f(inputs).value();
   }();
-  return record(
-      "checkpoint", std::move(output), inputs, [f, values](const Tensor& dy, Grads grads) {
-        Tape inner;
-        std::vector<Var> copies;
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(GradSlot{
-                                                               {}, values[i].dtype(), false}))
-                                          : Var(values[i]));
-        }
-        const Var again = f(copies);
-        if (!again.requires_grad()) return;
-        // This also covers an f that returns an input: nothing was recorded then, and its gradient
-        // is complete.
-        again.slot()->grad = dy.cast(again.slot()->dtype);
-        inner.walk();
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());
-        }
-      });
+  return record("checkpoint", std::move(output), inputs, [f, values](Tensor dy, Grads grads) {
+    Tape inner;
+    std::vector<Var> copies;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(
+                                                           GradSlot{{}, values[i].dtype(), false}))
+                                      : Var(values[i]));
+    }
+    // The second run's result is not kept either, nor dy.
+    const std::shared_ptr<GradSlot> again = f(copies).slot();
+    if (!again) return;
+    // This also covers an f that returns an input: nothing was recorded then, and its gradient
+    // is complete.
+    again->grad = std::exchange(dy, {}).cast(again->dtype);
+    inner.walk();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());
+    }
+  });
 }
 
 }  // namespace nystrom

@@ -64,8 +64,8 @@ class Grads {
 };
 
 /// The backward function of an op: adds the inputs' gradients to `grads`, from the output's
-/// gradient dy.
-using Backward = std::function<void(const Tensor& dy, Grads grads)>;
+/// gradient dy. Nothing else holds dy, so that a function that takes it by value may free it.
+using Backward = std::function<void(Tensor dy, Grads grads)>;
 
 /// The layout of dy that a backward function accepts: contiguous only, or any strides.
 enum class DyLayout { contiguous, strided };

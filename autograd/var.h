@@ -1,6 +1,7 @@
 // Var: a tensor that may have a gradient.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "core/tensor.h"
@@ -21,6 +22,13 @@ struct GradSlot {
   /// The gradient summed over its rows, in the accumulate type, if the op that made the gradient
   /// had the sum at hand; undefined otherwise.
   Tensor row_sum = {};
+};
+
+/// A value that is computed again when a backward function reads it, so that it need not be kept.
+struct Recomputation {
+  std::function<Tensor()> compute;
+  /// From the first reading until the op that made the value runs backward; undefined otherwise.
+  Tensor value = {};
 };
 
 /// A recorded value or a constant. Copies are cheap and refer to the same Var.
@@ -59,10 +67,36 @@ class Var {
   const std::shared_ptr<GradSlot>& slot() const { return slot_; }
   /// The same value as a constant.
   Var detach() const { return Var(value_); }
+  /// This value, which backward functions may compute again (SavedValue).
+  Var recomputed_by(std::shared_ptr<Recomputation> recomputation) const {
+    Var result = *this;
+    result.recomputation_ = std::move(recomputation);
+    return result;
+  }
+  /// Null unless the value may be computed again.
+  const std::shared_ptr<Recomputation>& recomputation() const { return recomputation_; }
 
  private:
   Tensor value_;
   std::shared_ptr<GradSlot> slot_;
+  std::shared_ptr<Recomputation> recomputation_;
+};
+
+/// The value of an op's input, for its backward function: kept, unless it may be computed again.
+class SavedValue {
+ public:
+  explicit SavedValue(const Var& x)
+      : value_(x.recomputation() ? Tensor() : x.value()), recomputation_(x.recomputation()) {}
+  /// The value.
+  const Tensor& get() const {
+    if (!recomputation_) return value_;
+    if (!recomputation_->value.defined()) recomputation_->value = recomputation_->compute();
+    return recomputation_->value;
+  }
+
+ private:
+  Tensor value_;
+  std::shared_ptr<Recomputation> recomputation_;
 };
 
 }  // namespace nystrom

@@ -76,13 +76,14 @@ KERNEL(affine, CView x, double scale, double shift, View y);
 /// y = op(x). y may alias x. gelu_erf is x Φ(x), and gelu_tanh its tanh form (Hendrycks & Gimpel,
 /// arXiv 1606.08415).
 KERNEL(unary, Unary op, CView x, View y);
-/// dx = op'(x) ∘ dy, and y = op(x) unless y is absent. dx may alias dy. dx_sums [n] = dx [rows, n]
-/// summed over the rows, in the accumulate type, or absent.
+/// dx = op'(x) ∘ dy, and y = op(x) unless y is absent. dx may alias dy, and y x. dx_sums [n] = dx
+/// [rows, n] summed over the rows, in the accumulate type, or absent.
 KERNEL(unary_grad, Unary op, CView x, CView dy, View dx, View y, View dx_sums);
 /// y = op(a) ∘ b for the halves a, b of x's last axis: x […, 2n], y […, n]. A gated linear unit
 /// without its projections (Shazeer, arXiv 2002.05202).
 KERNEL(gated_unary, Unary op, CView x, View y);
-/// dx [a, b] = [op'(a) ∘ b ∘ dy, op(a) ∘ dy], and y = op(a) ∘ b unless y is absent.
+/// dx [a, b] = [op'(a) ∘ b ∘ dy, op(a) ∘ dy], and y = op(a) ∘ b unless y is absent. dx may alias x,
+/// and y dy.
 KERNEL(gated_unary_grad, Unary op, CView x, CView dy, View dx, View y);
 /// y[o, i] (+= if accumulate) = Σ_r x[o, r, i]. y may have the accumulate type.
 KERNEL(sum_middle, CView x, View y, bool accumulate);

@@ -19,6 +19,16 @@ void check(const char* name, const Var& x, const Var& gamma, const Var& beta) {
           "{}: x is {}, but gamma {} and beta {}", name, x.dtype(), gamma.dtype(), beta.dtype());
 }
 
+void check_residual(const char* name, const Var& x, const Var& residual,
+                    const DropoutOptions& dropout) {
+  require(x.shape() == residual.shape() && x.dtype() == residual.dtype(),
+          "{}: x is {} {}, but the residual {} {}", name, x.dtype(), x.shape(), residual.dtype(),
+          residual.shape());
+  require(dropout.p >= 0 && dropout.p < 1, "{}: p must be at least 0 and below 1, got {}", name,
+          dropout.p);
+  if (dropout.p > 0) require_sample_ids(name, x, dropout.sample_ids);
+}
+
 }  // namespace
 
 Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon) {
@@ -32,14 +42,46 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon)
   Tensor mean = Tensor::empty(rows, sums, value.device()),
          rstd = Tensor::empty(rows, sums, value.device());
   kernels::layer_norm(value, gamma.value(), beta.value(), epsilon, y, mean, rstd);
-  return record("layer_norm", y, {x, gamma, beta},
-                [value, g = gamma.value(), mean, rstd, row, sums](const Tensor& dy, Grads grads) {
+  // x is kept in any case, as the residual. One pass over it is cheaper than y's memory.
+  const auto again = std::make_shared<Recomputation>(
+      [value, g = gamma.value(), b = beta.value(), epsilon, mean, rstd]() mutable {
+        Tensor result = empty_like(value);
+        kernels::layer_norm(value, g, b, epsilon, result, mean, rstd);
+        return result;
+      });
+  return record("layer_norm", std::move(y), {x, gamma, beta},
+                [value, g = gamma.value(), mean, rstd, row, sums, again](const Tensor& dy,
+                                                                         Grads grads) {
+                  again->value = {};
                   Tensor dx = empty_like(value);
                   grads.add_sums(1, {row, row}, sums, value.device(), [&](auto& parameters) {
                     kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, parameters[0],
                                              parameters[1]);
                   });
                   grads.add(0, std::move(dx));
+                })
+      .recomputed_by(again);
+}
+
+Var residual_dropout(const Var& x, const Var& residual, const DropoutOptions& dropout) {
+  check_residual("residual_dropout", x, residual, dropout);
+  const bool drops = dropout.p > 0;
+  const Tensor value = x.value().contiguous(),
+               samples = drops ? dropout.sample_ids.to(value.device()) : Tensor{};
+  Tensor y = empty_like(value);
+  const auto dropped = [p = dropout.p, key = dropout.key, samples](const Tensor& from, Tensor to) {
+    kernels::dropout(from, samples, key, p, to);
+    return to;
+  };
+  if (drops) {
+    kernels::accumulate(residual.value(), 1, dropped(value, y));
+  } else {
+    kernels::binary(Binary::add, residual.value(), value, y);
+  }
+  return record("residual_dropout", y, {x, residual},
+                [drops, dropped](const Tensor& dy, Grads grads) {
+                  grads.add(0, drops && grads.wants(0) ? dropped(dy, empty_like(dy)) : dy);
+                  grads.add(1, dy);
                 });
 }
 
@@ -47,13 +89,8 @@ Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions&
                         const Var& gamma, const Var& shift, double epsilon) {
   const Var beta = shift_or_zeros(shift, gamma);
   check("residual_layer_norm", x, gamma, beta);
-  require(x.shape() == residual.shape() && x.dtype() == residual.dtype(),
-          "residual_layer_norm: x is {} {}, but the residual {} {}", x.dtype(), x.shape(),
-          residual.dtype(), residual.shape());
-  require(dropout.p >= 0 && dropout.p < 1,
-          "residual_layer_norm: p must be at least 0 and below 1, got {}", dropout.p);
+  check_residual("residual_layer_norm", x, residual, dropout);
   const bool drops = dropout.p > 0;
-  if (drops) require_sample_ids("residual_layer_norm", x, dropout.sample_ids);
   const Tensor value = x.value().contiguous(),
                samples = drops ? dropout.sample_ids.to(value.device()) : Tensor{};
   const Shape rows{value.numel() / x.dim(-1)};

@@ -35,6 +35,11 @@ Tensor rows_of(const Var& x) {
   return x.value().contiguous().reshape({in == 0 ? 0 : x.value().numel() / in, in});
 }
 
+/// rows_of(x) for the backward pass: `rows`, unless the op that made x computes it again.
+SavedValue saved_rows(const Var& x, const Tensor& rows) {
+  return SavedValue(x.recomputation() ? x : Var(rows));
+}
+
 /// rows Wᵀ + bias, in shape `shape`.
 Tensor forward(const Tensor& rows, const Var& weight, const Var& bias, const Shape& shape,
                Precision precision, DType out_type) {
@@ -56,17 +61,21 @@ void sum_rows(const Tensor& rows, const Tensor& sums, bool accumulate) {
                       accumulate);
 }
 
+/// The gradient of the bias, input 2.
+void bias_gradient(const Tensor& dy_rows, Grads grads) {
+  if (!grads.wants(2)) return;
+  if (grads.row_sum().defined()) return grads.add(2, grads.row_sum());
+  const auto db = grads.into(2, {dy_rows.dim(1)}, dy_rows.device());
+  sum_rows(dy_rows, db.tensor, db.accumulate);
+}
+
 /// The gradients of weight and bias: inputs 1 and 2.
 void parameter_gradients(const Tensor& dy_rows, const Tensor& rows, Precision precision,
                          Grads grads) {
-  const std::int64_t out = dy_rows.dim(1);
-  const Shape weight{out, rows.dim(1)};
+  const Shape weight{dy_rows.dim(1), rows.dim(1)};
   if (grads.wants(1))
     multiply_into(grads.into(1, weight, rows.device()), dy_rows.transpose(0, 1), rows, precision);
-  if (!grads.wants(2)) return;
-  if (grads.row_sum().defined()) return grads.add(2, grads.row_sum());
-  const auto db = grads.into(2, {out}, rows.device());
-  sum_rows(dy_rows, db.tensor, db.accumulate);
+  bias_gradient(dy_rows, grads);
 }
 
 }  // namespace
@@ -113,17 +122,19 @@ Shape shape_of(const Var& x, const Var& weight) {
 /// weight's type, and so the gradient arrives in it.
 Var record_linear(const Tensor& y, const Var& x, const Tensor& rows, const Var& weight,
                   const Var& bias, Precision precision) {
-  const Var result = record(
-      "linear", y, {x, weight, bias},
-      [rows, w = weight.value(), x_shape = x.shape(), precision](const Tensor& dy, Grads grads) {
-        const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
-        if (grads.wants(0)) {
-          auto dx = grads.into(0, x_shape, dy.device());
-          dx.tensor = dx.tensor.reshape(rows.shape());
-          multiply_into(dx, dy_rows, w, precision);
-        }
-        parameter_gradients(dy_rows, rows, precision, grads);
-      });
+  const Var result =
+      record("linear", y, {x, weight, bias},
+             [saved = saved_rows(x, rows), rows_shape = rows.shape(), w = weight.value(),
+              x_shape = x.shape(), precision](const Tensor& dy, Grads grads) {
+               const Tensor dy_rows = dy.reshape({rows_shape[0], w.dim(0)});
+               if (grads.wants(0)) {
+                 auto dx = grads.into(0, x_shape, dy.device());
+                 dx.tensor = dx.tensor.reshape(rows_shape);
+                 multiply_into(dx, dy_rows, w, precision);
+               }
+               if (!grads.wants(1)) return bias_gradient(dy_rows, grads);
+               parameter_gradients(dy_rows, saved.get().reshape(rows_shape), precision, grads);
+             });
   if (result.requires_grad()) result.slot()->dtype = weight.dtype();
   return with_row_sum(result, bias);
 }
@@ -136,24 +147,42 @@ Var product(const Var& x, const Var& weight, const Var& bias, Precision precisio
   return record_linear(y, x, rows, weight, bias, precision);
 }
 
-/// linear(activation(x), weight, bias), where `activated` are the rows activation(x).
-Var record_activated(Unary activation, const Tensor& activated, const Var& x, const Var& weight,
-                     const Var& bias) {
-  const Var y =
-      record("activated_linear",
-             forward(activated, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
-             {x, weight, bias},
-             [activation, rows = rows_of(x), w = weight.value(), x_shape = x.shape()](
-                 const Tensor& dy, Grads grads) {
-               const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
-               Tensor dx = empty_like(rows), again = empty_like(rows);
-               kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
-               Tensor row_sum = grads.row_sum_of(0, rows.dim(1), rows.dtype(), rows.device());
-               kernels::unary_grad(activation, rows, dx, dx, again, row_sum);
-               parameter_gradients(dy_rows, again, Precision::full, grads);
-               grads.add(0, dx.reshape(x_shape), std::move(row_sum));
-             });
-  return with_row_sum(y, bias);
+/// Memory of the size of `saved`: its own, if a backward function alone has it.
+Tensor own_or_empty(const Tensor& saved) { return saved.is_unique() ? saved : empty_like(saved); }
+
+/// Calls use(first, end) with ranges of rows [r, width] that follow one another. On a CPU they are
+/// so short that what is computed of them is still in a cache when it is read.
+template <class F>
+void for_blocks(std::int64_t rows, std::int64_t width, Device device, const F& use) {
+  constexpr std::int64_t numbers = std::int64_t{1} << 20;
+  const std::int64_t block =
+      device.is_cpu() ? std::max<std::int64_t>(numbers / std::max<std::int64_t>(width, 1), 1)
+                      : rows;
+  for (std::int64_t first = 0; first < rows; first += block)
+    use(first, std::min(rows, first + block));
+}
+
+/// The forward pass of feed_forward for rows of x: y [r, out], and inner [r, width] unless it is
+/// undefined.
+void feed_forward_into(Unary activation, const Tensor& rows, const LinearParameters& up,
+                       const LinearParameters& down, Tensor inner, Tensor y) {
+  const Tensor up_bias = shift_of(up.bias, rows.dtype()),
+               down_bias = shift_of(down.bias, rows.dtype());
+  const std::int64_t width = up.weight.dim(0);
+  Tensor between, activated;
+  for_blocks(rows.dim(0), width, rows.device(), [&](std::int64_t first, std::int64_t end) {
+    const auto part = [&](const Tensor& all) { return all.slice(0, first, end); };
+    if (!activated.defined() || activated.dim(0) != end - first) {
+      activated = Tensor::empty({end - first, width}, rows.dtype(), rows.device());
+      if (!inner.defined()) between = empty_like(activated);
+    }
+    if (inner.defined()) between = part(inner);
+    kernels::matmul_unary(part(rows), up.weight.value().transpose(0, 1), up_bias, activation,
+                          between, activated);
+    Tensor result = part(y);
+    kernels::matmul(activated, down.weight.value().transpose(0, 1), down_bias, result, false,
+                    Precision::full);
+  });
 }
 
 }  // namespace
@@ -172,12 +201,9 @@ Var linear_of_data(const Tensor& x, const Var& weight, const Var& bias) {
   const Tensor rows = rows_of(Var(x));
   // Calls use(block of rows in the weight's type, those rows of `whole`).
   const auto by_blocks = [rows, type](const Tensor& whole, const auto& use) {
-    constexpr std::int64_t block_numbers = std::int64_t{1} << 20;
-    const std::int64_t block = std::max<std::int64_t>(1, block_numbers / rows.dim(1));
-    for (std::int64_t first = 0; first < rows.dim(0); first += block) {
-      const std::int64_t end = std::min(rows.dim(0), first + block);
+    for_blocks(rows.dim(0), rows.dim(1), cpu_device, [&](std::int64_t first, std::int64_t end) {
       use(rows.slice(0, first, end).cast(type), whole.slice(0, first, end));
-    }
+    });
   };
   const Tensor y = Tensor::empty({rows.dim(0), weight.dim(0)}, type, x.device());
   by_blocks(y, [&](const Tensor& block, Tensor part) {
@@ -207,39 +233,46 @@ Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vecto
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   inputs.insert(inputs.end(), biases.begin(), biases.end());
   const Tensor rows = rows_of(x), weight = joined(weight_values), bias = joined(bias_values);
-  return record(
-      "joint_linear", forward(rows, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
-      inputs, [rows, weight, weight_values, x_shape = x.shape()](const Tensor& dy, Grads grads) {
-        const Tensor dy_rows = dy.reshape({rows.dim(0), weight.dim(0)});
-        if (grads.wants(0)) {
-          auto dx = grads.into(0, x_shape, dy.device());
-          dx.tensor = dx.tensor.reshape(rows.shape());
-          multiply_into(dx, dy_rows, weight, Precision::full);
-        }
-        joint_parameter_gradients(dy_rows, rows, 1, weight_values, Precision::full, grads);
-      });
-}
-
-Var activated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias) {
-  check(x, weight, bias);
-  const Tensor rows = rows_of(x);
-  Tensor activated = empty_like(rows);
-  kernels::unary(activation, rows, activated);
-  return record_activated(activation, activated, x, weight, bias);
+  return record("joint_linear",
+                forward(rows, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
+                inputs,
+                [saved = saved_rows(x, rows), rows_shape = rows.shape(), weight, weight_values,
+                 x_shape = x.shape()](const Tensor& dy, Grads grads) {
+                  const Tensor dy_rows = dy.reshape({rows_shape[0], weight.dim(0)});
+                  if (grads.wants(0)) {
+                    auto dx = grads.into(0, x_shape, dy.device());
+                    dx.tensor = dx.tensor.reshape(rows_shape);
+                    multiply_into(dx, dy_rows, weight, Precision::full);
+                  }
+                  joint_parameter_gradients(dy_rows, saved.get().reshape(rows_shape), 1,
+                                            weight_values, Precision::full, grads);
+                });
 }
 
 Var feed_forward(Unary activation, const Var& x, const LinearParameters& up,
                  const LinearParameters& down) {
   check(x, up.weight, up.bias);
   const Tensor rows = rows_of(x);
-  Tensor inner = Tensor::empty({rows.dim(0), up.weight.dim(0)}, x.dtype(), rows.device());
-  Tensor activated = empty_like(inner);
-  kernels::matmul_unary(rows, up.weight.value().transpose(0, 1), shift_of(up.bias, x.dtype()),
-                        activation, inner, activated);
-  const Var between = record_linear(inner.reshape(shape_of(x, up.weight)), x, rows, up.weight,
-                                    up.bias, Precision::full);
-  check(between, down.weight, down.bias);
-  return record_activated(activation, activated, between, down.weight, down.bias);
+  const Shape between{rows.dim(0), up.weight.dim(0)};
+  Tensor inner = Tape::is_active() ? Tensor::empty(between, x.dtype(), rows.device()) : Tensor();
+  check(Var(Tensor::empty({0, between[1]}, x.dtype(), rows.device())), down.weight, down.bias);
+  const Tensor y = Tensor::empty({rows.dim(0), down.weight.dim(0)}, x.dtype(), rows.device());
+  feed_forward_into(activation, rows, up, down, inner, y);
+  if (!inner.defined()) return y.reshape(shape_of(x, down.weight));
+  const Var middle = record_linear(inner, x, rows, up.weight, up.bias, Precision::full);
+  const Var result =
+      record("feed_forward", y.reshape(shape_of(x, down.weight)), {middle, down.weight, down.bias},
+             [activation, inner = std::move(inner), w = down.weight.value()](const Tensor& dy,
+                                                                             Grads grads) {
+               const Tensor dy_rows = dy.reshape({inner.dim(0), w.dim(0)});
+               Tensor dx = empty_like(inner), again = own_or_empty(inner);
+               kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
+               Tensor row_sum = grads.row_sum_of(0, inner.dim(1), inner.dtype(), inner.device());
+               kernels::unary_grad(activation, inner, dx, dx, again, row_sum);
+               parameter_gradients(dy_rows, again, Precision::full, grads);
+               grads.add(0, std::move(dx), std::move(row_sum));
+             });
+  return with_row_sum(result, down.bias);
 }
 
 Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias) {
@@ -255,11 +288,11 @@ Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& b
       {x, weight, bias},
       [activation, rows, w = weight.value(), x_shape = x.shape()](const Tensor& dy, Grads grads) {
         const Tensor dy_rows = dy.reshape({rows.dim(0), w.dim(0)});
-        Tensor dgated = Tensor::empty({rows.dim(0), w.dim(1)}, rows.dtype(), rows.device()),
-               again = empty_like(dgated), dx = empty_like(rows);
-        kernels::matmul(dy_rows, w, CView{}, dgated, false, Precision::full);
-        kernels::gated_unary_grad(activation, rows, dgated, dx, again);
-        parameter_gradients(dy_rows, again, Precision::full, grads);
+        Tensor product = Tensor::empty({rows.dim(0), w.dim(1)}, rows.dtype(), rows.device());
+        kernels::matmul(dy_rows, w, CView{}, product, false, Precision::full);
+        Tensor dx = own_or_empty(rows);
+        kernels::gated_unary_grad(activation, rows, product, dx, product);
+        parameter_gradients(dy_rows, product, Precision::full, grads);
         grads.add(0, dx.reshape(x_shape));
       });
   return with_row_sum(y, bias);

@@ -14,22 +14,27 @@ bool has_taps(const Shape& shape, std::int64_t heads) {
 }
 
 void check_rows(const NystromInputs& in, const NystromOptions& options) {
-  const bool ragged = options.queries.ragged();
-  require(in.hidden.rank() == (ragged ? 2 : 3) && in.queries.rank() == in.hidden.rank() + 1 &&
+  const bool ragged = options.keys.ragged();
+  require(in.hidden.rank() == (ragged ? 2 : 3) &&
+              in.queries.rank() == (options.queries.ragged() ? 3 : 4) &&
               in.queries.dim(1) == options.heads,
-          "nystrom_attention: hidden is {} and the queries are {}, expected {} for {} heads",
-          in.hidden.shape(), in.queries.shape(),
-          ragged ? "[r, c] and [r, h, d]" : "[b, n, c] and [b, h, n, d]", options.heads);
+          "nystrom_attention: hidden is {} and the queries are {}, expected {} and {} for {} heads",
+          in.hidden.shape(), in.queries.shape(), ragged ? "[r, c]" : "[b, n, c]",
+          options.queries.ragged() ? "[r, h, d]" : "[b, h, n, d]", options.heads);
   require(!in.qkv.defined() || (in.qkv.shape().without(-1) == in.hidden.shape().without(-1) &&
                                 in.qkv.dim(-1) == 3 * options.heads * in.queries.dim(-1)),
           "nystrom_attention: qkv is {}, expected three times {} heads of width {}", in.qkv.shape(),
           options.heads, in.queries.dim(-1));
-  require(options.keys.ragged() == ragged &&
-              (!ragged || options.keys.count() == options.queries.count()),
+  const auto parts = [](const RowSpans& spans, std::int64_t dense) {
+    return spans.ragged() ? spans.count() : dense;
+  };
+  require(parts(options.keys, in.hidden.dim(0)) == parts(options.queries, in.queries.dim(0)),
           "nystrom_attention: queries and keys need the same number of spans");
   require(!ragged || !options.key_mask.defined(),
           "nystrom_attention: a key mask is of dense inputs");
-  require_spans("nystrom_attention", options.queries, in.hidden.dim(0));
+  require(options.queries.ragged() == ragged || !(in.qkv.defined() || in.taps.defined()),
+          "nystrom_attention: queries of some rows go with neither qkv nor taps");
+  require_spans("nystrom_attention", options.queries, in.queries.dim(0));
   require_spans("nystrom_attention", options.keys, in.hidden.dim(0));
   require(in.hidden.dtype() == in.queries.dtype(),
           "nystrom_attention: hidden is {}, but queries {}", in.hidden.dtype(), in.queries.dtype());

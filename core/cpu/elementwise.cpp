@@ -134,27 +134,27 @@ void gate_grad(const CView& x, const CView& dy, const View& dx, const View& y, c
                const Slope& slope) {
   using A = accumulate_t<T>;
   const std::int64_t n = dy.dim(-1);
-  parallel_ranges(dy.rows(), elementwise_grain / (n + 1) + 1,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    const Scratch<A> values(n);
-                    for (std::int64_t r = begin; r < end; ++r) {
-                      const T* __restrict a = x.as<T>() + 2 * r * n;
-                      const T* __restrict grad = dy.as<T>() + r * n;
-                      T* __restrict pdx = dx.as<T>() + 2 * r * n;
-                      A* __restrict value = values.get();
+  parallel_ranges(
+      dy.rows(), elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+        const Scratch<A> values(n);
+        for (std::int64_t r = begin; r < end; ++r) {
+          const T* a = x.as<T>() + 2 * r * n;
+          const T* grad = dy.as<T>() + r * n;
+          T* pdx = dx.as<T>() + 2 * r * n;
+          A* gated = values.get();
 #pragma omp simd
-                      for (std::int64_t i = 0; i < n; ++i) {
-                        value[i] = f(load(a[i]));
-                        pdx[i] = convert<T>(slope(load(a[i])) * load(a[n + i]) * load(grad[i]));
-                        pdx[n + i] = convert<T>(value[i] * load(grad[i]));
-                      }
-                      if (!y) continue;
-                      T* __restrict py = y.as<T>() + r * n;
+          for (std::int64_t i = 0; i < n; ++i) {
+            const A value = f(load(a[i])), slope_there = slope(load(a[i])), b = load(a[n + i]);
+            gated[i] = value * b;
+            pdx[i] = convert<T>(slope_there * b * load(grad[i]));
+            pdx[n + i] = convert<T>(value * load(grad[i]));
+          }
+          if (!y) continue;
+          T* py = y.as<T>() + r * n;
 #pragma omp simd
-                      for (std::int64_t i = 0; i < n; ++i)
-                        py[i] = convert<T>(value[i] * load(a[n + i]));
-                    }
-                  });
+          for (std::int64_t i = 0; i < n; ++i) py[i] = convert<T>(gated[i]);
+        }
+      });
 }
 
 /// Calls g(op, the derivative of op) with functions of A.

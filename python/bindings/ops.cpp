@@ -74,15 +74,6 @@ void bind_products(nb::module_& ops) {
       nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(), doc::linear_unrounded,
       ReleaseLock());
   ops.def(
-      "activated_linear",
-      [](const std::string& activation, const Var& x, const Var& weight,
-         const std::optional<Var>& bias) {
-        return activated_linear(value_called<Unary>("activation", activation, unary_names), x,
-                                weight, bias.value_or(Var()));
-      },
-      nb::arg("activation"), nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
-      doc::activated_linear, ReleaseLock());
-  ops.def(
       "feed_forward",
       [](const std::string& activation, const Var& x, const Var& up,
          const std::optional<Var>& up_bias, const Var& down, const std::optional<Var>& down_bias) {
@@ -205,6 +196,15 @@ void bind_attention(nb::module_& ops) {
       ReleaseLock());
   ops.def("layer_norm", &layer_norm, nb::arg("x"), nb::arg("gamma"), nb::arg("beta"),
           nb::arg("epsilon"), doc::layer_norm, ReleaseLock());
+  ops.def(
+      "residual_dropout",
+      [](const Var& x, const Var& residual, double p, const std::optional<Array>& sample_ids,
+         std::uint64_t seed, std::uint64_t step, std::uint32_t site) {
+        return residual_dropout(x, residual, {p, {seed, step, site}, tensor_of(sample_ids)});
+      },
+      nb::arg("x"), nb::arg("residual"), nb::arg("p") = 0.0,
+      nb::arg("sample_ids").none() = nb::none(), nb::arg("seed") = 0, nb::arg("step") = 0,
+      nb::arg("site") = 0, doc::residual_dropout, ReleaseLock());
   ops.def(
       "residual_layer_norm",
       [](const Var& x, const Var& residual, const Var& gamma, const Var& beta, double epsilon,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/allocator.h"
 #include "core/check.h"
 #include "core/dispatch.h"
 #include "tests/support/cases.h"
@@ -108,6 +109,45 @@ TEST(LinearOfData, EqualsLinearOfTheConvertedData) {
       }
     }
   }
+}
+
+TEST(FeedForward, OfManyRowsEqualsItsParts) {
+  const std::vector<Tensor> inputs = {random_normal({5000, 3}, 1), random_normal({300, 3}, 2),
+                                      random_normal({300}, 3), random_normal({2, 300}, 4),
+                                      random_normal({2}, 5)};  // rows of two blocks
+  const OpCase parts{
+      "", {}, [](const Vars& v) { return linear(gelu_erf(linear(v[0], v[1], v[2])), v[3], v[4]); }};
+  const OpCase whole{"", {}, [](const Vars& v) {
+                       return feed_forward(Unary::gelu_erf, v[0], {v[1], v[2]}, {v[3], v[4]});
+                     }};
+  const auto expected = evaluate(parts, inputs, DType::f64),
+             got = evaluate(whole, inputs, DType::f64);
+  EXPECT_LE(relative_difference(got.output, expected.output), 1e-14);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), 1e-13) << i;
+  const Tensor constants =
+      feed_forward(Unary::gelu_erf, inputs[0], {inputs[1], inputs[2]}, {inputs[3], inputs[4]})
+          .value();
+  EXPECT_EQ(constants.to_doubles(), got.output.to_doubles());
+}
+
+TEST(FeedForward, KeepsAnInputThatOthersRead) {
+  const Var x = Var::leaf(random_normal({4, 6}, 1)), w = Var::leaf(random_normal({2, 3}, 2));
+  const std::vector<double> before = x.value().to_doubles();
+  Tape tape;
+  tape.backward(sum(gated_linear(Unary::relu, x, w)));
+  EXPECT_EQ(x.value().to_doubles(), before);
+}
+
+TEST(LayerNorm, IsNotKeptForLinearLayers) {
+  const Var x = Var::leaf(random_normal({1000, 64}, 1)), w = Var::leaf(random_normal({64, 64}, 2));
+  const Var ones = Var::leaf(Tensor::full({64}, 1, DType::f64));
+  const auto used = [] { return Arena::of(cpu_device).statistics().in_use_bytes; };
+  Tape tape;
+  const std::int64_t before = used();
+  const Var y = linear(layer_norm(x, ones, {}, 1e-5), w);
+  EXPECT_LT(used() - before, 1000 * 64 * 8 * 3 / 2);
+  tape.backward(sum(y));
 }
 
 TEST(LayerNorm, TakesAVector) {

@@ -88,14 +88,6 @@ std::vector<OpCase> product_cases() {
       {"linear_unrounded_without_bias",
        {{3, 5}, {1, 5}},
        [](const Vars& v) { return linear_unrounded(v[0], v[1]); }},
-      {"activated_linear",
-       {{2, 3, 5}, {7, 5}, {7}},
-       [](const Vars& v) { return activated_linear(Unary::gelu_tanh, v[0], v[1], v[2]); }},
-      {"activated_linear_strided_without_bias",
-       {{5, 3, 2}, {4, 5}},
-       [](const Vars& v) {
-         return activated_linear(Unary::gelu_erf, transpose(v[0], 0, 2), v[1]);
-       }},
       {"gated_linear",
        {{2, 3, 10}, {7, 5}, {7}},
        [](const Vars& v) { return gated_linear(Unary::gelu_erf, v[0], v[1], v[2]); }},
@@ -113,11 +105,6 @@ std::vector<OpCase> product_cases() {
        [](const Vars& v) {
          const Var y = linear(v[0], v[1], v[2]);
          return gelu_tanh(y) + relu(y);
-       }},
-      {"linear_into_activated_linear",
-       {{3, 11, 5}, {7, 5}, {7}, {4, 7}, {4}},
-       [](const Vars& v) {
-         return activated_linear(Unary::gelu_tanh, linear(v[0], v[1], v[2]), v[3], v[4]);
        }},
       {"feed_forward",
        {{3, 11, 5}, {8, 5}, {8}, {4, 8}, {4}},
@@ -353,6 +340,20 @@ std::vector<OpCase> other_cases() {
       {"layer_norm_without_beta",
        {{3, 5, 17}, {17}},
        [](const Vars& v) { return layer_norm(v[0], v[1], {}, 1e-5); }},
+      {"residual_dropout",
+       {{3, 2, 5}, {3, 2, 5}},
+       [](const Vars& v) {
+         return residual_dropout(v[0], v[1], {0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})});
+       }},
+      {"residual_dropout_without_dropout",
+       {{2, 7}, {2, 7}},
+       [](const Vars& v) { return residual_dropout(v[0], v[1], {}); }},
+      {"linears_of_layer_norm",
+       {{5, 6}, {6}, {6}, {4, 6}, {4}, {3, 6}, {3}},
+       [](const Vars& v) {
+         const Var x = layer_norm(v[0], v[1], v[2], 1e-5);
+         return concat({linear(x, v[3], v[4]), linear(x, v[5], v[6])}, 1);
+       }},
       {"residual_layer_norm",
        {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
        [](const Vars& v) {
