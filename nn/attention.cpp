@@ -113,7 +113,7 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
     conv_.emplace(scope / "conv", heads_, *config.attention.conv_kernel_size);
 }
 
-AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch,
+AttentionInputs SelfAttention::project(const Var& attending, const Var& x, const Ragged& batch,
                                        const Rotations& rotations) const {
   // On a GPU, where launches take time, Nyström attention is fused. Short sequences have none.
   if (kind_ == AttentionKind::nystrom && !x.value().device().is_cpu() &&
@@ -125,6 +125,7 @@ AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch,
     return {x, part(0), part(1), part(2), batch, query(), key(), qkv};
   }
   const auto heads = [&](const Linear& by) { return split_heads(by(x), heads_); };
+  const auto queries_of = [&](const Var& rows) { return split_heads(query()(rows), heads_); };
   const bool is_local = has_window_ && kind_ == AttentionKind::softmax;
   if (const Tensor& table = is_local ? rotations.local : rotations.global; table.defined()) {
     const auto rotated = [&](const Linear& by) {
@@ -133,23 +134,61 @@ AttentionInputs SelfAttention::project(const Var& x, const Ragged& batch,
     return {x,  rotated(query()),      rotated(key()), heads(value()), batch, query(), key(),
             {}, rotations.global_theta};
   }
-  const Var queries = heads(query());
+  const Var queries = queries_of(attending);
   return {
       x,       queries, projections_.size() == 2 ? queries : heads(key()), heads(value()), batch,
       query(), key()};
 }
 
+bool SelfAttention::may_attend_alone(const Var& x, const Rotations& rotations) const {
+  const bool by_rows = kind_ == AttentionKind::softmax || kind_ == AttentionKind::nystrom;
+  return by_rows && x.value().device().is_cpu() && !has_window_ && !rotations.global.defined();
+}
+
+Var SelfAttention::observed(const Var& rows, const Tensor& read, const Var& x, const Ragged& batch,
+                            const RunContext& run) const {
+  const auto rows_read = [read](const Var& heads) {
+    return gather_rows(flat_rows(merge_heads(heads)), read);
+  };
+  const auto [inputs, output] = [&] {
+    const NoGrad constant;
+    const AttentionInputs all = project(x, x, batch, {});
+    return std::pair(all, (*method_)(all).value());
+  }();
+  Var seen = record("all_rows", output, {rows}, [rows_read](const Tensor& dy, Grads grads) {
+    grads.add(0, rows_read(dy).value());
+  });
+  run.observe_attention(inputs, seen);
+  return record("rows_read", rows.value(), {seen},
+                [rows_read, output](const Tensor& dy, Grads grads) {
+                  const Var all = Var::leaf(output);
+                  Tape tape;
+                  tape.backward(rows_read(all), dy);
+                  grads.add(0, all.grad());
+                });
+}
+
 Var SelfAttention::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
-                              const RunContext& run) const {
+                              const std::optional<ReadRows>& read, const RunContext& run) const {
   require_input(!(has_window_ || rotations.global.defined()) || batch.without_gaps(),
                 "attention_mask has padding before or between tokens, where windows and rotary "
                 "positions count places; put padding behind them");
-  const AttentionInputs inputs = project(x, batch, rotations);
-  if (conv_ && !run.observe_attention) return method_->with_convolution(inputs, *conv_);
+  const auto chosen = [&](const Var& rows) {
+    return read ? gather_rows(flat_rows(rows), read->rows) : rows;
+  };
+  const bool for_observer = run.observe_attention && !run.training;
+  if (read && read->attending && !for_observer && may_attend_alone(x, rotations)) {
+    const AttentionInputs inputs = project(chosen(x), x, *read->attending, rotations);
+    Var rows = merge_heads((*method_)(inputs));
+    if (run.observe_attention) rows = observed(rows, read->rows, x, batch, run);
+    return conv_ ? rows + chosen((*conv_)(inputs.values, batch)) : rows;
+  }
+  const AttentionInputs inputs = project(x, x, batch, rotations);
+  if (conv_ && !run.observe_attention) return chosen(method_->with_convolution(inputs, *conv_));
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);
   const Var rows = merge_heads(output);
-  return conv_ ? rows + (*conv_)(inputs.values, batch) : rows;
+  return chosen(conv_ ? rows + (*conv_)(inputs.values, batch) : rows);
 }
 
 }  // namespace nystrom

@@ -25,6 +25,12 @@ struct AttentionInputs {
   std::optional<double> rope_theta = {};
 };
 
+/// The rows of a batch that the last layer computes, because the head reads no others.
+struct ReadRows {
+  Tensor rows;                      ///< [p] i64
+  std::optional<Ragged> attending;  ///< the batch with these queries; nothing: in another order
+};
+
 /// The tables of rotate() for a batch: of layers that see all tokens, and of those with a window.
 /// Undefined without rotary positions.
 struct Rotations {
@@ -109,16 +115,25 @@ class SelfAttention {
   /// Declares the parameters under `scope`.
   SelfAttention(const Scope& scope, const ModelConfig& config);
   /// The attention of x, rows of the batch [r, hidden] or [b, n, hidden], before its output
-  /// projection: the same shape.
+  /// projection: the same shape, or [p, hidden] of the rows that are read.
   Var operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
-                 const RunContext& run) const;
+                 const std::optional<ReadRows>& read, const RunContext& run) const;
 
  private:
   const Linear& query() const { return projections_.front(); }
   /// With kind reformer this is query(), because keys are queries there.
   const Linear& key() const { return projections_[projections_.size() - 2]; }
   const Linear& value() const { return projections_.back(); }
-  AttentionInputs project(const Var& x, const Ragged& batch, const Rotations& rotations) const;
+  /// Whether some rows may attend without the others: where neither distances count nor, as on a
+  /// GPU, one product makes queries, keys and values.
+  bool may_attend_alone(const Var& x, const Rotations& rotations) const;
+  /// `rows`, the attention of the rows `read` alone, behind an observer that sees the attention of
+  /// all rows and the gradient of these. It changes no bit of `rows` or of its gradient.
+  Var observed(const Var& rows, const Tensor& read, const Var& x, const Ragged& batch,
+               const RunContext& run) const;
+  /// Queries of the rows `attending`, keys and values of x.
+  AttentionInputs project(const Var& attending, const Var& x, const Ragged& batch,
+                          const Rotations& rotations) const;
 
   bool has_window_;
   std::int64_t heads_;

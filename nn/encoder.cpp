@@ -1,5 +1,6 @@
 #include "nn/encoder.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/check.h"
@@ -146,27 +147,25 @@ Var EncoderLayer::feed_forward(const Var& x) const {
                             : nystrom::feed_forward(intermediate_, activation_, output_, x);
 }
 
-Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
-                             const Tensor& read, const RunContext& run) const {
-  const auto chosen = [&](const Var& rows) {
-    return read.defined() ? gather_rows(flat_rows(rows), read) : rows;
-  };
-  if (!attention_) {
-    const Var y = chosen(x);
-    return y + output_dropout_(feed_forward(output_norm_(y)), run);
-  }
+Var EncoderLayer::attend(const Var& x, const Ragged& batch, const Rotations& rotations,
+                         const std::optional<ReadRows>& read, const RunContext& run) const {
+  const Var rest = read ? gather_rows(flat_rows(x), read->rows) : x;
+  if (!attention_) return rest;
   const auto& [attention, output, norm, dropout] = *attention_;
-  const Var attended =
-      attention(norm_ == Norm::pre && norm ? (*norm)(x) : x, batch, rotations, run);
-  const Var rest = chosen(x);
-  Var projected = output(chosen(attended));
-  if (run.observe_attention_output) run.observe_attention_output(number_, projected);
-  if (norm_ == Norm::pre) {
-    const Var y = rest + dropout(projected, run);
-    return y + output_dropout_(feed_forward(output_norm_(y)), run);
-  }
-  const Var y = (*norm)(projected, rest, dropout.options(run));
-  return output_norm_(feed_forward(y), y, output_dropout_.options(run));
+  const bool before = norm_ == Norm::pre;
+  Var y = output(attention(before && norm ? (*norm)(x) : x, batch, rotations, read, run));
+  if (run.observe_attention_output) run.observe_attention_output(number_, y);
+  return before ? residual_dropout(y, rest, dropout.options(run))
+                : (*norm)(y, rest, dropout.options(run));
+}
+
+Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
+                             const std::optional<ReadRows>& read, const RunContext& run) const {
+  const Var y = attend(x, batch, rotations, read, run);
+  const DropoutOptions dropout = output_dropout_.options(run);
+  return !attention_ || norm_ == Norm::pre
+             ? residual_dropout(feed_forward(output_norm_(y)), y, dropout)
+             : output_norm_(feed_forward(y), y, dropout);
 }
 
 Encoder::Encoder(const Scope& scope, const ModelConfig& config)
@@ -200,14 +199,19 @@ Rotations Encoder::rotations_of(const Ragged& batch, const Var& x) const {
 Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext& run,
                         const ReadPositions& read) const {
   const RunContext rows = batch.of(run);
-  const Tensor rows_read = read ? batch.rows_at(*read) : Tensor();
+  std::optional<ReadRows> rows_read;
+  if (read) {
+    rows_read.emplace(ReadRows{batch.rows_at(*read), {}});
+    if (std::ranges::is_sorted(*read)) rows_read->attending = batch.attending_at(*read);
+  }
   Var x = embeddings_(input, batch, rows);
   input = {};
   const Rotations rotations = rotations_of(batch, x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];
-    const Tensor own = i + 1 == layers_.size() ? rows_read : Tensor();
-    const RunContext of_output = own.defined() ? batch.of(run, *read) : rows;
+    const std::optional<ReadRows> own =
+        i + 1 == layers_.size() ? rows_read : std::optional<ReadRows>();
+    const RunContext of_output = own ? batch.of(run, *read) : rows;
     // Later layers have later parameters. When the backward pass reaches this point, the gradients
     // of all later parameters are final.
     if (run.gradients_final)
@@ -224,7 +228,7 @@ Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext&
       x = layer(x, batch, rotations, own, of_output);
     }
   }
-  if (layers_.empty() && read) x = gather_rows(flat_rows(x), rows_read);
+  if (layers_.empty() && read) x = gather_rows(flat_rows(x), rows_read->rows);
   return final_norm_ ? (*final_norm_)(x) : x;
 }
 

@@ -45,12 +45,15 @@ class EncoderLayer {
  public:
   /// Layer `number` of a model of `config`.
   EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number);
-  /// The layer's output for x, rows of the batch: the same shape, or [p, hidden] of the rows `read`
-  /// [p] alone. The dropout of `run` is that of the output's rows.
-  Var operator()(const Var& x, const Ragged& batch, const Rotations& rotations, const Tensor& read,
-                 const RunContext& run) const;
+  /// The layer's output for x, rows of the batch: the same shape, or [p, hidden] of the rows that
+  /// are read. The dropout of `run` is that of the output's rows.
+  Var operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
+                 const std::optional<ReadRows>& read, const RunContext& run) const;
 
  private:
+  /// The attention block with its residual.
+  Var attend(const Var& x, const Ragged& batch, const Rotations& rotations,
+             const std::optional<ReadRows>& read, const RunContext& run) const;
   Var feed_forward(const Var& x) const;
 
   std::int64_t number_;

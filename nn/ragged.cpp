@@ -120,16 +120,32 @@ const Ragged::Split& Ragged::split(std::int64_t tokens) const {
         .first->second;
   for (std::int64_t b = 0; b < batch(); ++b) {
     const bool many = this->tokens(b).size() > tokens;
-    queries[many].push_back(rows(b));
+    queries[many].push_back(attending_.empty() ? rows(b) : attending_[static_cast<std::size_t>(b)]);
     keys[many].push_back(this->tokens(b));
   }
   const auto spans = [&](bool many) -> std::optional<SequenceSpans> {
     if (queries[many].empty()) return {};
     if (queries[!many].empty()) return all_;
     const RowSpans rows(queries[many], device_);
-    return SequenceSpans{rows, without_gaps_ ? rows : RowSpans(keys[many], device_)};
+    const bool same = without_gaps_ && attending_.empty();
+    return SequenceSpans{rows, same ? rows : RowSpans(keys[many], device_)};
   };
   return splits_->emplace(tokens, Split{spans(false), spans(true)}).first->second;
+}
+
+Ragged Ragged::attending_at(const std::vector<std::int64_t>& positions) const {
+  Ragged result = *this;
+  result.splits_ = std::make_shared<std::map<std::int64_t, Split>>();
+  result.attending_.clear();
+  for (std::int64_t b = 0, end = 0; b < batch(); ++b) {
+    const std::int64_t begin = end;
+    while (end < std::ssize(positions) &&
+           positions[static_cast<std::size_t>(end)] < (b + 1) * length_)
+      ++end;
+    result.attending_.push_back({begin, end});
+  }
+  result.all_.queries = RowSpans(result.attending_, device_);
+  return result;
 }
 
 std::vector<std::int64_t> Ragged::positions_of(std::vector<std::int64_t> elements) const {

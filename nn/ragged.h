@@ -66,6 +66,9 @@ class Ragged {
 
   /// All sequences.
   const SequenceSpans& all() const { return all_; }
+  /// The batch of which some rows alone attend, and to all tokens: those of `positions` of the
+  /// flattened [b · n], sequence by sequence. all() and split() count them from 0.
+  Ragged attending_at(const std::vector<std::int64_t>& positions) const;
   /// The sequences of at most `tokens` tokens, and the longer ones.
   struct Split {
     std::optional<SequenceSpans> few, many;  ///< nothing: there are none
@@ -118,6 +121,7 @@ class Ragged {
   bool without_gaps_ = true;
   Tensor key_mask_, index_, places_;  // index_: positions_, places_: row_of_, on the device
   SequenceSpans all_;
+  std::vector<RowRange> attending_;  // the queries of each sequence; empty: all its rows
   /// Made when they are asked for.
   std::shared_ptr<std::map<std::int64_t, Split>> splits_ =
       std::make_shared<std::map<std::int64_t, Split>>();

@@ -51,6 +51,28 @@ const Layout unequal{{"1111111", "1110000", "1011000"}, {}, 0};
 
 Var column(const Var& x) { return reshape(x, {x.dim(0), x.dim(1), 1}); }
 
+/// The attention kinds whose queries may be those of some rows, and some whose may not.
+std::vector<std::pair<const char*, std::function<void(ModelConfig&)>>> attention_changes() {
+  return {{"nystrom", [](ModelConfig&) {}},
+          {"without convolution", [](ModelConfig& c) { c.attention.conv_kernel_size = {}; }},
+          {"fewer landmarks than tokens", [](ModelConfig& c) { c.attention.num_landmarks = 2; }},
+          {"landmarks of keys",
+           [](ModelConfig& c) { c.attention.landmark_source = LandmarkSource::keys; }},
+          {"as transformers",
+           [](ModelConfig& c) {
+             c.attention.semantics = Semantics::transformers;
+             c.segment_means_seq_len = 7;
+             c.attention.num_landmarks = 1;
+           }},
+          {"exact", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; }},
+          {"window",
+           [](ModelConfig& c) {
+             c.attention.kind = AttentionKind::softmax;
+             c.attention.window = 2;
+           }},
+          {"linear", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }}};
+}
+
 /// The last layer then computes the tokens alone that the head reads. Padding is not compared.
 TEST(LogitsOnly, EqualThoseOfAllPositions) {
   for (const Head head : {Head::sequence_classification, Head::multiple_choice,
@@ -94,18 +116,25 @@ TEST(LogitsOnly, MaskedTokensEqualThoseOfAllPositions) {
 }
 
 TEST(LogitsOnly, GradientsEqualThoseOfAllPositions) {
-  ModelConfig config = tiny_config();
-  config.head = Head::sequence_classification;
-  const auto gradient = [&](bool logits_only) {
-    const auto model = make_model(config, DType::f64);
-    RunContext run;
-    run.logits_only = logits_only;
-    Tape tape;
-    tape.backward(sum((*model)(input_of(config, unequal), run).logits));
-    return model->parameters().gradients().to_doubles();
-  };
-  const std::vector<double> all = gradient(false);
-  expect_near(gradient(true), all);
+  const Layout dense{{"1111111", "1111111"}, {}, 0}, behind{{"1111111", "1110000"}, {}, 0};
+  for (const Layout& layout : {dense, behind}) {
+    for (const auto& [name, change] : attention_changes()) {
+      SCOPED_TRACE(name);
+      ModelConfig config = tiny_config();
+      config.head = Head::sequence_classification;
+      change(config);
+      const auto gradient = [&](bool logits_only) {
+        const auto model = make_model(config, DType::f64);
+        RunContext run;
+        run.logits_only = logits_only;
+        Tape tape;
+        tape.backward(sum((*model)(input_of(config, layout), run).logits));
+        return model->parameters().gradients().to_doubles();
+      };
+      const std::vector<double> all = gradient(false);
+      expect_near(gradient(true), all);
+    }
+  }
 }
 
 TEST(LogitsOnly, AMaskedLmStepEqualsThatOfAllPositions) {
