@@ -8,8 +8,10 @@ The encoder is a public BERT without a masked-LM head: sentence-transformers/all
 (Apache-2.0). Its first 4 layers get a fresh head and are trained on TEXT, which has a paragraph a
 line. OUTPUT/bert keeps its tokenizer. OUTPUT/distilbert has the same weights in that architecture.
 OUTPUT/roberta has a byte-level BPE of the text. Each piece begins as the mean of the encoder's
-pieces for its characters. All have width 384, 512 positions and exact attention, and are saved by
-save_pretrained. bf16 autocast under torch.compile. A finished parent is not trained again.
+pieces for its characters. These have width 384, 512 positions and exact attention.
+OUTPUT/modernbert has 6 layers of width 256 from scratch, with windows of 128 in two of three, and
+that BPE with BERT's special tokens; it needs no encoder. All are saved by save_pretrained. bf16
+autocast under torch.compile. A finished parent is not trained again.
 
 Needs torch, transformers 4.57.1 and g++; no network after the download."""
 
@@ -35,7 +37,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--encoder", type=Path, required=True, help="folder of a BERT encoder")
+    parser.add_argument("--encoder", type=Path, help="folder of a BERT encoder")
     parser.add_argument("--train", type=Path, required=True, help="text: one paragraph a line")
     parser.add_argument("--output", type=Path, required=True, help="folder of the parents")
     parser.add_argument("--parents", nargs="+", choices=list(PARENTS), default=list(PARENTS))
@@ -101,19 +103,19 @@ def distilbert(arguments: argparse.Namespace):
     return model, tokenizer
 
 
-def byte_level_bpe(text: Path) -> transformers.PreTrainedTokenizerFast:
+def byte_level_bpe(text: Path, special: list[str]) -> tokenizers.ByteLevelBPETokenizer:
     trained = tokenizers.ByteLevelBPETokenizer()
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     trained.train([str(text)], vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
-    return transformers.RobertaTokenizerFast(
-        tokenizer_object=trained._tokenizer, model_max_length=POSITIONS
-    )
+    return trained
 
 
 def roberta(arguments: argparse.Namespace):
     """The same layers under another tokenizer."""
     source, wordpiece = bert(arguments)
-    tokenizer = byte_level_bpe(arguments.train)
+    trained = byte_level_bpe(arguments.train, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    tokenizer = transformers.RobertaTokenizerFast(
+        tokenizer_object=trained._tokenizer, model_max_length=POSITIONS
+    )
     config = transformers.RobertaConfig(
         vocab_size=len(tokenizer),
         max_position_embeddings=POSITIONS + 2,
@@ -145,7 +147,40 @@ def roberta(arguments: argparse.Namespace):
     return model, tokenizer
 
 
-PARENTS = {"bert": bert, "roberta": roberta, "distilbert": distilbert}
+def modernbert(arguments: argparse.Namespace):
+    """ModernBERT's blocks, small, with its layout of special tokens."""
+    special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+    trained = byte_level_bpe(arguments.train, special)
+    ids = {name: trained.token_to_id(name) for name in special}
+    trained.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[(name, ids[name]) for name in ("[CLS]", "[SEP]")],
+    )
+    names = {f"{name[1:-1].lower()}_token": name for name in special}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=trained._tokenizer, model_max_length=POSITIONS, **names
+    )
+    config = transformers.ModernBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=256,
+        intermediate_size=384,
+        num_hidden_layers=6,
+        num_attention_heads=4,
+        max_position_embeddings=8192,
+        local_attention=128,
+        attn_implementation="sdpa",
+        reference_compile=False,
+        pad_token_id=ids["[PAD]"],
+        bos_token_id=ids["[CLS]"],
+        eos_token_id=ids["[SEP]"],
+        cls_token_id=ids["[CLS]"],
+        sep_token_id=ids["[SEP]"],
+    )
+    return transformers.ModernBertForMaskedLM(config), tokenizer
+
+
+PARENTS = {"bert": bert, "roberta": roberta, "distilbert": distilbert, "modernbert": modernbert}
 
 
 # --- Training -------------------------------------------------------------------------------------
@@ -194,6 +229,8 @@ def masked_loss(model, inputs: torch.Tensor, positions: torch.Tensor, targets: t
     if hasattr(model, "vocab_transform"):  # DistilBERT
         hidden = model.vocab_layer_norm(model.activation(model.vocab_transform(hidden)))
         logits = model.vocab_projector(hidden)
+    elif isinstance(model, transformers.ModernBertForMaskedLM):
+        logits = model.decoder(model.head(hidden))
     else:
         head = model.cls if hasattr(model, "cls") else model.lm_head
         logits = head(hidden)
@@ -254,6 +291,8 @@ def train(name: str, arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     arguments = parse_arguments()
+    if arguments.encoder is None and set(arguments.parents) != {"modernbert"}:
+        raise SystemExit("--encoder is missing: only modernbert starts without one")
     arguments.output.mkdir(parents=True, exist_ok=True)
     torch.set_float32_matmul_precision("high")
     for name in arguments.parents:
