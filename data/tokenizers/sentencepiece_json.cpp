@@ -124,7 +124,7 @@ void lower_comma_scores(SentencePieceModel& model) {
 
 std::string normalized(const TextNormalizer& normalizer, std::string_view text) {
   AlignedText aligned(text);
-  normalizer.apply(aligned);
+  normalizer(aligned);
   return aligned.text();
 }
 
@@ -140,9 +140,9 @@ void check_user_defined(const SentencePieceModel& model, const AlbertOptions& op
   const auto before = normalizer(""), all = normalizer(model.charsmap);
   for (const SentencePiece& piece : model.pieces) {
     if (piece.type != SentencePiece::Type::user_defined ||
-        normalized(*before, piece.text) != piece.text)
+        normalized(before, piece.text) != piece.text)
       continue;
-    const std::string made = normalized(*all, piece.text);
+    const std::string made = normalized(all, piece.text);
     require_input(made == piece.text,
                   "{}: the user-defined piece '{}' becomes '{}' in normal text, where Hugging "
                   "Face's tokenizers miss it",
@@ -378,7 +378,7 @@ std::string albert_tokenizer_json(std::string_view bytes, const AlbertOptions& o
   return tokenizer_json(model, albert_normalizer(model.charsmap, options), source);
 }
 
-std::unique_ptr<TextNormalizer> trained_normalizer(const TrainedNormalizer& options) {
+TextNormalizer trained_normalizer(const TrainedNormalizer& options) {
   const Json json = trained_normalizer_json(options);
   return read_normalizer(JsonPart(json, "the tokenizer's normalizer"));
 }

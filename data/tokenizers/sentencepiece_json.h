@@ -2,7 +2,6 @@
 // those that this program trains.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -37,7 +36,7 @@ struct TrainedNormalizer {
 };
 
 /// Creates it, for the trainer's text.
-std::unique_ptr<TextNormalizer> trained_normalizer(const TrainedNormalizer& options);
+TextNormalizer trained_normalizer(const TrainedNormalizer& options);
 
 /// Returns the tokenizer.json of a model that was trained on text of this normalizer. Throws like
 /// albert_tokenizer_json.

@@ -49,7 +49,7 @@ class Sample {
     const std::uint64_t lot = mixed(seed_ + count_++);
     if (lot > limit_) return;
     AlignedText normal(line);
-    normalizer_->apply(normal);
+    normalizer_(normal);
     if (normal.empty()) return;
     sentences_.push_back({lot, normal.text()});
     taken_bytes_ += static_cast<std::int64_t>(normal.size());
@@ -92,7 +92,7 @@ class Sample {
     return std::unique(hashes.begin(), hashes.end()) - hashes.begin();
   }
 
-  std::unique_ptr<TextNormalizer> normalizer_;
+  TextNormalizer normalizer_;
   std::uint64_t seed_;
   std::int64_t max_bytes_, read_bytes_ = 0, taken_bytes_ = 0;
   std::uint64_t count_ = 0;

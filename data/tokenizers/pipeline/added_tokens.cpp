@@ -5,7 +5,6 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/json_part.h"
-#include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/unicode.h"
 #include "data/tokenizers/pipeline/vocabulary.h"
 
@@ -45,10 +44,6 @@ std::size_t spaces_end(std::string_view text, std::size_t begin) {
     begin = behind;
   }
   return begin;
-}
-
-ByteRange range_of(std::size_t begin, std::size_t end) {
-  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
 }
 
 }  // namespace
@@ -114,7 +109,7 @@ void AddedTokenList::add(AddedToken token) {
   tokens_.push_back(std::move(token));
 }
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* normalizer)
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer& normalizer)
     : tokens_(std::move(tokens)) {
   // Special tokens win over others with the same form, and earlier tokens over later ones. The trie
   // keeps the last of equal strings, so the entries are added in reverse.
@@ -123,7 +118,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* n
   std::vector<std::string> forms;
   for (const AddedToken& token : tokens_) {
     AlignedText form(token.content);
-    if (token.normalized && normalizer != nullptr) normalizer->apply(form);
+    if (token.normalized && normalizer) normalizer(form);
     require_input(!form.empty(),
                   "the tokenizer's normalizer leaves nothing of the added token '{}', which is to "
                   "be found in normal text",
@@ -165,11 +160,11 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
     if (token.lstrip) begin = std::max(spaces_begin(text, begin), done);
     if (token.rstrip) end = spaces_end(text, end);
     if (begin >= end) continue;
-    if (begin > done) parts.push_back({range_of(done, begin), nullptr});
-    parts.push_back({range_of(begin, end), &token});
+    if (begin > done) parts.push_back({byte_range(done, begin), nullptr});
+    parts.push_back({byte_range(begin, end), &token});
     done = end;
   }
-  if (done < text.size()) parts.push_back({range_of(done, text.size()), nullptr});
+  if (done < text.size()) parts.push_back({byte_range(done, text.size()), nullptr});
   return parts;
 }
 

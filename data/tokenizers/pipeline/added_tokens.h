@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizers/pipeline/aligned_text.h"
+#include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/string_map.h"
 #include "data/tokenizers/tokenizer.h"
@@ -14,7 +14,6 @@
 namespace nystrom {
 
 class JsonPart;
-class TextNormalizer;
 class Vocabulary;
 
 struct AddedToken {
@@ -63,10 +62,9 @@ void place_added_token(const AddedToken& token, const std::string& where, std::i
 /// Search for added tokens in text. Const members may be called from several threads.
 class AddedTokens {
  public:
-  AddedTokens() = default;
-  /// `normalizer` may be null. Throws an InputError when it makes a token empty: Hugging Face's
+  /// `normalizer` may be empty. Throws an InputError when it makes a token empty: Hugging Face's
   /// tokenizers would find such a token everywhere.
-  AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* normalizer);
+  AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer& normalizer);
 
   /// All tokens, special ones first.
   const std::vector<AddedToken>& all() const { return tokens_; }

@@ -11,6 +11,14 @@ constexpr std::size_t longest_growth = 64;
 
 }  // namespace
 
+std::vector<ByteRange> places_of(std::string_view text, std::string_view searched) {
+  std::vector<ByteRange> found;
+  for (std::size_t at = text.find(searched); at != text.npos;
+       at = text.find(searched, at + searched.size()))
+    found.push_back(byte_range(at, at + searched.size()));
+  return found;
+}
+
 AlignedText::AlignedText(std::string_view source, std::uint32_t offset)
     : text_(source),
       origin_(source.size()),
@@ -18,8 +26,7 @@ AlignedText::AlignedText(std::string_view source, std::uint32_t offset)
       limit_((std::size_t{1} << 20) + longest_growth * source.size()) {
   for (std::size_t begin = 0; begin < source.size();) {
     const std::size_t end = begin + utf8_length(source[begin]);
-    const ByteRange range{offset + static_cast<std::uint32_t>(begin),
-                          offset + static_cast<std::uint32_t>(end)};
+    const ByteRange range = byte_range(offset + begin, offset + end);
     for (; begin < end; ++begin) origin_[begin] = range;
   }
 }

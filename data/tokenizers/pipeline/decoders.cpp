@@ -1,6 +1,6 @@
 #include "data/tokenizers/pipeline/decoders.h"
 
-#include <optional>
+#include <charconv>
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
@@ -63,33 +63,6 @@ std::string to_utf8(std::string_view bytes) {
   return text;
 }
 
-template <class Apply>
-class Step final : public Decoder {
- public:
-  explicit Step(Apply function) : apply_(std::move(function)) {}
-  void apply(Parts& parts) const override { apply_(parts); }
-
- private:
-  Apply apply_;
-};
-
-template <class Apply>
-std::unique_ptr<Decoder> step(Apply apply) {
-  return std::make_unique<Step<Apply>>(std::move(apply));
-}
-
-std::optional<unsigned char> byte_of_piece(std::string_view piece) {
-  if (piece.size() != 6 || !piece.starts_with("<0x") || piece.back() != '>') return std::nullopt;
-  unsigned value = 0;
-  for (const char c : piece.substr(3, 2)) {
-    const char lower = static_cast<char>(c | 0x20);
-    const bool digit = c >= '0' && c <= '9';
-    if (!digit && (lower < 'a' || lower > 'f')) return std::nullopt;
-    value = value * 16 + static_cast<unsigned>(digit ? c - '0' : lower - 'a' + 10);
-  }
-  return static_cast<unsigned char>(value);
-}
-
 /// Converts runs of pieces <0x…> to the text of their bytes. Invalid UTF-8 becomes one U+FFFD for
 /// each byte.
 void join_bytes(Parts& parts) {
@@ -105,7 +78,7 @@ void join_bytes(Parts& parts) {
   };
   for (const std::string& part : parts) {
     if (const auto byte = byte_of_piece(part)) {
-      bytes += static_cast<char>(*byte);
+      bytes += *byte;
       continue;
     }
     flush();
@@ -121,28 +94,27 @@ void fuse(Parts& parts) {
   parts = {all};
 }
 
-std::unique_ptr<Decoder> read_metaspace(const JsonPart& part) {
+Decoder read_metaspace(const JsonPart& part) {
   const std::string mark = part["replacement"].text();
   if (mark.empty()) part["replacement"].fail("expected one character");
   const bool prepends = part.boolean_or("add_prefix_space", true) &&
                         part.text_or("prepend_scheme", "always") != "never";
-  return step([mark, prepends](Parts& parts) {
+  return [mark, prepends](Parts& parts) {
     for (std::size_t i = 0; i < parts.size(); ++i)
       replace_all(parts[i], mark, i == 0 && prepends ? "" : " ");
-  });
+  };
 }
 
-std::unique_ptr<Decoder> read_replace(const JsonPart& part) {
+Decoder read_replace(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
-  if (const auto text = pattern.find("String")) {
-    return step([searched = text->text(), content](Parts& parts) {
+  if (const auto text = pattern.find("String"))
+    return [searched = text->text(), content](Parts& parts) {
       for (std::string& each : parts) replace_all(each, searched, content);
-    });
-  }
+    };
   const JsonPart expression = pattern["Regex"];
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
-  return step([compiled, content](Parts& parts) {
+  return [compiled, content](Parts& parts) {
     for (std::string& each : parts) {
       std::string made;
       std::size_t done = 0;
@@ -154,18 +126,18 @@ std::unique_ptr<Decoder> read_replace(const JsonPart& part) {
       }
       each = made.append(each, done);
     }
-  });
+  };
 }
 
 /// Removes up to `start` characters `content` from the beginning of each part and up to `stop` from
 /// its end.
-std::unique_ptr<Decoder> read_strip(const JsonPart& part) {
+Decoder read_strip(const JsonPart& part) {
   constexpr std::int64_t most = 1'000'000;
   const std::string content = part["content"].text();
   if (content.empty() || utf8_length(content[0]) != content.size())
     part["content"].fail("expected one character");
   const std::int64_t start = part["start"].integer(0, most), stop = part["stop"].integer(0, most);
-  return step([content, start, stop](Parts& parts) {
+  return [content, start, stop](Parts& parts) {
     for (std::string& each : parts) {
       std::string_view rest = each;
       for (std::int64_t i = 0; i < start && rest.starts_with(content); ++i)
@@ -174,18 +146,58 @@ std::unique_ptr<Decoder> read_strip(const JsonPart& part) {
         rest.remove_suffix(content.size());
       each = std::string(rest);
     }
-  });
+  };
 }
 
-std::unique_ptr<Decoder> read_sequence(const JsonPart& part) {
-  auto steps = std::make_shared<std::vector<std::unique_ptr<Decoder>>>();
-  for (const JsonPart& each : part["decoders"].elements()) steps->push_back(read_decoder(each));
-  return step([steps](Parts& parts) {
-    for (const auto& each : *steps) each->apply(parts);
-  });
+Decoder read_sequence(const JsonPart& part) {
+  std::vector<Decoder> steps;
+  for (const JsonPart& each : part["decoders"].elements()) steps.push_back(read_decoder(each));
+  return [steps](Parts& parts) {
+    for (const Decoder& each : steps) each(parts);
+  };
+}
+
+/// BERT's decoder: a space before each piece without the prefix.
+Decoder read_wordpiece(const JsonPart& part) {
+  const std::string prefix = part.text_or("prefix", "##");
+  const bool cleanup = part.boolean_or("cleanup", true);
+  return [prefix, cleanup](Parts& parts) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      std::string& each = parts[i];
+      if (i > 0) each.starts_with(prefix) ? each.erase(0, prefix.size()) : each.insert(0, " ");
+      if (cleanup) {
+        each = clean_up_spaces(std::move(each));
+        replace_all(each, " do not", " don't");
+      }
+    }
+  };
+}
+
+/// Converts byte-level characters to bytes. Invalid UTF-8 becomes U+FFFD.
+void decode_byte_level(Parts& parts) {
+  std::string bytes;
+  for (const std::string& part : parts) {
+    std::string made;
+    bool known = true;
+    for_each_character(part, [&](char32_t c) {
+      const int byte = byte_of_character(c);
+      known &= byte >= 0;
+      made += static_cast<char>(byte);
+    });
+    bytes += known ? made : part;
+  }
+  parts = {to_utf8(bytes)};
 }
 
 }  // namespace
+
+std::optional<char> byte_of_piece(std::string_view piece) {
+  if (piece.size() != 6 || !piece.starts_with("<0x") || piece.back() != '>') return std::nullopt;
+  unsigned value = 0;
+  const char* const end = piece.data() + 5;
+  if (std::from_chars(piece.data() + 3, end, value, 16).ptr != end) return std::nullopt;
+  return static_cast<char>(value);
+}
 
 std::string clean_up_spaces(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> rules[] = {
@@ -195,53 +207,21 @@ std::string clean_up_spaces(std::string text) {
   return text;
 }
 
-std::unique_ptr<Decoder> wordpiece_decoder(const std::string& prefix, bool cleanup) {
-  return step([prefix, cleanup](Parts& parts) {
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      std::string& part = parts[i];
-      if (i > 0) part.starts_with(prefix) ? part.erase(0, prefix.size()) : part.insert(0, " ");
-      if (cleanup) {
-        part = clean_up_spaces(std::move(part));
-        replace_all(part, " do not", " don't");
-      }
-    }
-  });
-}
-
-std::unique_ptr<Decoder> byte_level_decoder() {
-  return step([](Parts& parts) {
-    std::string bytes;
-    for (const std::string& part : parts) {
-      std::string made;
-      bool known = true;
-      for_each_character(part, [&](char32_t c) {
-        const int byte = byte_of_character(c);
-        known &= byte >= 0;
-        made += static_cast<char>(byte);
-      });
-      bytes += known ? made : part;
-    }
-    parts = {to_utf8(bytes)};
-  });
-}
-
-std::unique_ptr<Decoder> read_decoder(const JsonPart& part) {
+Decoder read_decoder(const JsonPart& part) {
   const std::string type = part["type"].text();
   if (type == "Sequence") return read_sequence(part);
-  if (type == "ByteLevel") return byte_level_decoder();
-  if (type == "WordPiece")
-    return wordpiece_decoder(part.text_or("prefix", "##"), part.boolean_or("cleanup", true));
+  if (type == "ByteLevel") return decode_byte_level;
+  if (type == "WordPiece") return read_wordpiece(part);
   if (type == "Metaspace") return read_metaspace(part);
   if (type == "Replace") return read_replace(part);
-  if (type == "ByteFallback") return step(join_bytes);
-  if (type == "Fuse") return step(fuse);
+  if (type == "ByteFallback") return join_bytes;
+  if (type == "Fuse") return fuse;
   if (type == "Strip") return read_strip(part);
-  if (type == "BPEDecoder") {
-    return step([suffix = part.text_or("suffix", "</w>")](Parts& parts) {
+  if (type == "BPEDecoder")
+    return [suffix = part.text_or("suffix", "</w>")](Parts& parts) {
       for (std::size_t i = 0; i < parts.size(); ++i)
         replace_all(parts[i], suffix, i + 1 == parts.size() ? "" : " ");
-    });
-  }
+    };
   part.fail(
       fmt::format("decoders of type '{}' are not supported; known are BPEDecoder, ByteFallback, "
                   "ByteLevel, Fuse, Metaspace, Replace, "

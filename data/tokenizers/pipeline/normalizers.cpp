@@ -13,24 +13,6 @@
 namespace nystrom {
 namespace {
 
-using Steps = std::vector<std::unique_ptr<TextNormalizer>>;
-
-/// A normalizer made from one function.
-template <class Apply>
-class Step final : public TextNormalizer {
- public:
-  explicit Step(Apply function) : apply_(std::move(function)) {}
-  void apply(AlignedText& text) const override { apply_(text); }
-
- private:
-  Apply apply_;
-};
-
-template <class Apply>
-std::unique_ptr<TextNormalizer> step(Apply apply) {
-  return std::make_unique<Step<Apply>>(std::move(apply));
-}
-
 void lower(AlignedText& text) {
   constexpr char32_t capital_i_with_dot = 0x130;  // the only lower case of two characters
   if (text.text().find("\xC4\xB0") == std::string::npos) return text.map(lower_case);
@@ -106,88 +88,73 @@ void clean_as_nmt(AlignedText& text) {
   });
 }
 
-std::vector<ByteRange> places_of(std::string_view text, std::string_view searched) {
-  std::vector<ByteRange> found;
-  for (std::size_t at = text.find(searched); at != text.npos;
-       at = text.find(searched, at + searched.size()))
-    found.push_back(
-        {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
-  return found;
-}
-
-std::unique_ptr<TextNormalizer> read_replace(const JsonPart& part) {
+TextNormalizer read_replace(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
-  std::string content = part["content"].text();
+  const std::string content = part["content"].text();
   const auto text = pattern.find("String");
-  if (text && !text->text().empty()) {
-    return step([searched = text->text(), content](AlignedText& aligned) {
+  if (text && !text->text().empty())
+    return [searched = text->text(), content](AlignedText& aligned) {
       aligned.replace(places_of(aligned.text(), searched), content);
-    });
-  }
+    };
   // The empty text is an expression too: it matches before every character.
   const JsonPart expression = text ? *text : pattern["Regex"];
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
-  return step([compiled, content](AlignedText& aligned) {
+  return [compiled, content](AlignedText& aligned) {
     aligned.replace(compiled->find_all(aligned.text()), content);
-  });
+  };
 }
 
-std::unique_ptr<TextNormalizer> read_sequence(const JsonPart& part) {
-  auto steps = std::make_shared<Steps>();
+TextNormalizer read_sequence(const JsonPart& part) {
+  std::vector<TextNormalizer> steps;
   for (const JsonPart& each : part["normalizers"].elements())
-    steps->push_back(read_normalizer(each));
-  return step([steps](AlignedText& text) {
-    for (const auto& each : *steps) each->apply(text);
-  });
+    steps.push_back(read_normalizer(each));
+  return [steps](AlignedText& text) {
+    for (const TextNormalizer& each : steps) each(text);
+  };
 }
 
-std::unique_ptr<TextNormalizer> read_bert(const JsonPart& part) {
-  BertNormalizerOptions options;
-  options.clean_text = part.boolean_or("clean_text", true);
-  options.handle_chinese_chars = part.boolean_or("handle_chinese_chars", true);
-  options.lower_case = part.boolean_or("lowercase", true);
-  options.strip_accents = part.boolean_or("strip_accents", options.lower_case);
-  return bert_normalizer(options);
+TextNormalizer read_bert(const JsonPart& part) {
+  const bool cleans = part.boolean_or("clean_text", true),
+             separates = part.boolean_or("handle_chinese_chars", true),
+             lowers = part.boolean_or("lowercase", true),
+             strips = part.boolean_or("strip_accents", lowers);
+  return [=](AlignedText& text) {
+    if (cleans) clean(text);
+    if (separates) separate_ideographs(text);
+    if (strips) {
+      normalize_unicode(text, false, false);
+      strip_marks(text, is_nonspacing_mark);
+    }
+    if (lowers) lower(text);
+  };
 }
 
 }  // namespace
 
-std::unique_ptr<TextNormalizer> bert_normalizer(const BertNormalizerOptions& options) {
-  return step([options](AlignedText& text) {
-    if (options.clean_text) clean(text);
-    if (options.handle_chinese_chars) separate_ideographs(text);
-    if (options.strip_accents) {
-      normalize_unicode(text, false, false);
-      strip_marks(text, is_nonspacing_mark);
-    }
-    if (options.lower_case) lower(text);
-  });
-}
-
-std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part) {
+TextNormalizer read_normalizer(const JsonPart& part) {
   const std::string type = part["type"].text();
   if (type == "Sequence") return read_sequence(part);
-  if (type == "NFC") return step([](AlignedText& text) { normalize_unicode(text, false, true); });
-  if (type == "NFD") return step([](AlignedText& text) { normalize_unicode(text, false, false); });
-  if (type == "NFKC") return step([](AlignedText& text) { normalize_unicode(text, true, true); });
-  if (type == "NFKD") return step([](AlignedText& text) { normalize_unicode(text, true, false); });
-  if (type == "Lowercase") return step(lower);
-  if (type == "StripAccents") return step([](AlignedText& text) { strip_marks(text, is_mark); });
+  if (type == "NFC") return [](AlignedText& text) { normalize_unicode(text, false, true); };
+  if (type == "NFD") return [](AlignedText& text) { normalize_unicode(text, false, false); };
+  if (type == "NFKC") return [](AlignedText& text) { normalize_unicode(text, true, true); };
+  if (type == "NFKD") return [](AlignedText& text) { normalize_unicode(text, true, false); };
+  if (type == "Lowercase") return lower;
+  if (type == "StripAccents") return [](AlignedText& text) { strip_marks(text, is_mark); };
   if (type == "BertNormalizer") return read_bert(part);
   if (type == "Replace") return read_replace(part);
   if (type == "Prepend")
-    return step([prefix = part["prepend"].text()](AlignedText& text) { text.prepend(prefix); });
-  if (type == "Nmt") return step(clean_as_nmt);
-  if (type == "ByteLevel") return step(to_byte_level);
+    return [prefix = part["prepend"].text()](AlignedText& text) { text.prepend(prefix); };
+  if (type == "Nmt") return clean_as_nmt;
+  if (type == "ByteLevel") return to_byte_level;
   if (type == "Precompiled") {
     const JsonPart charsmap = part["precompiled_charsmap"];
     auto compiled = std::make_shared<Precompiled>(charsmap.text(), charsmap.where());
-    return step([compiled](AlignedText& text) { compiled->apply(text); });
+    return [compiled](AlignedText& text) { compiled->apply(text); };
   }
   if (type == "Strip") {
     const bool left = part.boolean_or("strip_left", true),
                right = part.boolean_or("strip_right", true);
-    return step([left, right](AlignedText& text) { strip(text, left, right); });
+    return [left, right](AlignedText& text) { strip(text, left, right); };
   }
   part.fail(
       fmt::format("normalizers of type '{}' are not supported; known are BertNormalizer, "

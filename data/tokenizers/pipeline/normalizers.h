@@ -1,7 +1,7 @@
 // The normalizers of a tokenizer.json: changes to text before it is split into words.
 #pragma once
 
-#include <memory>
+#include <functional>
 
 #include "data/tokenizers/pipeline/aligned_text.h"
 
@@ -9,25 +9,13 @@ namespace nystrom {
 
 class JsonPart;
 
-/// Interface of the normalizers. Const members may be called from several threads.
-class TextNormalizer {
- public:
-  virtual ~TextNormalizer() = default;
-  /// Normalizes `text`. Throws an InputError when it grows beyond AlignedText's limit.
-  virtual void apply(AlignedText& text) const = 0;
-};
+/// Normalizes a text. Throws an InputError when it grows beyond AlignedText's limit. Several
+/// threads may call it at the same time.
+using TextNormalizer = std::function<void(AlignedText&)>;
 
 /// Creates the normalizer that a part of a tokenizer.json describes. Throws an InputError for an
 /// unknown type or a wrong value.
-std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part);
-
-/// Options of BERT's normalizer. `clean_text` removes control characters and turns all white space
-/// into spaces. `handle_chinese_chars` puts spaces around ideographs.
-struct BertNormalizerOptions {
-  bool clean_text = true, handle_chinese_chars = true, strip_accents = true, lower_case = true;
-};
-/// Creates BERT's normalizer.
-std::unique_ptr<TextNormalizer> bert_normalizer(const BertNormalizerOptions& options);
+TextNormalizer read_normalizer(const JsonPart& part);
 
 /// The character that stands for a byte in byte-level vocabularies, as UTF-8.
 const std::string& byte_level_character(unsigned char byte);

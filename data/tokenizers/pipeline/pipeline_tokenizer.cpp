@@ -1,7 +1,6 @@
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
@@ -37,7 +36,6 @@ Spaces spaces_of(std::string_view piece) {
 struct PipelineTokenizer::State {
   TokenizerParts parts;
   AddedTokens added;
-  WordMarks marks;
   std::vector<bool> special;  // added tokens that decode skips
   std::vector<bool> starts_word;
   std::vector<Spaces> spaces;            // of each piece, when offsets exclude spaces
@@ -47,9 +45,8 @@ struct PipelineTokenizer::State {
   explicit State(TokenizerParts given)
       : parts(std::move(given)),
         added(parts.added.all(),
-              (parts.added_normalizer ? parts.added_normalizer : parts.normalizer).get()) {
+              parts.added_normalizer ? parts.added_normalizer : parts.normalizer) {
     const Vocabulary& vocabulary = parts.vocabulary;
-    if (parts.pre_tokenizer) parts.pre_tokenizer->describe(marks);
     special.assign(static_cast<std::size_t>(vocabulary.size()), false);
     for (const AddedToken& token : parts.added.all())
       special[static_cast<std::size_t>(token.id)] = token.special;
@@ -65,21 +62,12 @@ struct PipelineTokenizer::State {
   bool begins_word(std::string_view piece) const {
     if (const std::string_view prefix = parts.model->continuing_prefix(); !prefix.empty())
       return !piece.starts_with(prefix);
+    const WordMarks& marks = parts.pre_tokenizer.marks;
     if (!marks.space.empty()) return piece.starts_with(marks.space);
     if (piece.empty() || !marks.byte_level) return false;
     std::size_t start = 0;
     const int byte = byte_of_character(next_code_point(piece, start));
     return byte >= 0 && byte < 0x80 && is_white_space(static_cast<char32_t>(byte));
-  }
-
-  /// The byte of a piece <0x00> to <0xFF>.
-  static std::optional<char> byte_of_piece(std::string_view piece) {
-    unsigned value = 0;
-    const bool fits = piece.size() == 6 && piece.starts_with("<0x") && piece.ends_with('>');
-    if (!fits ||
-        std::from_chars(piece.data() + 3, piece.data() + 5, value, 16).ptr != piece.data() + 5)
-      return std::nullopt;
-    return static_cast<char>(value);
   }
 
   WrappedIds wrapped(const std::vector<TemplatePart>& form, std::span<const std::int32_t> first,
@@ -153,7 +141,7 @@ struct PipelineTokenizer::State {
     if (text.empty()) return;
     words.ranges.push_back({0, text.size()});
     words.text = std::move(text);
-    if (parts.pre_tokenizer) parts.pre_tokenizer->apply(words);
+    if (parts.pre_tokenizer.apply) parts.pre_tokenizer.apply(words);
     // With split_special_tokens the pieces of transformers may be special tokens all the same.
     static const std::vector<bool> none;
     const std::vector<bool>& hidden =
@@ -179,7 +167,7 @@ struct PipelineTokenizer::State {
   /// Encodes a range between added tokens that are found in the original text.
   void encode_section(Encoding& encoding, ByteRange section, WordCache& cache) const {
     AlignedText text(encoding.text.substr(section.begin, section.size()), section.begin);
-    if (parts.normalizer) parts.normalizer->apply(text);
+    if (parts.normalizer) parts.normalizer(text);
     const auto found = added.split(text.text(), true, encoding.names);
     if (found.size() == 1 && found[0].token == nullptr)
       return encode_words(encoding, std::move(text), cache);
@@ -238,9 +226,9 @@ std::string PipelineTokenizer::decode(std::span<const std::int32_t> ids, bool sk
     const bool shown = !skip_special || !state_->special[static_cast<std::size_t>(id)];
     if (shown && state_->parts.vocabulary.has(id)) parts.push_back(text);
   }
-  const Decoder* decoder = state_->parts.decoder.get();
-  if (decoder != nullptr) decoder->apply(parts);
-  const std::string text = fmt::format("{}", fmt::join(parts, decoder != nullptr ? "" : " "));
+  const Decoder& decoder = state_->parts.decoder;
+  if (decoder) decoder(parts);
+  const std::string text = fmt::format("{}", fmt::join(parts, decoder ? "" : " "));
   return state_->parts.cleans_up_spaces ? clean_up_spaces(text) : text;
 }
 
@@ -266,15 +254,15 @@ bool PipelineTokenizer::starts_word(std::int32_t id) const {
 std::string PipelineTokenizer::surface(std::int32_t id) const {
   std::string_view text = piece(id);
   const std::string_view prefix = state_->parts.model->continuing_prefix(),
-                         mark = state_->marks.space;
+                         mark = state_->parts.pre_tokenizer.marks.space;
   if (!prefix.empty())
     return starts_word(id) ? " " + std::string(text) : std::string(text.substr(prefix.size()));
-  if (const auto byte = state_->byte_of_piece(text)) return std::string(1, *byte);
+  if (const auto byte = byte_of_piece(text)) return std::string(1, *byte);
   std::string surface;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t begin = at;
     const int byte = byte_of_character(next_code_point(text, at));
-    if (state_->marks.byte_level && byte >= 0)
+    if (state_->parts.pre_tokenizer.marks.byte_level && byte >= 0)
       surface += static_cast<char>(byte);
     else if (!mark.empty() && text.substr(begin).starts_with(mark))
       surface += ' ';
@@ -285,7 +273,8 @@ std::string PipelineTokenizer::surface(std::int32_t id) const {
 }
 
 bool PipelineTokenizer::marks_words() const {
-  return state_->marks.byte_level || !state_->marks.space.empty() ||
+  const WordMarks& marks = state_->parts.pre_tokenizer.marks;
+  return marks.byte_level || !marks.space.empty() ||
          !state_->parts.model->continuing_prefix().empty();
 }
 

@@ -18,15 +18,15 @@
 
 namespace nystrom {
 
-/// The parts of a tokenizer. Normalizer, pre-tokenizer and decoder may be null.
+/// The parts of a tokenizer. Normalizer, pre-tokenizer and decoder may be empty.
 struct TokenizerParts {
-  std::unique_ptr<TextNormalizer> normalizer;
+  TextNormalizer normalizer;
   /// The normalizer for added tokens when it differs from `normalizer`. transformers changes the
   /// normalizer after it has read the added tokens.
-  std::unique_ptr<TextNormalizer> added_normalizer;
-  std::unique_ptr<PreTokenizer> pre_tokenizer;
+  TextNormalizer added_normalizer;
+  PreTokenizer pre_tokenizer;
   std::unique_ptr<WordModel> model;
-  std::unique_ptr<Decoder> decoder;
+  Decoder decoder;
   PostProcessor post_processor = PostProcessor::plain();
   Vocabulary vocabulary;  ///< the model's vocabulary with the added tokens
   AddedTokenList added;

@@ -87,10 +87,15 @@ void split_at(Words& words, Delimiter delimiter, const Is& is) {
   split(words, delimiter, false, [&](std::string_view word, std::vector<ByteRange>& matches) {
     for (std::size_t position = 0; position < word.size();) {
       const std::size_t begin = position;
-      if (is(next_code_point(word, position)))
-        matches.push_back(
-            {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(position)});
+      if (is(next_code_point(word, position))) matches.push_back(byte_range(begin, position));
     }
+  });
+}
+
+/// Splits at each place of a text, which is not empty.
+void split_at_text(Words& words, Delimiter delimiter, bool invert, std::string_view searched) {
+  split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
+    matches = places_of(word, searched);
   });
 }
 
@@ -99,7 +104,7 @@ void scan(Words& words, Delimiter delimiter, bool invert, WordScanner scanner) {
   split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
     for (std::size_t begin = 0; begin < word.size();) {
       const std::size_t end = scanner(word, begin);
-      matches.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
+      matches.push_back(byte_range(begin, end));
       begin = end;
     }
   });
@@ -119,149 +124,116 @@ void rebuild(Words& words, const Append& append) {
   words = std::move(made);
 }
 
-template <class Apply>
-class Splitter final : public PreTokenizer {
- public:
-  explicit Splitter(Apply function) : apply_(std::move(function)) {}
-  void apply(Words& words) const override { apply_(words); }
-
- private:
-  Apply apply_;
-};
-
-template <class Apply>
-std::unique_ptr<PreTokenizer> splitter(Apply apply) {
-  return std::make_unique<Splitter<Apply>>(std::move(apply));
+PreTokenizer read_sequence(const JsonPart& part) {
+  std::vector<PreTokenizer> steps;
+  WordMarks marks;
+  for (const JsonPart& each : part["pretokenizers"].elements()) {
+    steps.push_back(read_pre_tokenizer(each));
+    marks.byte_level |= steps.back().marks.byte_level;
+    if (!steps.back().marks.space.empty()) marks.space = steps.back().marks.space;
+  }
+  return {[steps](Words& words) {
+            for (const PreTokenizer& each : steps) each.apply(words);
+          },
+          marks};
 }
 
-class Sequence final : public PreTokenizer {
- public:
-  explicit Sequence(const JsonPart& part) {
-    for (const JsonPart& each : part["pretokenizers"].elements())
-      steps_.push_back(read_pre_tokenizer(each));
-  }
-  void apply(Words& words) const override {
-    for (const auto& each : steps_) each->apply(words);
-  }
-  void describe(WordMarks& marks) const override {
-    for (const auto& each : steps_) each->describe(marks);
-  }
+/// Puts a space in front of each word that begins with none.
+void add_spaces(Words& words) {
+  rebuild(words, [&](AlignedText& text, std::size_t i) {
+    if (words[i].front() != ' ') text.append(" ", words.text.origin(words.ranges[i].begin));
+    text.append(words.text, words.ranges[i]);
+  });
+}
 
- private:
-  std::vector<std::unique_ptr<PreTokenizer>> steps_;
-};
+void write_byte_level(Words& words) {
+  rebuild(words, [&](AlignedText& text, std::size_t i) {
+    const std::string& bytes = words.text.text();
+    for (std::uint32_t at = words.ranges[i].begin; at < words.ranges[i].end;) {
+      const std::uint32_t begin = at;  // start of bytes that are their own characters
+      while (at < words.ranges[i].end && bytes[at] >= '!' && bytes[at] <= '~') ++at;
+      if (at > begin) text.append(words.text, {begin, at});
+      if (at == words.ranges[i].end) break;
+      text.append(byte_level_character(static_cast<unsigned char>(bytes[at])),
+                  words.text.origin(at));
+      ++at;
+    }
+  });
+}
 
-class ByteLevel final : public PreTokenizer {
- public:
-  ByteLevel(bool add_prefix_space, bool use_regex)
-      : add_prefix_space_(add_prefix_space), use_regex_(use_regex) {}
+/// GPT-2's pre-tokenizer: words with the space before them, in byte-level characters.
+PreTokenizer read_byte_level(const JsonPart& part) {
+  const bool adds_space = part.boolean_or("add_prefix_space", true),
+             cuts = part.boolean_or("use_regex", true);
+  return {[=](Words& words) {
+            if (adds_space) add_spaces(words);
+            if (cuts) scan(words, Delimiter::isolated, false, find_word_scanner(gpt2_expression));
+            write_byte_level(words);
+          },
+          {.byte_level = true}};
+}
 
-  void apply(Words& words) const override {
-    if (add_prefix_space_) add_spaces(words);
-    if (use_regex_) scan(words, Delimiter::isolated, false, find_word_scanner(gpt2_expression));
-    rebuild(words, [&](AlignedText& text, std::size_t i) {
-      const std::string& bytes = words.text.text();
-      for (std::uint32_t at = words.ranges[i].begin; at < words.ranges[i].end;) {
-        const std::uint32_t begin = at;  // start of bytes that are their own characters
-        while (at < words.ranges[i].end && bytes[at] >= '!' && bytes[at] <= '~') ++at;
-        if (at > begin) text.append(words.text, {begin, at});
-        if (at == words.ranges[i].end) break;
-        text.append(byte_level_character(static_cast<unsigned char>(bytes[at])),
-                    words.text.origin(at));
-        ++at;
-      }
-    });
-  }
-  void describe(WordMarks& marks) const override { marks.byte_level = true; }
+enum class Prepend { always, first, never };
 
- private:
-  static void add_spaces(Words& words) {
-    rebuild(words, [&](AlignedText& text, std::size_t i) {
-      if (words[i].front() != ' ') text.append(" ", words.text.origin(words.ranges[i].begin));
-      text.append(words.text, words.ranges[i]);
-    });
-  }
+/// Writes `mark` for each space, and in front of words as `scheme` says.
+void write_marks(Words& words, std::string_view mark, Prepend scheme) {
+  rebuild(words, [&](AlignedText& text, std::size_t i) {
+    const std::string_view word = words[i];
+    const std::uint32_t begin = words.ranges[i].begin;
+    const bool prepend = scheme == Prepend::always ||
+                         (scheme == Prepend::first && words.text.origin(begin).begin == 0);
+    if (prepend && word.front() != ' ' && !word.starts_with(mark))
+      text.append(mark, words.text.origin(begin));
+    std::uint32_t done = begin;
+    for (std::uint32_t at = begin; at < words.ranges[i].end; ++at) {
+      if (words.text.text()[at] != ' ') continue;
+      text.append(words.text, {done, at});
+      text.append(mark, words.text.origin(at));
+      done = at + 1;
+    }
+    text.append(words.text, {done, words.ranges[i].end});
+  });
+}
 
-  bool add_prefix_space_, use_regex_;
-};
+PreTokenizer read_metaspace(const JsonPart& part) {
+  const std::string mark = part["replacement"].text();
+  if (mark.empty() || utf8_length(mark[0]) != mark.size())
+    part["replacement"].fail("expected one character");
+  const bool prepends = part.boolean_or("add_prefix_space", true),
+             splits = part.boolean_or("split", true);
+  const std::string name = part.text_or("prepend_scheme", prepends ? "always" : "never");
+  if (name != "always" && name != "first" && name != "never")
+    part["prepend_scheme"].fail(
+        fmt::format("got '{}', expected always, first or never", printable(name)));
+  const Prepend scheme = !prepends || name == "never" ? Prepend::never
+                         : name == "first"            ? Prepend::first
+                                                      : Prepend::always;
+  return {[=](Words& words) {
+            write_marks(words, mark, scheme);
+            if (splits) split_at_text(words, Delimiter::merged_with_next, false, mark);
+          },
+          {.space = mark}};
+}
 
-class Metaspace final : public PreTokenizer {
- public:
-  explicit Metaspace(const JsonPart& part)
-      : mark_(part["replacement"].text()), splits_(part.boolean_or("split", true)) {
-    if (mark_.empty() || utf8_length(mark_[0]) != mark_.size())
-      part["replacement"].fail("expected one character");
-    const bool prepends = part.boolean_or("add_prefix_space", true);
-    const std::string scheme = part.text_or("prepend_scheme", prepends ? "always" : "never");
-    if (scheme != "always" && scheme != "first" && scheme != "never")
-      part["prepend_scheme"].fail(
-          fmt::format("got '{}', expected always, first or never", printable(scheme)));
-    scheme_ = !prepends || scheme == "never" ? Prepend::never
-              : scheme == "first"            ? Prepend::first
-                                             : Prepend::always;
-  }
-
-  void apply(Words& words) const override {
-    rebuild(words, [&](AlignedText& text, std::size_t i) {
-      const std::string_view word = words[i];
-      const std::uint32_t begin = words.ranges[i].begin;
-      const bool prepend = scheme_ == Prepend::always ||
-                           (scheme_ == Prepend::first && words.text.origin(begin).begin == 0);
-      if (prepend && word.front() != ' ' && !word.starts_with(mark_))
-        text.append(mark_, words.text.origin(begin));
-      std::uint32_t done = begin;
-      for (std::uint32_t at = begin; at < words.ranges[i].end; ++at) {
-        if (words.text.text()[at] != ' ') continue;
-        text.append(words.text, {done, at});
-        text.append(mark_, words.text.origin(at));
-        done = at + 1;
-      }
-      text.append(words.text, {done, words.ranges[i].end});
-    });
-    if (!splits_) return;
-    split(words, Delimiter::merged_with_next, false,
-          [&](std::string_view word, std::vector<ByteRange>& matches) {
-            for (std::size_t at = word.find(mark_); at != word.npos;
-                 at = word.find(mark_, at + mark_.size()))
-              matches.push_back(
-                  {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + mark_.size())});
-          });
-  }
-  void describe(WordMarks& marks) const override { marks.space = mark_; }
-
- private:
-  enum class Prepend { always, first, never };
-
-  std::string mark_;
-  bool splits_;
-  Prepend scheme_;
-};
-
-std::unique_ptr<PreTokenizer> read_split(const JsonPart& part) {
+PreTokenizer read_split(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const Delimiter delimiter = read_delimiter(part["behavior"]);
   const bool invert = part.boolean_or("invert", false);
   const auto text = pattern.find("String");
-  if (text && !text->text().empty()) {
-    return splitter([searched = text->text(), delimiter, invert](Words& words) {
-      split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
-        for (std::size_t at = word.find(searched); at != word.npos;
-             at = word.find(searched, at + searched.size()))
-          matches.push_back(
-              {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
-      });
-    });
-  }
+  if (text && !text->text().empty())
+    return {[searched = text->text(), delimiter, invert](Words& words) {
+      split_at_text(words, delimiter, invert, searched);
+    }};
   // The empty text is an expression too: it matches before every character.
   const JsonPart expression = text ? *text : pattern["Regex"];
   if (const WordScanner scanner = find_word_scanner(expression.text()))
-    return splitter([=](Words& words) { scan(words, delimiter, invert, scanner); });
+    return {[=](Words& words) { scan(words, delimiter, invert, scanner); }};
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
-  return splitter([compiled, delimiter, invert](Words& words) {
+  return {[compiled, delimiter, invert](Words& words) {
     split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
       matches = compiled->find_all(word);
     });
-  });
+  }};
 }
 
 /// Splits into runs of \w, and runs of other characters that are not white space.
@@ -285,49 +257,42 @@ void split_words_from_signs(Words& words) {
         });
 }
 
+/// BERT's pre-tokenizer: splits at white space and makes each punctuation mark a word.
+void split_as_bert(Words& words) {
+  split_at(words, Delimiter::removed, is_white_space);
+  split_at(words, Delimiter::isolated, is_punctuation);
+}
+
 }  // namespace
 
-std::unique_ptr<PreTokenizer> bert_pre_tokenizer() {
-  return splitter([](Words& words) {
-    split_at(words, Delimiter::removed, is_white_space);
-    split_at(words, Delimiter::isolated, is_punctuation);
-  });
-}
-
-std::unique_ptr<PreTokenizer> byte_level_pre_tokenizer(bool add_prefix_space, bool use_regex) {
-  return std::make_unique<ByteLevel>(add_prefix_space, use_regex);
-}
-
-std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPart& part) {
+PreTokenizer read_pre_tokenizer(const JsonPart& part) {
   const std::string type = part["type"].text();
-  if (type == "Sequence") return std::make_unique<Sequence>(part);
-  if (type == "BertPreTokenizer") return bert_pre_tokenizer();
-  if (type == "Whitespace") return splitter(split_words_from_signs);
+  if (type == "Sequence") return read_sequence(part);
+  if (type == "BertPreTokenizer") return {split_as_bert};
+  if (type == "Whitespace") return {split_words_from_signs};
   if (type == "WhitespaceSplit")
-    return splitter([](Words& words) { split_at(words, Delimiter::removed, is_white_space); });
-  if (type == "ByteLevel")
-    return byte_level_pre_tokenizer(part.boolean_or("add_prefix_space", true),
-                                    part.boolean_or("use_regex", true));
-  if (type == "Metaspace") return std::make_unique<Metaspace>(part);
+    return {[](Words& words) { split_at(words, Delimiter::removed, is_white_space); }};
+  if (type == "ByteLevel") return read_byte_level(part);
+  if (type == "Metaspace") return read_metaspace(part);
   if (type == "Split") return read_split(part);
   if (type == "Punctuation") {
     const auto behavior = part.find("behavior");
     const Delimiter delimiter = behavior ? read_delimiter(*behavior) : Delimiter::isolated;
-    return splitter([delimiter](Words& words) { split_at(words, delimiter, is_punctuation); });
+    return {[delimiter](Words& words) { split_at(words, delimiter, is_punctuation); }};
   }
   if (type == "Digits") {
     const Delimiter delimiter =
         part.boolean_or("individual_digits", false) ? Delimiter::isolated : Delimiter::contiguous;
-    return splitter([delimiter](Words& words) { split_at(words, delimiter, is_number); });
+    return {[delimiter](Words& words) { split_at(words, delimiter, is_number); }};
   }
   if (type == "CharDelimiterSplit") {
     const std::string delimiter = part["delimiter"].text();
     if (delimiter.empty() || utf8_length(delimiter[0]) != delimiter.size())
       part["delimiter"].fail("expected one character");
     std::size_t start = 0;
-    return splitter([wanted = next_code_point(delimiter, start)](Words& words) {
+    return {[wanted = next_code_point(delimiter, start)](Words& words) {
       split_at(words, Delimiter::removed, [wanted](char32_t c) { return c == wanted; });
-    });
+    }};
   }
   part.fail(
       fmt::format("pre-tokenizers of type '{}' are not supported; known are BertPreTokenizer, "

@@ -107,7 +107,7 @@ TEST(SentencePieceJson, Normalizers) {
 
 std::string normalized(const TrainedNormalizer& options, const std::string& text) {
   AlignedText aligned(text);
-  trained_normalizer(options)->apply(aligned);
+  trained_normalizer(options)(aligned);
   return aligned.text();
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/normalizers.h"
 
 namespace nystrom {
@@ -13,7 +14,8 @@ std::string decoded(const std::string& bytes) {
   std::string piece;
   for (const char byte : bytes) piece += byte_level_character(static_cast<unsigned char>(byte));
   std::vector<std::string> parts{piece};
-  byte_level_decoder()->apply(parts);
+  const nlohmann::json json = {{"type", "ByteLevel"}};
+  read_decoder(JsonPart(json, "t.json"))(parts);
   std::string text;
   for (const std::string& part : parts) text += part;
   return text;

@@ -235,7 +235,7 @@ std::string replaced(const char* pattern, const std::string& text) {
   const auto json = parse_json(
       R"({"type": "Replace", "content": "!", "pattern": )" + std::string(pattern) + "}", "t.json");
   AlignedText aligned(text);
-  read_normalizer(JsonPart(json, "t.json"))->apply(aligned);
+  read_normalizer(JsonPart(json, "t.json"))(aligned);
   return std::string(aligned.text());
 }
 
@@ -246,7 +246,7 @@ Strings split(const char* pattern, const char* behavior, const std::string& text
   Words words;
   words.text = AlignedText(text);
   words.ranges.push_back({0, words.text.size()});
-  read_pre_tokenizer(JsonPart(json, "t.json"))->apply(words);
+  read_pre_tokenizer(JsonPart(json, "t.json")).apply(words);
   Strings parts;
   for (std::size_t i = 0; i < words.ranges.size(); ++i) parts.emplace_back(words[i]);
   return parts;
