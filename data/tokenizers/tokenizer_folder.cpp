@@ -158,7 +158,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
   }
   if (settings.class_is_the_models && !parts.changes.empty())
     parts.definition += settings.its_class->name;
-  return std::make_unique<PipelineTokenizer>(std::move(parts));
+  return make_tokenizer(std::move(parts));
 }
 
 bool has_tokenizer(const fs::path& folder) { return !deciding_file(folder).empty(); }

@@ -37,9 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     nystrom::TokenizerParts parts =
         nystrom::parse_tokenizer_json(bytes.substr(0, end), "fuzz.json");
     nystrom::find_special_ids(parts, {});
-    const nystrom::PipelineTokenizer tokenizer(std::move(parts));
-    use(tokenizer, text, nystrom::SpecialNames::tokens);
-    use(tokenizer, text, nystrom::SpecialNames::text);
+    const auto tokenizer = nystrom::make_tokenizer(std::move(parts));
+    use(*tokenizer, text, nystrom::SpecialNames::tokens);
+    use(*tokenizer, text, nystrom::SpecialNames::text);
   } catch (const nystrom::InputError&) {
   }
   return 0;

@@ -31,38 +31,123 @@ Spaces spaces_of(std::string_view piece) {
   return spaces;
 }
 
-}  // namespace
-
-struct PipelineTokenizer::State {
-  TokenizerParts parts;
-  AddedTokens added;
-  std::vector<bool> special;  // added tokens that decode skips
-  std::vector<bool> starts_word;
-  std::vector<Spaces> spaces;            // of each piece, when offsets exclude spaces
-  std::int32_t unknown_as_text = no_id;  // an unknown token with the spaces of its text
-  mutable WordCaches caches[2];          // by SpecialNames
-
-  explicit State(TokenizerParts given)
-      : parts(std::move(given)),
-        added(parts.added.all(),
-              parts.added_normalizer ? parts.added_normalizer : parts.normalizer) {
-    const Vocabulary& vocabulary = parts.vocabulary;
-    special.assign(static_cast<std::size_t>(vocabulary.size()), false);
-    for (const AddedToken& token : parts.added.all())
-      special[static_cast<std::size_t>(token.id)] = token.special;
-    if (parts.model->writes_unknown_text())
-      unknown_as_text = parts.model->unknown().value_or(no_id);
+class PipelineTokenizer final : public Tokenizer {
+ public:
+  explicit PipelineTokenizer(TokenizerParts parts)
+      : parts_(std::move(parts)),
+        added_(parts_.added.all(),
+               parts_.added_normalizer ? parts_.added_normalizer : parts_.normalizer) {
+    const Vocabulary& vocabulary = parts_.vocabulary;
+    special_.assign(static_cast<std::size_t>(vocabulary.size()), false);
+    for (const AddedToken& token : parts_.added.all())
+      special_[static_cast<std::size_t>(token.id)] = token.special;
+    if (parts_.model->writes_unknown_text())
+      unknown_as_text_ = parts_.model->unknown().value_or(no_id);
     for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
-      starts_word.push_back(special[static_cast<std::size_t>(id)] ||
-                            begins_word(vocabulary.piece(id)));
-      if (parts.post_processor.trims_offsets) spaces.push_back(spaces_of(vocabulary.piece(id)));
+      starts_word_.push_back(special_[static_cast<std::size_t>(id)] ||
+                             begins_word(vocabulary.piece(id)));
+      if (parts_.post_processor.trims_offsets) spaces_.push_back(spaces_of(vocabulary.piece(id)));
     }
   }
 
+  std::vector<Token> encode_with_offsets(std::string_view text, SpecialNames names) const override {
+    require_input(is_valid_utf8(text), "the text is not valid UTF-8 at byte {}",
+                  valid_utf8_prefix(text));
+    require(text.size() < (std::uint64_t{1} << 31),
+            "tokenizer: got a text of {} bytes, expected less than 2 GiB", text.size());
+    Encoding encoding{text, parts_.splits_special ? SpecialNames::text : names, {}};
+    encoding.tokens.reserve(text.size() / 4 + 1);
+    WordCaches& own = caches_[encoding.names == SpecialNames::tokens];
+    auto cache = own.borrow();
+    for (const auto& [range, token] : added_.split(text, false, encoding.names)) {
+      if (token == nullptr)
+        encode_section(encoding, range, *cache);
+      else
+        put_added(encoding, token->id, range, text.substr(range.begin, range.size()));
+    }
+    own.back(std::move(cache));
+    return std::move(encoding.tokens);
+  }
+
+  std::vector<std::int32_t> encode(std::string_view text, SpecialNames names) const override {
+    std::vector<std::int32_t> ids;
+    for (const Token& token : encode_with_offsets(text, names)) ids.push_back(token.id);
+    return ids;
+  }
+
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special) const override {
+    std::vector<std::string> parts;
+    for (const std::int32_t id : ids) {
+      const std::string& text = piece(id);
+      const bool shown = !skip_special || !special_[static_cast<std::size_t>(id)];
+      if (shown && parts_.vocabulary.has(id)) parts.push_back(text);
+    }
+    if (parts_.decoder) parts_.decoder(parts);
+    const std::string text = fmt::format("{}", fmt::join(parts, parts_.decoder ? "" : " "));
+    return parts_.cleans_up_spaces ? clean_up_spaces(text) : text;
+  }
+
+  std::int64_t vocab_size() const override { return parts_.vocabulary.size(); }
+
+  const std::string& piece(std::int32_t id) const override {
+    require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id,
+            vocab_size() - 1);
+    return parts_.vocabulary.piece(id);
+  }
+
+  std::optional<std::int32_t> find(std::string_view piece) const override {
+    return parts_.vocabulary.find(piece);
+  }
+  const SpecialIds& special() const override { return parts_.special; }
+
+  bool starts_word(std::int32_t id) const override {
+    static_cast<void>(piece(id));  // checks the id
+    return starts_word_[static_cast<std::size_t>(id)];
+  }
+
+  std::string surface(std::int32_t id) const override {
+    std::string_view text = piece(id);
+    const std::string_view prefix = parts_.model->continuing_prefix(),
+                           mark = parts_.pre_tokenizer.marks.space;
+    if (!prefix.empty())
+      return starts_word(id) ? " " + std::string(text) : std::string(text.substr(prefix.size()));
+    if (const auto byte = byte_of_piece(text)) return std::string(1, *byte);
+    std::string surface;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t begin = at;
+      const int byte = byte_of_character(next_code_point(text, at));
+      if (parts_.pre_tokenizer.marks.byte_level && byte >= 0)
+        surface += static_cast<char>(byte);
+      else if (!mark.empty() && text.substr(begin).starts_with(mark))
+        surface += ' ';
+      else
+        surface += text.substr(begin, at - begin);
+    }
+    return surface;
+  }
+
+  bool marks_words() const override {
+    const WordMarks& marks = parts_.pre_tokenizer.marks;
+    return marks.byte_level || !marks.space.empty() || !parts_.model->continuing_prefix().empty();
+  }
+
+  std::string definition() const override { return parts_.definition; }
+  std::vector<TokenizerFile> files(std::int64_t max_length) const override {
+    return written_files(parts_, max_length);
+  }
+  WrappedIds wrap(std::span<const std::int32_t> first) const override {
+    return wrapped(parts_.post_processor.single, first, {});
+  }
+  WrappedIds wrap(std::span<const std::int32_t> first,
+                  std::span<const std::int32_t> second) const override {
+    return wrapped(parts_.post_processor.pair, first, second);
+  }
+
+ private:
   bool begins_word(std::string_view piece) const {
-    if (const std::string_view prefix = parts.model->continuing_prefix(); !prefix.empty())
+    if (const std::string_view prefix = parts_.model->continuing_prefix(); !prefix.empty())
       return !piece.starts_with(prefix);
-    const WordMarks& marks = parts.pre_tokenizer.marks;
+    const WordMarks& marks = parts_.pre_tokenizer.marks;
     if (!marks.space.empty()) return piece.starts_with(marks.space);
     if (piece.empty() || !marks.byte_level) return false;
     std::size_t start = 0;
@@ -73,7 +158,7 @@ struct PipelineTokenizer::State {
   WrappedIds wrapped(const std::vector<TemplatePart>& form, std::span<const std::int32_t> first,
                      std::span<const std::int32_t> second) const {
     WrappedIds result = fill_template(form, first, second);
-    if (!parts.token_types) std::ranges::fill(result.type_ids, 0);
+    if (!parts_.token_types) std::ranges::fill(result.type_ids, 0);
     return result;
   }
 
@@ -111,7 +196,7 @@ struct PipelineTokenizer::State {
   }
 
   void put(Encoding& encoding, std::int32_t id, ByteRange place, Spaces at_ends) const {
-    const PostProcessor& post = parts.post_processor;
+    const PostProcessor& post = parts_.post_processor;
     if (post.trims_offsets && (at_ends.leading > 0 || at_ends.trailing > 0)) {
       const bool first = encoding.tokens.empty() || place.begin == 0;
       const bool added_space = first && post.adds_prefix_space && at_ends.leading == 1;
@@ -132,8 +217,8 @@ struct PipelineTokenizer::State {
 
   /// The spaces to trim from a token that encodes `part` of a word.
   Spaces spaces_at(std::int32_t id, std::string_view part) const {
-    if (spaces.empty()) return {};
-    return id == unknown_as_text ? spaces_of(part) : spaces[static_cast<std::size_t>(id)];
+    if (spaces_.empty()) return {};
+    return id == unknown_as_text_ ? spaces_of(part) : spaces_[static_cast<std::size_t>(id)];
   }
 
   void encode_words(Encoding& encoding, AlignedText text, WordCache& cache) const {
@@ -141,13 +226,13 @@ struct PipelineTokenizer::State {
     if (text.empty()) return;
     words.ranges.push_back({0, text.size()});
     words.text = std::move(text);
-    if (parts.pre_tokenizer.apply) parts.pre_tokenizer.apply(words);
+    if (parts_.pre_tokenizer.apply) parts_.pre_tokenizer.apply(words);
     // With split_special_tokens the pieces of transformers may be special tokens all the same.
     static const std::vector<bool> none;
     const std::vector<bool>& hidden =
-        encoding.names == SpecialNames::text && !parts.splits_special ? special : none;
+        encoding.names == SpecialNames::text && !parts_.splits_special ? special_ : none;
     const auto encode = [&](std::string_view word, std::vector<Token>& tokens) {
-      parts.model->encode(word, tokens, hidden);
+      parts_.model->encode(word, tokens, hidden);
     };
     for (std::size_t i = 0; i < words.ranges.size(); ++i) {
       const ByteRange word = words.ranges[i];
@@ -167,8 +252,8 @@ struct PipelineTokenizer::State {
   /// Encodes a range between added tokens that are found in the original text.
   void encode_section(Encoding& encoding, ByteRange section, WordCache& cache) const {
     AlignedText text(encoding.text.substr(section.begin, section.size()), section.begin);
-    if (parts.normalizer) parts.normalizer(text);
-    const auto found = added.split(text.text(), true, encoding.names);
+    if (parts_.normalizer) parts_.normalizer(text);
+    const auto found = added_.split(text.text(), true, encoding.names);
     if (found.size() == 1 && found[0].token == nullptr)
       return encode_words(encoding, std::move(text), cache);
     for (const auto& [range, token] : found) {
@@ -180,117 +265,19 @@ struct PipelineTokenizer::State {
     }
   }
 
-  std::vector<Token> run(std::string_view text, SpecialNames names) const {
-    require_input(is_valid_utf8(text), "the text is not valid UTF-8 at byte {}",
-                  valid_utf8_prefix(text));
-    require(text.size() < (std::uint64_t{1} << 31),
-            "tokenizer: got a text of {} bytes, expected less than 2 GiB", text.size());
-    Encoding encoding{text, parts.splits_special ? SpecialNames::text : names, {}};
-    encoding.tokens.reserve(text.size() / 4 + 1);
-    WordCaches& own = caches[encoding.names == SpecialNames::tokens];
-    auto cache = own.borrow();
-    for (const auto& [range, token] : added.split(text, false, encoding.names)) {
-      if (token == nullptr)
-        encode_section(encoding, range, *cache);
-      else
-        put_added(encoding, token->id, range, text.substr(range.begin, range.size()));
-    }
-    own.back(std::move(cache));
-    return std::move(encoding.tokens);
-  }
+  TokenizerParts parts_;
+  AddedTokens added_;
+  std::vector<bool> special_;  // added tokens that decode skips
+  std::vector<bool> starts_word_;
+  std::vector<Spaces> spaces_;            // of each piece, when offsets exclude spaces
+  std::int32_t unknown_as_text_ = no_id;  // an unknown token with the spaces of its text
+  mutable WordCaches caches_[2];          // by SpecialNames
 };
 
-PipelineTokenizer::PipelineTokenizer(TokenizerParts parts)
-    : state_(std::make_unique<State>(std::move(parts))) {}
-PipelineTokenizer::PipelineTokenizer(PipelineTokenizer&&) noexcept = default;
-PipelineTokenizer::~PipelineTokenizer() = default;
+}  // namespace
 
-std::vector<Token> PipelineTokenizer::encode_with_offsets(std::string_view text,
-                                                          SpecialNames names) const {
-  return state_->run(text, names);
-}
-
-std::vector<std::int32_t> PipelineTokenizer::encode(std::string_view text,
-                                                    SpecialNames names) const {
-  const std::vector<Token> tokens = state_->run(text, names);
-  std::vector<std::int32_t> ids(tokens.size());
-  std::transform(tokens.begin(), tokens.end(), ids.begin(),
-                 [](const Token& token) { return token.id; });
-  return ids;
-}
-
-std::string PipelineTokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
-  std::vector<std::string> parts;
-  for (const std::int32_t id : ids) {
-    const std::string& text = piece(id);
-    const bool shown = !skip_special || !state_->special[static_cast<std::size_t>(id)];
-    if (shown && state_->parts.vocabulary.has(id)) parts.push_back(text);
-  }
-  const Decoder& decoder = state_->parts.decoder;
-  if (decoder) decoder(parts);
-  const std::string text = fmt::format("{}", fmt::join(parts, decoder ? "" : " "));
-  return state_->parts.cleans_up_spaces ? clean_up_spaces(text) : text;
-}
-
-std::int64_t PipelineTokenizer::vocab_size() const { return state_->parts.vocabulary.size(); }
-
-const std::string& PipelineTokenizer::piece(std::int32_t id) const {
-  require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id,
-          vocab_size() - 1);
-  return state_->parts.vocabulary.piece(id);
-}
-
-std::optional<std::int32_t> PipelineTokenizer::find(std::string_view piece) const {
-  return state_->parts.vocabulary.find(piece);
-}
-const SpecialIds& PipelineTokenizer::special() const { return state_->parts.special; }
-
-bool PipelineTokenizer::starts_word(std::int32_t id) const {
-  require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id,
-          vocab_size() - 1);
-  return state_->starts_word[static_cast<std::size_t>(id)];
-}
-
-std::string PipelineTokenizer::surface(std::int32_t id) const {
-  std::string_view text = piece(id);
-  const std::string_view prefix = state_->parts.model->continuing_prefix(),
-                         mark = state_->parts.pre_tokenizer.marks.space;
-  if (!prefix.empty())
-    return starts_word(id) ? " " + std::string(text) : std::string(text.substr(prefix.size()));
-  if (const auto byte = byte_of_piece(text)) return std::string(1, *byte);
-  std::string surface;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t begin = at;
-    const int byte = byte_of_character(next_code_point(text, at));
-    if (state_->parts.pre_tokenizer.marks.byte_level && byte >= 0)
-      surface += static_cast<char>(byte);
-    else if (!mark.empty() && text.substr(begin).starts_with(mark))
-      surface += ' ';
-    else
-      surface += text.substr(begin, at - begin);
-  }
-  return surface;
-}
-
-bool PipelineTokenizer::marks_words() const {
-  const WordMarks& marks = state_->parts.pre_tokenizer.marks;
-  return marks.byte_level || !marks.space.empty() ||
-         !state_->parts.model->continuing_prefix().empty();
-}
-
-std::string PipelineTokenizer::definition() const { return state_->parts.definition; }
-
-std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t max_length) const {
-  return written_files(state_->parts, max_length);
-}
-
-WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first) const {
-  return state_->wrapped(state_->parts.post_processor.single, first, {});
-}
-
-WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first,
-                                   std::span<const std::int32_t> second) const {
-  return state_->wrapped(state_->parts.post_processor.pair, first, second);
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerParts parts) {
+  return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
 }  // namespace nystrom

@@ -48,34 +48,7 @@ struct TokenizerParts {
   std::string padding_side, truncation_side;
 };
 
-/// Gives the same ids and offsets as Hugging Face's `tokenizers`.
-class PipelineTokenizer final : public Tokenizer {
- public:
-  explicit PipelineTokenizer(TokenizerParts parts);
-  PipelineTokenizer(PipelineTokenizer&&) noexcept;
-  ~PipelineTokenizer() override;
-
-  std::vector<std::int32_t> encode(std::string_view text,
-                                   SpecialNames names = SpecialNames::text) const override;
-  std::vector<Token> encode_with_offsets(std::string_view text,
-                                         SpecialNames names = SpecialNames::text) const override;
-  std::string decode(std::span<const std::int32_t> ids, bool skip_special = true) const override;
-  std::int64_t vocab_size() const override;
-  const std::string& piece(std::int32_t id) const override;
-  std::optional<std::int32_t> find(std::string_view piece) const override;
-  const SpecialIds& special() const override;
-  std::string surface(std::int32_t id) const override;
-  bool starts_word(std::int32_t id) const override;
-  bool marks_words() const override;
-  std::string definition() const override;
-  std::vector<TokenizerFile> files(std::int64_t max_length) const override;
-  WrappedIds wrap(std::span<const std::int32_t> first) const override;
-  WrappedIds wrap(std::span<const std::int32_t> first,
-                  std::span<const std::int32_t> second) const override;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+/// The tokenizer of these parts. It gives the same ids and offsets as Hugging Face's `tokenizers`.
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerParts parts);
 
 }  // namespace nystrom

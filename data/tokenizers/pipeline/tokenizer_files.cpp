@@ -97,7 +97,7 @@ std::unique_ptr<Tokenizer> tokenizer_of_json(const std::string& text) {
   TokenizerParts parts = parse_tokenizer_json(text, "tokenizer.json");
   find_special_ids(parts, {});
   parts.definition = text;
-  return std::make_unique<PipelineTokenizer>(std::move(parts));
+  return make_tokenizer(std::move(parts));
 }
 
 std::string bert_tokenizer_json(std::string_view text, const std::string& source,

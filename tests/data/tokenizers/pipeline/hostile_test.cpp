@@ -206,9 +206,9 @@ TEST(TokenizerJsonFile, WrongText) {
 TEST(UnigramWithoutUnknown, TextThatNeedsIt) {
   Json json = sound();
   json["model"] = Json::parse(R"({"type": "Unigram", "vocab": [["a", 0], ["b", -1], ["c", -1]]})");
-  const PipelineTokenizer tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
-  EXPECT_EQ(tokenizer.encode("ab"), (std::vector<std::int32_t>{0, 1}));
-  EXPECT_EQ(input_error([&] { tokenizer.encode("az"); }),
+  const auto tokenizer = make_tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
+  EXPECT_EQ(tokenizer->encode("ab"), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(input_error([&] { tokenizer->encode("az"); }),
             "the text holds what is no piece of the tokenizer, which has no unknown token");
 }
 
@@ -216,14 +216,14 @@ TEST(GrowingText, EndsInAnError) {
   const Json twice = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
   Json json = sound();
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(60, twice)}};
-  const PipelineTokenizer normalizing(parse_tokenizer_json(json.dump(), "t.json"));
-  EXPECT_EQ(input_error([&] { normalizing.encode("a"); }),
+  const auto normalizing = make_tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
+  EXPECT_EQ(input_error([&] { normalizing->encode("a"); }),
             "the tokenizer's normalizer makes the text more than 64 times as long");
   json = sound();
   json["decoder"] = {{"type", "Sequence"}, {"decoders", Json(60, twice)}};
-  const PipelineTokenizer decoding(parse_tokenizer_json(json.dump(), "t.json"));
+  const auto decoding = make_tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
   const std::int32_t a = 1;
-  EXPECT_EQ(input_error([&] { decoding.decode(std::span(&a, 1)); }),
+  EXPECT_EQ(input_error([&] { decoding->decode(std::span(&a, 1)); }),
             "the tokenizer's decoder makes a text of more than 16777216 bytes");
 }
 
