@@ -11,29 +11,6 @@ bool Tokenizer::is_special(std::int32_t id) const {
   return id == ids.cls || id == ids.sep || id == ids.pad || id == ids.mask || id == ids.unk;
 }
 
-std::string Tokenizer::surface(std::int32_t id) const {
-  return (starts_word(id) ? " " : "") + piece(id);
-}
-
-WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first) const {
-  WrappedIds result;
-  result.ids.reserve(first.size() + 2);
-  result.ids.push_back(special().cls);
-  result.ids.insert(result.ids.end(), first.begin(), first.end());
-  result.ids.push_back(special().sep);
-  result.type_ids.assign(result.ids.size(), 0);
-  return result;
-}
-
-WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first,
-                           std::span<const std::int32_t> second) const {
-  WrappedIds result = wrap(first);
-  result.ids.insert(result.ids.end(), second.begin(), second.end());
-  result.ids.push_back(special().sep);
-  result.type_ids.resize(result.ids.size(), 1);
-  return result;
-}
-
 void require_masked_lm_tokens(const Tokenizer& tokenizer) {
   const SpecialIds& ids = tokenizer.special();
   const WrappedIds around = tokenizer.wrap(std::span(&ids.mask, 1));

@@ -72,12 +72,12 @@ class Tokenizer {
   virtual const SpecialIds& special() const = 0;
   /// The text of a token among others: a space in front when it begins a word, no marks. It may end
   /// inside a character. Throws an Error for an id outside the vocabulary.
-  virtual std::string surface(std::int32_t id) const;
+  virtual std::string surface(std::int32_t id) const = 0;
   /// Whether a token begins a word; special tokens do. Throws an Error for an id outside the
   /// vocabulary.
   virtual bool starts_word(std::int32_t id) const = 0;
   /// Whether the pieces of this tokenizer mark the beginnings or the ends of words.
-  virtual bool marks_words() const { return true; }
+  virtual bool marks_words() const = 0;
 
   /// A string of all that decides the ids. Tokenizers with equal definitions are equal.
   virtual std::string definition() const = 0;
@@ -88,12 +88,11 @@ class Tokenizer {
 
   /// Whether the id is cls, sep, pad, mask or unk.
   bool is_special(std::int32_t id) const;
-  /// Adds the special tokens to a text: cls first sep, or the tokenizer's own template.
-  virtual WrappedIds wrap(std::span<const std::int32_t> first) const;
-  /// Adds the special tokens to two texts: cls first sep second sep, or the tokenizer's own
-  /// template.
+  /// Adds the special tokens to a text, by the tokenizer's template: mostly cls first sep.
+  virtual WrappedIds wrap(std::span<const std::int32_t> first) const = 0;
+  /// Adds the special tokens to two texts: mostly cls first sep second sep.
   virtual WrappedIds wrap(std::span<const std::int32_t> first,
-                          std::span<const std::int32_t> second) const;
+                          std::span<const std::int32_t> second) const = 0;
 };
 
 /// Throws an InputError unless the tokenizer suits a masked language model: it has cls, sep, pad

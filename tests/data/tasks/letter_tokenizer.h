@@ -45,9 +45,27 @@ class LetterTokenizer : public Tokenizer {
     return static_cast<unsigned char>(piece.at(0));
   }
   const SpecialIds& special() const override { return special_; }
+  std::string surface(std::int32_t id) const override { return " " + piece(id); }
   bool starts_word(std::int32_t) const override { return true; }
+  bool marks_words() const override { return true; }
   std::string definition() const override { return "letters"; }
   std::vector<TokenizerFile> files(std::int64_t) const override { return {}; }
+
+  WrappedIds wrap(std::span<const std::int32_t> first) const override {
+    WrappedIds result{{cls}, {}};
+    result.ids.insert(result.ids.end(), first.begin(), first.end());
+    result.ids.push_back(sep);
+    result.type_ids.resize(result.ids.size());
+    return result;
+  }
+  WrappedIds wrap(std::span<const std::int32_t> first,
+                  std::span<const std::int32_t> second) const override {
+    WrappedIds result = wrap(first);
+    result.ids.insert(result.ids.end(), second.begin(), second.end());
+    result.ids.push_back(sep);
+    result.type_ids.resize(result.ids.size(), 1);
+    return result;
+  }
 
  private:
   static std::vector<std::string> make_pieces() {
