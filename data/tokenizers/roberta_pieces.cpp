@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tokenizers/pipeline/added_tokens.h"
+#include "data/tokenizers/pipeline/part_json.h"
 
 namespace nystrom {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 using Type = SentencePiece::Type;
 
 constexpr std::array<std::string_view, 3> first_pieces = {"<unk>", "<s>", "</s>"};
@@ -47,13 +48,10 @@ Json added_tokens(const SentencePieceModel& model, const Scores& scores, PieceOr
     const bool control = is_special(id) || type == Type::control;
     if (!control && type != Type::user_defined) continue;
     const bool mask = id + 1 == scores.size();
-    added.push_back({{"id", id},
-                     {"content", scores[id].first},
-                     {"single_word", false},
-                     {"lstrip", mask},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", control}});
+    added.push_back(added_token_json({.content = scores[id].first,
+                                      .id = static_cast<std::int32_t>(id),
+                                      .special = control,
+                                      .lstrip = mask}));
   }
   return added;
 }
@@ -66,13 +64,6 @@ Json normalizer(const SentencePieceModel& model) {
   steps.push_back(
       {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "\xE2\x96\x81"}});
   return {{"type", "Sequence"}, {"normalizers", steps}};
-}
-
-Json metaspace() {
-  return {{"type", "Metaspace"},
-          {"replacement", "\xE2\x96\x81"},
-          {"prepend_scheme", "always"},
-          {"split", true}};
 }
 
 /// <s> A </s>, and <s> A </s> </s> B </s>.
@@ -122,18 +113,12 @@ std::string roberta_tokenizer_json(const SentencePieceModel& model, PieceOrder o
   const Scores scores = in_order(model, order);
   Json vocabulary = Json::array();
   for (const auto& [text, score] : scores) vocabulary.push_back({text, score});
-  const Json file = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", added_tokens(model, scores, order)},
-      {"normalizer", normalizer(model)},
-      {"pre_tokenizer", metaspace()},
-      {"post_processor", post_processor(scores)},
-      {"decoder", metaspace()},
-      {"model",
-       {{"type", "Unigram"}, {"unk_id", 3}, {"vocab", vocabulary}, {"byte_fallback", false}}}};
-  return file.dump() + "\n";
+  return tokenizer_json_text({{"added_tokens", added_tokens(model, scores, order)},
+                              {"normalizer", normalizer(model)},
+                              {"pre_tokenizer", metaspace_json()},
+                              {"post_processor", post_processor(scores)},
+                              {"decoder", metaspace_json()},
+                              {"model", unigram_json(vocabulary, 3)}});
 }
 
 std::string base64(std::string_view bytes) {

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
+#include "data/tokenizers/pipeline/added_tokens.h"
 #include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/word_models.h"
 #include "data/tokenizers/roberta_pieces.h"
@@ -166,8 +167,7 @@ Json unigram(const SentencePieceModel& model, std::int32_t unknown) {
     vocabulary.push_back({piece.text, user_defined ? user_defined_score(piece, largest)
                                                    : static_cast<double>(piece.score)});
   }
-  return {
-      {"type", "Unigram"}, {"unk_id", unknown}, {"vocab", vocabulary}, {"byte_fallback", false}};
+  return unigram_json(vocabulary, unknown);
 }
 
 struct Merge {
@@ -221,16 +221,8 @@ Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
     const std::string& text = model.pieces[merge.id].text;
     pairs.push_back({text.substr(0, merge.left), text.substr(merge.left)});
   }
-  return {{"type", "BPE"},
-          {"dropout", nullptr},
-          {"unk_token", model.pieces[static_cast<std::size_t>(unknown)].text},
-          {"continuing_subword_prefix", nullptr},
-          {"end_of_word_suffix", nullptr},
-          {"fuse_unk", true},
-          {"byte_fallback", false},
-          {"ignore_merges", ignores_merges(model)},
-          {"vocab", vocabulary},
-          {"merges", pairs}};
+  return bpe_json(vocabulary, pairs, model.pieces[static_cast<std::size_t>(unknown)].text,
+                  ignores_merges(model));
 }
 
 /// The special tokens by name, with their ids.
@@ -263,13 +255,10 @@ Specials find_specials(const SentencePieceModel& model, const std::string& sourc
 Json added_tokens(const Specials& specials) {
   Json added = Json::array();
   for (const auto& [name, id] : specials.all)
-    added.push_back({{"id", id},
-                     {"content", name},
-                     {"single_word", false},
-                     {"lstrip", name == "[MASK]"},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
+    added.push_back(added_token_json({.content = name,
+                                      .id = static_cast<std::int32_t>(id),
+                                      .special = true,
+                                      .lstrip = name == "[MASK]"}));
   return added;
 }
 
@@ -282,18 +271,11 @@ Json post_processor(const Specials& specials) {
   return {{"type", "BertProcessing"}, {"cls", end("[CLS]")}, {"sep", end("[SEP]")}};
 }
 
-Json metaspace() {
-  return {{"type", "Metaspace"},
-          {"replacement", "\xE2\x96\x81"},
-          {"prepend_scheme", "always"},
-          {"split", true}};
-}
-
 /// Splits text into words. In BPE models each user-defined piece is a word of its own, so that
 /// nothing merges with it.
 Json pre_tokenizer(const SentencePieceModel& model) {
   const auto pieces = user_defined_pieces(model);
-  if (model.kind != SentencePieceModel::Kind::bpe || pieces.empty()) return metaspace();
+  if (model.kind != SentencePieceModel::Kind::bpe || pieces.empty()) return metaspace_json();
   std::string any;
   for (const std::string_view piece : pieces) {
     if (!any.empty()) any += '|';
@@ -304,7 +286,7 @@ Json pre_tokenizer(const SentencePieceModel& model) {
                       {"pattern", {{"Regex", any}}},
                       {"behavior", "Isolated"},
                       {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", Json::array({metaspace(), split})}};
+  return {{"type", "Sequence"}, {"pretokenizers", Json::array({metaspace_json(), split})}};
 }
 
 /// Throws an InputError "source: …" for a BPE model with a user-defined piece of several characters
@@ -345,18 +327,14 @@ std::string tokenizer_json(const SentencePieceModel& model, const Json& normaliz
                            const std::string& source) {
   const Specials specials = find_specials(model, source);
   require_writable(model, source);
-  const Json file = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", added_tokens(specials)},
-      {"normalizer", normalizer},
-      {"pre_tokenizer", pre_tokenizer(model)},
-      {"post_processor", post_processor(specials)},
-      {"decoder", metaspace()},
-      {"model", model.kind == SentencePieceModel::Kind::bpe ? bpe(model, specials.unknown)
-                                                            : unigram(model, specials.unknown)}};
-  return file.dump() + "\n";
+  const bool is_bpe = model.kind == SentencePieceModel::Kind::bpe;
+  return tokenizer_json_text(
+      {{"added_tokens", added_tokens(specials)},
+       {"normalizer", normalizer},
+       {"pre_tokenizer", pre_tokenizer(model)},
+       {"post_processor", post_processor(specials)},
+       {"decoder", metaspace_json()},
+       {"model", is_bpe ? bpe(model, specials.unknown) : unigram(model, specials.unknown)}});
 }
 
 }  // namespace

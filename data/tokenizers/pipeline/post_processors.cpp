@@ -5,6 +5,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/vocabulary.h"
 
 namespace nystrom {
@@ -176,11 +177,7 @@ nlohmann::json post_processor_json(const PostProcessor& processor, const Vocabul
     return list;
   };
   Json steps = Json::array();
-  if (processor.trims_offsets)
-    steps.push_back({{"type", "ByteLevel"},
-                     {"trim_offsets", true},
-                     {"add_prefix_space", processor.adds_prefix_space},
-                     {"use_regex", true}});
+  if (processor.trims_offsets) steps.push_back(byte_level_json(processor.adds_prefix_space));
   if (!processor.is_plain()) {
     const Json single = template_json(processor.single), pair = template_json(processor.pair);
     steps.push_back({{"type", "TemplateProcessing"},

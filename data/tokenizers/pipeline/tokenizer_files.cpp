@@ -6,6 +6,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/rounded_number.h"
 
 namespace nystrom {
@@ -40,22 +41,6 @@ Merges read_merges_file(std::string_view text, const std::string& source) {
 }
 
 using Json = nlohmann::json;
-
-/// A tokenizer.json without added tokens.
-std::string tokenizer_json(const Json& normalizer, const Json& pre_tokenizer,
-                           const Json& post_processor, const Json& decoder, const Json& model) {
-  return Json{{"version", "1.0"},
-              {"truncation", nullptr},
-              {"padding", nullptr},
-              {"added_tokens", Json::array()},
-              {"normalizer", normalizer},
-              {"pre_tokenizer", pre_tokenizer},
-              {"post_processor", post_processor},
-              {"decoder", decoder},
-              {"model", model}}
-             .dump() +
-         "\n";
-}
 
 }  // namespace
 
@@ -124,15 +109,13 @@ std::string bert_tokenizer_json(std::string_view text, const std::string& source
       {"handle_chinese_chars", settings.tokenize_chinese_chars.value_or(true)},
       {"strip_accents", settings.strip_accents ? Json(*settings.strip_accents) : Json()},
       {"lowercase", lower}};
-  const Json model = {{"type", "WordPiece"},
-                      {"unk_token", settings.name_of(Role::unk)},
-                      {"continuing_subword_prefix", "##"},
-                      {"max_input_chars_per_word", 100},
-                      {"vocab", vocabulary}};
-  return tokenizer_json(
-      normalizer, {{"type", "BertPreTokenizer"}},
-      {{"type", "BertProcessing"}, {"cls", end(Role::cls)}, {"sep", end(Role::sep)}},
-      {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}, model);
+  return tokenizer_json_text(
+      {{"normalizer", normalizer},
+       {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+       {"post_processor",
+        {{"type", "BertProcessing"}, {"cls", end(Role::cls)}, {"sep", end(Role::sep)}}},
+       {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+       {"model", wordpiece_json(vocabulary, settings.name_of(Role::unk))}});
 }
 
 bool has_roberta_names(const nlohmann::json& vocabulary) {
@@ -179,22 +162,14 @@ std::string gpt2_tokenizer_json(const nlohmann::json& json, const std::string& v
   Json pairs = Json::array();
   for (const auto& [left, right] : read_merges_file(merges, merges_source))
     pairs.push_back({left, right});
-  const Json level = {{"type", "ByteLevel"},
-                      {"add_prefix_space", settings.add_prefix_space.value_or(false)},
-                      {"trim_offsets", true},
-                      {"use_regex", true}};
-  const Json model = {{"type", "BPE"},
-                      {"dropout", nullptr},
-                      {"unk_token", nullptr},
-                      {"continuing_subword_prefix", ""},
-                      {"end_of_word_suffix", ""},
-                      {"fuse_unk", false},
-                      {"byte_fallback", false},
-                      {"ignore_merges", false},
-                      {"vocab", json},
-                      {"merges", pairs}};
-  return tokenizer_json(nullptr, level, template_of_gpt2(vocabulary, vocabulary_source, settings),
-                        level, model);
+  const Json level = byte_level_json(settings.add_prefix_space.value_or(false));
+  Json model = bpe_json(json, pairs);
+  model["continuing_subword_prefix"] = model["end_of_word_suffix"] = "";
+  return tokenizer_json_text(
+      {{"pre_tokenizer", level},
+       {"post_processor", template_of_gpt2(vocabulary, vocabulary_source, settings)},
+       {"decoder", level},
+       {"model", model}});
 }
 
 }  // namespace nystrom

@@ -1,8 +1,8 @@
 // The files of a tokenizer for transformers and for this program.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/post_processors.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 
@@ -27,10 +27,7 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
   json["added_tokens"] = nlohmann::json::array();
   std::vector<AddedToken> added = parts.added.all();
   std::ranges::stable_sort(added, {}, &AddedToken::id);  // new tokens are numbered in this order
-  for (const AddedToken& token : added) {
-    json["added_tokens"].push_back(nlohmann::json(flags_of(token)));
-    json["added_tokens"].back()["id"] = token.id;
-  }
+  for (const AddedToken& token : added) json["added_tokens"].push_back(added_token_json(token));
   if (json.contains("truncation") && json["truncation"].is_object())
     json["truncation"]["max_length"] = max_length;
   for (const char* key :

@@ -1,0 +1,64 @@
+#include "data/tokenizers/pipeline/part_json.h"
+
+#include "data/tokenizers/pipeline/added_tokens.h"
+
+namespace nystrom {
+
+using Json = nlohmann::json;
+
+std::string tokenizer_json_text(const Json& members, int indent) {
+  Json file = {{"version", "1.0"},          {"truncation", nullptr},
+               {"padding", nullptr},        {"added_tokens", Json::array()},
+               {"normalizer", nullptr},     {"pre_tokenizer", nullptr},
+               {"post_processor", nullptr}, {"decoder", nullptr}};
+  file.update(members);
+  return file.dump(indent) + "\n";
+}
+
+Json added_token_json(const AddedToken& token) {
+  return {{"id", token.id},          {"content", token.content}, {"single_word", token.single_word},
+          {"lstrip", token.lstrip},  {"rstrip", token.rstrip},   {"normalized", token.normalized},
+          {"special", token.special}};
+}
+
+Json metaspace_json() {
+  return {{"type", "Metaspace"},
+          {"replacement", "\xE2\x96\x81"},
+          {"prepend_scheme", "always"},
+          {"split", true}};
+}
+
+Json byte_level_json(bool add_prefix_space, bool trim_offsets, bool use_regex) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", add_prefix_space},
+          {"trim_offsets", trim_offsets},
+          {"use_regex", use_regex}};
+}
+
+Json bpe_json(const Json& vocabulary, const Json& merges, const Json& unknown, bool ignore_merges) {
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", unknown},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", !unknown.is_null()},
+          {"byte_fallback", false},
+          {"ignore_merges", ignore_merges},
+          {"vocab", vocabulary},
+          {"merges", merges}};
+}
+
+Json unigram_json(const Json& vocabulary, std::int32_t unknown) {
+  return {
+      {"type", "Unigram"}, {"unk_id", unknown}, {"vocab", vocabulary}, {"byte_fallback", false}};
+}
+
+Json wordpiece_json(const Json& vocabulary, const std::string& unknown) {
+  return {{"type", "WordPiece"},
+          {"unk_token", unknown},
+          {"continuing_subword_prefix", "##"},
+          {"max_input_chars_per_word", 100},
+          {"vocab", vocabulary}};
+}
+
+}  // namespace nystrom
