@@ -161,14 +161,14 @@ void check_strings(std::string_view strings, const std::string& source) {
 
 }  // namespace
 
-void Charsmap::check(std::string_view charsmap, const std::string& source) {
+void check_charsmap(std::string_view charsmap, const std::string& source) {
   if (charsmap.empty()) return;
   const Parts parts = split(charsmap, source);
   check_strings(parts.strings, source);
   Walk(parts, source).run();
 }
 
-std::string Charsmap::replacement(std::string_view charsmap, std::string_view text) {
+std::string longest_replacement(std::string_view charsmap, std::string_view text) {
   const std::string_view own = text.substr(0, text.empty() ? 0 : utf8_length(text[0]));
   if (charsmap.empty()) return std::string(own);
   const Parts parts = split(charsmap, "charsmap");
@@ -180,8 +180,8 @@ std::string Charsmap::replacement(std::string_view charsmap, std::string_view te
   return std::string(found);
 }
 
-std::optional<std::string_view> Charsmap::shortest(std::string_view charsmap,
-                                                   std::string_view text) {
+std::optional<std::string_view> shortest_replacement(std::string_view charsmap,
+                                                     std::string_view text) {
   if (charsmap.empty()) return std::nullopt;
   std::optional<std::string_view> found;
   for_each_key(split(charsmap, "charsmap"), text, [&](std::string_view replacement) {

@@ -164,7 +164,7 @@ class Scanner {
         model_.charsmap = once(expect(field, WireType::bytes, "precompiled_charsmap"),
                                charsmap_seen, "precompiled_charsmap")
                               .bytes;
-        Charsmap::check(field.bytes, fmt::format("{}: byte {}", source_, field.offset));
+        check_charsmap(field.bytes, fmt::format("{}: byte {}", source_, field.offset));
       } else if (field.number == 3 && !flag(field, "add_dummy_prefix")) {
         fail(field,
              "add_dummy_prefix is off; only models that mark the first word too are supported");

@@ -50,19 +50,16 @@ struct SentencePieceModel {
 /// Time and memory are linear in the size of the file.
 SentencePieceModel scan_sentencepiece(std::string_view bytes, const std::string& source);
 
-/// Checks and look-ups of a charsmap.
-class Charsmap {
- public:
-  /// Throws an InputError when a walk could leave the trie or the strings. A walk must also not run
-  /// in a cycle or pass more than 32 keys on one path.
-  static void check(std::string_view charsmap, const std::string& source);
-
-  /// Returns the replacement of the longest key that is a prefix of `text`. Without such a key it
-  /// returns the first character of `text`. `charsmap` must have passed check(); it may be empty.
-  static std::string replacement(std::string_view charsmap, std::string_view text);
-  /// Returns the replacement of the shortest key that is a prefix of `text`, or nothing without
-  /// such a key. The view points into `charsmap`.
-  static std::optional<std::string_view> shortest(std::string_view charsmap, std::string_view text);
-};
+/// Throws an InputError when a walk could leave the trie or the strings. A walk must also not run
+/// in a cycle or pass more than 32 keys on one path.
+void check_charsmap(std::string_view charsmap, const std::string& source);
+/// Returns the replacement of the longest key that is a prefix of `text`. Without such a key it
+/// returns the first character of `text`. `charsmap` must have passed check_charsmap; it may be
+/// empty.
+std::string longest_replacement(std::string_view charsmap, std::string_view text);
+/// Returns the replacement of the shortest key that is a prefix of `text`, or nothing without such
+/// a key. The view points into `charsmap`.
+std::optional<std::string_view> shortest_replacement(std::string_view charsmap,
+                                                     std::string_view text);
 
 }  // namespace nystrom

@@ -148,8 +148,7 @@ TextNormalizer read_normalizer(const JsonPart& part) {
   if (type == "ByteLevel") return to_byte_level;
   if (type == "Precompiled") {
     const JsonPart charsmap = part["precompiled_charsmap"];
-    auto compiled = std::make_shared<Precompiled>(charsmap.text(), charsmap.where());
-    return [compiled](AlignedText& text) { compiled->apply(text); };
+    return precompiled_normalizer(charsmap.text(), charsmap.where());
   }
   if (type == "Strip") {
     const bool left = part.boolean_or("strip_left", true),

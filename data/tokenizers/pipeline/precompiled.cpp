@@ -3,6 +3,8 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "core/check.h"
 #include "data/tokenizers/sentencepiece_scan.h"
@@ -64,51 +66,62 @@ void put(std::vector<Change>& changes, std::string_view made, std::size_t count)
   if (put < count && !changes.empty()) changes.back().change -= static_cast<int>(count - put);
 }
 
+class Precompiled {
+ public:
+  Precompiled(std::string_view base64, const std::string& where)
+      : charsmap_(std::make_shared<const std::string>(from_base64(base64, where))) {
+    check_charsmap(*charsmap_, where);
+    for (std::size_t c = 1; c < changes_ascii_.size(); ++c) {
+      const char character = static_cast<char>(c);
+      changes_ascii_[c] = replacement({&character, 1}).has_value();
+    }
+  }
+
+  void operator()(AlignedText& aligned) const {
+    const std::string_view text = aligned.text();
+    const auto is_plain = [&](std::size_t i) { return static_cast<unsigned char>(text[i]) < 0x80; };
+    std::vector<Change> changes;
+    changes.reserve(text.size());
+    bool changed = false;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const bool alone = is_plain(begin) && text[begin] != '\r' &&
+                         (begin + 1 == text.size() || is_plain(begin + 1));
+      if (alone && !changes_ascii_[static_cast<unsigned char>(text[begin])]) {
+        changes.push_back({static_cast<char32_t>(text[begin++]), 0});
+        continue;
+      }
+      const std::size_t end = grapheme_end(text, begin);
+      const std::string_view grapheme = text.substr(begin, end - begin);
+      const auto whole = grapheme.size() <= longest_grapheme ? replacement(grapheme) : std::nullopt;
+      if (whole) {
+        put(changes, *whole, count_characters(grapheme));
+        changed = true;
+      }
+      for (std::size_t at = begin; !whole && at < end;) {
+        const std::string_view character = text.substr(at, utf8_length(text[at]));
+        const auto found = replacement(character);
+        changed |= found.has_value();
+        put(changes, found.value_or(character), 1);
+        at += character.size();
+      }
+      begin = end;
+    }
+    if (changed) aligned.transform(changes);
+  }
+
+ private:
+  std::optional<std::string_view> replacement(std::string_view text) const {
+    return shortest_replacement(*charsmap_, text);
+  }
+
+  std::shared_ptr<const std::string> charsmap_;
+  std::array<bool, 128> changes_ascii_{};
+};
+
 }  // namespace
 
-Precompiled::Precompiled(std::string_view base64, const std::string& where)
-    : charsmap_(from_base64(base64, where)) {
-  Charsmap::check(charsmap_, where);
-  for (std::size_t c = 1; c < changes_ascii_.size(); ++c) {
-    const char character = static_cast<char>(c);
-    changes_ascii_[c] = replacement({&character, 1}).has_value();
-  }
-}
-
-std::optional<std::string_view> Precompiled::replacement(std::string_view text) const {
-  return Charsmap::shortest(charsmap_, text);
-}
-
-void Precompiled::apply(AlignedText& aligned) const {
-  const std::string_view text = aligned.text();
-  const auto is_plain = [&](std::size_t i) { return static_cast<unsigned char>(text[i]) < 0x80; };
-  std::vector<Change> changes;
-  changes.reserve(text.size());
-  bool changed = false;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const bool alone =
-        is_plain(begin) && text[begin] != '\r' && (begin + 1 == text.size() || is_plain(begin + 1));
-    if (alone && !changes_ascii_[static_cast<unsigned char>(text[begin])]) {
-      changes.push_back({static_cast<char32_t>(text[begin++]), 0});
-      continue;
-    }
-    const std::size_t end = grapheme_end(text, begin);
-    const std::string_view grapheme = text.substr(begin, end - begin);
-    const auto whole = grapheme.size() <= longest_grapheme ? replacement(grapheme) : std::nullopt;
-    if (whole) {
-      put(changes, *whole, count_characters(grapheme));
-      changed = true;
-    }
-    for (std::size_t at = begin; !whole && at < end;) {
-      const std::string_view character = text.substr(at, utf8_length(text[at]));
-      const auto found = replacement(character);
-      changed |= found.has_value();
-      put(changes, found.value_or(character), 1);
-      at += character.size();
-    }
-    begin = end;
-  }
-  if (changed) aligned.transform(changes);
+TextNormalizer precompiled_normalizer(std::string_view base64, const std::string& where) {
+  return Precompiled(base64, where);
 }
 
 }  // namespace nystrom
