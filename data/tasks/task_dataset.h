@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "data/tasks/bags.h"
 #include "data/tasks/encoder.h"
 #include "data/tasks/feature_file.h"
+#include "data/tasks/word_cut.h"
 
 namespace nystrom {
 
@@ -57,41 +57,41 @@ class TaskDataset {
   static TaskDataset of_bags(const TaskConfig& task, const std::vector<Bag>& bags,
                              Labelled labelled, const LabelSet& labels);
 
-  TaskDataset(TaskDataset&&) noexcept;
-  TaskDataset& operator=(TaskDataset&&) noexcept;
-  ~TaskDataset();
-
   /// The kind of the task.
-  TaskKind kind() const;
+  TaskKind kind() const { return *task_.kind; }
   /// The target of the samples.
-  TaskTarget target() const;
+  TaskTarget target() const { return target_; }
   /// The resolved task.
-  const TaskConfig& task() const;
+  const TaskConfig& task() const { return task_; }
   /// The labels; empty if outputs are not labels.
-  const LabelSet& labels() const;
+  const LabelSet& labels() const { return labels_; }
   /// The number of outputs of the model's head: one a label, 1 for a number and for choices, 2 for
   /// spans, 0 without a target.
   std::int64_t outputs() const;
 
   /// The number of samples.
-  std::int64_t size() const;
+  std::int64_t size() const { return std::ssize(samples_); }
   /// The number of examples, at most size().
-  std::int64_t examples() const;
+  std::int64_t examples() const { return counts_.examples; }
   /// A sample by its index.
   const EncodedSample& sample(std::int64_t index) const;
+  /// Whether a sample is the first of its example.
+  bool begins_example(std::int64_t index) const {
+    return index == 0 || sample(index).example != sample(index - 1).example;
+  }
   /// The number of tokens of a sample's longest row, or its steps.
   std::int64_t length(std::int64_t index) const;
   /// An example by its index. Throws an Error unless examples were kept.
   const Example& example(std::int64_t index) const;
   /// Whether examples were kept.
-  bool keeps_examples() const;
+  bool keeps_examples() const { return keeps_examples_; }
 
   /// The width of the features; 0 for text.
   std::int64_t width() const;
   /// Fills `features` with the length(index) · width() numbers of a sample.
   void read_sample_features(std::int64_t index, std::span<float> features) const;
   /// Whether the samples are bags, one a file.
-  bool has_bags() const;
+  bool has_bags() const { return !bags_.empty(); }
   /// A bag by its index.
   const BagFile& bag(std::int64_t index) const;
   /// The type in which all bags can be read without a loss: f16 or f32.
@@ -104,18 +104,45 @@ class TaskDataset {
   void add_notes(const std::vector<std::string>& notes);
 
   /// Counts of encoding.
-  const EncodingCounts& counts() const;
+  const EncodingCounts& counts() const { return counts_; }
   /// The rows that were skipped.
-  const SkippedRows& skipped() const;
+  const SkippedRows& skipped() const { return skipped_; }
   /// Tokens: how the examples are cut into words.
-  WordCut word_cut() const;
+  WordCut word_cut() const { return words_.cut(); }
   /// Hashes of the inputs of every example, without its label, to find duplicates.
-  const std::vector<Digest>& digests() const;
+  const std::vector<Digest>& digests() const { return digests_; }
 
  private:
-  struct State;
-  explicit TaskDataset(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  TaskDataset(const TaskEncoder& encoder, bool keep_examples);
+  explicit TaskDataset(const TaskConfig& features) : task_(features) {}
+
+  void add(const TaskEncoder& encoder, Example&& example);
+  void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length,
+                const std::function<bool(std::int64_t)>& takes);
+  void add_features(EncodedSample sample, std::int64_t length, std::int64_t kept,
+                    const Digest& digest);
+  void add_feature_sample(const FeatureFile& file, std::int64_t number,
+                          std::int64_t sequence_length);
+  void add_bag(const Bag& bag);
+  const FeatureFile& file_of(std::int64_t index) const;
+
+  TaskConfig task_;
+  TaskTarget target_ = TaskTarget::none;
+  LabelSet labels_;
+  bool keeps_examples_ = false;
+  std::vector<EncodedSample> samples_;
+  std::vector<std::int64_t> lengths_;
+  std::vector<Example> kept_;
+  std::vector<Digest> digests_;
+  EncodingCounts counts_;
+  SkippedRows skipped_;
+  WordCutFinder words_;
+  std::vector<FeatureFile> files_;
+  std::vector<std::int64_t> first_of_file_;  // index of each file's first sample
+  std::vector<std::int64_t> numbers_;        // of each sample in its file
+  std::vector<BagFile> bags_;
+  std::vector<std::string> names_;  // of the bags
+  std::vector<double> weights_;     // of the bags
 };
 
 }  // namespace nystrom

@@ -131,8 +131,7 @@ template <class Value>
 std::vector<Value> of_examples(const TaskDataset& data, Value EncodedSample::*member) {
   std::vector<Value> values;
   for (std::int64_t i = 0; i < data.size(); ++i)
-    if (i == 0 || data.sample(i).example != data.sample(i - 1).example)
-      values.push_back(data.sample(i).*member);
+    if (data.begins_example(i)) values.push_back(data.sample(i).*member);
   return values;
 }
 
@@ -149,8 +148,7 @@ TaskScores constant_value_scores(const TaskDataset& data) {
 LabelSets true_label_sets(const TaskDataset& data) {
   LabelSets sets{data.labels().size()};
   for (std::int64_t i = 0; i < data.size(); ++i)
-    if (i == 0 || data.sample(i).example != data.sample(i - 1).example)
-      add_truth(sets, data.sample(i));
+    if (data.begins_example(i)) add_truth(sets, data.sample(i));
   return sets;
 }
 
@@ -205,66 +203,44 @@ std::vector<std::span<const double>> outputs_by_sample(const TaskDataset& data,
   return result;
 }
 
-struct TaskScorer::State {
-  std::shared_ptr<const TaskDataset> data;
-  std::vector<std::int64_t> first_samples;     // of each example
-  std::vector<std::uint8_t> seen;              // whether each sample was added
-  std::vector<std::vector<double>> outputs;    // for classes, choice and value
-  std::vector<std::vector<std::string>> tags;  // for word_classes
-  // For span: the scores of start and end.
-  std::vector<std::pair<std::vector<double>, std::vector<double>>> spans;
-
-  void mark(std::int64_t sample) {
-    std::uint8_t& mark = seen.at(static_cast<std::size_t>(sample));
-    require(mark == 0, "TaskScorer: sample {} was added twice", sample);
-    mark = 1;
-  }
-
-  TaskScores scores() const;
-  std::string answer_to(std::int64_t example) const;
-  template <class Use>
-  void for_each_example(const Use& use) const;
-};
-
 TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset)
-    : state_(std::make_unique<State>()) {
-  state_->data = std::move(dataset);
-  const TaskDataset& data = *state_->data;
-  const auto size = static_cast<std::size_t>(data.size());
-  for (std::int64_t i = 0; i < data.size(); ++i) {
-    require(data.sample(i).labelled, "TaskScorer: sample {} has no label", i);
-    if (i == 0 || data.sample(i).example != data.sample(i - 1).example)
-      state_->first_samples.push_back(i);
+    : data_(std::move(dataset)),
+      seen_(static_cast<std::size_t>(data_->size())),
+      outputs_(seen_.size()),
+      tags_(seen_.size()),
+      spans_(seen_.size()) {
+  for (std::int64_t i = 0; i < data_->size(); ++i) {
+    require(data_->sample(i).labelled, "TaskScorer: sample {} has no label", i);
+    if (data_->begins_example(i)) first_samples_.push_back(i);
   }
-  require(data.target() != TaskTarget::span || data.keeps_examples(),
+  require(data_->target() != TaskTarget::span || data_->keeps_examples(),
           "TaskScorer: questions need their contexts kept");
-  deciding_metric(data);
-  state_->seen.resize(size);
-  state_->outputs.resize(size);
-  state_->tags.resize(size);
-  state_->spans.resize(size);
+  deciding_metric(*data_);
 }
 
-TaskScorer::~TaskScorer() = default;
+void TaskScorer::mark(std::int64_t sample) {
+  std::uint8_t& mark = seen_.at(static_cast<std::size_t>(sample));
+  require(mark == 0, "TaskScorer: sample {} was added twice", sample);
+  mark = 1;
+}
 
 void TaskScorer::add(const Batch& batch, const Tensor& logits) {
-  State& s = *state_;
   const std::vector<double> scores = logits.contiguous().to_doubles();
-  const auto rows = outputs_by_sample(*s.data, batch.samples, scores);
+  const auto rows = outputs_by_sample(*data_, batch.samples, scores);
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const std::int64_t sample = batch.samples[i];
     const auto at = static_cast<std::size_t>(sample);
     const std::span<const double> row = rows[i];
-    s.mark(sample);
-    switch (s.data->target()) {
+    mark(sample);
+    switch (data_->target()) {
       case TaskTarget::classes:
       case TaskTarget::label_set:
       case TaskTarget::choice:
-      case TaskTarget::value: s.outputs[at].assign(row.begin(), row.end()); break;
+      case TaskTarget::value: outputs_[at].assign(row.begin(), row.end()); break;
       case TaskTarget::word_classes:
         for (const WordLabel& word :
-             word_labels(s.data->sample(sample), row, s.data->labels().size()))
-          s.tags[at].push_back(word.label < 0 ? "O" : s.data->labels().name(word.label));
+             word_labels(data_->sample(sample), row, data_->labels().size()))
+          tags_[at].push_back(word.label < 0 ? "O" : data_->labels().name(word.label));
         break;
       default: throw Error("TaskScorer: this task has other outputs");
     }
@@ -272,39 +248,38 @@ void TaskScorer::add(const Batch& batch, const Tensor& logits) {
 }
 
 void TaskScorer::add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits) {
-  State& s = *state_;
-  require(s.data->target() == TaskTarget::span, "TaskScorer: this task has other outputs");
+  require(data_->target() == TaskTarget::span, "TaskScorer: this task has other outputs");
   const std::vector<double> start = start_logits.contiguous().to_doubles(),
                             end = end_logits.contiguous().to_doubles();
-  const auto starts = outputs_by_sample(*s.data, batch.samples, start),
-             ends = outputs_by_sample(*s.data, batch.samples, end);
+  const auto starts = outputs_by_sample(*data_, batch.samples, start),
+             ends = outputs_by_sample(*data_, batch.samples, end);
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const std::int64_t sample = batch.samples[i];
-    s.mark(sample);
+    mark(sample);
     const auto cut = [&](std::span<const double> scores) {
-      return std::vector<double>(scores.begin(), scores.begin() + s.data->length(sample));
+      return std::vector<double>(scores.begin(), scores.begin() + data_->length(sample));
     };
-    s.spans[static_cast<std::size_t>(sample)] = {cut(starts[i]), cut(ends[i])};
+    spans_[static_cast<std::size_t>(sample)] = {cut(starts[i]), cut(ends[i])};
   }
 }
 
 /// Calls use(sample, outputs) for every example, with its first sample and its windows' outputs
 /// merged.
 template <class Use>
-void TaskScorer::State::for_each_example(const Use& use) const {
-  for (std::int64_t begin = 0; begin < data->size();) {
-    const EncodedSample& first = data->sample(begin);
+void TaskScorer::for_each_example(const Use& use) const {
+  for (std::int64_t begin = 0; begin < data_->size();) {
+    const EncodedSample& first = data_->sample(begin);
     std::int64_t end = begin + 1;
-    while (end < data->size() && data->sample(end).example == first.example) ++end;
-    use(first, merge_windows(data->task().windows,
-                             std::span(outputs).subspan(static_cast<std::size_t>(begin),
-                                                        static_cast<std::size_t>(end - begin))));
+    while (end < data_->size() && data_->sample(end).example == first.example) ++end;
+    use(first, merge_windows(data_->task().windows,
+                             std::span(outputs_).subspan(static_cast<std::size_t>(begin),
+                                                         static_cast<std::size_t>(end - begin))));
     begin = end;
   }
 }
 
-TaskScores TaskScorer::State::scores() const {
-  switch (data->target()) {
+TaskScores TaskScorer::undecided() const {
+  switch (data_->target()) {
     case TaskTarget::value: {
       std::vector<double> truth, values;
       for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
@@ -314,19 +289,19 @@ TaskScores TaskScorer::State::scores() const {
       return value_scores(truth, values);
     }
     case TaskTarget::label_set: {
-      LabelSets sets{data->labels().size()};
+      LabelSets sets{data_->labels().size()};
       for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
         add_truth(sets, sample);
         for (const double score : scores) {
           sets.scores.push_back(score);
-          sets.predicted.push_back(sigmoid(score) >= threshold_of(data->task()));
+          sets.predicted.push_back(sigmoid(score) >= threshold_of(data_->task()));
         }
       });
       return label_set_scores(sets);
     }
-    case TaskTarget::word_classes: return word_scores(*data, tags);
+    case TaskTarget::word_classes: return word_scores(*data_, tags_);
     case TaskTarget::span:
-      return span_scores(*data, [&](std::int64_t example) { return answer_to(example); });
+      return span_scores(*data_, [&](std::int64_t example) { return answer_to(example); });
     case TaskTarget::classes:
     case TaskTarget::choice:
     case TaskTarget::none: break;
@@ -338,24 +313,24 @@ TaskScores TaskScorer::State::scores() const {
     predicted.push_back(largest(scores));
     rows.push_back(scores);
   });
-  return class_scores(*data, truth, predicted, rows);
+  return class_scores(*data_, truth, predicted, rows);
 }
 
 /// The best answer to a question, over all its windows.
-std::string TaskScorer::State::answer_to(std::int64_t example) const {
+std::string TaskScorer::answer_to(std::int64_t example) const {
   std::vector<WindowScores> windows;
-  for (std::int64_t i = first_samples[static_cast<std::size_t>(example)];
-       i < data->size() && data->sample(i).example == example; ++i)
-    windows.push_back({&data->sample(i), spans[static_cast<std::size_t>(i)].first,
-                       spans[static_cast<std::size_t>(i)].second});
-  return best_answers(*data->example(example).pair, windows, data->task(), default_answers)[0].text;
+  for (std::int64_t i = first_samples_[static_cast<std::size_t>(example)];
+       i < data_->size() && data_->sample(i).example == example; ++i)
+    windows.push_back({&data_->sample(i), spans_[static_cast<std::size_t>(i)].first,
+                       spans_[static_cast<std::size_t>(i)].second});
+  return best_answers(*data_->example(example).pair, windows, data_->task(), default_answers)[0]
+      .text;
 }
 
 TaskScores TaskScorer::scores() const {
-  const State& s = *state_;
-  const auto missing = std::ranges::find(s.seen, 0) - s.seen.begin();
-  require(missing == s.data->size(), "TaskScorer: sample {} was not added", missing);
-  return decided(*s.data, s.scores());
+  const auto missing = std::ranges::find(seen_, 0) - seen_.begin();
+  require(missing == data_->size(), "TaskScorer: sample {} was not added", missing);
+  return decided(*data_, undecided());
 }
 
 namespace {

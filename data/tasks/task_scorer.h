@@ -47,7 +47,6 @@ class TaskScorer {
   /// The data set must be labelled, and keep examples if it has questions. Throws an InputError
   /// when task.metric does not fit.
   explicit TaskScorer(std::shared_ptr<const TaskDataset> dataset);
-  ~TaskScorer();
 
   /// Adds the outputs for a batch of a TaskEvaluationLoader, on the CPU in a floating type.
   /// classes, label_set: [b, labels]; value: [b, 1] or [b]; word_classes: [r, labels]; choice: [b,
@@ -60,8 +59,19 @@ class TaskScorer {
   TaskScores scores() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void mark(std::int64_t sample);
+  TaskScores undecided() const;
+  std::string answer_to(std::int64_t example) const;
+  template <class Use>
+  void for_each_example(const Use& use) const;
+
+  std::shared_ptr<const TaskDataset> data_;
+  std::vector<std::int64_t> first_samples_;     // of each example
+  std::vector<std::uint8_t> seen_;              // whether each sample was added
+  std::vector<std::vector<double>> outputs_;    // for classes, choice and value
+  std::vector<std::vector<std::string>> tags_;  // for word_classes
+  // For span: the scores of start and end.
+  std::vector<std::pair<std::vector<double>, std::vector<double>>> spans_;
 };
 
 /// The metrics of the best prediction that ignores the input: the most frequent label of the data

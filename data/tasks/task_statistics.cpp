@@ -27,8 +27,8 @@ void count_labels(const TaskDataset& data, TaskSetStatistics& report) {
   bool answerable = true;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
-    const bool first_window = i == 0 || sample.example != data.sample(i - 1).example;
-    if (!sample.labelled || (data.target() != TaskTarget::span && !first_window)) continue;
+    if (!sample.labelled || (data.target() != TaskTarget::span && !data.begins_example(i)))
+      continue;
     if (data.target() == TaskTarget::classes) ++counts[static_cast<std::size_t>(sample.label)];
     if (data.target() == TaskTarget::choice) ++places[sample.label];
     report.without_label += data.target() == TaskTarget::label_set && sample.labels.empty();
@@ -67,7 +67,7 @@ void count_duplicates(const TaskDataset& data, TaskSetStatistics& report) {
   std::map<Digest, Truth> known;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
-    if (i > 0 && data.sample(i - 1).example == sample.example) continue;
+    if (!data.begins_example(i)) continue;
     const Truth truth{sample.label, sample.value, sample.labels};
     const auto [first, added] =
         known.try_emplace(data.digests()[static_cast<std::size_t>(sample.example)], truth);
