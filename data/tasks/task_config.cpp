@@ -9,84 +9,77 @@
 namespace nystrom {
 
 std::span<const EnumName<TaskKind>> enum_names(TaskKind) {
-  static constexpr EnumName<TaskKind> names[] = {{TaskKind::classification, "classification"},
-                                                 {TaskKind::regression, "regression"},
-                                                 {TaskKind::tokens, "tokens"},
-                                                 {TaskKind::questions, "questions"},
-                                                 {TaskKind::choice, "choice"},
-                                                 {TaskKind::features, "features"},
-                                                 {TaskKind::embeddings, "embeddings"}};
+  using enum TaskKind;
+  static constexpr EnumName<TaskKind> names[] = {
+      {classification, "classification"}, {regression, "regression"}, {tokens, "tokens"},
+      {questions, "questions"},           {choice, "choice"},         {features, "features"},
+      {embeddings, "embeddings"}};
   return names;
 }
 
 std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
-  static constexpr EnumName<TaskFormat> names[] = {{TaskFormat::tsv, "tsv"},
-                                                   {TaskFormat::csv, "csv"},
-                                                   {TaskFormat::jsonl, "jsonl"},
-                                                   {TaskFormat::json, "json"},
-                                                   {TaskFormat::conll, "conll"},
-                                                   {TaskFormat::squad, "squad"},
-                                                   {TaskFormat::folders, "folders"},
-                                                   {TaskFormat::lines, "lines"},
-                                                   {TaskFormat::documents, "documents"},
-                                                   {TaskFormat::hdf5, "hdf5"},
-                                                   {TaskFormat::cifar10, "cifar10"},
-                                                   {TaskFormat::pathfinder, "pathfinder"}};
+  using enum TaskFormat;
+  static constexpr EnumName<TaskFormat> names[] = {
+      {tsv, "tsv"},         {csv, "csv"},         {jsonl, "jsonl"},
+      {json, "json"},       {conll, "conll"},     {squad, "squad"},
+      {folders, "folders"}, {lines, "lines"},     {documents, "documents"},
+      {hdf5, "hdf5"},       {cifar10, "cifar10"}, {pathfinder, "pathfinder"}};
   return names;
 }
 
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric) {
+  using enum TaskMetric;
   static constexpr EnumName<TaskMetric> names[] = {
-      {TaskMetric::accuracy, "accuracy"},
-      {TaskMetric::f1, "f1"},
-      {TaskMetric::f1_macro, "f1_macro"},
-      {TaskMetric::f1_micro, "f1_micro"},
-      {TaskMetric::mean_average_precision, "mean_average_precision"},
-      {TaskMetric::matthews, "matthews"},
-      {TaskMetric::pearson, "pearson"},
-      {TaskMetric::spearman, "spearman"},
-      {TaskMetric::exact_match, "exact_match"},
-      {TaskMetric::mrr, "mrr"},
-      {TaskMetric::ndcg_at_10, "ndcg_at_10"},
-      {TaskMetric::mrr_at_10, "mrr_at_10"},
-      {TaskMetric::recall_at_100, "recall_at_100"},
-      {TaskMetric::map_at_100, "map_at_100"},
-      {TaskMetric::auc, "auc"},
-      {TaskMetric::balanced_accuracy, "balanced_accuracy"},
-      {TaskMetric::kappa, "kappa"},
-      {TaskMetric::loss, "loss"}};
+      {accuracy, "accuracy"},
+      {f1, "f1"},
+      {f1_macro, "f1_macro"},
+      {f1_micro, "f1_micro"},
+      {mean_average_precision, "mean_average_precision"},
+      {matthews, "matthews"},
+      {pearson, "pearson"},
+      {spearman, "spearman"},
+      {exact_match, "exact_match"},
+      {mrr, "mrr"},
+      {ndcg_at_10, "ndcg_at_10"},
+      {mrr_at_10, "mrr_at_10"},
+      {recall_at_100, "recall_at_100"},
+      {map_at_100, "map_at_100"},
+      {auc, "auc"},
+      {balanced_accuracy, "balanced_accuracy"},
+      {kappa, "kappa"},
+      {loss, "loss"}};
   return names;
 }
 
 std::span<const EnumName<TaskWindows>> enum_names(TaskWindows) {
-  static constexpr EnumName<TaskWindows> names[] = {
-      {TaskWindows::first, "first"}, {TaskWindows::mean, "mean"}, {TaskWindows::max, "max"}};
+  using enum TaskWindows;
+  static constexpr EnumName<TaskWindows> names[] = {{first, "first"}, {mean, "mean"}, {max, "max"}};
   return names;
 }
 
 std::span<const EnumName<TaskViews>> enum_names(TaskViews) {
-  static constexpr EnumName<TaskViews> names[] = {{TaskViews::dropout, "dropout"},
-                                                  {TaskViews::crops, "crops"}};
+  using enum TaskViews;
+  static constexpr EnumName<TaskViews> names[] = {{dropout, "dropout"}, {crops, "crops"}};
   return names;
 }
 
 std::span<const EnumName<WordCut>> enum_names(WordCut) {
-  static constexpr EnumName<WordCut> names[] = {{WordCut::spaces, "spaces"},
-                                                {WordCut::words, "words"},
-                                                {WordCut::ideographs, "ideographs"},
-                                                {WordCut::characters, "characters"}};
+  using enum WordCut;
+  static constexpr EnumName<WordCut> names[] = {
+      {spaces, "spaces"}, {words, "words"}, {ideographs, "ideographs"}, {characters, "characters"}};
   return names;
 }
 
 std::span<const EnumName<TaskBalance>> enum_names(TaskBalance) {
-  static constexpr EnumName<TaskBalance> names[] = {{TaskBalance::none, "none"},
-                                                    {TaskBalance::weights, "weights"},
-                                                    {TaskBalance::sampling, "sampling"}};
+  using enum TaskBalance;
+  static constexpr EnumName<TaskBalance> names[] = {
+      {none, "none"}, {weights, "weights"}, {sampling, "sampling"}};
   return names;
 }
 
 std::span<const EnumName<BadRows>> enum_names(BadRows) {
-  static constexpr EnumName<BadRows> names[] = {{BadRows::stop, "stop"}, {BadRows::skip, "skip"}};
+  using enum BadRows;
+  static constexpr EnumName<BadRows> names[] = {{stop, "stop"}, {skip, "skip"}};
   return names;
 }
 
@@ -109,57 +102,26 @@ const std::vector<Recipe>& recipes() {
   using enum TaskKind;
   using enum TaskFormat;
   using enum TaskMetric;
-  const std::vector<std::string> binary{"0", "1"}, entailment{"entailment", "not_entailment"};
+  const std::vector<std::string> binary{"0", "1"}, entailment{"entailment", "not_entailment"},
+      three{"entailment", "neutral", "contradiction"},
+      digits{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+  constexpr BadRows skip = BadRows::skip;  // some rows are cut, and some images empty
   static const std::vector<Recipe> all{
       {"sst2", classification, tsv, true, "sentence", {}, "label", binary, accuracy},
       {"cola", classification, tsv, false, "4", {}, "2", binary, matthews},
       {"mrpc", classification, tsv, true, "#1 String", "#2 String", "Quality", binary, f1},
       {"stsb", regression, tsv, true, "sentence1", "sentence2", "score", {}, pearson},
       {"qqp", classification, tsv, true, "question1", "question2", "is_duplicate", binary, f1,
-       BadRows::skip},  // some rows are cut
-      {"mnli",
-       classification,
-       tsv,
-       true,
-       "sentence1",
-       "sentence2",
-       "gold_label",
-       {"entailment", "neutral", "contradiction"},
-       accuracy},
+       skip},
+      {"mnli", classification, tsv, true, "sentence1", "sentence2", "gold_label", three, accuracy},
       {"qnli", classification, tsv, true, "question", "sentence", "label", entailment, accuracy},
       {"rte", classification, tsv, true, "sentence1", "sentence2", "label", entailment, accuracy},
       {"imdb", classification, folders, true, {}, {}, {}, {"neg", "pos"}, accuracy},
       {"trec", classification, tsv, true, "text", {}, "coarse", {}, accuracy},
-      {"listops",
-       classification,
-       tsv,
-       true,
-       "Source",
-       {},
-       "Target",
-       {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"},
-       accuracy},
+      {"listops", classification, tsv, true, "Source", {}, "Target", digits, accuracy},
       {"aan", classification, tsv, false, "4", "5", "1", {}, accuracy},
-      {"cifar10",
-       classification,
-       TaskFormat::cifar10,
-       true,
-       {},
-       {},
-       {},
-       cifar10_classes(),
-       accuracy},
-      {"pathfinder",
-       classification,
-       TaskFormat::pathfinder,
-       true,
-       {},
-       {},
-       {},
-       binary,
-       accuracy,
-       BadRows::skip},  // some images are empty
-  };
+      {"cifar10", classification, cifar10, true, {}, {}, {}, cifar10_classes(), accuracy},
+      {"pathfinder", classification, pathfinder, true, {}, {}, {}, binary, accuracy, skip}};
   return all;
 }
 
