@@ -4,10 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
-
-#include "core/check.h"
 
 namespace nystrom {
 namespace {
@@ -40,29 +37,22 @@ std::vector<double> log_odds(const std::vector<double>& logits) {
 
 double balanced_accuracy(std::span<const std::int64_t> truth,
                          std::span<const std::int64_t> predicted) {
-  require(truth.size() == predicted.size(), "metric: {} true values, {} predicted", truth.size(),
-          predicted.size());
-  std::map<std::int64_t, std::pair<double, double>> classes;  // correct, all
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    classes[truth[i]].first += truth[i] == predicted[i];
-    classes[truth[i]].second += 1;
+  double sum = 0, classes = 0;
+  for (const auto& [label, counts] : count_classes(truth, predicted)) {
+    sum += counts.score().recall;
+    classes += counts.truth > 0;
   }
-  double sum = 0;
-  for (const auto& [label, counts] : classes) sum += counts.first / counts.second;
-  return classes.empty() ? 0 : sum / static_cast<double>(classes.size());
+  return classes == 0 ? 0 : sum / classes;
 }
 
 double cohen_kappa(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
-  const double agreed = accuracy(truth, predicted);
+  const auto classes = count_classes(truth, predicted);
   const auto n = static_cast<double>(truth.size());
-  std::map<std::int64_t, std::pair<double, double>> counts;
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    counts[truth[i]].first += 1;
-    counts[predicted[i]].second += 1;
-  }
   double chance = 0;
-  for (const auto& [label, both] : counts) chance += both.first / n * (both.second / n);
-  return counts.size() < 2 ? nan : (agreed - chance) / (1 - chance);
+  for (const auto& [label, counts] : classes) {
+    chance += static_cast<double>(counts.truth) / n * (static_cast<double>(counts.predicted) / n);
+  }
+  return classes.size() < 2 ? nan : (accuracy(truth, predicted) - chance) / (1 - chance);
 }
 
 double roc_auc(const std::vector<bool>& positive, std::span<const double> scores) {

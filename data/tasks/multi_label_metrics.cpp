@@ -5,8 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "data/tasks/task_metrics.h"
-
 namespace nystrom {
 namespace {
 
@@ -45,34 +43,30 @@ double sigmoid(double logit) {
   return (std::signbit(logit) ? small : 1) / (1 + small);
 }
 
-double LabelCounts::f1() const {
-  return share(2 * static_cast<double>(right), static_cast<double>(truth + predicted));
-}
-
-std::vector<LabelCounts> label_counts(const LabelSets& sets) {
-  std::vector<LabelCounts> counts(static_cast<std::size_t>(sets.labels));
+std::vector<ClassCounts> label_counts(const LabelSets& sets) {
+  std::vector<ClassCounts> counts(static_cast<std::size_t>(sets.labels));
   for (std::size_t i = 0; i < sets.truth.size(); ++i) {
-    LabelCounts& count = counts[i % counts.size()];
+    ClassCounts& count = counts[i % counts.size()];
     count.truth += sets.truth[i];
     count.predicted += sets.predicted[i];
-    count.right += sets.truth[i] & sets.predicted[i];
+    count.correct += sets.truth[i] & sets.predicted[i];
   }
   return counts;
 }
 
 double micro_f1(const LabelSets& sets) {
-  LabelCounts all;
-  for (const LabelCounts& count : label_counts(sets)) {
+  ClassCounts all;
+  for (const ClassCounts& count : label_counts(sets)) {
     all.truth += count.truth;
     all.predicted += count.predicted;
-    all.right += count.right;
+    all.correct += count.correct;
   }
-  return all.f1();
+  return all.score().f1;
 }
 
 double macro_f1(const LabelSets& sets) {
   std::vector<double> scores;
-  for (const LabelCounts& count : label_counts(sets)) scores.push_back(count.f1());
+  for (const ClassCounts& count : label_counts(sets)) scores.push_back(count.score().f1);
   return mean(scores);
 }
 
@@ -93,20 +87,20 @@ double subset_accuracy(const LabelSets& sets) {
 }
 
 void predict_frequent_labels(LabelSets& sets) {
-  const std::vector<LabelCounts> counts = label_counts({sets.labels, sets.truth, sets.truth, {}});
+  const std::vector<ClassCounts> counts = label_counts({sets.labels, sets.truth, sets.truth, {}});
   std::vector<std::size_t> order(counts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return counts[i].truth; });
-  LabelCounts all;
-  for (const LabelCounts& count : counts) all.truth += count.truth;
+  ClassCounts all;
+  for (const ClassCounts& count : counts) all.truth += count.truth;
   double best = 0;
   std::vector<std::uint8_t> chosen(counts.size()), tried(counts.size());
   for (const std::size_t label : order) {
     tried[label] = 1;
     all.predicted += sets.examples();
-    all.right += counts[label].truth;
-    if (all.f1() <= best) continue;
-    best = all.f1();
+    all.correct += counts[label].truth;
+    if (all.score().f1 <= best) continue;
+    best = all.score().f1;
     chosen = tried;
   }
   sets.predicted.clear();

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "data/tasks/task_metrics.h"
+
 namespace nystrom {
 
 /// The probability of a label that is judged by itself: 1 / (1 + exp(−logit)).
@@ -18,14 +20,8 @@ struct LabelSets {
   std::int64_t examples() const { return labels > 0 ? std::ssize(truth) / labels : 0; }
 };
 
-/// Right and wrong decisions about one label.
-struct LabelCounts {
-  std::int64_t truth = 0, predicted = 0, right = 0;
-  /// 2 · right / (truth + predicted); 0 without either.
-  double f1() const;
-};
 /// The counts of each label.
-std::vector<LabelCounts> label_counts(const LabelSets& sets);
+std::vector<ClassCounts> label_counts(const LabelSets& sets);
 
 /// The F1 of all decisions together (f1_score(average="micro", zero_division=0)).
 double micro_f1(const LabelSets& sets);

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <set>
 
 #include "core/check.h"
 
@@ -14,36 +12,14 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// The counts of one class.
-struct ClassCounts {
-  std::int64_t truth = 0, predicted = 0, correct = 0;
-};
-
 template <class A, class B>
 void check_sizes(const A& truth, const B& predicted) {
   require(truth.size() == predicted.size(), "metric: {} true values, {} predicted", truth.size(),
           predicted.size());
 }
 
-std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> truth,
-                                                  std::span<const std::int64_t> predicted) {
-  check_sizes(truth, predicted);
-  std::map<std::int64_t, ClassCounts> classes;
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    ++classes[truth[i]].truth;
-    ++classes[predicted[i]].predicted;
-    classes[truth[i]].correct += truth[i] == predicted[i];
-  }
-  return classes;
-}
-
 double share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-PrecisionRecall precision_recall(const ClassCounts& counts) {
-  return {share(counts.correct, counts.predicted), share(counts.correct, counts.truth),
-          share(2 * counts.correct, counts.truth + counts.predicted)};
 }
 
 /// Ranks from 1, where ties have their mean rank.
@@ -76,6 +52,22 @@ bool all_finite(std::span<const double> values) {
 
 }  // namespace
 
+PrecisionRecall ClassCounts::score() const {
+  return {share(correct, predicted), share(correct, truth), share(2 * correct, truth + predicted)};
+}
+
+std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> truth,
+                                                  std::span<const std::int64_t> predicted) {
+  check_sizes(truth, predicted);
+  std::map<std::int64_t, ClassCounts> classes;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    ++classes[truth[i]].truth;
+    ++classes[predicted[i]].predicted;
+    classes[truth[i]].correct += truth[i] == predicted[i];
+  }
+  return classes;
+}
+
 double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
   check_sizes(truth, predicted);
   std::int64_t correct = 0;
@@ -85,13 +77,13 @@ double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_
 
 PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
                           std::span<const std::int64_t> predicted, std::int64_t positive) {
-  return precision_recall(count_classes(truth, predicted)[positive]);
+  return count_classes(truth, predicted)[positive].score();
 }
 
 double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
   const auto classes = count_classes(truth, predicted);
   double sum = 0;
-  for (const auto& [number, counts] : classes) sum += precision_recall(counts).f1;
+  for (const auto& [number, counts] : classes) sum += counts.score().f1;
   return classes.empty() ? 0 : sum / static_cast<double>(classes.size());
 }
 
@@ -167,22 +159,6 @@ bool goes_on(const Tag& before, const Tag& tag) {
   return open && inside && before.type == tag.type;
 }
 
-using Types = std::map<std::string, ClassCounts>;
-
-/// Counts the spans of one sentence by type.
-void count_spans(const std::vector<TaggedSpan>& truth, const std::vector<TaggedSpan>& predicted,
-                 Types& types) {
-  for (const TaggedSpan& span : truth) ++types[span.type].truth;
-  for (const TaggedSpan& span : predicted) {
-    ++types[span.type].predicted;
-    types[span.type].correct += std::ranges::find(truth, span) != truth.end();
-  }
-}
-
-EntityScore entity_score(const std::string& type, const ClassCounts& counts) {
-  return {type, counts.truth, counts.predicted, counts.correct, precision_recall(counts)};
-}
-
 }  // namespace
 
 std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags) {
@@ -209,26 +185,20 @@ bool is_entity_tag(std::string_view tag) {
 EntityScores score_entities(std::span<const std::vector<std::string>> truth,
                             std::span<const std::vector<std::string>> predicted) {
   check_sizes(truth, predicted);
-  Types types;
+  ClassCounts spans;
   std::int64_t words = 0, equal = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     check_sizes(truth[i], predicted[i]);
-    count_spans(tagged_spans(truth[i]), tagged_spans(predicted[i]), types);
+    const std::vector<TaggedSpan> right = tagged_spans(truth[i]),
+                                  found = tagged_spans(predicted[i]);
+    spans.truth += std::ssize(right);
+    spans.predicted += std::ssize(found);
+    for (const TaggedSpan& span : found) spans.correct += std::ranges::count(right, span);
     for (std::size_t word = 0; word < truth[i].size(); ++word)
       equal += truth[i][word] == predicted[i][word];
-    words += static_cast<std::int64_t>(truth[i].size());
+    words += std::ssize(truth[i]);
   }
-  EntityScores scores;
-  ClassCounts all;
-  for (const auto& [type, counts] : types) {
-    scores.types.push_back(entity_score(type, counts));
-    all.truth += counts.truth;
-    all.predicted += counts.predicted;
-    all.correct += counts.correct;
-  }
-  scores.all = entity_score("", all);
-  scores.accuracy = share(equal, words);
-  return scores;
+  return {spans.score(), share(equal, words)};
 }
 
 }  // namespace nystrom

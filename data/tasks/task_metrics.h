@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,15 @@ double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_
 struct PrecisionRecall {
   double precision = 0, recall = 0, f1 = 0;
 };
+/// Right and wrong decisions about one class or label.
+struct ClassCounts {
+  std::int64_t truth = 0, predicted = 0, correct = 0;
+  PrecisionRecall score() const;
+};
+/// The counts of every class in truth or predictions.
+std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> truth,
+                                                  std::span<const std::int64_t> predicted);
+
 /// The scores of class `positive` against all others.
 PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
                           std::span<const std::int64_t> predicted, std::int64_t positive = 1);
@@ -79,17 +89,10 @@ std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags);
 /// Whether a label is a tag of CoNLL files: O, or one of B, I, E, S with "-" and a type.
 bool is_entity_tag(std::string_view tag);
 
-/// The scores of one type of entities.
-struct EntityScore {
-  std::string type;
-  std::int64_t truth = 0, predicted = 0, correct = 0;
-  PrecisionRecall score;
-};
 /// The scores of entities. A span is correct if its type and both ends are.
 struct EntityScores {
-  EntityScore all;                 ///< micro-averaged; its type is empty
-  std::vector<EntityScore> types;  ///< one for each type, sorted
-  double accuracy = 0;             ///< share of equal tags
+  PrecisionRecall spans;  ///< micro-averaged
+  double accuracy = 0;    ///< share of equal tags
 };
 /// Scores predictions like seqeval's precision_score, recall_score, f1_score and accuracy_score.
 /// `truth` and `predicted` hold the tags of the same sentences.

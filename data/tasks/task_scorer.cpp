@@ -84,7 +84,7 @@ Tags true_tags(const TaskDataset& data) {
 TaskScores word_scores(const TaskDataset& data, const Tags& tags) {
   const EntityScores scores = score_entities(true_tags(data), tags);
   if (data.task().metric == TaskMetric::accuracy) return {{{"accuracy", scores.accuracy}}, "", 0};
-  const PrecisionRecall& all = scores.all.score;
+  const PrecisionRecall& all = scores.spans;
   return {{{"f1", all.f1},
            {"precision", all.precision},
            {"recall", all.recall},
@@ -161,7 +161,7 @@ TaskScores constant_label_set_scores(const TaskDataset& data) {
 /// The mean entropy of the decisions about each label.
 double constant_label_set_loss(const LabelSets& sets) {
   double sum = 0;
-  for (const LabelCounts& count : label_counts({sets.labels, sets.truth, sets.truth, {}})) {
+  for (const ClassCounts& count : label_counts({sets.labels, sets.truth, sets.truth, {}})) {
     const double share = static_cast<double>(count.truth) / static_cast<double>(sets.examples());
     for (const double part : {share, 1 - share})
       if (part > 0) sum -= part * std::log(part);

@@ -258,14 +258,10 @@ Json metrics_of_case(const Json& test) {
   using Sentences = std::vector<std::vector<std::string>>;
   const EntityScores scores =
       score_entities(test["truth"].get<Sentences>(), test["predicted"].get<Sentences>());
-  Json types = Json::object();
-  for (const EntityScore& type : scores.types)
-    types[type.type] = {type.score.precision, type.score.recall, type.score.f1, type.truth};
-  return {{"precision", scores.all.score.precision},
-          {"recall", scores.all.score.recall},
-          {"f1", scores.all.score.f1},
-          {"accuracy", scores.accuracy},
-          {"types", types}};
+  return {{"precision", scores.spans.precision},
+          {"recall", scores.spans.recall},
+          {"f1", scores.spans.f1},
+          {"accuracy", scores.accuracy}};
 }
 
 void metrics() {

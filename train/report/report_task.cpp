@@ -44,12 +44,13 @@ std::string matrix_of(const TaskFindings& findings) {
 std::string label_counts_of(const TaskFindings& findings) {
   std::vector<std::size_t> order(findings.labels.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return findings.label_counts[i].f1(); });
+  const auto f1 = [&](std::size_t i) { return findings.label_counts[i].score().f1; };
+  std::ranges::stable_sort(order, {}, f1);
   std::vector<std::vector<Cell>> rows;
   for (const std::size_t i : order) {
-    const LabelCounts& count = findings.label_counts[i];
+    const ClassCounts& count = findings.label_counts[i];
     rows.push_back(
-        {printable(findings.labels[i], 30), count.truth, count.predicted, count.right, count.f1()});
+        {printable(findings.labels[i], 30), count.truth, count.predicted, count.correct, f1(i)});
   }
   return html_table({"label", "texts with it", "predicted", "of them right", "F1"}, rows);
 }

@@ -36,7 +36,7 @@ struct TaskFindings {
   std::vector<std::string> labels;  ///< empty for tasks without labels
   std::vector<std::vector<std::int64_t>> confusions;  ///< counts by [truth][prediction]
   /// In the place of confusions, the counts of each label, where a text has any number of them.
-  std::vector<LabelCounts> label_counts;
+  std::vector<ClassCounts> label_counts;
   std::vector<CalibrationBin> bins;  ///< 10, of equal width; none for regression
   /// The mean difference of confidence and accuracy over the bins, weighted by their counts.
   double calibration_error = 0;
