@@ -14,11 +14,6 @@
 namespace nystrom {
 namespace {
 
-std::string_view text_at(std::string_view text, TextRange range) {
-  return text.substr(static_cast<std::size_t>(range.begin),
-                     static_cast<std::size_t>(range.end - range.begin));
-}
-
 /// The range without the white space at its ends.
 TextRange trimmed_range(std::string_view text, TextRange range) {
   const std::string_view inner = trimmed(text_at(text, range));

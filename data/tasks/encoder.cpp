@@ -11,11 +11,6 @@
 namespace nystrom {
 namespace {
 
-template <class T>
-std::int64_t count_of(const T& values) {
-  return static_cast<std::int64_t>(values.size());
-}
-
 /// The number of tokens of each text that fit into `room` together. It follows "longest first" of
 /// Hugging Face's tokenizers.
 std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second,
@@ -40,7 +35,7 @@ std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example,
   std::int64_t first = -1, last = -1;
   if (example.answers.empty()) return {first, last};
   const std::int64_t begin = example.answers[0].begin,
-                     end = begin + count_of(example.answers[0].text);
+                     end = begin + std::ssize(example.answers[0].text);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i].begin >= tokens[i].end || tokens[i].end <= begin || tokens[i].begin >= end)
       continue;
@@ -77,7 +72,7 @@ bool has_blank_text(TaskKind kind, const Example& example) {
 
 std::int64_t EncodedSample::length() const {
   std::int64_t longest = 0;
-  for (const WrappedIds& row : rows) longest = std::max(longest, count_of(row.ids));
+  for (const WrappedIds& row : rows) longest = std::max(longest, std::ssize(row.ids));
   return longest;
 }
 
@@ -88,8 +83,8 @@ TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenize
       tokenizer_(tokenizer),
       sequence_length_(sequence_length),
       towers_(towers),
-      single_specials_(count_of(tokenizer.wrap({}).ids)),
-      pair_specials_(count_of(tokenizer.wrap({}, {}).ids)) {
+      single_specials_(std::ssize(tokenizer.wrap({}).ids)),
+      pair_specials_(std::ssize(tokenizer.wrap({}, {}).ids)) {
   constexpr std::int32_t text = -1, none = -2;
   before_text_ = place_of(tokenizer.wrap(std::span(&text, 1)), text);
   before_second_ = place_of(tokenizer.wrap(std::span(&none, 1), std::span(&text, 1)), text) - 1;
@@ -135,11 +130,11 @@ std::vector<EncodedSample> TaskEncoder::encode(const Example& example,
     sample.example = counts.examples;
     sample.labelled = example.labelled;
     for (const WrappedIds& row : sample.rows) {
-      counts.tokens += count_of(row.ids);
+      counts.tokens += std::ssize(row.ids);
       counts.unknown += std::ranges::count(row.ids, tokenizer_.special().unk);
     }
   }
-  counts.samples += count_of(samples);
+  counts.samples += std::ssize(samples);
   ++counts.examples;
   return samples;
 }
@@ -154,7 +149,8 @@ std::int64_t TaskEncoder::label_index(const std::string& label, const Example& e
 }
 
 void TaskEncoder::add_single(Ids ids, EncodedSample& sample, EncodingCounts& counts) const {
-  const std::int64_t all = count_of(ids), kept = std::min(all, sequence_length_ - single_specials_);
+  const std::int64_t all = std::ssize(ids),
+                     kept = std::min(all, sequence_length_ - single_specials_);
   sample.full_length = std::max(sample.full_length, all + single_specials_);
   counts.removed_tokens += all - kept;
   ids.resize(static_cast<std::size_t>(kept));
@@ -163,10 +159,10 @@ void TaskEncoder::add_single(Ids ids, EncodedSample& sample, EncodingCounts& cou
 
 void TaskEncoder::add_pair(Ids first, Ids second, EncodedSample& sample,
                            EncodingCounts& counts) const {
-  const std::int64_t all = count_of(first) + count_of(second);
+  const std::int64_t all = std::ssize(first) + std::ssize(second);
   sample.full_length = std::max(sample.full_length, all + pair_specials_);
   const auto [kept_first, kept_second] =
-      longest_first(count_of(first), count_of(second), sequence_length_ - pair_specials_);
+      longest_first(std::ssize(first), std::ssize(second), sequence_length_ - pair_specials_);
   counts.removed_tokens += all - kept_first - kept_second;
   first.resize(static_cast<std::size_t>(kept_first));
   second.resize(static_cast<std::size_t>(kept_second));
@@ -199,7 +195,7 @@ std::vector<EncodedSample> TaskEncoder::encode_texts(const Example& example,
 /// Windows of `ids`, each with the label or value of `whole`.
 std::vector<EncodedSample> TaskEncoder::cut_into_windows(const EncodedSample& whole,
                                                          const Ids& ids) const {
-  const std::int64_t size = sequence_length_ - single_specials_, all = count_of(ids);
+  const std::int64_t size = sequence_length_ - single_specials_, all = std::ssize(ids);
   std::vector<EncodedSample> windows;
   for (std::int64_t begin = 0;; begin += size - task_.stride) {
     const std::int64_t end = std::min(begin + size, all);
@@ -235,7 +231,7 @@ void TaskEncoder::encode_words(const Example& example, EncodedSample& sample,
     const bool fits = all < room && !pieces.empty();
     sample.word_starts.push_back(fits ? all : -1);
     counts.removed_words += !fits;
-    all += count_of(pieces);
+    all += std::ssize(pieces);
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
   sample.full_length = all + single_specials_;
@@ -251,9 +247,9 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example,
   const std::string& context = *example.pair;
   Ids question = tokenizer_.encode(example.text);
   const std::vector<Token> tokens = tokenizer_.encode_with_offsets(context);
-  const std::int64_t room = sequence_length_ - pair_specials_, all = count_of(tokens);
-  const std::int64_t kept = std::min(count_of(question), room / 2), size = room - kept,
-                     removed = count_of(question) - kept;
+  const std::int64_t room = sequence_length_ - pair_specials_, all = std::ssize(tokens);
+  const std::int64_t kept = std::min(std::ssize(question), room / 2), size = room - kept,
+                     removed = std::ssize(question) - kept;
   counts.removed_tokens += removed;
   question.resize(static_cast<std::size_t>(kept));
 
@@ -266,7 +262,7 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example,
                                                 static_cast<std::size_t>(end - begin));
     EncodedSample window;
     window.rows.push_back(tokenizer_.wrap(question, ids_of(part)));
-    window.full_length = count_of(window.rows[0].ids) + removed;
+    window.full_length = std::ssize(window.rows[0].ids) + removed;
     window.context_begin = before_second_ + kept;
     window.places = places_of(part, task_.whole_words);
     if (first >= begin && last >= first && last < end) {

@@ -46,8 +46,7 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
     }
     if (!places.empty()) {
       entity.place = {places[first].begin, places[end - 1].end};
-      const auto length = static_cast<std::size_t>(entity.place.end - entity.place.begin);
-      entity.text = text.substr(static_cast<std::size_t>(entity.place.begin), length);
+      entity.text = text_at(text, entity.place);
     }
     entities.push_back(std::move(entity));
   }

@@ -36,11 +36,6 @@ std::int64_t characters_of(std::string_view text) {
   return count;
 }
 
-std::string_view part_of(std::string_view text, const TextRange& range) {
-  return text.substr(static_cast<std::size_t>(range.begin),
-                     static_cast<std::size_t>(range.end - range.begin));
-}
-
 /// The most characters without a space between them in a script that has none.
 std::int64_t longest_run(std::string_view text) {
   std::int64_t longest = 0, run = 0;
@@ -93,7 +88,7 @@ std::vector<std::string> words_of(std::string_view text, WordCut cut, const std:
                   place);
   }
   std::vector<std::string> words;
-  for (const TextRange& word : split_words(text, cut)) words.emplace_back(part_of(text, word));
+  for (const TextRange& word : split_words(text, cut)) words.emplace_back(text_at(text, word));
   return words;
 }
 
@@ -113,7 +108,7 @@ void WordCutFinder::add(std::string_view word) {
     const std::vector<TextRange> parts = split_words(word, WordCut::words);
     std::size_t at = 0;
     marks_attached_ +=
-        parts.size() > 1 && is_sign(next_code_point(part_of(word, parts.back()), at));
+        parts.size() > 1 && is_sign(next_code_point(text_at(word, parts.back()), at));
   }
 }
 
