@@ -4,6 +4,7 @@
 
 #include "core/base/utf8.h"
 #include "data/tasks/task_metrics.h"
+#include "data/text/words.h"
 #include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
@@ -21,26 +22,6 @@ std::string lower(std::string_view text) {
     if (c == 0x130) append_utf8(result, 0x307);  // only İ becomes two characters: i and a dot above
   }
   return result;
-}
-
-std::vector<std::string> words_of(std::string_view normalized) {
-  std::vector<std::string> words;
-  while (!normalized.empty()) {
-    const std::size_t end = std::min(normalized.find(' '), normalized.size());
-    words.emplace_back(normalized.substr(0, end));
-    normalized.remove_prefix(std::min(end + 1, normalized.size()));
-  }
-  return words;
-}
-
-double f1_of_words(const std::vector<std::string>& truth,
-                   const std::vector<std::string>& predicted) {
-  if (truth.empty() || predicted.empty()) return truth.empty() && predicted.empty() ? 1 : 0;
-  std::map<std::string, std::int64_t> left;
-  for (const std::string& word : truth) ++left[word];
-  double common = 0;
-  for (const std::string& word : predicted) common += left[word]-- > 0;
-  return 2 * common / static_cast<double>(truth.size() + predicted.size());
 }
 
 }  // namespace
@@ -83,7 +64,14 @@ double exact_match(std::string_view truth, std::string_view predicted) {
 }
 
 double answer_f1(std::string_view truth, std::string_view predicted) {
-  return f1_of_words(words_of(normalize_answer(truth)), words_of(normalize_answer(predicted)));
+  const std::string right = normalize_answer(truth), given = normalize_answer(predicted);
+  const auto right_words = words_between(right, " "), words = words_between(given, " ");
+  if (right_words.empty() || words.empty()) return right_words.empty() && words.empty() ? 1 : 0;
+  std::map<std::string_view, std::int64_t> left;
+  for (const std::string_view word : right_words) ++left[word];
+  double common = 0;
+  for (const std::string_view word : words) common += left[word]-- > 0;
+  return 2 * common / static_cast<double>(right_words.size() + words.size());
 }
 
 AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted) {

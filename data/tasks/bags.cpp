@@ -1,7 +1,6 @@
 #include "data/tasks/bags.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -13,6 +12,7 @@
 #include "data/tasks/example_files.h"
 #include "data/tasks/held_out.h"
 #include "data/text/match_files.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -32,12 +32,10 @@ TableFormat format_of(const TaskConfig& task, const fs::path& file) {
 }
 
 double number_in(const std::string& cell, const std::string& place, const char* what) {
-  double value = 0;
-  const char* const end = cell.data() + cell.size();
-  const auto [stop, error] = std::from_chars(cell.data(), end, value);
-  require_input(error == std::errc() && stop == end && std::abs(value) <= 3.4e38,
-                "{}: the {} '{}' is no finite number", place, what, printable(cell, 40));
-  return value;
+  const auto value = number_of<double>(cell);
+  require_input(value && std::abs(*value) <= 3.4e38, "{}: the {} '{}' is no finite number", place,
+                what, printable(cell, 40));
+  return *value;
 }
 
 /// Reads the rows of one table.

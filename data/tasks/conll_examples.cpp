@@ -1,12 +1,11 @@
 // Sentences from CoNLL files: a word and its label a line, and an empty line after each sentence.
-#include <charconv>
-
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/task_metrics.h"
 #include "data/text/line_reader.h"
 #include "data/text/table_cells.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -14,14 +13,7 @@ namespace {
 constexpr std::string_view document_separator = "-DOCSTART-";
 
 std::vector<std::string_view> split_at_blanks(std::string_view line) {
-  constexpr const char* blanks = " \t";
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = line.find_first_not_of(blanks); begin != line.npos;) {
-    const std::size_t end = std::min(line.find_first_of(blanks, begin), line.size());
-    parts.push_back(line.substr(begin, end - begin));
-    begin = line.find_first_not_of(blanks, end);
-  }
-  return parts;
+  return words_between(line, " \t");
 }
 
 class ConllExamples : public ExampleReader {
@@ -66,12 +58,11 @@ class ConllExamples : public ExampleReader {
   std::optional<std::size_t> column(const char* name,
                                     const std::optional<std::string>& given) const {
     if (!given) return std::nullopt;
-    std::size_t number = 0;
-    const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), number);
-    require_input(error == std::errc() && end == given->data() + given->size() && number >= 1,
+    const auto number = number_of<std::size_t>(*given);
+    require_input(number >= 1u,
                   "task.columns.{} '{}' is no number; columns of CoNLL files are numbers from 1",
                   name, printable(*given));
-    return number - 1;
+    return *number - 1;
   }
 
   void skip_sentence() {

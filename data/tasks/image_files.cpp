@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "data/text/byte_source.h"
 #include "data/text/line_reader.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -110,7 +111,7 @@ class Pathfinder : public ExampleReader {
     example.file = file_;
     example.line = lines_.line();
     check_text(line, example.place());
-    const std::vector<std::string> words = words_of(line);
+    const auto words = words_between(line, " ");
     if (words.size() < 4 || (words[3] != "0" && words[3] != "1"))
       throw BadRow(
           fmt::format("{}: got '{}', expected a folder, a PNG file, a number and the label 0 or 1",
@@ -131,16 +132,6 @@ class Pathfinder : public ExampleReader {
   }
 
  private:
-  static std::vector<std::string> words_of(std::string_view line) {
-    std::vector<std::string> words;
-    for (std::size_t begin = 0; (begin = line.find_first_not_of(' ', begin)) != line.npos;) {
-      const std::size_t end = std::min(line.find(' ', begin), line.size());
-      words.emplace_back(line.substr(begin, end - begin));
-      begin = end;
-    }
-    return words;
-  }
-
   std::shared_ptr<const std::string> file_;
   fs::path folder_;
   LineReader lines_;

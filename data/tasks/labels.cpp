@@ -1,7 +1,6 @@
 #include "data/tasks/labels.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -13,28 +12,12 @@
 #include "core/check.h"
 #include "data/tasks/blanks.h"
 #include "data/tasks/examples.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
 
 constexpr std::size_t max_labels = 10000, max_named = 20;
-
-std::optional<std::int64_t> whole_number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
-                                                                  : std::nullopt;
-}
-
-/// Sorts as numbers if all are whole numbers. Otherwise the order stays that of the set: by bytes.
-std::vector<std::string> sorted(const std::set<std::string>& names) {
-  std::vector<std::string> result(names.begin(), names.end());
-  if (std::ranges::all_of(result,
-                          [](const std::string& name) { return whole_number(name).has_value(); }))
-    std::ranges::stable_sort(result, {},
-                             [](const std::string& name) { return *whole_number(name); });
-  return result;
-}
 
 /// A label in lower case and Unicode's form NFKC, without white space around it.
 std::string folded(const std::string& name) {
@@ -103,7 +86,14 @@ std::string describe(const LabelSet& labels) {
   return text;
 }
 
-LabelSet sorted_labels(const std::set<std::string>& names) { return LabelSet(sorted(names)); }
+LabelSet sorted_labels(const std::set<std::string>& names) {
+  std::vector<std::string> sorted(names.begin(), names.end());
+  const auto number = [](const std::string& name) { return number_of<std::int64_t>(name); };
+  if (std::ranges::all_of(sorted,
+                          [&](const std::string& name) { return number(name).has_value(); }))
+    std::ranges::stable_sort(sorted, {}, number);
+  return LabelSet(std::move(sorted));
+}
 
 LabelSet numbered_labels(std::int64_t count) {
   std::vector<std::string> names;

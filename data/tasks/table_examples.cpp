@@ -1,6 +1,5 @@
 // Examples from tables, one a row.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -15,6 +14,7 @@
 #include "data/tasks/labels.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/line_reader.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -282,18 +282,16 @@ class TableExamples : public ExampleReader {
   }
 
   double number(const std::string& text, const Example& example) const {
-    double value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] =
-        std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, value);
-    if (error != std::errc() || stop != end || !std::isfinite(value))
+    const auto value =
+        number_of<double>(std::string_view(text).substr(text.starts_with('+') ? 1 : 0));
+    if (!value || !std::isfinite(*value))
       throw BadRow(fmt::format("{}: the label '{}' is no finite number{}", example.place(),
                                printable(text), header_hint(task_, example)));
-    if (std::abs(value) > std::numeric_limits<float>::max())
+    if (std::abs(*value) > std::numeric_limits<float>::max())
       throw BadRow(
           fmt::format("{}: the label '{}' is no finite number in f32, which ends at 3.4e38",
                       example.place(), printable(text)));
-    return value;
+    return *value;
   }
 
   std::int64_t choice(const std::string& label, const Example& example) const {
@@ -304,15 +302,13 @@ class TableExamples : public ExampleReader {
       throw BadRow(fmt::format("{}: label '{}' names no choice; {}{}", example.place(),
                                printable(label), describe(LabelSet(task_.labels)),
                                header_hint(task_, example)));
-    std::int64_t value = 0;
-    const char* const end = label.data() + label.size();
-    const auto [stop, error] = std::from_chars(label.data(), end, value);
-    if (error != std::errc() || stop != end || value < 0 || value >= count)
+    const auto value = number_of<std::int64_t>(label);
+    if (!value || *value < 0 || *value >= count)
       throw BadRow(fmt::format(
           "{}: label '{}' names no choice; there are {}, numbered from 0 to {}; other names go "
           "into task.labels{}",
           example.place(), printable(label), count, count - 1, header_hint(task_, example)));
-    return value;
+    return *value;
   }
 
   TaskConfig task_;

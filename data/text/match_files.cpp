@@ -9,6 +9,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/table_cells.h"
 
 namespace nystrom {
 namespace {
@@ -86,22 +87,12 @@ void add_matches(const std::string& base, std::span<const std::string> parts, Na
   }
 }
 
-Names split_at_slashes(const std::string& pattern) {
-  Names parts;
-  for (std::size_t begin = 0;;) {
-    const std::size_t end = pattern.find('/', begin);
-    parts.push_back(pattern.substr(begin, end - begin));
-    if (end == pattern.npos) return parts;
-    begin = end + 1;
-  }
-}
-
 /// The names that a pattern matches.
 Names matched_names(const std::string& pattern) {
   require_input(!pattern.empty() && pattern.find('\0') == pattern.npos,
                 "a file pattern is empty or holds a NUL byte");
   Names names;
-  add_matches("", split_at_slashes(pattern), names);
+  add_matches("", split_cells(pattern, '/'), names);
   return names;
 }
 

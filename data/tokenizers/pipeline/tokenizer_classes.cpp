@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "data/text/words.h"
+
 namespace nystrom {
 namespace {
 
@@ -121,14 +123,9 @@ constexpr std::string_view python_model_types =
     "seamless_m4t_v2 siglip "
     "speech_to_text speech_to_text_2 speecht5 tapas tapex transfo-xl udop vits xlm xlm-prophetnet";
 
-/// Whether `list`, separated by spaces, has the word.
-bool lists(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    if (list.substr(0, end) == word) return true;
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return false;
+bool lists(std::string_view words, std::string_view word) {
+  const auto all = words_between(words, " ");
+  return std::ranges::find(all, word) != all.end();
 }
 
 }  // namespace

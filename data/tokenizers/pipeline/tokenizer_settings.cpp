@@ -1,13 +1,12 @@
 #include "data/tokenizers/pipeline/tokenizer_settings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
-#include <string_view>
 
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/words.h"
 #include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
@@ -88,9 +87,8 @@ void read_decoder(const JsonPart& part, TokenizerSettings& settings) {
   settings.added_place = part.where();
   for (const auto& [key, value] : part.value().items()) {
     AddedToken token = read_added_token(part[key.c_str()]);
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
-    if (error != std::errc() || end != key.data() + key.size() || token.id < 0)
-      part.fail(fmt::format("'{}' is no id", printable(key)));
+    token.id = number_of<std::int32_t>(key).value_or(-1);
+    if (token.id < 0) part.fail(fmt::format("'{}' is no id", printable(key)));
     settings.added.push_back(std::move(token));
   }
 }
@@ -161,13 +159,9 @@ std::vector<std::pair<std::string, std::size_t>> default_names(const TokenizerSe
   for (std::size_t role = 0; role < roles; ++role)
     if (!settings.names[role] && !settings.its_class->names[role].empty())
       names.emplace_back(settings.its_class->names[role], role);
-  std::string_view rest = settings.its_class->more_names;
-  if (!settings.additional.empty()) rest = "";  // they replace those of the class
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(' '), rest.size());
-    names.emplace_back(rest.substr(0, end), roles);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  if (settings.additional.empty())  // they replace those of the class
+    for (const std::string_view name : words_between(settings.its_class->more_names, " "))
+      names.emplace_back(name, roles);
   constexpr int sentinels = 100;  // of T5
   if (settings.its_class->name == "T5Tokenizer")
     for (int i = 0; i < sentinels; ++i) names.emplace_back(fmt::format("<extra_id_{}>", i), roles);
