@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <regex>
@@ -12,6 +11,7 @@
 #include "core/safetensors_header.h"
 #include "data/hdf5/hdf5.h"
 #include "data/text/match_files.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -22,15 +22,10 @@ constexpr std::int64_t block_bytes = std::int64_t{8} << 20;
 constexpr std::int64_t digest_rows = 16;
 constexpr std::array hdf5_arrays = {"features", "coords"};
 
-/// The type of the numbers in a file. HDF5 converts all but f16 to f64.
-enum class Stored { f16, bf16, f32, f64 };
-
-std::int64_t bytes_of(Stored type) { return type == Stored::f64 ? 8 : type == Stored::f32 ? 4 : 2; }
-
 /// Where the features are, for all forms of files.
 struct Place {
   std::int64_t rows = 0, width = 0, offset = 0;  // offset: of the first byte, not for HDF5
-  Stored type = Stored::f32;
+  StoredType type = StoredType::f32;  // a floating-point one; HDF5 converts all but f16 to f64
   bool hdf5 = false;
   int rank = 2;
 };
@@ -53,19 +48,6 @@ std::string bytes_at(const InputFile& file, std::int64_t offset, std::int64_t co
   return bytes;
 }
 
-std::vector<std::int64_t> numbers_in(const std::string& text) {
-  std::vector<std::int64_t> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    std::int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error == std::errc()) numbers.push_back(value);
-    at = error == std::errc() ? next : at + 1;
-  }
-  return numbers;
-}
-
 Place place_in_npy(const InputFile& file) {
   const std::string name = printable_path(file.path());
   const std::string head = bytes_at(file, 0, std::min<std::int64_t>(file.size(), 4096));
@@ -85,9 +67,13 @@ Place place_in_npy(const InputFile& file) {
                 "{}: expected an array of f16, f32 or f64 in C order; its header is {}", name,
                 printable(text, 100));
   Place place;
-  set_shape(place, numbers_in(found[2].str()), name + ": the array");
+  std::vector<std::int64_t> shape;
+  const std::string sizes = found[2].str();
+  for (const std::string_view size : words_between(sizes, ", "))
+    shape.push_back(number_of<std::int64_t>(size).value_or(0));
+  set_shape(place, shape, name + ": the array");
   const std::string size = found[1].str();
-  place.type = size == "2" ? Stored::f16 : size == "4" ? Stored::f32 : Stored::f64;
+  place.type = size == "2" ? StoredType::f16 : size == "4" ? StoredType::f32 : StoredType::f64;
   place.offset = static_cast<std::int64_t>(begin + length);
   return place;
 }
@@ -112,18 +98,11 @@ Place place_in_safetensors(const InputFile& file) {
     Place place;
     const std::string what = "tensor " + tensor.name;
     set_shape(place, {tensor.shape.begin(), tensor.shape.end()}, what);
-    switch (tensor.type) {
-      case StoredType::f16: place.type = Stored::f16; break;
-      case StoredType::bf16: place.type = Stored::bf16; break;
-      case StoredType::f32: place.type = Stored::f32; break;
-      case StoredType::f64: place.type = Stored::f64; break;
-      case StoredType::i64:
-      case StoredType::i32:
-      case StoredType::u8:
-      case StoredType::boolean:
-        throw InputError(fmt::format("{} is {}, expected F16, BF16, F32 or F64", what,
-                                     stored_name(tensor.type)));
-    }
+    constexpr std::array floating = {StoredType::f16, StoredType::bf16, StoredType::f32,
+                                     StoredType::f64};
+    require_input(std::ranges::find(floating, tensor.type) != floating.end(),
+                  "{} is {}, expected F16, BF16, F32 or F64", what, stored_name(tensor.type));
+    place.type = tensor.type;
     place.offset = begin + tensor.begin;
     return place;
   });
@@ -151,7 +130,7 @@ Place place_in_hdf5(const std::shared_ptr<const InputFile>& input) {
   set_shape(place, array.shape(), name + ": 'features'");
   require_input(array.is_complete(), "{}: 'features' has chunks that were never written", name);
   place.hdf5 = true;
-  place.type = array.is_half() ? Stored::f16 : Stored::f64;
+  place.type = array.is_half() ? StoredType::f16 : StoredType::f64;
   return place;
 }
 
@@ -167,7 +146,7 @@ Place place_in(const std::shared_ptr<const InputFile>& file) {
                 "{}: a bag of features is .h5, .hdf5, .npy or .safetensors; save it as one of them",
                 name);
   const Place place = ending == ".npy" ? place_in_npy(*file) : place_in_safetensors(*file);
-  std::int64_t bytes = bytes_of(place.type);
+  std::int64_t bytes = stored_size(place.type);
   const bool fits = !__builtin_mul_overflow(bytes, place.rows, &bytes) &&
                     !__builtin_mul_overflow(bytes, place.width, &bytes) &&
                     bytes <= file->size() - place.offset;
@@ -188,7 +167,7 @@ class Rows {
 
   /// Rows first … first + count − 1 in the stored type.
   std::vector<std::byte> read(std::int64_t first, std::int64_t count) const {
-    const std::int64_t row = place_.width * bytes_of(place_.type);
+    const std::int64_t row = place_.width * stored_size(place_.type);
     std::vector<std::byte> bytes(static_cast<std::size_t>(count * row));
     if (!array_) {
       file_->read(bytes, place_.offset + first * row);
@@ -197,7 +176,7 @@ class Rows {
     std::vector<std::int64_t> begin = {first, 0}, size = {count, place_.width};
     if (place_.rank == 3) begin.insert(begin.begin(), 0), size.insert(size.begin(), 1);
     const auto numbers = static_cast<std::size_t>(count * place_.width);
-    if (place_.type == Stored::f16)
+    if (place_.type == StoredType::f16)
       array_->read(begin, size, std::span(reinterpret_cast<f16*>(bytes.data()), numbers));
     else
       array_->read(begin, size, std::span(reinterpret_cast<double*>(bytes.data()), numbers));
@@ -207,7 +186,7 @@ class Rows {
   /// The rows of a block, at most block_bytes; whole chunks of an HDF5 file.
   std::int64_t block() const {
     const std::int64_t rows =
-        std::max<std::int64_t>(1, block_bytes / (place_.width * bytes_of(place_.type)));
+        std::max<std::int64_t>(1, block_bytes / (place_.width * stored_size(place_.type)));
     const std::int64_t chunk = array_ && place_.rank == 2 ? array_->chunk_rows() : 0;
     return chunk > 0 ? std::max(chunk, rows / chunk * chunk) : rows;
   }
@@ -236,14 +215,11 @@ std::int64_t convert(const std::vector<std::byte>& bytes, To* to) {
   return bad;
 }
 
-std::int64_t convert(Stored type, const std::vector<std::byte>& bytes, float* to) {
-  switch (type) {
-    case Stored::f16: return convert<f16>(bytes, to);
-    case Stored::bf16: return convert<bf16>(bytes, to);
-    case Stored::f32: return convert<float>(bytes, to);
-    case Stored::f64: return convert<double>(bytes, to);
-  }
-  return -1;
+std::int64_t convert(StoredType type, const std::vector<std::byte>& bytes, float* to) {
+  return type == StoredType::f16    ? convert<f16>(bytes, to)
+         : type == StoredType::bf16 ? convert<bf16>(bytes, to)
+         : type == StoredType::f32  ? convert<float>(bytes, to)
+                                    : convert<double>(bytes, to);
 }
 
 }  // namespace
@@ -281,7 +257,9 @@ BagFile& BagFile::operator=(BagFile&&) noexcept = default;
 
 std::int64_t BagFile::rows() const { return state_->place.rows; }
 std::int64_t BagFile::width() const { return state_->place.width; }
-DType BagFile::dtype() const { return state_->place.type == Stored::f16 ? DType::f16 : DType::f32; }
+DType BagFile::dtype() const {
+  return state_->place.type == StoredType::f16 ? DType::f16 : DType::f32;
+}
 const fs::path& BagFile::path() const { return state_->path; }
 
 void BagFile::read(Tensor features) const {

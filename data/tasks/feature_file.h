@@ -3,13 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/base/checksum.h"
+#include "data/hdf5/hdf5.h"
 
 namespace nystrom {
 
@@ -25,33 +23,38 @@ class FeatureFile {
  public:
   /// Throws an InputError that names the file when it has another form. Having both `labels` and
   /// `values` is an error.
-  explicit FeatureFile(const std::filesystem::path& file);
-  ~FeatureFile();
-  FeatureFile(FeatureFile&&) noexcept;
-  FeatureFile& operator=(FeatureFile&&) noexcept;
+  explicit FeatureFile(std::filesystem::path file);
 
   /// The number of samples.
-  std::int64_t samples() const;
+  std::int64_t samples() const { return features_.shape()[0]; }
   /// The number of steps.
-  std::int64_t steps() const;
+  std::int64_t steps() const { return features_.shape()[1]; }
   /// The width of the features.
-  std::int64_t width() const;
+  std::int64_t width() const { return features_.shape()[2]; }
   /// The number of valid steps of a sample.
   std::int64_t length(std::int64_t sample) const;
   /// The labels of all samples; empty if the file has none.
-  const std::vector<std::int64_t>& labels() const;
+  const std::vector<std::int64_t>& labels() const { return labels_; }
   /// The values of all samples; empty if the file has none.
-  const std::vector<double>& values() const;
+  const std::vector<double>& values() const { return values_; }
   /// The path of the file.
-  const std::filesystem::path& path() const;
+  const std::filesystem::path& path() const { return path_; }
 
   /// Fills `features` with the first length(sample) · width numbers of the sample. Throws an
   /// InputError for a non-finite number, with file, sample, step and column.
   void read(std::int64_t sample, std::span<float> features) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  Hdf5Array find_features() const;
+  std::vector<double> column(const char* array_name, bool whole) const;
+  std::vector<std::int64_t> whole_column(const char* array_name, std::int64_t smallest,
+                                         std::int64_t largest) const;
+
+  std::filesystem::path path_;
+  Hdf5File file_;
+  Hdf5Array features_;
+  std::vector<std::int64_t> lengths_, labels_;
+  std::vector<double> values_;
 };
 
 /// A hash of a sample's valid features.
