@@ -13,84 +13,66 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The example that a whole file is, without a label.
-Example whole_file(const fs::path& file) {
-  Example example;
-  example.file = std::make_shared<std::string>(printable_path(file));
-  example.line = 1;
-  example.text = read_whole(file, max_row_bytes);
-  check_text(example.text, *example.file);
-  return example;
-}
-
-class DocumentExample : public ExampleReader {
- public:
-  explicit DocumentExample(fs::path file) : file_(std::move(file)) {}
-
-  std::optional<Example> next() override {
-    if (std::exchange(done_, true)) return std::nullopt;
-    Example example = whole_file(file_);
-    example.id = *example.file;
-    return example;
-  }
-
- private:
-  fs::path file_;
-  bool done_ = false;
+/// A file that is one example.
+struct WholeFile {
+  fs::path path;
+  std::optional<std::string> label;
+  std::string id;
 };
 
-constexpr std::string_view label_folders_example = "expected one a label, such as pos and neg";
-
-class FolderExamples : public ExampleReader {
+class WholeFiles : public ExampleReader {
  public:
-  FolderExamples(const TaskConfig& task, const fs::path& folder, Labelled labelled)
-      : labelled_(labelled) {
-    std::vector<std::string> labels = task.labels;
-    if (labels.empty())
-      for (const auto& entry : fs::directory_iterator(folder))
-        if (entry.is_directory() && !hidden(entry.path()))
-          labels.push_back(entry.path().filename().string());
-    require_input(!labels.empty(), "{}: there are no folders in it; {}", printable_path(folder),
-                  label_folders_example);
-    std::sort(labels.begin(), labels.end());
-    for (const std::string& label : labels) {
-      const fs::path inner = folder / label;
-      require_input(fs::is_directory(inner), "{}: there is no folder '{}' in it; {}",
-                    printable_path(folder), printable(label), label_folders_example);
-      for (fs::path& file : files_below(inner)) files_.push_back({std::move(file), label});
-    }
-  }
+  explicit WholeFiles(std::vector<WholeFile> files) : files_(std::move(files)) {}
 
   std::optional<Example> next() override {
     if (next_ == files_.size()) return std::nullopt;
-    const auto& [file, label] = files_[next_++];
-    Example example = whole_file(file);
-    example.labelled = labelled_ == Labelled::required;
-    if (example.labelled) example.label = label;
+    const WholeFile& file = files_[next_++];
+    Example example;
+    example.file = std::make_shared<std::string>(printable_path(file.path));
+    example.line = 1;
+    example.text = read_whole(file.path, max_row_bytes);
+    check_text(example.text, *example.file);
+    example.id = file.id;
+    example.label = file.label;
+    example.labelled = file.label.has_value();
     return example;
   }
 
  private:
-  static bool hidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
-
-  struct LabelledFile {
-    fs::path file;
-    std::string label;
-  };
-  Labelled labelled_;
-  std::vector<LabelledFile> files_;
+  std::vector<WholeFile> files_;
   std::size_t next_ = 0;
 };
+
+bool hidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
 }  // namespace
 
 std::unique_ptr<ExampleReader> open_document(const fs::path& file) {
-  return std::make_unique<DocumentExample>(file);
+  return std::make_unique<WholeFiles>(
+      std::vector<WholeFile>{{file, std::nullopt, printable_path(file)}});
 }
 
 std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::path& folder,
                                             Labelled labelled) {
-  return std::make_unique<FolderExamples>(task, folder, labelled);
+  constexpr const char* expected = "expected one a label, such as pos and neg";
+  std::vector<std::string> labels = task.labels;
+  if (labels.empty())
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.is_directory() && !hidden(entry.path()))
+        labels.push_back(entry.path().filename().string());
+  require_input(!labels.empty(), "{}: there are no folders in it; {}", printable_path(folder),
+                expected);
+  std::ranges::sort(labels);
+  std::vector<WholeFile> files;
+  for (const std::string& label : labels) {
+    const fs::path inner = folder / label;
+    require_input(fs::is_directory(inner), "{}: there is no folder '{}' in it; {}",
+                  printable_path(folder), printable(label), expected);
+    for (const fs::path& file : files_below(inner))
+      files.push_back(
+          {file, labelled == Labelled::required ? std::optional(label) : std::nullopt, ""});
+  }
+  return std::make_unique<WholeFiles>(std::move(files));
 }
 
 }  // namespace nystrom
