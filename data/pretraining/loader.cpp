@@ -221,22 +221,19 @@ std::vector<Batch> Loader::next() {
   return batches;
 }
 
-EvaluationLoader::EvaluationLoader(MaskedSamples source, LoaderOptions options)
-    : source_(std::move(source)) {
-  check(source_, options);
-  const std::int64_t size = options.micro_batch_size, samples = source_.packing->size();
+Prefetcher evaluation_batches(const MaskedSamples& source, const LoaderOptions& options) {
+  check(source, options);
+  const std::int64_t size = options.micro_batch_size, samples = source.packing->size();
   const std::int64_t all = divide_up(samples, size),
                      mine = divide_up(all - std::min<std::int64_t>(all, options.rank),
                                       options.world_size);
-  batches_ = std::make_unique<Prefetcher>(
-      0, mine, options.workers, options.prefetch,
-      [this, options, size, samples](std::int64_t number) {
-        const std::int64_t begin = (number * options.world_size + options.rank) * size;
-        std::vector<SampleUse> uses;
-        for (std::int64_t sample = begin; sample < std::min(begin + size, samples); ++sample)
-          uses.push_back({sample, 0, sample});
-        return make_batch(std::span(&source_, 1), uses);
-      });
+  return Prefetcher(0, mine, options.workers, options.prefetch, [=](std::int64_t number) {
+    const std::int64_t begin = (number * options.world_size + options.rank) * size;
+    std::vector<SampleUse> uses;
+    for (std::int64_t sample = begin; sample < std::min(begin + size, samples); ++sample)
+      uses.push_back({sample, 0, sample});
+    return make_batch(std::span(&source, 1), uses);
+  });
 }
 
 }  // namespace nystrom

@@ -120,21 +120,8 @@ class Loader {
 };
 
 /// The evaluation data: every sample once, in the order of the data set, with the masks of epoch 0.
-/// Batches have micro_batch_size sequences; batch_size is not used. Rank r of w gets batches r, r +
-/// w, …
-class EvaluationLoader {
- public:
-  /// Uses rank, world_size, micro_batch_size, workers and prefetch of `options`.
-  EvaluationLoader(MaskedSamples source, LoaderOptions options);
-  EvaluationLoader(const EvaluationLoader&) = delete;
-  EvaluationLoader& operator=(const EvaluationLoader&) = delete;
-
-  /// The next batch; nothing after the last.
-  std::optional<Batch> next() { return batches_->next(); }
-
- private:
-  MaskedSamples source_;
-  std::unique_ptr<Prefetcher> batches_;
-};
+/// Batches have micro_batch_size sequences. Rank r of w gets batches r, r + w, … Uses rank,
+/// world_size, micro_batch_size, workers and prefetch of `options`.
+Prefetcher evaluation_batches(const MaskedSamples& source, const LoaderOptions& options);
 
 }  // namespace nystrom

@@ -70,14 +70,14 @@ ExportScores score_text(const fs::path& folder, const ModelFolder& source,
                          [](const TextPiece& piece) { return piece.document < 4 * max_sequences; });
   report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
-  EvaluationLoader loader(masked_samples(std::move(tokens), *tokenizer, config),
-                          {batch_size, batch_size});
+  Prefetcher batches = evaluation_batches(masked_samples(std::move(tokens), *tokenizer, config),
+                                          {batch_size, batch_size});
   std::vector<Sums> sums(runtimes.size());
   ExportScores scores;
   Progress progress("sequence", 0, max_sequences, log);
   for (std::int64_t done = 0; done < max_sequences; done += batch_size) {
     check_interruption();
-    const auto batch = loader.next();
+    const auto batch = batches.next();
     if (!batch) break;
     scores.targets += batch->targets;
     Tensor ours;

@@ -98,13 +98,13 @@ std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t
   LoaderOptions options{micro_batch_size, micro_batch_size};
   options.rank = communicator.rank();
   options.world_size = communicator.size();
-  EvaluationLoader loader(samples, options);
+  Prefetcher batched = evaluation_batches(samples, options);
   const std::int64_t total = samples.packing->size(),
                      batches = (total + micro_batch_size - 1) / micro_batch_size;
   // The results of each batch are stored at its index among the batches of all processes. Their sum
   // then has the same order for any number of processes.
   std::vector<double> found(static_cast<std::size_t>(batches) * quantities, 0);
-  for (std::int64_t number = options.rank; const auto batch = loader.next();
+  for (std::int64_t number = options.rank; const auto batch = batched.next();
        number += options.world_size) {
     check_interruption();
     measure(*batch,

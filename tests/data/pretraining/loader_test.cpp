@@ -232,7 +232,7 @@ TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {
     for (const int workers : {1, 4}) {
       Rows rows;
       for (int rank = 0; rank < world; ++rank) {
-        EvaluationLoader loader(
+        Prefetcher loader = evaluation_batches(
             source_,
             {.micro_batch_size = 7, .rank = rank, .world_size = world, .workers = workers});
         while (const auto batch = loader.next()) collect(*batch, rows);
@@ -242,7 +242,8 @@ TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {
     }
   }
   // With more ranks than batches some ranks have no work.
-  EvaluationLoader idle(source_, {.micro_batch_size = 1000, .rank = 2, .world_size = 3});
+  Prefetcher idle =
+      evaluation_batches(source_, {.micro_batch_size = 1000, .rank = 2, .world_size = 3});
   EXPECT_FALSE(idle.next());
 }
 
