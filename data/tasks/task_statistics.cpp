@@ -23,12 +23,9 @@ struct Truth {
 void count_labels(const TaskDataset& data, TaskSetStatistics& report) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(data.labels().size()));
   std::map<std::int64_t, std::int64_t> places;
-  std::int64_t last_example = -1;
-  bool answerable = true;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
-    if (!sample.labelled || (data.target() != TaskTarget::span && !data.begins_example(i)))
-      continue;
+    if (!sample.labelled || !data.begins_example(i)) continue;
     if (data.target() == TaskTarget::classes) ++counts[static_cast<std::size_t>(sample.label)];
     if (data.target() == TaskTarget::choice) ++places[sample.label];
     report.without_label += data.target() == TaskTarget::label_set && sample.labels.empty();
@@ -38,13 +35,7 @@ void count_labels(const TaskDataset& data, TaskSetStatistics& report) {
       report.largest = report.values == 0 ? sample.value : std::max(report.largest, sample.value);
       report.mean += (sample.value - report.mean) / static_cast<double>(++report.values);
     }
-    if (data.target() != TaskTarget::span) continue;
-    if (sample.example != last_example) report.unanswerable += !answerable;
-    answerable = (sample.example == last_example && answerable) || sample.end > 0;
-    last_example = sample.example;
   }
-  report.unanswerable += !answerable;
-  report.unanswerable -= report.encoding.answers_cut;
   for (std::size_t i = 0; i < counts.size(); ++i)
     report.labels.emplace_back(data.labels().names()[i], counts[i]);
   for (const auto& [place, count] : places)

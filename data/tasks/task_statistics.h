@@ -20,7 +20,6 @@ struct TaskSetStatistics {
   std::int64_t without_label = 0;  ///< texts without any label, where several are possible
   /// The label of the first row without a header, if no other row has it. Otherwise empty.
   std::string lone_first_label;
-  std::int64_t unanswerable = 0;               ///< questions without an answer
   std::int64_t values = 0;                     ///< number of regression values
   double smallest = 0, mean = 0, largest = 0;  ///< … of these values
   /// The median length of a sample in tokens or steps, before anything was cut.

@@ -45,12 +45,6 @@ const char* describe(SkipReason reason) {
   return "";
 }
 
-std::int64_t TextStatistics::skipped_documents() const {
-  std::int64_t sum = 0;
-  for (const Skipped& each : skipped) sum += each.count;
-  return sum;
-}
-
 double TextStatistics::unreadable_share() const {
   std::int64_t left_out = 0;
   for (std::size_t i = 0; i < skip_reasons; ++i)

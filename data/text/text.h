@@ -65,8 +65,6 @@ struct TextStatistics {
   const Skipped& operator[](SkipReason reason) const {
     return skipped[static_cast<std::size_t>(reason)];
   }
-  /// The number of documents left out for any reason.
-  std::int64_t skipped_documents() const;
   /// The bytes left out because they cannot be read as text, over all bytes. Blank documents do not
   /// count.
   double unreadable_share() const;

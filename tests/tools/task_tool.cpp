@@ -111,7 +111,6 @@ Json to_json(const TaskSetStatistics& report) {
           {"removed_words", counts.removed_words},
           {"unknown", counts.unknown},
           {"answers_cut", counts.answers_cut},
-          {"unanswerable", report.unanswerable},
           {"skipped", report.skipped.count},
           {"labels", labels},
           {"numbers", {report.smallest, report.mean, report.largest}},

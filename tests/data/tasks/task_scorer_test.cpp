@@ -262,7 +262,6 @@ TEST(TaskStatistics, KnowsQuestionsAndNumbers) {
   task.no_answer = true;
   const auto data = dataset_of(task, questions);
   const TaskStatistics report = task_statistics(data, data);
-  EXPECT_EQ(report.train.unanswerable, 1);
   EXPECT_EQ(report.train.duplicates, 1);
   EXPECT_EQ(report.train.encoding.examples, 2);
   EXPECT_EQ(report.train.encoding.samples, data.size());

@@ -397,7 +397,8 @@ TEST(TextReader, NoPartOfALongBadDocumentIsHandedOut) {
   EXPECT_EQ(read.documents[1].pieces, 30);
   EXPECT_EQ(read.statistics[SkipReason::invalid_utf8].first, (folder / "a").string() + ":2");
   EXPECT_EQ(read.statistics[SkipReason::nul_byte].first, (folder / "a").string() + ":4");
-  EXPECT_EQ(read.statistics.skipped_documents(), 2);
+  EXPECT_EQ(read.statistics[SkipReason::invalid_utf8].count, 1);
+  EXPECT_EQ(read.statistics[SkipReason::nul_byte].count, 1);
 }
 
 TEST(TextReader, LineEndsAcrossBlocks) {
