@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tokenizers/pipeline/json_part.h"
 
 namespace nystrom {
 namespace {
@@ -18,45 +17,6 @@ constexpr const char* format_name = "nystrom token shards";
 constexpr std::int64_t format_version = 1;
 constexpr std::int64_t max_count = std::int64_t{1} << 48;
 constexpr std::int64_t max_vocab_size = std::int64_t{1} << 24;  // masking tables have this size
-
-/// A JSON object in which every key must be read.
-class Object {
- public:
-  Object(const json& value, std::string where) : value_(value), where_(std::move(where)) {
-    require_input(value.is_object(), "{}: not a JSON object", where_);
-  }
-
-  const json& part(const char* key) {
-    require_input(value_.contains(key), "{}: key \"{}\" is missing", where_, key);
-    asked_.insert(key);
-    return value_[key];
-  }
-  std::string text(const char* key) {
-    const json& value = part(key);
-    require_input(value.is_string(), "{}: \"{}\" is no text", where_, key);
-    return value;
-  }
-  std::int64_t integer(const char* key, std::int64_t least, std::int64_t most) {
-    const json& value = part(key);
-    const bool whole = value.is_number_unsigned() &&
-                       value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
-    require_input(whole && value.get<std::int64_t>() >= least,
-                  "{}: \"{}\" is {}; expected {} to {}", where_, key, printable(value.dump()),
-                  least, most);
-    return value.get<std::int64_t>();
-  }
-  /// Throws for a key that was not read.
-  void finish() const {
-    for (const auto& [key, value] : value_.items())
-      require_input(asked_.contains(key), "{}: unknown key \"{}\"", where_, printable(key));
-  }
-  const std::string& where() const { return where_; }
-
- private:
-  const json& value_;
-  std::string where_;
-  std::set<std::string> asked_;
-};
 
 json info_json(const TokenSetInfo& info) {
   const SpecialIds& special = info.special;
@@ -73,47 +33,46 @@ json info_json(const TokenSetInfo& info) {
             {"mask", special.mask}}}};
 }
 
-TokenSetInfo read_info(Object& object) {
-  const std::string format = object.text("format");
-  require_input(format == format_name, "{}: format \"{}\"; only \"{}\" is read", object.where(),
+TokenSetInfo read_info(const JsonPart& part) {
+  const std::string format = part["format"].text();
+  require_input(format == format_name, "{}: format \"{}\"; only \"{}\" is read", part.where(),
                 printable(format), format_name);
-  const std::int64_t version = object.integer("version", 1, max_count);
+  const std::int64_t version = part["version"].integer(1, max_count);
   require_input(version == format_version,
                 "{}: version {}; only {} is read by this program: write the data set anew",
-                object.where(), version, format_version);
+                part.where(), version, format_version);
   TokenSetInfo info;
-  info.tokenizer = object.text("tokenizer");
-  info.vocab_size = object.integer("vocab_size", 1, max_vocab_size);
-  Object ids(object.part("special_ids"), object.where() + ": special_ids");
+  info.tokenizer = part["tokenizer"].text();
+  info.vocab_size = part["vocab_size"].integer(1, max_vocab_size);
+  const JsonPart ids = part["special_ids"];
+  ids.refuse_others({"cls", "sep", "pad", "mask", "unk"});
   const auto id = [&](const char* role) {
-    return static_cast<std::int32_t>(ids.integer(role, 0, info.vocab_size - 1));
+    return static_cast<std::int32_t>(ids[role].integer(0, info.vocab_size - 1));
   };
   const auto absent_or = [&](const char* role) {
-    return ids.part(role).is_null() ? no_id : id(role);
+    return ids[role].value().is_null() ? no_id : id(role);
   };
   info.special = {.cls = absent_or("cls"),
                   .sep = absent_or("sep"),
                   .pad = id("pad"),
                   .mask = id("mask"),
                   .unk = absent_or("unk")};
-  ids.finish();
-  check_info(info, object.where());
+  check_info(info, part.where());
   return info;
 }
 
-ShardEntry read_entry(const json& value, std::size_t number, const std::string& where) {
-  Object object(value, fmt::format("{}: shard {}", where, number));
-  ShardEntry entry{object.text("name"), object.integer("tokens", 1, max_count), 0,
-                   object.integer("bytes", 1, max_count), object.text("xxh3_128")};
-  entry.documents = object.integer("documents", 0, entry.tokens);
-  object.finish();
-  const std::string name = shard_name(number);
-  require_input(entry.name == name, "{}: the name is \"{}\"; expected \"{}\"", object.where(),
-                printable(entry.name), name);
+ShardEntry read_entry(const JsonPart& part, std::size_t number) {
+  part.refuse_others({"name", "tokens", "documents", "bytes", "xxh3_128"});
+  const std::int64_t tokens = part["tokens"].integer(1, max_count);
+  const ShardEntry entry{part["name"].text(), tokens, part["documents"].integer(0, tokens),
+                         part["bytes"].integer(1, max_count), part["xxh3_128"].text()};
+  if (const std::string name = shard_name(number); entry.name != name)
+    part["name"].fail(fmt::format("got '{}', expected '{}'", printable(entry.name), name));
   const bool hexadecimal =
       entry.checksum.find_first_not_of("0123456789abcdef") == std::string::npos;
-  require_input(hexadecimal && entry.checksum.size() == 32,
-                "{}: \"xxh3_128\" is not 32 hexadecimal digits", object.where());
+  if (!hexadecimal || entry.checksum.size() != 32)
+    part["xxh3_128"].fail(
+        fmt::format("got '{}', expected 32 hexadecimal digits", printable(entry.checksum, 40)));
   return entry;
 }
 
@@ -171,24 +130,21 @@ std::string index_text(const ShardIndex& index) {
 
 ShardIndex parse_index(std::string_view text, const std::string& where) {
   const json value = parse_json(text, where);
-  Object object(value, where);
-  ShardIndex index{read_info(object), {}, {}};
-  require_input(object.part("statistics").is_object(), "{}: \"statistics\" is not a JSON object",
-                where);
-  index.statistics = object.part("statistics").dump();
-  const json& shards = object.part("shards");
-  require_input(shards.is_array() && !shards.empty(), "{}: \"shards\" is not a list of shards",
-                where);
-  for (const json& shard : shards)
-    index.shards.push_back(read_entry(shard, index.shards.size(), where));
+  const JsonPart file(value, where);
+  file.refuse_others({"format", "version", "tokenizer", "vocab_size", "special_ids", "statistics",
+                      "tokens", "documents", "shards"});
+  ShardIndex index{read_info(file), {}, {}};
+  file["statistics"].members();
+  index.statistics = file["statistics"].value().dump();
+  for (const JsonPart& shard : file["shards"].elements())
+    index.shards.push_back(read_entry(shard, index.shards.size()));
+  if (index.shards.empty()) file["shards"].fail("it is empty, expected a shard");
   for (const auto& [key, part] :
        {std::pair("tokens", &ShardEntry::tokens), std::pair("documents", &ShardEntry::documents)}) {
-    const std::int64_t declared = object.integer(key, 1, max_count),
-                       sum = total(index.shards, part);
+    const std::int64_t declared = file[key].integer(1, max_count), sum = total(index.shards, part);
     require_input(declared == sum, "{}: \"{}\" is {}; those of the shards are {}", where, key,
                   declared, sum);
   }
-  object.finish();
   require_input(index.shards.front().documents > 0, "{}: no document starts in the first shard",
                 where);
   return index;

@@ -1,5 +1,7 @@
 #include "data/tokenizers/pipeline/json_part.h"
 
+#include <algorithm>
+
 #include "core/base/printable.h"
 #include "core/check.h"
 
@@ -40,6 +42,19 @@ std::vector<JsonPart> JsonPart::elements() const {
   for (const nlohmann::json& each : *value_)
     parts.push_back({each, *this, fmt::format("{}[{}]", path_, parts.size())});
   return parts;
+}
+
+std::vector<std::pair<std::string, JsonPart>> JsonPart::members(const char* expected) const {
+  if (!value_->is_object()) fail_type(expected);
+  std::vector<std::pair<std::string, JsonPart>> parts;
+  for (const auto& [key, value] : value_->items()) parts.emplace_back(key, (*this)[key.c_str()]);
+  return parts;
+}
+
+void JsonPart::refuse_others(std::initializer_list<std::string_view> keys) const {
+  for (const auto& [key, part] : members())
+    if (std::ranges::find(keys, key) == keys.end())
+      fail(fmt::format("'{}' is unknown, expected {}", printable(key), fmt::join(keys, ", ")));
 }
 
 std::string JsonPart::text() const {

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -31,6 +34,10 @@ class JsonPart {
   std::optional<JsonPart> find(const char* key) const;
   /// The elements. Throws an InputError when this is not an array.
   std::vector<JsonPart> elements() const;
+  /// The members. Throws an InputError when this is not an object, which `expected` describes.
+  std::vector<std::pair<std::string, JsonPart>> members(const char* expected = "an object") const;
+  /// Throws an InputError for a member that is not among `keys`.
+  void refuse_others(std::initializer_list<std::string_view> keys) const;
 
   // The value as a C++ type. Each function throws an InputError for another type; integer() also
   // for a value outside its limits.

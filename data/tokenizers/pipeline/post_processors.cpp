@@ -47,13 +47,9 @@ std::vector<TemplatePart> read_template(
 
 PostProcessor read_templates(const JsonPart& part, const Vocabulary& vocabulary) {
   std::map<std::string, std::vector<std::int32_t>> special;
-  const JsonPart tokens = part["special_tokens"];
-  if (!tokens.value().is_object()) tokens.fail("expected an object");
-  for (const auto& [name, value] : tokens.value().items()) {
-    std::vector<std::int32_t> ids;
-    for (const JsonPart& id : tokens[name.c_str()]["ids"].elements())
-      ids.push_back(read_id(id, vocabulary));
-    special[name] = std::move(ids);
+  for (const auto& [name, token] : part["special_tokens"].members()) {
+    std::vector<std::int32_t>& ids = special[name];
+    for (const JsonPart& id : token["ids"].elements()) ids.push_back(read_id(id, vocabulary));
   }
   PostProcessor result;
   result.single = read_template(part["single"], special);

@@ -47,8 +47,8 @@ void read_names(const JsonPart& file, TokenizerSettings& settings) {
     if (list && list->value().is_array()) read_more_names(*list, settings);
     // Version 4 has an object there: names of roles of one's own.
     if (list && list->value().is_object())
-      for (const auto& [role, name] : list->value().items())
-        settings.additional.push_back(read_name((*list)[role.c_str()]));
+      for (const auto& [role, name] : list->members())
+        settings.additional.push_back(read_name(name));
   }
 }
 
@@ -82,11 +82,10 @@ void read_flags(const JsonPart& config, TokenizerSettings& settings) {
 
 /// Reads {"id": token with its flags}.
 void read_decoder(const JsonPart& part, TokenizerSettings& settings) {
-  if (!part.value().is_object()) part.fail("expected an object from ids to tokens");
   settings.has_decoder = true;
   settings.added_place = part.where();
-  for (const auto& [key, value] : part.value().items()) {
-    AddedToken token = read_added_token(part[key.c_str()]);
+  for (const auto& [key, value] : part.members("an object from ids to tokens")) {
+    AddedToken token = read_added_token(value);
     token.id = number_of<std::int32_t>(key).value_or(-1);
     if (token.id < 0) part.fail(fmt::format("'{}' is no id", printable(key)));
     settings.added.push_back(std::move(token));
@@ -97,12 +96,11 @@ void read_decoder(const JsonPart& part, TokenizerSettings& settings) {
 void read_added_file(const std::filesystem::path& file, TokenizerSettings& settings) {
   const auto json = read_json_file(file, max_settings_bytes);
   const JsonPart map(json, printable_path(file));
-  if (!json.is_object()) map.fail("expected an object from tokens to ids");
   settings.added_place = map.file();
   const auto named = contents_of(names_of(settings));
-  for (const auto& [content, value] : json.items()) {
+  for (const auto& [content, id] : map.members("an object from tokens to ids")) {
     AddedToken token{.content = content,
-                     .id = static_cast<std::int32_t>(map[content.c_str()].integer(0, max_pieces))};
+                     .id = static_cast<std::int32_t>(id.integer(0, max_pieces))};
     if (content.empty()) map.fail("a token is empty");
     token.special = named.count(content) > 0;
     token.normalized = !token.special;

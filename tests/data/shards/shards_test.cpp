@@ -269,16 +269,21 @@ TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
   EXPECT_EQ(with("nystrom token shards", "else"),
             name + R"(format "else"; only "nystrom token shards" is read)");
   EXPECT_EQ(with("tokens-00001.h5", "../tokens.h5"),
-            name + R"(shard 1: the name is "../tokens.h5"; expected "tokens-00001.h5")");
+            name + "shards[1].name: got '../tokens.h5', expected 'tokens-00001.h5'");
   EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": 601)"),
             name + R"("tokens" is 601; those of the shards are 600)");
   EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": -1)"),
-            name + R"("tokens" is -1; expected 1 to 281474976710656)");
+            name + "tokens: got -1, expected a whole number from 1 to 281474976710656");
   EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": 6e2)"),
-            name + R"("tokens" is 600.0; expected 1 to 281474976710656)");
-  EXPECT_EQ(with(R"("documents": 3)", R"("document": 3)"), name + R"(key "documents" is missing)");
+            name + "tokens: got 600.0, expected a whole number from 1 to 281474976710656");
+  const std::string keys =
+      "expected format, version, tokenizer, vocab_size, special_ids, statistics, tokens, "
+      "documents, "
+      "shards";
+  EXPECT_EQ(with(R"("documents": 3,)", ""), name + "'documents' is missing");
+  EXPECT_EQ(with(R"("documents": 3)", R"("document": 3)"), name + "'document' is unknown, " + keys);
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": 1000)"),
-            name + R"(special_ids: "cls" is 1000; expected 0 to 999)");
+            name + "special_ids.cls: got 1000, expected a whole number from 0 to 999");
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": 3)"), name + "two special ids are the same");
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": null)"),
             name + "it has one of the special ids cls and sep, expected both or none");
@@ -286,10 +291,11 @@ TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
             R"(/tokens-00000.h5: metadata: "vocab_size" is 1000; the index says 999: )"
             "the shard belongs to another data set");
   EXPECT_EQ(with(R"("statistics": {})", R"("statistics": [])"),
-            name + R"("statistics" is not a JSON object)");
+            name + "statistics: got a list, expected an object");
   EXPECT_EQ(with("xxh3_128\": \"", "xxh3_128\": \"?"),
-            name + R"(shard 0: "xxh3_128" is not 32 hexadecimal digits)");
-  EXPECT_EQ(with("{", "{\"more\": 1,"), name + R"(unknown key "more")");
+            name + "shards[0].xxh3_128: got '?" + text.substr(text.find("xxh3_128") + 12, 32) +
+                "', expected 32 hexadecimal digits");
+  EXPECT_EQ(with("{", "{\"more\": 1,"), name + "'more' is unknown, " + keys);
 }
 
 /// The resident memory of this process in bytes.
