@@ -114,9 +114,26 @@ class FilesReader : public ExampleReader {
   std::vector<std::string> notes_;
 };
 
-bool are_folders(const TaskConfig& task, const std::vector<std::string>& patterns) {
-  return task.format ? *task.format == TaskFormat::folders
-                     : !patterns.empty() && fs::is_directory(patterns[0]);
+/// The files that patterns match; folders for the format folders, and all files below folders for
+/// the format documents.
+std::vector<fs::path> files_of(const TaskConfig& task, const std::vector<std::string>& patterns) {
+  const bool documents = task.format == TaskFormat::documents,
+             folders =
+                 task.format ? *task.format == TaskFormat::folders : fs::is_directory(patterns[0]);
+  if (!documents && !folders) return match_files(patterns);
+  std::vector<fs::path> files;
+  for (const std::string& pattern : patterns) {
+    const bool is_folder = fs::is_directory(pattern);
+    require_input(is_folder || !folders,
+                  "'{}' is no folder; task.format folders needs a folder with one a label in it",
+                  printable(pattern));
+    const std::vector<fs::path> found = folders     ? std::vector<fs::path>{pattern}
+                                        : is_folder ? files_below(pattern)
+                                                    : match_files(std::span(&pattern, 1));
+    require_input(!found.empty(), "{}: there is no file in this folder", printable(pattern));
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
 }
 
 }  // namespace
@@ -161,27 +178,7 @@ std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
                                              Labelled labelled) {
   require(task.kind && task.bad_rows, "open_examples: the task is not resolved");
   require_input(!patterns.empty(), "the task names no files to read");
-  if (task.format == TaskFormat::documents) {
-    std::vector<fs::path> files;
-    for (const std::string& pattern : patterns) {
-      const bool folder = fs::is_directory(pattern);
-      const std::vector<fs::path> found =
-          folder ? files_below(pattern) : match_files(std::span(&pattern, 1));
-      require_input(!found.empty(), "{}: there is no file in this folder", printable(pattern));
-      files.insert(files.end(), found.begin(), found.end());
-    }
-    return std::make_unique<FilesReader>(task, std::move(files), labelled);
-  }
-  if (!are_folders(task, patterns))
-    return std::make_unique<FilesReader>(task, match_files(patterns), labelled);
-  std::vector<fs::path> folders;
-  for (const std::string& pattern : patterns) {
-    require_input(fs::is_directory(pattern),
-                  "'{}' is no folder; task.format folders needs a folder with one a label in it",
-                  printable(pattern));
-    folders.emplace_back(pattern);
-  }
-  return std::make_unique<FilesReader>(task, std::move(folders), labelled);
+  return std::make_unique<FilesReader>(task, files_of(task, patterns), labelled);
 }
 
 }  // namespace nystrom
