@@ -9,6 +9,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/rng.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -43,30 +44,6 @@ std::optional<Operator> operator_of(std::string_view word) {
                                       : std::optional(static_cast<Operator>(found - operators));
 }
 
-/// Iterates over the words of an expression.
-class Symbols {
- public:
-  explicit Symbols(std::string_view source) : rest_(source) {}
-
-  /// The next word, empty after the last. Parentheses are words and are skipped.
-  std::string_view next() {
-    std::string_view word;
-    do {
-      constexpr std::string_view blanks = " \t\r\n";
-      rest_.remove_prefix(std::min(rest_.find_first_not_of(blanks), rest_.size()));
-      word = rest_.substr(0, rest_.find_first_of(blanks));
-      rest_.remove_prefix(word.size());
-      number_ += !word.empty();
-    } while (word == "(" || word == ")");
-    return word;
-  }
-  std::int64_t number() const { return number_; }
-
- private:
-  std::string_view rest_;
-  std::int64_t number_ = 0;
-};
-
 }  // namespace
 
 int evaluate_listops(std::string_view source) {
@@ -76,33 +53,33 @@ int evaluate_listops(std::string_view source) {
   };
   std::vector<List> open;
   std::optional<int> result;
-  Symbols symbols(source);
-  for (std::string_view word = symbols.next(); !word.empty(); word = symbols.next()) {
-    require_input(!result, "word {}: got '{}' after the end of the expression", symbols.number(),
+  std::int64_t number = 0;  // of the word, from 1; parentheses are words
+  for (const std::string_view word : words_between(source, " \t\r\n")) {
+    ++number;
+    if (word == "(" || word == ")") continue;
+    require_input(!result, "word {}: got '{}' after the end of the expression", number,
                   printable(word, 20));
-    int value = 0;
     if (const auto op = operator_of(word)) {
       open.push_back({*op, {}});
       continue;
     }
+    int value = 0;
     if (word == "]") {
-      require_input(!open.empty(), "word {}: got ']' without an operator before it",
-                    symbols.number());
+      require_input(!open.empty(), "word {}: got ']' without an operator before it", number);
       require_input(!open.back().values.empty(), "word {}: got ']' after {}, which needs arguments",
-                    symbols.number(), operators[static_cast<std::size_t>(open.back().op)]);
+                    number, operators[static_cast<std::size_t>(open.back().op)]);
       value = value_of(open.back().op, open.back().values);
       open.pop_back();
     } else {
       require_input(word.size() == 1 && word[0] >= '0' && word[0] <= '9',
-                    "word {}: got '{}', expected a digit, ] or one of {}", symbols.number(),
+                    "word {}: got '{}', expected a digit, ] or one of {}", number,
                     printable(word, 20), fmt::join(operators, " "));
       value = word[0] - '0';
     }
-    if (open.empty()) {
+    if (open.empty())
       result = value;
-    } else {
+    else
       open.back().values.push_back(value);
-    }
   }
   require_input(open.empty(), "the expression ends before {} of its lists", open.size());
   require_input(result.has_value(), "the expression is empty");
