@@ -57,10 +57,7 @@ EmbeddingLoader::EmbeddingLoader(std::shared_ptr<const EmbeddingDataset> dataset
       sequence_length_(sequence_length),
       order_(std::ssize(dataset_->samples()), options.seed),
       step_(first_step) {
-  const std::size_t parts = micro_batch_ranks(options).size();
-  require_input(static_cast<int>(parts) >= options.world_size,
-                "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks",
-                options.batch_size, parts, options.micro_batch_size, options.world_size);
+  micro_batch_ranks(options);  // throws when a rank has none
 }
 
 std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {

@@ -206,6 +206,9 @@ Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> 
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options) {
   const std::int64_t parts =
       (options.batch_size + options.micro_batch_size - 1) / options.micro_batch_size;
+  require_input(parts >= options.world_size,
+                "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks",
+                options.batch_size, parts, options.micro_batch_size, options.world_size);
   std::vector<int> ranks;
   for (std::int64_t part = 0; part < parts; ++part)
     ranks.push_back(static_cast<int>(part % options.world_size));
@@ -250,10 +253,7 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
     require_input(dataset_->sample(i).labelled,
                   "task loader: example {} (counted from 0) has no label",
                   dataset_->sample(i).example);
-  const std::size_t parts = micro_batch_ranks(options).size();
-  require_input(static_cast<int>(parts) >= options.world_size,
-                "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks",
-                options.batch_size, parts, options.micro_batch_size, options.world_size);
+  micro_batch_ranks(options);
   weights_ = label_weights(*dataset_);
   if (!dataset_->has_bags()) return;
   const std::int64_t own = std::ssize(parts_of(step_)),

@@ -34,7 +34,8 @@ struct TaskLoaderOptions {
   int world_size = 1;
 };
 
-/// The rank that computes each micro-batch of a TaskLoader's step, in their order.
+/// The rank that computes each micro-batch of a TaskLoader's step, in their order. Throws an
+/// InputError when a rank has none.
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options);
 
 /// The samples of a run, by position. Position p is sample p mod N of epoch p / N in the order of
