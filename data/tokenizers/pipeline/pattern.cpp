@@ -91,23 +91,37 @@ Costs costs_of(std::string_view expression) {
   return costs;
 }
 
-/// Memory and limits of a search.
-class Scratch {
+bool is_out_of_steps(int result) {
+  return result == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER ||
+         result == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
+}
+
+/// Searches in one text with a common budget of backtracking steps.
+class Searches {
  public:
-  Scratch() : region_(onig_region_new()), limits_(onig_new_match_param()) {
+  Searches(OnigRegex regex, std::string_view text)
+      : regex_(regex),
+        text_(text),
+        steps_left_(10'000'000 + 1000 * text.size()),
+        region_(onig_region_new()),
+        limits_(onig_new_match_param()) {
     if (region_ == nullptr || limits_ == nullptr) throw std::bad_alloc();
     onig_initialize_match_param(limits_.get());
     onig_set_match_stack_limit_size_of_match_param(limits_.get(), max_stack_entries);
   }
 
-  /// Oniguruma's result for the first match at or after `start`.
-  int search(OnigRegex regex, std::string_view text, std::size_t start, unsigned long budget) {
-    onig_set_retry_limit_in_match_of_match_param(limits_.get(), budget);
-    onig_set_retry_limit_in_search_of_match_param(limits_.get(), budget);
-    const OnigUChar* begin = bytes_of(text);
-    const OnigUChar* end = begin + text.size();
-    return onig_search_with_param(regex, begin, end, begin + start, end, region_.get(),
-                                  ONIG_OPTION_NONE, limits_.get());
+  /// Oniguruma's result for the first match at or after `start`. It does not report the number of
+  /// steps of a search. The first attempt gets few steps and later attempts get more. Each later
+  /// attempt is charged with its whole budget, so the first thousand steps of each match are free.
+  int search(std::size_t start) {
+    unsigned long budget = first_budget;
+    int result = attempt(start, budget);
+    while (is_out_of_steps(result) && steps_left_ > 0) {
+      budget = std::min(8 * budget, steps_left_);
+      steps_left_ -= budget;
+      result = attempt(start, budget);
+    }
+    return result;
   }
 
   ByteRange match() const {
@@ -121,42 +135,20 @@ class Scratch {
     void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
   };
 
-  std::unique_ptr<OnigRegion, Free> region_;
-  std::unique_ptr<OnigMatchParam, Free> limits_;
-};
-
-bool is_out_of_steps(int result) {
-  return result == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER ||
-         result == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
-}
-
-/// Searches in one text with a common budget of backtracking steps.
-class Searches {
- public:
-  Searches(OnigRegex regex, std::string_view text)
-      : regex_(regex), text_(text), steps_left_(10'000'000 + 1000 * text.size()) {}
-
-  /// Oniguruma does not report the number of steps of a search. The first attempt gets few steps
-  /// and later attempts get more. Each later attempt is charged with its whole budget, so the first
-  /// thousand steps of each match are free.
-  int search(std::size_t start) {
-    unsigned long budget = first_budget;
-    int result = scratch_.search(regex_, text_, start, budget);
-    while (is_out_of_steps(result) && steps_left_ > 0) {
-      budget = std::min(8 * budget, steps_left_);
-      steps_left_ -= budget;
-      result = scratch_.search(regex_, text_, start, budget);
-    }
-    return result;
+  int attempt(std::size_t start, unsigned long budget) {
+    onig_set_retry_limit_in_match_of_match_param(limits_.get(), budget);
+    onig_set_retry_limit_in_search_of_match_param(limits_.get(), budget);
+    const OnigUChar* begin = bytes_of(text_);
+    const OnigUChar* end = begin + text_.size();
+    return onig_search_with_param(regex_, begin, end, begin + start, end, region_.get(),
+                                  ONIG_OPTION_NONE, limits_.get());
   }
 
-  ByteRange match() const { return scratch_.match(); }
-
- private:
   OnigRegex regex_;
   std::string_view text_;
   unsigned long steps_left_;
-  Scratch scratch_;
+  std::unique_ptr<OnigRegion, Free> region_;
+  std::unique_ptr<OnigMatchParam, Free> limits_;
 };
 
 }  // namespace
