@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <unordered_map>
 
 #include "core/base/printable.h"
@@ -170,28 +171,23 @@ Json unigram(const SentencePieceModel& model, std::int32_t unknown) {
   return unigram_json(vocabulary, unknown);
 }
 
-struct Merge {
-  float score;
-  std::size_t id;    // id of the result
-  std::size_t left;  // length of the left piece in bytes
-};
-
 /// Every way to build a piece from two others, the best first. The library merges any two
 /// neighbours that form a piece.
-std::vector<Merge> merges(const SentencePieceModel& model) {
+Merges merges(const SentencePieceModel& model) {
   std::unordered_map<std::string_view, std::size_t> ids;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
     if (model.pieces[id].type == SentencePiece::Type::normal)
       ids.emplace(model.pieces[id].text, id);
-  std::vector<Merge> result;
+  std::vector<std::tuple<float, std::size_t, std::size_t>> found;  // −score, id, bytes of the left
   for (const auto& [text, id] : ids) {
     for (std::size_t left = 1; left < text.size(); ++left)
       if (ids.count(text.substr(0, left)) > 0 && ids.count(text.substr(left)) > 0)
-        result.push_back({model.pieces[id].score, id, left});
+        found.emplace_back(-model.pieces[id].score, id, left);
   }
-  std::sort(result.begin(), result.end(), [](const Merge& a, const Merge& b) {
-    return a.score != b.score ? a.score > b.score : a.id != b.id ? a.id < b.id : a.left < b.left;
-  });
+  std::ranges::sort(found);
+  Merges result;
+  for (const auto& [score, id, left] : found)
+    result.emplace_back(model.pieces[id].text.substr(0, left), model.pieces[id].text.substr(left));
   return result;
 }
 
@@ -215,20 +211,15 @@ bool ignores_merges(const SentencePieceModel& model) {
 }
 
 Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
-  Json vocabulary = Json::object(), pairs = Json::array();
+  Json vocabulary = Json::object();
   for (std::size_t id = 0; id < model.pieces.size(); ++id) vocabulary[model.pieces[id].text] = id;
-  for (const Merge& merge : merges(model)) {
-    const std::string& text = model.pieces[merge.id].text;
-    pairs.push_back({text.substr(0, merge.left), text.substr(merge.left)});
-  }
-  return bpe_json(vocabulary, pairs, model.pieces[static_cast<std::size_t>(unknown)].text,
+  return bpe_json(vocabulary, merges(model), model.pieces[static_cast<std::size_t>(unknown)].text,
                   ignores_merges(model));
 }
 
 /// The special tokens by name, with their ids.
 struct Specials {
   std::vector<std::pair<std::string, std::size_t>> all;  // ordered by id
-  std::string cls = "[CLS]", sep = "[SEP]";
   std::int32_t unknown = 0;
 };
 
@@ -294,14 +285,9 @@ Json pre_tokenizer(const SentencePieceModel& model) {
 void require_writable(const SentencePieceModel& model, const std::string& source) {
   if (model.kind != SentencePieceModel::Kind::bpe || !ignores_merges(model)) return;
   Vocabulary vocabulary;
-  Merges pairs;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
     vocabulary.add(model.pieces[id].text, static_cast<std::int32_t>(id));
-  for (const Merge& merge : merges(model)) {
-    const std::string& text = model.pieces[merge.id].text;
-    pairs.emplace_back(text.substr(0, merge.left), text.substr(merge.left));
-  }
-  const auto merged = bpe_model(std::move(vocabulary), pairs, {}, source);
+  const auto merged = bpe_model(std::move(vocabulary), merges(model), {}, source);
   std::vector<std::pair<std::string_view, std::int32_t>> entries;
   for (const std::string_view piece : user_defined_pieces(model)) entries.emplace_back(piece, 0);
   const PrefixTrie user_defined(std::move(entries));
