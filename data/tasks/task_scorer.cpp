@@ -49,18 +49,14 @@ TaskScores value_scores(std::span<const double> truth, std::span<const double> v
   for (std::size_t i = 0; i < truth.size(); ++i) squares += std::pow(truth[i] - values[i], 2);
   return {{{"pearson", pearson_correlation(truth, values)},
            {"spearman", spearman_correlation(truth, values)},
-           {"mse", squares / static_cast<double>(truth.size())}},
-          "",
-          0};
+           {"mse", squares / static_cast<double>(truth.size())}}};
 }
 
 TaskScores label_set_scores(const LabelSets& sets) {
   return {{{"f1_micro", micro_f1(sets)},
            {"f1_macro", macro_f1(sets)},
            {"mean_average_precision", mean_average_precision(sets)},
-           {"exact_match", subset_accuracy(sets)}},
-          "",
-          0};
+           {"exact_match", subset_accuracy(sets)}}};
 }
 
 /// Adds the right labels of an example.
@@ -83,14 +79,12 @@ Tags true_tags(const TaskDataset& data) {
 
 TaskScores word_scores(const TaskDataset& data, const Tags& tags) {
   const EntityScores scores = score_entities(true_tags(data), tags);
-  if (data.task().metric == TaskMetric::accuracy) return {{{"accuracy", scores.accuracy}}, "", 0};
+  if (data.task().metric == TaskMetric::accuracy) return {{{"accuracy", scores.accuracy}}};
   const PrecisionRecall& all = scores.spans;
   return {{{"f1", all.f1},
            {"precision", all.precision},
            {"recall", all.recall},
-           {"accuracy", scores.accuracy}},
-          "",
-          0};
+           {"accuracy", scores.accuracy}}};
 }
 
 /// The mean score of an answer to every question.
@@ -105,7 +99,7 @@ TaskScores span_scores(const TaskDataset& data, const AnswerTo& answer_to) {
     sum.f1 += score.f1;
   }
   const auto count = static_cast<double>(data.examples());
-  return {{{"f1", sum.f1 / count}, {"exact_match", sum.exact / count}}, "", 0};
+  return {{{"f1", sum.f1 / count}, {"exact_match", sum.exact / count}}};
 }
 
 /// `scores` with its decisive metric.
@@ -337,25 +331,23 @@ namespace {
 
 TaskScores scores_of_constant(const TaskDataset& data) {
   switch (data.target()) {
-    case TaskTarget::value: return decided(data, constant_value_scores(data));
-    case TaskTarget::label_set: return decided(data, constant_label_set_scores(data));
-    case TaskTarget::word_classes: return decided(data, constant_word_scores(data));
-    case TaskTarget::span:
-      return decided(data, span_scores(data, [](std::int64_t) { return std::string(); }));
+    case TaskTarget::value: return constant_value_scores(data);
+    case TaskTarget::label_set: return constant_label_set_scores(data);
+    case TaskTarget::word_classes: return constant_word_scores(data);
+    case TaskTarget::span: return span_scores(data, [](std::int64_t) { return std::string(); });
     case TaskTarget::classes:
     case TaskTarget::choice:
     case TaskTarget::none: break;
   }
   const std::vector<std::int64_t> truth = of_examples(data, &EncodedSample::label);
-  return decided(
-      data,
-      class_scores(data, truth, std::vector<std::int64_t>(truth.size(), most_frequent(truth)), {}));
+  return class_scores(data, truth, std::vector<std::int64_t>(truth.size(), most_frequent(truth)),
+                      {});
 }
 
 }  // namespace
 
 TaskScores constant_scores(const TaskDataset& data) {
-  TaskScores scores = scores_of_constant(data);
+  TaskScores scores = decided(data, scores_of_constant(data));
   if (deciding_metric(data) == TaskMetric::loss) scores.decisive = constant_loss(data);
   return scores;
 }

@@ -21,8 +21,8 @@ namespace nystrom {
 /// constant is NaN.
 struct TaskScores {
   std::vector<std::pair<std::string, double>> values;
-  std::string metric;   ///< name of the decisive metric: task.metric
-  double decisive = 0;  ///< its value; NaN counts as the worst
+  std::string metric{};  ///< name of the decisive metric: task.metric
+  double decisive = 0;   ///< its value; NaN counts as the worst
   /// Classes, up to max_confusion of them: how many examples of each (a row) got each (a column).
   std::vector<std::vector<std::int64_t>> confusion{};
   std::vector<ClassFigures> classes{};  ///< classes, up to max_confusion of them
