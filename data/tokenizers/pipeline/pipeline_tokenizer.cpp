@@ -55,7 +55,7 @@ class PipelineTokenizer final : public Tokenizer {
                   valid_utf8_prefix(text));
     require(text.size() < (std::uint64_t{1} << 31),
             "tokenizer: got a text of {} bytes, expected less than 2 GiB", text.size());
-    Encoding encoding{text, parts_.splits_special ? SpecialNames::text : names, {}};
+    Encoding encoding{text, parts_.settings.splits_special ? SpecialNames::text : names, {}};
     encoding.tokens.reserve(text.size() / 4 + 1);
     WordCaches& own = caches_[encoding.names == SpecialNames::tokens];
     auto cache = own.borrow();
@@ -84,7 +84,7 @@ class PipelineTokenizer final : public Tokenizer {
     }
     if (parts_.decoder) parts_.decoder(parts);
     const std::string text = fmt::format("{}", fmt::join(parts, parts_.decoder ? "" : " "));
-    return parts_.cleans_up_spaces ? clean_up_spaces(text) : text;
+    return parts_.settings.clean_up_spaces ? clean_up_spaces(text) : text;
   }
 
   std::int64_t vocab_size() const override { return parts_.vocabulary.size(); }
@@ -230,7 +230,7 @@ class PipelineTokenizer final : public Tokenizer {
     // With split_special_tokens the pieces of transformers may be special tokens all the same.
     static const std::vector<bool> none;
     const std::vector<bool>& hidden =
-        encoding.names == SpecialNames::text && !parts_.splits_special ? special_ : none;
+        encoding.names == SpecialNames::text && !parts_.settings.splits_special ? special_ : none;
     const auto encode = [&](std::string_view word, std::vector<Token>& tokens) {
       parts_.model->encode(word, tokens, hidden);
     };

@@ -4,14 +4,13 @@
 
 #include <array>
 #include <memory>
-#include <optional>
 
 #include "data/tokenizers/pipeline/added_tokens.h"
 #include "data/tokenizers/pipeline/decoders.h"
 #include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/post_processors.h"
 #include "data/tokenizers/pipeline/pre_tokenizers.h"
-#include "data/tokenizers/pipeline/tokenizer_classes.h"
+#include "data/tokenizers/pipeline/tokenizer_settings.h"
 #include "data/tokenizers/pipeline/vocabulary.h"
 #include "data/tokenizers/pipeline/word_models.h"
 #include "data/tokenizers/tokenizer.h"
@@ -37,15 +36,10 @@ struct TokenizerParts {
   std::vector<std::pair<std::string, std::string>> changes;
   std::string definition;          ///< of Tokenizer::definition
   bool adds_prefix_space = false;  ///< a byte-level pre-tokenizer adds a space before every text
-  /// Whether decode() removes spaces before punctuation, as transformers does for some tokenizers.
-  bool cleans_up_spaces = false;
-  bool token_types = true;      ///< whether wrap() gives other token types than 0
-  bool splits_special = false;  ///< names of special tokens in a text are always ordinary text
-  // For a new tokenizer_config.json.
+  bool token_types = true;         ///< whether wrap() gives other token types than 0
+  TokenizerSettings settings;      ///< of the files beside it
+  /// The special tokens by Role, for a new tokenizer_config.json.
   std::array<std::int32_t, roles> names{no_id, no_id, no_id, no_id, no_id, no_id, no_id};
-  std::vector<std::string> additional;  ///< special tokens without a role
-  std::optional<double> max_length;
-  std::string padding_side, truncation_side;
 };
 
 /// The tokenizer of these parts. It gives the same ids and offsets as Hugging Face's `tokenizers`.

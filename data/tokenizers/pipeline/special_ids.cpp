@@ -1,7 +1,7 @@
-#include "data/tokenizers/pipeline/special_ids.h"
-
+// The special tokens of a vocabulary, and the template that puts them around a text.
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
 namespace nystrom {
 namespace {
@@ -39,14 +39,9 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
                  parts.special.pad,
                  parts.special.cls,
                  parts.special.mask};
-  for (const auto& each : settings.additional) parts.additional.push_back(each.token);
+  parts.settings = settings;
   parts.token_types = settings.token_types.value_or(settings.its_class == nullptr ||
                                                     settings.its_class->token_types);
-  parts.splits_special = settings.splits_special;
-  parts.cleans_up_spaces = settings.clean_up_spaces;
-  parts.max_length = settings.max_length;
-  parts.padding_side = settings.padding_side;
-  parts.truncation_side = settings.truncation_side;
   if (!parts.post_processor.is_plain() || parts.special.cls == no_id || parts.special.sep == no_id)
     return;
   const PostProcessor made = PostProcessor::bert(parts.special.cls, parts.special.sep);

@@ -10,7 +10,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
-#include "data/tokenizers/pipeline/special_ids.h"
 
 namespace nystrom {
 

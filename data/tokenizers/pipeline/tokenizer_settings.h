@@ -29,8 +29,10 @@ struct TokenizerSettings {
   std::vector<Name> additional;
   std::optional<bool> lower_case, strip_accents, keep_accents, tokenize_chinese_chars,
       add_prefix_space, trim_offsets, add_bos_token, add_eos_token;
-  bool clean_up_spaces = false;               ///< the option clean_up_tokenization_spaces
-  bool splits_special = false;                ///< the option split_special_tokens
+  /// The option clean_up_tokenization_spaces: decode() removes spaces before punctuation.
+  bool clean_up_spaces = false;
+  /// The option split_special_tokens: names of special tokens in a text are always ordinary text.
+  bool splits_special = false;
   std::optional<bool> token_types;            ///< whether model_input_names lists token_type_ids
   std::optional<double> max_length;           ///< model_max_length
   std::string padding_side, truncation_side;  ///< empty when no file names them
@@ -76,5 +78,15 @@ void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings);
 /// place_added_token.
 void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
                    bool has_tokenizer_json);
+
+/// Sets parts.special, and what the settings say about the files to write. The names of the
+/// settings come first; a name that is not a piece is an InputError. The tokens of the
+/// post-processor, the model's unknown token, and pieces with common names follow.
+///
+/// When the post-processor adds no special tokens but cls and sep are known, this function gives it
+/// the template cls text sep. Pretraining, tasks, prediction and exports then all use the same
+/// template. Without cls or sep a text gets no special tokens, and masked language models refuse
+/// the tokenizer.
+void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings);
 
 }  // namespace nystrom

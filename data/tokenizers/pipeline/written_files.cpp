@@ -39,25 +39,27 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
 /// PreTrainedTokenizerFast takes tokenizer.json as it is. Version 5 leaves out token_type_ids, and
 /// version 4 the space before a text, unless the file says so.
 std::string tokenizer_config(const TokenizerParts& parts, std::int64_t max_length) {
+  const TokenizerSettings& settings = parts.settings;
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   for (std::size_t role = 0; role < roles; ++role)
     if (parts.names[role] != no_id)
       config[role_keys[role]] = parts.vocabulary.piece(parts.names[role]);
-  if (!parts.additional.empty()) config["additional_special_tokens"] = parts.additional;
+  for (const TokenizerSettings::Name& each : settings.additional)
+    config["additional_special_tokens"].push_back(each.token);
   Json decoder = Json::object();
   for (const AddedToken& token : parts.added.all())
     decoder[std::to_string(token.id)] = flags_of(token);
   config["added_tokens_decoder"] = decoder;
   if (parts.adds_prefix_space) config["add_prefix_space"] = true;
-  if (parts.splits_special) config["split_special_tokens"] = true;
-  if (!parts.padding_side.empty()) config["padding_side"] = parts.padding_side;
-  if (!parts.truncation_side.empty()) config["truncation_side"] = parts.truncation_side;
+  if (settings.splits_special) config["split_special_tokens"] = true;
+  if (!settings.padding_side.empty()) config["padding_side"] = settings.padding_side;
+  if (!settings.truncation_side.empty()) config["truncation_side"] = settings.truncation_side;
   config["model_input_names"] = parts.token_types
                                     ? Json{"input_ids", "token_type_ids", "attention_mask"}
                                     : Json{"input_ids", "attention_mask"};
-  config["clean_up_tokenization_spaces"] = parts.cleans_up_spaces;
+  config["clean_up_tokenization_spaces"] = settings.clean_up_spaces;
   // An integer: transformers compares it with lengths.
-  const auto given = parts.max_length.value_or(0);
+  const auto given = settings.max_length.value_or(0);
   if (given > static_cast<double>(max_length) && given < 9e18)
     config["model_max_length"] = static_cast<std::int64_t>(given);
   else
