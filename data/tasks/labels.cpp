@@ -32,25 +32,6 @@ std::string folded(const std::string& name) {
   return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(size)};
 }
 
-/// Finds out whether lists of labels are lists of 0 and 1 with an entry for each label, as other
-/// programs take them. Read as labels they would name only these two.
-class Indicators {
- public:
-  void add(const Example& example) {
-    if (example.labels.empty()) return;
-    if (!length_) length_ = example.labels.size();
-    possible_ &= example.labels.size() == *length_ && *length_ > 1 &&
-                 std::ranges::all_of(example.labels, is_indicator);
-  }
-  void refuse(const std::string& files) const {
-    require_input(!length_ || !possible_, "{}: {}", files, why_no_indicators);
-  }
-
- private:
-  std::optional<std::size_t> length_;
-  bool possible_ = true;
-};
-
 }  // namespace
 
 bool is_indicator(std::string_view text) {
@@ -116,12 +97,17 @@ LabelSet task_labels(const TaskConfig& task) {
   if (!has_labels(*task.kind)) return {};
   if (!task.labels.empty()) return LabelSet(task.labels);
   std::set<std::string> names;
-  Indicators indicators;
+  // Whether lists of labels hold 0 and 1 for each label, as other programs take them. Read as
+  // labels they would name only these two.
+  bool indicators = *task.multi_label;
+  std::size_t length = 0;  // of such lists
   SkippedRows skipped;
   for_each_example(task, task.train, Labelled::required, skipped, [&](const Example& example) {
     if (example.label) names.insert(*example.label);
     names.insert(example.labels.begin(), example.labels.end());
-    indicators.add(example);
+    if (length == 0) length = example.labels.size();
+    indicators &= example.labels.empty() || (example.labels.size() == length && length > 1 &&
+                                             std::ranges::all_of(example.labels, is_indicator));
     require_input(names.size() <= max_labels,
                   "{}: more than {} different labels; task.columns.label names something else, or "
                   "the task is a regression",
@@ -132,7 +118,8 @@ LabelSet task_labels(const TaskConfig& task) {
   require_input(!task.multi_label.value_or(false) || !names.empty(),
                 "{}: no text has a label; there is nothing to learn: name them in task.labels",
                 fmt::join(task.train, ", "));
-  if (*task.multi_label) indicators.refuse(fmt::format("{}", fmt::join(task.train, ", ")));
+  require_input(!indicators || length == 0, "{}: {}", fmt::join(task.train, ", "),
+                why_no_indicators);
   require_input(
       names.size() >= 2 || *task.multi_label,
       "{}: all labels are '{}'; there is nothing to learn: name the others in task.labels",
