@@ -47,11 +47,11 @@ const Json& list(const Json& object, const char* key, const std::string& place) 
   require_input(value.is_array(), "{}: '{}' is {}, expected a list", place, key, describe(value));
   return value;
 }
-std::string as_text(const Json& value, const char* key, const std::string& place) {
+const std::string& as_text(const Json& value, const char* key, const std::string& place) {
   require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key, describe(value));
-  return value.get<std::string>();
+  return value.get_ref<const std::string&>();
 }
-std::string text(const Json& object, const char* key, const std::string& place) {
+const std::string& text(const Json& object, const char* key, const std::string& place) {
   return as_text(member(object, key, place), key, place);
 }
 
@@ -112,55 +112,50 @@ class SquadExamples : public ExampleReader {
         "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas; "
         "for rows with the columns question, context and answers set task.format to json",
         *file_);
-    list(document_, "data", *file_);
+    list_questions();
   }
 
   std::optional<Example> next() override {
-    while (article_ < document_["data"].size()) {
-      const Json& paragraphs = list(document_["data"][article_], "paragraphs", where(1));
-      if (paragraph_ == paragraphs.size()) {
-        ++article_;
-        paragraph_ = 0;
-        continue;
-      }
-      const Json& paragraph = paragraphs[paragraph_];
-      const Json& questions = list(paragraph, "qas", where(2));
-      if (question_ == 0) context_ = text(paragraph, "context", where(2));
-      if (question_ == questions.size()) {
-        ++paragraph_;
-        question_ = 0;
-        continue;
-      }
-      const std::string place = where(3);
-      return read(questions[question_++], place);
-    }
-    return std::nullopt;
-  }
-
- private:
-  /// "dev.json: data[0].paragraphs[3].qas[7]", with the requested number of levels.
-  std::string where(int levels) const {
-    std::string path = fmt::format("{}: data[{}]", *file_, article_);
-    if (levels > 1) path += fmt::format(".paragraphs[{}]", paragraph_);
-    if (levels > 2) path += fmt::format(".qas[{}]", question_);
-    return path;
-  }
-
-  Example read(const Json& question, const std::string& place) {
+    if (next_ == questions_.size()) return std::nullopt;
     try {
-      return read_question(question, place);
+      return read_question(questions_[next_++]);
     } catch (const InputError& error) {  // later questions can still be read
       throw BadRow(error.what());
     }
   }
 
-  Example read_question(const Json& question, const std::string& place) {
+ private:
+  struct Question {
+    const Json* json;
+    std::string_view context;
+    std::string place;  // "dev.json: data[0].paragraphs[3].qas[7]"
+  };
+
+  void list_questions() {
+    const Json& articles = list(document_, "data", *file_);
+    for (std::size_t a = 0; a < articles.size(); ++a) {
+      const std::string article = fmt::format("{}: data[{}]", *file_, a);
+      const Json& paragraphs = list(articles[a], "paragraphs", article);
+      for (std::size_t p = 0; p < paragraphs.size(); ++p) {
+        const std::string place = fmt::format("{}.paragraphs[{}]", article, p);
+        const Json& questions = list(paragraphs[p], "qas", place);
+        const std::string_view context = text(paragraphs[p], "context", place);
+        for (const Json& question : questions)
+          questions_.push_back(
+              {&question, context, fmt::format("{}.qas[{}]", place, &question - &questions[0])});
+      }
+    }
+  }
+
+  Example read_question(const Question& from) {
+    const auto& [json, context, place] = from;
+    const Json& question = *json;
     Example example;
     example.file = file_;
     const Json& id = member(question, "id", place);
     example.id = id.is_number_integer() ? id.dump() : text(question, "id", place);
     example.text = text(question, "question", place);
-    example.pair = context_;
+    example.pair = std::string(context);
     const std::string name = example.place();
     require_input(ids_.insert(example.id).second, "{}: an earlier question has the same id", name);
     require_input(!is_blank(example.text), "{}: the question is empty", name);
@@ -189,9 +184,9 @@ class SquadExamples : public ExampleReader {
   Labelled labelled_;
   std::shared_ptr<const std::string> file_;
   Json document_;
-  std::string context_;
+  std::vector<Question> questions_;
+  std::size_t next_ = 0;
   std::set<std::string> ids_;
-  std::size_t article_ = 0, paragraph_ = 0, question_ = 0;
 };
 
 }  // namespace
