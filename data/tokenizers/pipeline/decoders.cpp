@@ -1,5 +1,6 @@
 #include "data/tokenizers/pipeline/decoders.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/base/printable.h"
@@ -30,37 +31,37 @@ void replace_all(std::string& text, std::string_view searched, std::string_view 
   text = made.append(text, done);
 }
 
+/// The number of bytes at the start of `bytes`, which begin no whole character, that a character
+/// may begin with; at least 1.
+std::size_t length_of_prefix(std::string_view bytes) {
+  const auto lead = static_cast<unsigned char>(bytes[0]);
+  if (lead < 0xC2 || lead > 0xF4) return 1;
+  const std::size_t most = std::min(utf8_length(bytes[0]), bytes.size());
+  // Of the second byte: no overlong forms, no surrogates, nothing above U+10FFFF.
+  int low = lead == 0xE0   ? 0xA0
+            : lead == 0xF0 ? 0x90
+                           : 0x80,
+      high = lead == 0xED   ? 0x9F
+             : lead == 0xF4 ? 0x8F
+                            : 0xBF;
+  std::size_t length = 1;
+  for (; length < most; ++length, low = 0x80, high = 0xBF)
+    if (const auto byte = static_cast<unsigned char>(bytes[length]); byte < low || byte > high)
+      break;
+  return length;
+}
+
 /// Replaces invalid UTF-8: each longest prefix of a character becomes one U+FFFD.
 std::string to_utf8(std::string_view bytes) {
   std::string text;
-  while (!bytes.empty()) {
+  while (true) {
     const std::size_t good = valid_utf8_prefix(bytes);
     text += bytes.substr(0, good);
     bytes.remove_prefix(good);
-    if (bytes.empty()) break;
+    if (bytes.empty()) return text;
     text += "\xEF\xBF\xBD";
-    const auto lead = static_cast<unsigned char>(bytes[0]);
-    std::size_t bad = 1;
-    if (lead >= 0xC2 && lead <= 0xF4) {
-      // Extend the prefix while some character continues like this.
-      const std::size_t length = utf8_length(bytes[0]);
-      std::string trial(1, bytes[0]);
-      while (bad < length && bad < bytes.size()) {
-        trial += bytes[bad];
-        std::string full = trial;
-        bool possible = false;
-        for (const char filler : {'\x80', '\x90', '\xA0', '\xBF'}) {
-          full = trial;
-          full.resize(length, filler);
-          possible |= valid_utf8_character(full) == length;
-        }
-        if (!possible) break;
-        ++bad;
-      }
-    }
-    bytes.remove_prefix(bad);
+    bytes.remove_prefix(length_of_prefix(bytes));
   }
-  return text;
 }
 
 /// Converts runs of pieces <0x…> to the text of their bytes. Invalid UTF-8 becomes one U+FFFD for
