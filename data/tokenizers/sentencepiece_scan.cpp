@@ -38,13 +38,9 @@ class Scanner {
       const WireField field = reader.next();
       switch (field.number) {
         case 1: scan_piece(expect(field, WireType::bytes, "pieces")); break;
-        case 2:
-          scan_trainer(
-              once(expect(field, WireType::bytes, "trainer_spec"), trainer_seen, "trainer_spec"));
-          break;
+        case 2: scan_trainer(once(field, WireType::bytes, "trainer_spec", trainer_seen)); break;
         case 3:
-          scan_normalizer(once(expect(field, WireType::bytes, "normalizer_spec"), normalizer_seen,
-                               "normalizer_spec"));
+          scan_normalizer(once(field, WireType::bytes, "normalizer_spec", normalizer_seen));
           break;
         case 4:
           fail(field,
@@ -72,7 +68,9 @@ class Scanner {
     return field;
   }
 
-  const WireField& once(const WireField& field, bool& seen, const char* name) const {
+  /// expect() of a field that may appear once.
+  const WireField& once(const WireField& field, WireType type, const char* name, bool& seen) const {
+    expect(field, type, name);
     if (seen) fail(field, "{} appears twice", name);
     seen = true;
     return field;
@@ -90,15 +88,15 @@ class Scanner {
     while (!reader.at_end()) {
       const WireField field = reader.next();
       if (field.number == 1) {
-        piece.text = once(expect(field, WireType::bytes, "piece"), text_seen, "piece").bytes;
+        piece.text = once(field, WireType::bytes, "piece", text_seen).bytes;
         check_text(field, piece.text, id);
       } else if (field.number == 2) {
-        once(expect(field, WireType::fixed32, "score"), score_seen, "score");
+        once(field, WireType::fixed32, "score", score_seen);
         piece.score = std::bit_cast<float>(static_cast<std::uint32_t>(field.value));
         piece.score_offset = field.offset;
         if (!std::isfinite(piece.score)) fail(field, "the score of piece {} is not finite", id);
       } else if (field.number == 3) {
-        piece.type = type_of(once(expect(field, WireType::varint, "type"), type_seen, "type"), id);
+        piece.type = type_of(once(field, WireType::varint, "type", type_seen), id);
       }
     }
     if (!text_seen) fail(message, "piece {} has no text", id);
@@ -161,9 +159,7 @@ class Scanner {
     while (!reader.at_end()) {
       const WireField field = reader.next();
       if (field.number == 2) {
-        model_.charsmap = once(expect(field, WireType::bytes, "precompiled_charsmap"),
-                               charsmap_seen, "precompiled_charsmap")
-                              .bytes;
+        model_.charsmap = once(field, WireType::bytes, "precompiled_charsmap", charsmap_seen).bytes;
         check_charsmap(field.bytes, fmt::format("{}: byte {}", source_, field.offset));
       } else if (field.number == 3 && !flag(field, "add_dummy_prefix")) {
         fail(field,
