@@ -17,6 +17,7 @@
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
+#include "core/rng.h"
 #include "data/tokenizers/pipeline/aligned_text.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 
@@ -27,13 +28,6 @@ namespace {
 // makes a character at most 11 times as long (U+FDFA).
 constexpr std::size_t max_line_bytes = 4096, max_sentence_bytes = 12 * max_line_bytes;
 
-std::uint64_t mixed(std::uint64_t x) {  // splitmix64
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
-}
-
 /// A random sample of lines with a limited number of bytes of normalized text. Each line gets a
 /// random number. Lines with a number above a limit are dropped, and the limit is lowered as
 /// needed.
@@ -41,12 +35,12 @@ class Sample {
  public:
   explicit Sample(const SentencePieceTraining& options)
       : normalizer_(trained_normalizer(options.normalizer)),
-        seed_(mixed(options.seed)),
+        seed_(mix64(options.seed)),
         max_bytes_(options.max_bytes) {}
 
   void add(std::string_view line) {
     read_bytes_ += static_cast<std::int64_t>(line.size());
-    const std::uint64_t lot = mixed(seed_ + count_++);
+    const std::uint64_t lot = mix64(seed_ + count_++);
     if (lot > limit_) return;
     AlignedText normal(line);
     normalizer_(normal);
