@@ -61,6 +61,14 @@ std::string character_class(const Ranges& ranges) {
   return text + "]";
 }
 
+void replace_quotes_and_accents(bool accents_too, Json& steps) {
+  steps.push_back(replace("String", "``", "\""));
+  steps.push_back(replace("String", "''", "\""));
+  if (!accents_too) return;
+  steps.push_back({{"type", "NFKD"}});
+  steps.push_back(replace("Regex", character_class(accents()), ""));
+}
+
 Json strip_ends() { return {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}}; }
 
 /// AlbertTokenizerFast differs in three ways, and each can change ids. It keeps spaces at the ends
@@ -70,12 +78,7 @@ Json albert_normalizer(const std::string& charsmap, const AlbertOptions& options
   Json steps = Json::array();
   steps.push_back(replace("Regex", character_class(spaces()) + "+", " "));
   steps.push_back(strip_ends());
-  steps.push_back(replace("String", "``", "\""));
-  steps.push_back(replace("String", "''", "\""));
-  if (!options.keep_accents) {
-    steps.push_back({{"type", "NFKD"}});
-    steps.push_back(replace("Regex", character_class(accents()), ""));
-  }
+  replace_quotes_and_accents(!options.keep_accents, steps);
   if (options.lower_case) steps.push_back({{"type", "Lowercase"}});
   if (!charsmap.empty()) {
     constexpr std::string_view decomposed_ga = "\xE1\x84\x80\xE1\x85\xA1", ga = "\xEA\xB0\x80";
@@ -102,12 +105,7 @@ Json trained_normalizer_json(const TrainedNormalizer& options) {
   steps.push_back(replace(
       "Regex", character_class(others) + character_class(all) + "*| " + character_class(all) + "+",
       " "));
-  steps.push_back(replace("String", "``", "\""));
-  steps.push_back(replace("String", "''", "\""));
-  if (options.strip_accents) {
-    steps.push_back({{"type", "NFKD"}});
-    steps.push_back(replace("Regex", character_class(accents()), ""));
-  }
+  replace_quotes_and_accents(options.strip_accents, steps);
   steps.push_back({{"type", "NFKC"}});
   if (options.lower_case) steps.push_back({{"type", "Lowercase"}});
   steps.push_back(replace("Regex", " {2,}", " "));  // NFKC makes spaces of some signs
