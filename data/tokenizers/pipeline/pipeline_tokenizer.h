@@ -26,7 +26,7 @@ struct TokenizerParts {
   PreTokenizer pre_tokenizer;
   std::unique_ptr<WordModel> model;
   Decoder decoder;
-  PostProcessor post_processor = PostProcessor::plain();
+  PostProcessor post_processor;
   Vocabulary vocabulary;  ///< the model's vocabulary with the added tokens
   AddedTokenList added;
   SpecialIds special{no_id, no_id, no_id, no_id, no_id};

@@ -94,15 +94,8 @@ void merge(PostProcessor& whole, const PostProcessor& part, const JsonPart& plac
 }  // namespace
 
 bool PostProcessor::is_plain() const {
-  const PostProcessor nothing = plain();
-  return single == nothing.single && pair == nothing.pair;
-}
-
-PostProcessor PostProcessor::plain() {
-  PostProcessor result;
-  result.single = {{Kind::first, 0, {}}};
-  result.pair = {{Kind::first, 0, {}}, {Kind::second, 1, {}}};
-  return result;
+  const PostProcessor plain;
+  return single == plain.single && pair == plain.pair;
 }
 
 PostProcessor PostProcessor::bert(std::int32_t cls, std::int32_t sep) {
@@ -114,19 +107,9 @@ PostProcessor PostProcessor::bert(std::int32_t cls, std::int32_t sep) {
   return result;
 }
 
-PostProcessor PostProcessor::roberta(std::int32_t cls, std::int32_t sep, bool adds_prefix_space) {
-  PostProcessor result = bert(cls, sep);
-  result.pair = result.single;
-  result.pair.insert(result.pair.end(),
-                     {{Kind::special, 0, {sep}}, {Kind::second, 0, {}}, {Kind::special, 0, {sep}}});
-  result.trims_offsets = true;
-  result.adds_prefix_space = adds_prefix_space;
-  return result;
-}
-
 PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabulary) {
   const std::string type = part["type"].text();
-  PostProcessor result = PostProcessor::plain();
+  PostProcessor result;
   if (type == "TemplateProcessing") {
     result = read_templates(part, vocabulary);
   } else if (type == "BertProcessing") {
@@ -135,8 +118,13 @@ PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabu
   } else if (type == "RobertaProcessing") {
     const std::int32_t cls = read_named_id(part["cls"], vocabulary),
                        sep = read_named_id(part["sep"], vocabulary);
-    result = PostProcessor::roberta(cls, sep, part.boolean_or("add_prefix_space", true));
+    result = PostProcessor::bert(cls, sep);  // <s> A </s>, and <s> A </s> </s> B </s>
+    result.pair = result.single;
+    result.pair.insert(
+        result.pair.end(),
+        {{Kind::special, 0, {sep}}, {Kind::second, 0, {}}, {Kind::special, 0, {sep}}});
     result.trims_offsets = part.boolean_or("trim_offsets", true);
+    result.adds_prefix_space = part.boolean_or("add_prefix_space", true);
   } else if (type == "ByteLevel") {
     result.trims_offsets = part.boolean_or("trim_offsets", true);
     result.adds_prefix_space = part.boolean_or("add_prefix_space", true);

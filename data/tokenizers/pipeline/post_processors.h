@@ -27,21 +27,19 @@ struct TemplatePart {
 
 /// Templates for one text and for two texts, and rules for offsets.
 struct PostProcessor {
-  std::vector<TemplatePart> single, pair;
+  /// By default the texts stay as they are: no special tokens, types 0 and 1.
+  std::vector<TemplatePart> single{TemplatePart{}},
+      pair{TemplatePart{}, {TemplatePart::Kind::second, 1, {}}};
   bool trims_offsets = false;      ///< offsets exclude spaces at the beginning and end of a piece
   bool adds_prefix_space = false;  ///< the space added in front of the text is not trimmed
   /// The tokens before and after the first text, when there are such tokens.
   std::optional<std::int32_t> cls, sep;
 
-  /// Whether texts stay as they are: no special tokens, types 0 and 1.
+  /// Whether the templates are those by default.
   bool is_plain() const;
 
   /// The template [cls] first [sep] second [sep]. The second text has type 1.
   static PostProcessor bert(std::int32_t cls, std::int32_t sep);
-  /// The template <s> first </s> </s> second </s>. All tokens have type 0.
-  static PostProcessor roberta(std::int32_t cls, std::int32_t sep, bool adds_prefix_space);
-  /// The texts without special tokens.
-  static PostProcessor plain();
 };
 
 /// Reads the post-processor that a part of a tokenizer.json describes. Throws an InputError for an

@@ -146,7 +146,7 @@ Json template_of_gpt2(const Vocabulary& vocabulary, const std::string& source,
   }
   if (!settings.add_bos_token.value_or(false)) return nullptr;
   using Kind = TemplatePart::Kind;
-  PostProcessor bos = PostProcessor::plain();
+  PostProcessor bos;
   const TemplatePart token{Kind::special, 0, {id_of(settings.name_of(Role::bos))}};
   bos.single.insert(bos.single.begin(), token);
   bos.pair.insert(bos.pair.begin(), token);

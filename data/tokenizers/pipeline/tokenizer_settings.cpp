@@ -190,6 +190,7 @@ void put_bos_and_eos(const TokenizerSettings& settings, bool adds_bos, bool adds
     return *id;
   };
   PostProcessor made;
+  made.pair.clear();
   const auto put = [&](Kind text, std::int32_t type) {
     if (adds_bos) made.pair.push_back({Kind::special, type, {id_of(Role::bos)}});
     made.pair.push_back({text, type, {}});
