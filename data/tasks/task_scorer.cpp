@@ -344,6 +344,22 @@ TaskScores scores_of_constant(const TaskDataset& data) {
                       {});
 }
 
+/// The possible decisive metrics of this data, the default first. f1 of classes needs two labels.
+/// Features have classes or numbers.
+std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
+  std::vector<TaskMetric> metrics = metrics_of(dataset.task());
+  const bool number = dataset.target() == TaskTarget::value;
+  std::erase_if(metrics, [&](TaskMetric metric) {
+    const bool correlation = metric == TaskMetric::pearson || metric == TaskMetric::spearman;
+    const bool either = metric == TaskMetric::loss;  // of numbers and of classes
+    if (dataset.kind() == TaskKind::features && !either && correlation != number) return true;
+    if (metric == TaskMetric::auc && dataset.labels().size() > max_confusion) return true;
+    return dataset.target() == TaskTarget::classes && metric == TaskMetric::f1 &&
+           dataset.labels().size() != 2;
+  });
+  return metrics;
+}
+
 }  // namespace
 
 TaskScores constant_scores(const TaskDataset& data) {
@@ -393,20 +409,6 @@ const char* constant_prediction(TaskTarget target) {
     case TaskTarget::none: break;
   }
   return "the most frequent label";
-}
-
-std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
-  std::vector<TaskMetric> metrics = metrics_of(dataset.task());
-  const bool number = dataset.target() == TaskTarget::value;
-  std::erase_if(metrics, [&](TaskMetric metric) {
-    const bool correlation = metric == TaskMetric::pearson || metric == TaskMetric::spearman;
-    const bool either = metric == TaskMetric::loss;  // of numbers and of classes
-    if (dataset.kind() == TaskKind::features && !either && correlation != number) return true;
-    if (metric == TaskMetric::auc && dataset.labels().size() > max_confusion) return true;
-    return dataset.target() == TaskTarget::classes && metric == TaskMetric::f1 &&
-           dataset.labels().size() != 2;
-  });
-  return metrics;
 }
 
 TaskMetric deciding_metric(const TaskDataset& dataset) {

@@ -87,10 +87,6 @@ const char* constant_prediction(TaskTarget target);
 /// labels a text its mean over them, or the variance of the values.
 double constant_loss(const TaskDataset& data);
 
-/// The possible decisive metrics of this data, the default first. f1 of classes needs two labels.
-/// Features have classes or numbers.
-std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset);
-
 /// The decisive metric: task.metric, or the default. Throws an InputError when it does not fit.
 TaskMetric deciding_metric(const TaskDataset& dataset);
 
