@@ -15,20 +15,13 @@ namespace nystrom {
 
 /// The kind of prediction for an example.
 enum class TaskKind {
-  /// A label for a text or a pair of texts.
-  classification,
-  /// A number for a text or a pair of texts.
-  regression,
-  /// A label for every word.
-  tokens,
-  /// The part of a context that answers a question.
-  questions,
-  /// The right one of several continuations of a text.
-  choice,
-  /// A label or a number for a sequence of feature vectors.
-  features,
-  /// One vector a text, similar for similar texts.
-  embeddings,
+  classification,  ///< a label for a text or a pair of texts
+  regression,      ///< a number for a text or a pair of texts
+  tokens,          ///< a label for every word
+  questions,       ///< the part of a context that answers a question
+  choice,          ///< the right one of several continuations of a text
+  features,        ///< a label or a number for a sequence of feature vectors
+  embeddings,      ///< one vector a text, similar for similar texts
 };
 
 /// The format of a file with examples.
@@ -39,20 +32,13 @@ enum class TaskFormat {
   /// RFC 4180: columns between commas. A cell in double quotes may hold commas, line ends and
   /// doubled quotes.
   csv,
-  /// One JSON object a line.
-  jsonl,
-  /// A JSON array of objects, or an object of arrays.
-  json,
-  /// A word and its label a line, and an empty line between sentences.
-  conll,
-  /// One JSON document in the form of SQuAD 1.1 and 2.0.
-  squad,
-  /// A folder for each label, with one text a file, as in IMDB.
-  folders,
-  /// One text a line without labels, for predictions.
-  lines,
-  /// One text a file without labels, for predictions.
-  documents,
+  jsonl,      ///< one JSON object a line
+  json,       ///< a JSON array of objects, or an object of arrays
+  conll,      ///< a word and its label a line, and an empty line between sentences
+  squad,      ///< one JSON document in the form of SQuAD 1.1 and 2.0
+  folders,    ///< a folder for each label, with one text a file, as in IMDB
+  lines,      ///< one text a line without labels, for predictions
+  documents,  ///< one text a file without labels, for predictions
   /// Feature sequences: data/tasks/feature_file.h. A table names one file a bag: data/tasks/bags.h.
   hdf5,
   /// Images: CIFAR-10's binary batches, with a byte for the class and 3 · 32 · 32 bytes for the
@@ -87,32 +73,23 @@ enum class TaskMetric {
 
 /// The part of a long text that a model reads, and how several outputs become one.
 enum class TaskWindows {
-  /// The beginning alone.
-  first,
-  /// All of it in windows; the mean of their outputs.
-  mean,
-  /// All of it in windows; per output the largest.
-  max,
+  first,  ///< the beginning alone
+  mean,   ///< all of it in windows; the mean of their outputs
+  max,    ///< all of it in windows; per output the largest
 };
 
 /// The two texts that one text becomes, where a task of kind embeddings has no pairs.
 enum class TaskViews {
-  /// The text twice, with other dropout (SimCSE; Gao et al., EMNLP 2021).
-  dropout,
-  /// Two random parts of it (Izacard et al., TMLR 2022).
-  crops,
+  dropout,  ///< the text twice, with other dropout (SimCSE; Gao et al., EMNLP 2021)
+  crops,    ///< two random parts of it (Izacard et al., TMLR 2022)
 };
 
 /// How raw text is cut into the words that a model labels.
 enum class WordCut {
-  /// At white space.
-  spaces,
-  /// Punctuation marks are words too, unless they are within a word (split_words).
-  words,
-  /// So is each character of a script without spaces, such as Chinese and Thai.
-  ideographs,
-  /// Each character is a word.
-  characters,
+  spaces,      ///< at white space
+  words,       ///< punctuation marks are words too, unless they are within a word (split_words)
+  ideographs,  ///< so is each character of a script without spaces, such as Chinese and Thai
+  characters,  ///< each character is a word
 };
 
 /// How rare labels count as much as frequent ones in training.

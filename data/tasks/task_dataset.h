@@ -17,20 +17,13 @@ namespace nystrom {
 
 /// The target that a model's output is compared with.
 enum class TaskTarget {
-  /// One of n classes: softmax over n outputs.
-  classes,
-  /// Any number of n classes: a sigmoid for each of n outputs.
-  label_set,
-  /// A number: one output.
-  value,
-  /// One of n classes for every word.
-  word_classes,
-  /// Two positions.
-  span,
-  /// One of the rows.
-  choice,
-  /// No target: features without labels.
-  none,
+  classes,       ///< one of n classes: softmax over n outputs
+  label_set,     ///< any number of n classes: a sigmoid for each of n outputs
+  value,         ///< a number: one output
+  word_classes,  ///< one of n classes for every word
+  span,          ///< two positions
+  choice,        ///< one of the rows
+  none,          ///< no target: features without labels
 };
 
 /// The encoded samples of a task.
