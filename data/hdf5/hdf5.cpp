@@ -211,7 +211,7 @@ struct Hdf5Array::State {
   void read(std::span<const std::int64_t> first, std::span<const std::int64_t> count, hid_t as,
             void* values) const {
     const std::vector<hsize_t> start(first.begin(), first.end()), size(count.begin(), count.end());
-    const LibraryLock lock;
+    const auto lock = lock_library();
     if (!chunk.empty() && !filters->empty()) check_chunks(first, count);
     const Id file_space(H5Dget_space(id.get()), H5Sclose),
         memory_space(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr),
@@ -241,7 +241,7 @@ Hdf5Array::Hdf5Array(Hdf5Array&&) noexcept = default;
 Hdf5Array& Hdf5Array::operator=(Hdf5Array&&) noexcept = default;
 Hdf5Array::~Hdf5Array() {
   if (state_ == nullptr) return;
-  const LibraryLock lock;
+  const auto lock = lock_library();
   state_.reset();
 }
 
@@ -259,7 +259,7 @@ bool Hdf5Array::is_complete() const {
   hsize_t expected = 1;
   for (std::size_t axis = 0; axis < s.shape.size(); ++axis)
     expected *= static_cast<hsize_t>((s.shape[axis] + s.chunk[axis] - 1) / s.chunk[axis]);
-  const LibraryLock lock;
+  const auto lock = lock_library();
   return s.stored_chunks() == expected;
 }
 
@@ -293,7 +293,7 @@ struct Hdf5File::State {
 Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file)
     : state_(std::make_unique<State>(State{std::move(file), {}})) {
   const std::string name = printable_path(state_->input->path());
-  const LibraryLock lock;
+  const auto lock = lock_library();
   const Id access = access_through(state_->input);
   state_->id = Id(H5Fopen(state_->input->path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (state_->id.valid()) return;
@@ -306,7 +306,7 @@ Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
 Hdf5File& Hdf5File::operator=(Hdf5File&&) noexcept = default;
 Hdf5File::~Hdf5File() {
   if (state_ == nullptr) return;
-  const LibraryLock lock;
+  const auto lock = lock_library();
   state_.reset();
 }
 
@@ -316,7 +316,7 @@ std::vector<std::string> Hdf5File::names() const {
     static_cast<std::vector<std::string>*>(all)->emplace_back(name);
     return 0;
   };
-  const LibraryLock lock;
+  const auto lock = lock_library();
   if (H5Literate(state_->id.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names) < 0)
     fail(printable_path(state_->input->path()) + ": the root group");
   return names;
@@ -326,7 +326,7 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   const std::string where =
       fmt::format("{}: '{}'", printable_path(state_->input->path()), printable(name));
   const hid_t file = state_->id.get();
-  const LibraryLock lock;
+  const auto lock = lock_library();
   const htri_t exists = H5Lexists(file, name.c_str(), H5P_DEFAULT);
   if (exists < 0) fail(where);
   if (exists == 0) return {};

@@ -21,11 +21,6 @@ bool set_up() {
   return register_lzf();
 }
 
-std::mutex& library_mutex() {
-  static auto* const instance = new std::mutex;
-  return *instance;
-}
-
 /// Of the library's error stack: the innermost entry, and the first with the system's message: "…,
 /// error message = 'No space left on device', …".
 struct Reasons {
@@ -46,11 +41,14 @@ herr_t add_reason(unsigned, const H5E_error2_t* entry, void* result) {
 
 }  // namespace
 
-LibraryLock::LibraryLock() : lock_(library_mutex()) {
+std::unique_lock<std::mutex> lock_library() {
+  static auto* const mutex = new std::mutex;  // never destroyed: threads may run at exit
+  std::unique_lock lock(*mutex);
   static const bool ready = set_up();
   static_cast<void>(ready);
   read_error() = nullptr;
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // no output by the library in this thread
+  return lock;
 }
 
 std::int64_t size_of(StoredInteger type) { return std::int64_t{1} << static_cast<int>(type); }

@@ -13,16 +13,10 @@
 
 namespace nystrom {
 
-/// Locked while the library runs, because not all of its builds are thread-safe. The first lock
-/// also sets the library up: no plugins, no work at exit, and h5py's filter LZF. Each lock forgets
+/// A lock to hold while the library runs, because not all of its builds are thread-safe. The first
+/// one also sets the library up: no plugins, no work at exit, and h5py's filter LZF. Each forgets
 /// read_error().
-class LibraryLock {
- public:
-  LibraryLock();
-
- private:
-  std::lock_guard<std::mutex> lock_;
-};
+std::unique_lock<std::mutex> lock_library();
 
 /// An identifier of the library, closed with its owner, who holds the lock.
 class Id {

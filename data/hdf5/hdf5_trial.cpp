@@ -81,7 +81,7 @@ void require_harmless(const std::shared_ptr<const InputFile>& file,
   require_success(::pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe");
   pid_t child;
   {
-    const LibraryLock lock;  // no other thread is in the library, whose state the child copies
+    const auto lock = lock_library();  // no other thread uses the state that the child copies
     child = ::fork();
   }
   if (child == 0) {

@@ -26,7 +26,7 @@ struct Hdf5Writer::State {
 Hdf5Writer::Hdf5Writer(std::filesystem::path path)
     : path_(std::move(path)), state_(std::make_unique<State>()) {
   temporary_ = temporary_name(path_);
-  const LibraryLock lock;
+  const auto lock = lock_library();
   // The format of HDF5 1.10, even with a newer library.
   const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose),
       creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
@@ -44,7 +44,7 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path)
 Hdf5Writer::~Hdf5Writer() {
   if (state_ == nullptr) return;
   {
-    const LibraryLock lock;
+    const auto lock = lock_library();
     state_.reset();
   }
   ::unlink(temporary_.c_str());
@@ -61,7 +61,7 @@ void Hdf5Writer::add(const std::string& name, StoredInteger type, std::int64_t c
   require(chunk_rows > 0 && max_rows >= 0 && chunk_rows * size_of(type) <= max_chunk_bytes,
           "Hdf5Writer: cannot add array {} of {} rows in chunks of {}", name, max_rows, chunk_rows);
   require(!state_->arrays.contains(name), "Hdf5Writer: a second array {}", name);
-  const LibraryLock lock;
+  const auto lock = lock_library();
   // More than one chunk always: for a single one the library would use another index.
   const hsize_t none = 0, most = static_cast<hsize_t>(std::max(max_rows, chunk_rows + 1)),
                 chunk = static_cast<hsize_t>(chunk_rows);
@@ -85,7 +85,7 @@ void Hdf5Writer::add_numbers(const std::string& name, std::span<const double> va
   const auto width = static_cast<hsize_t>(std::max<std::int64_t>(columns, 1));
   require(values.size() % width == 0, "Hdf5Writer: {} numbers in {} columns", values.size(), width);
   const hsize_t shape[] = {values.size() / width, width};
-  const LibraryLock lock;
+  const auto lock = lock_library();
   const Id space(H5Screate_simple(columns == 0 ? 1 : 2, shape, nullptr), H5Sclose),
       creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation.get(), false);
@@ -107,7 +107,7 @@ void Hdf5Writer::append(const std::string& name, std::span<const std::byte> valu
               array.rows + count <= array.max_rows,
           "Hdf5Writer: {} more bytes do not fit array {}", values.size(), name);
   if (count == 0) return;
-  const LibraryLock lock;
+  const auto lock = lock_library();
   const auto first = static_cast<hsize_t>(array.rows), rows = static_cast<hsize_t>(count),
              total = first + rows;
   array.rows += count;
@@ -123,7 +123,7 @@ void Hdf5Writer::append(const std::string& name, std::span<const std::byte> valu
 
 void Hdf5Writer::commit() {
   {
-    const LibraryLock lock;
+    const auto lock = lock_library();
     for (auto& [name, array] : state_->arrays) {
       if (!array.id.close()) fail("cannot write");
     }
