@@ -103,42 +103,42 @@ std::int64_t ListOpsGenerator::draw(std::int64_t choices) {
   return static_cast<std::int64_t>(block.word[0] * static_cast<std::uint64_t>(choices) >> 32);
 }
 
-int ListOpsGenerator::grow(std::int64_t depth, Draft& draft) {
+int ListOpsGenerator::grow(std::int64_t depth, std::string& source, std::int64_t& length) {
   constexpr std::int64_t one_list_of = 4;
   if (depth == options_.max_depth || draw(one_list_of) != 0) {
     const auto digit = static_cast<int>(draw(digits));
-    draft.source += static_cast<char>('0' + digit);
-    return ++draft.length < options_.max_length ? digit : -1;
+    source += static_cast<char>('0' + digit);
+    return ++length < options_.max_length ? digit : -1;
   }
   const std::int64_t arguments = 2 + draw(options_.max_arguments - 1);
   const auto op = static_cast<std::size_t>(draw(generated_operators));
-  draft.length += 2;
+  length += 2;
   // One parenthesis encloses the operator and its first argument, one encloses that and the second,
   // and so on. The last one encloses all and the ].
-  for (std::int64_t i = 0; i <= arguments; ++i) draft.source += "( ";
-  draft.source += operators[op];
+  for (std::int64_t i = 0; i <= arguments; ++i) source += "( ";
+  source += operators[op];
   std::vector<int> values;
   for (std::int64_t i = 0; i < arguments; ++i) {
-    draft.source += ' ';
-    values.push_back(grow(depth + 1, draft));
+    source += ' ';
+    values.push_back(grow(depth + 1, source, length));
     if (values.back() < 0) return -1;
-    draft.source += " )";
+    source += " )";
   }
-  draft.source += " ] )";
-  return draft.length < options_.max_length ? value_of(static_cast<Operator>(op), values) : -1;
+  source += " ] )";
+  return length < options_.max_length ? value_of(static_cast<Operator>(op), values) : -1;
 }
 
 ListOpsSample ListOpsGenerator::next() {
   constexpr int max_attempts = 1'000'000;
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    Draft draft;
-    const int target = grow(1, draft);
-    if (target < 0 || draft.length <= options_.min_length ||
-        !digests_.insert(text_checksum(draft.source)).second)
+    std::string source;
+    std::int64_t length = 0;
+    const int target = grow(1, source, length);
+    if (target < 0 || length <= options_.min_length ||
+        !digests_.insert(text_checksum(source)).second)
       continue;
-    require(evaluate_listops(draft.source) == target, "listops: {} is said to be {}", draft.source,
-            target);
-    return {std::move(draft.source), target};
+    require(evaluate_listops(source) == target, "listops: {} is said to be {}", source, target);
+    return {std::move(source), target};
   }
   throw InputError(
       fmt::format("of {} expressions none is new, longer than {} and shorter than {} symbols; ask "

@@ -46,16 +46,11 @@ class ListOpsGenerator {
   ListOpsSample next();
 
  private:
-  /// A partial expression.
-  struct Draft {
-    std::string source;
-    std::int64_t length = 0;
-  };
-
   /// A random number in 0 … choices − 1.
   std::int64_t draw(std::int64_t choices);
-  /// Appends an expression and returns its value, or −1 when the draft is too long.
-  int grow(std::int64_t depth, Draft& draft);
+  /// Appends an expression and adds its symbols to `length`. Returns its value, or −1 when it
+  /// becomes too long.
+  int grow(std::int64_t depth, std::string& source, std::int64_t& length);
 
   ListOpsOptions options_;
   std::uint64_t drawn_ = 0;
