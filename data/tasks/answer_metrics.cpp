@@ -13,21 +13,10 @@ namespace {
 /// Python's str.isspace.
 bool is_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
 
-/// Python's str.lower, except that Σ always becomes σ.
-std::string lower(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size();) {
-    const char32_t c = next_code_point(text, i);
-    append_utf8(result, lower_case(c == 0x130 ? 'i' : c));
-    if (c == 0x130) append_utf8(result, 0x307);  // only İ becomes two characters: i and a dot above
-  }
-  return result;
-}
-
 }  // namespace
 
 std::string normalize_answer(std::string_view text) {
-  std::string bare = lower(text);
+  std::string bare = lower_case_text(text);
   std::erase_if(bare, [](char c) { return is_ascii_punctuation(static_cast<unsigned char>(c)); });
   // An article is a separate run of letters and digits. Any other characters may surround it.
   std::string result;

@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tasks/blanks.h"
 #include "data/tokenizers/pipeline/unicode.h"
@@ -19,14 +18,6 @@ TextRange trimmed_range(std::string_view text, TextRange range) {
   const std::string_view inner = trimmed(text_at(text, range));
   return {inner.data() - text.data(),
           inner.data() - text.data() + static_cast<std::int64_t>(inner.size())};
-}
-
-/// Without differences of case.
-std::string lower_case_of(std::string_view text) {
-  std::string lower;
-  for (std::size_t at = 0; at < text.size();)
-    append_utf8(lower, lower_case(next_code_point(text, at)));
-  return lower;
 }
 
 /// The softmax of a window's scores over cls and its context.
@@ -105,7 +96,7 @@ std::vector<PredictedAnswer> best_answers(std::string_view context,
       const TextRange range = trimmed_range(context, words);
       if (range.begin == range.end) continue;
       const auto [found, is_new] =
-          number_of.try_emplace(lower_case_of(text_at(context, words)), answers.size());
+          number_of.try_emplace(lower_case_text(text_at(context, words)), answers.size());
       if (is_new) answers.push_back({std::string(text_at(context, range)), range});
       answers[found->second].score += pair.probability;
     }

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <span>
 
+#include "core/base/utf8.h"
+
 namespace nystrom {
 namespace {
 
@@ -27,5 +29,15 @@ bool is_control_beyond_ascii(char32_t c) { return is_in(controls, c); }
 bool is_nonspacing_mark(char32_t c) { return is_in(nonspacing_marks, c); }
 bool is_mark(char32_t c) { return is_in(marks, c); }
 bool is_undecomposed(char32_t c) { return is_in(undecomposed, c); }
+
+std::string lower_case_text(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const char32_t c = next_code_point(text, i);
+    append_utf8(result, lower_case(c == 0x130 ? 'i' : c));
+    if (c == 0x130) append_utf8(result, 0x307);  // only İ becomes two characters: i and a dot above
+  }
+  return result;
+}
 
 }  // namespace nystrom

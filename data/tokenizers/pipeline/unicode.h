@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include <utf8proc.h>
 
@@ -82,5 +84,8 @@ inline char32_t lower_case(char32_t c) {
   if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
 }
+
+/// Python's str.lower of UTF-8, except that Σ always becomes σ.
+std::string lower_case_text(std::string_view text);
 
 }  // namespace nystrom
