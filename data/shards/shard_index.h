@@ -17,6 +17,7 @@ inline constexpr const char* tokens_array = "tokens";
 inline constexpr const char* documents_array = "documents";
 inline constexpr const char* metadata_array = "metadata";
 inline constexpr const char* index_file = "index.json";
+inline constexpr std::int64_t max_metadata_bytes = std::int64_t{1} << 20;
 
 /// A shard in the index.
 struct ShardEntry {

@@ -13,7 +13,6 @@ namespace {
 
 // Small chunks are cheap to decompress for one sample; large ones compress well.
 constexpr std::int64_t chunk_rows = 16384;
-constexpr std::int64_t max_metadata_bytes = std::int64_t{1} << 20;
 
 /// Collects values for an array, and writes whole chunks.
 class Column {

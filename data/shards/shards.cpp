@@ -17,7 +17,6 @@ namespace {
 
 // The number of open shards. Each holds a descriptor.
 constexpr std::int64_t max_open_shards = 64;
-constexpr std::int64_t max_metadata_bytes = std::int64_t{1} << 20;
 
 /// A shard whose arrays agree with the index.
 struct Shard {
@@ -76,14 +75,19 @@ Hdf5Array open_array(const Hdf5File& file, const char* name, StoredInteger type,
   return std::move(*array);
 }
 
+/// The file of a shard, which has the size that the index says.
+InputFile open_file(const std::filesystem::path& folder, const ShardEntry& entry) {
+  InputFile file = InputFile::open_inside(folder, entry.name);
+  require_input(file.size() == entry.bytes,
+                "{}: has {} bytes, the index says {}: it is cut short or another file",
+                printable_path(folder / entry.name), file.size(), entry.bytes);
+  return file;
+}
+
 std::shared_ptr<const Shard> open_shard(const std::filesystem::path& folder,
                                         const TokenSetInfo& info, const ShardEntry& entry) {
   const std::string where = printable_path(folder / entry.name);
-  const auto input = std::make_shared<const InputFile>(InputFile::open_inside(folder, entry.name));
-  require_input(input->size() == entry.bytes,
-                "{}: has {} bytes, the index says {}: it is cut short or another file", where,
-                input->size(), entry.bytes);
-  const Hdf5File file(input);
+  const Hdf5File file(std::make_shared<const InputFile>(open_file(folder, entry)));
   auto shard = std::make_shared<const Shard>(
       Shard{open_array(file, tokens_array, token_type(info.vocab_size), where),
             open_array(file, documents_array, StoredInteger::u64, where)});
@@ -228,12 +232,7 @@ TokenDataset TokenDataset::open(const std::filesystem::path& folder, std::int64_
                 "{}: has no {}: the data set was not written to its end", printable_path(folder),
                 index_file);
   ShardIndex index = parse_index(read_text_file(path), printable_path(path));
-  for (const ShardEntry& shard : index.shards) {
-    const InputFile file = InputFile::open_inside(folder, shard.name);
-    require_input(file.size() == shard.bytes,
-                  "{}: has {} bytes, the index says {}: it is cut short or another file",
-                  printable_path(file.path()), file.size(), shard.bytes);
-  }
+  for (const ShardEntry& shard : index.shards) open_file(folder, shard);
   return TokenDataset(std::make_unique<State>(folder, std::move(index), cache_bytes));
 }
 
