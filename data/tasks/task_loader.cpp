@@ -27,129 +27,70 @@ void check(const TaskDataset* dataset, const TaskLoaderOptions& options) {
           options.rank, options.world_size);
 }
 
-/// Fills one batch.
-class BatchMaker {
- public:
-  BatchMaker(const TaskDataset& dataset, std::span<const std::int64_t> samples,
-             std::span<const std::int64_t> ids)
-      : data_(dataset), samples_(samples), ids_(ids) {
-    require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids",
-            samples.size(), ids.size());
-    batch_.samples.assign(samples.begin(), samples.end());
-    if (dataset.kind() != TaskKind::features)
-      batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
-  }
+using Samples = std::vector<const EncodedSample*>;
 
-  /// Without `read_bags` the features of bags are left out.
-  Batch make(bool read_bags = true) {
-    if (data_.kind() == TaskKind::features)
-      fill_features(read_bags || !data_.has_bags());
+/// A number of each sample.
+template <class T, class Number>
+Tensor row_of(const Samples& samples, Number EncodedSample::*number) {
+  std::vector<T> values;
+  for (const EncodedSample* sample : samples) values.push_back(static_cast<T>(sample->*number));
+  return row_of(values);
+}
+
+void fill_features(const TaskDataset& data, Batch& batch) {
+  const std::int64_t width = data.width();
+  batch.input.features =
+      Tensor::empty({batch.tokens, width}, data.has_bags() ? data.bag_dtype() : DType::f32);
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+    const std::int64_t first = batch.input.offsets[i], end = batch.input.offsets[i + 1];
+    if (data.has_bags())
+      data.bag(batch.samples[i]).read(batch.input.features.slice(0, first, end));
     else
-      fill_tokens();
-    fill_sample_ids();
-    if (std::ranges::all_of(samples_,
-                            [&](std::int64_t sample) { return data_.sample(sample).labelled; }))
-      fill_targets();
-    return std::move(batch_);
+      data.read_sample_features(batch.samples[i],
+                                {batch.input.features.data<float>() + first * width,
+                                 static_cast<std::size_t>((end - first) * width)});
   }
+}
 
- private:
-  std::int64_t size() const { return static_cast<std::int64_t>(samples_.size()); }
-  const EncodedSample& sample(std::int64_t i) const {
-    return data_.sample(samples_[static_cast<std::size_t>(i)]);
-  }
+Tensor label_sets(const Samples& samples, std::int64_t labels) {
+  std::vector<std::int64_t> held(samples.size() * static_cast<std::size_t>(labels));
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    for (const std::int64_t label : samples[i]->labels)
+      held[i * static_cast<std::size_t>(labels) + static_cast<std::size_t>(label)] = 1;
+  return row_of(held).reshape({std::ssize(samples), labels});
+}
 
-  void fill_tokens() {
-    std::vector<const WrappedIds*> sequences;
-    for (std::int64_t i = 0; i < size(); ++i)
-      for (const WrappedIds& sequence : sample(i).rows) sequences.push_back(&sequence);
-    batch_.input = joined_rows(sequences);
-    batch_.tokens = batch_.input.offsets.back();
-  }
-
-  void fill_features(bool read) {
-    const std::int64_t width = data_.width();
-    batch_.input.offsets = {0};
-    for (const std::int64_t sample : samples_)
-      batch_.input.offsets.push_back(batch_.tokens += data_.length(sample));
-    if (!read) return;
-    batch_.input.features =
-        Tensor::empty({batch_.tokens, width}, data_.has_bags() ? data_.bag_dtype() : DType::f32);
-    for (std::size_t i = 0; i < samples_.size(); ++i) {
-      const std::int64_t first = batch_.input.offsets[i], end = batch_.input.offsets[i + 1];
-      if (data_.has_bags()) {
-        data_.bag(samples_[i]).read(batch_.input.features.slice(0, first, end));
-        continue;
-      }
-      data_.read_sample_features(samples_[i], {batch_.input.features.data<float>() + first * width,
-                                               static_cast<std::size_t>((end - first) * width)});
+void fill_word_labels(const Samples& samples, Batch& batch) {
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(batch.tokens), ignore_index);
+  batch.targets = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    for (std::size_t word = 0; word < samples[i]->word_starts.size(); ++word) {
+      const std::int64_t start = samples[i]->word_starts[word];
+      if (start < 0) continue;
+      labels[static_cast<std::size_t>(batch.input.offsets[i] + start)] = samples[i]->labels[word];
+      ++batch.targets;
     }
   }
+  batch.labels = row_of(labels);
+}
 
-  void fill_sample_ids() {
-    std::vector<std::int64_t> ids;
-    for (const std::int64_t id : ids_)
-      for (std::int64_t choice = 0; choice < batch_.choices; ++choice)
-        ids.push_back(id * batch_.choices + choice);
-    batch_.sample_ids = row_of(ids);
+void fill_targets(const TaskDataset& data, const Samples& samples, Batch& batch) {
+  batch.targets = std::ssize(samples);
+  switch (data.target()) {
+    case TaskTarget::classes:
+    case TaskTarget::choice:
+      batch.labels = row_of<std::int64_t>(samples, &EncodedSample::label);
+      break;
+    case TaskTarget::label_set: batch.labels = label_sets(samples, data.labels().size()); break;
+    case TaskTarget::value: batch.labels = row_of<float>(samples, &EncodedSample::value); break;
+    case TaskTarget::word_classes: fill_word_labels(samples, batch); break;
+    case TaskTarget::span:
+      batch.start_positions = row_of<std::int64_t>(samples, &EncodedSample::start);
+      batch.end_positions = row_of<std::int64_t>(samples, &EncodedSample::end);
+      break;
+    case TaskTarget::none: batch.targets = 0;
   }
-
-  void fill_targets() {
-    batch_.targets = size();
-    switch (data_.target()) {
-      case TaskTarget::classes:
-      case TaskTarget::choice: batch_.labels = of_each(&EncodedSample::label); break;
-      case TaskTarget::label_set: fill_label_sets(); break;
-      case TaskTarget::value: fill_values(); break;
-      case TaskTarget::word_classes: fill_word_labels(); break;
-      case TaskTarget::span:
-        batch_.start_positions = of_each(&EncodedSample::start);
-        batch_.end_positions = of_each(&EncodedSample::end);
-        break;
-      case TaskTarget::none: batch_.targets = 0;
-    }
-  }
-
-  Tensor of_each(std::int64_t EncodedSample::*member) const {
-    std::vector<std::int64_t> values;
-    for (std::int64_t i = 0; i < size(); ++i) values.push_back(sample(i).*member);
-    return row_of(values);
-  }
-
-  void fill_values() {
-    std::vector<float> values;
-    for (std::int64_t i = 0; i < size(); ++i) values.push_back(static_cast<float>(sample(i).value));
-    batch_.labels = row_of(values);
-  }
-
-  void fill_label_sets() {
-    const auto width = static_cast<std::size_t>(data_.labels().size());
-    std::vector<std::int64_t> held(static_cast<std::size_t>(size()) * width);
-    for (std::int64_t i = 0; i < size(); ++i)
-      for (const std::int64_t label : sample(i).labels)
-        held[static_cast<std::size_t>(i) * width + static_cast<std::size_t>(label)] = 1;
-    batch_.labels = row_of(held).reshape({size(), data_.labels().size()});
-  }
-
-  void fill_word_labels() {
-    std::vector<std::int64_t> labels(static_cast<std::size_t>(batch_.tokens), ignore_index);
-    batch_.targets = 0;
-    for (std::int64_t i = 0; i < size(); ++i) {
-      for (std::size_t word = 0; word < sample(i).word_starts.size(); ++word) {
-        const std::int64_t start = sample(i).word_starts[word];
-        if (start < 0) continue;
-        const std::int64_t row = batch_.input.offsets[static_cast<std::size_t>(i)] + start;
-        labels[static_cast<std::size_t>(row)] = sample(i).labels[word];
-        ++batch_.targets;
-      }
-    }
-    batch_.labels = row_of(labels);
-  }
-
-  const TaskDataset& data_;
-  std::span<const std::int64_t> samples_, ids_;
-  Batch batch_;
-};
+}
 
 /// Throws an InputError when task.balance has no labels to balance.
 void require_labels(const TaskDataset& dataset) {
@@ -199,8 +140,33 @@ ModelInput joined_rows(std::span<const WrappedIds* const> sequences) {
 }
 
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
-                      std::span<const std::int64_t> ids) {
-  return BatchMaker(dataset, samples, ids).make();
+                      std::span<const std::int64_t> ids, bool read_bags) {
+  require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids",
+          samples.size(), ids.size());
+  Batch batch;
+  batch.samples.assign(samples.begin(), samples.end());
+  Samples encoded;
+  for (const std::int64_t sample : samples) encoded.push_back(&dataset.sample(sample));
+  if (dataset.kind() == TaskKind::features) {
+    batch.input.offsets = {0};
+    for (const std::int64_t sample : samples)
+      batch.input.offsets.push_back(batch.tokens += dataset.length(sample));
+    if (read_bags || !dataset.has_bags()) fill_features(dataset, batch);
+  } else {
+    std::vector<const WrappedIds*> rows;
+    for (const EncodedSample* sample : encoded)
+      for (const WrappedIds& row : sample->rows) rows.push_back(&row);
+    batch.choices = std::ssize(encoded[0]->rows);
+    batch.input = joined_rows(rows);
+    batch.tokens = batch.input.offsets.back();
+  }
+  std::vector<std::int64_t> sample_ids;
+  for (const std::int64_t id : ids)
+    for (std::int64_t choice = 0; choice < batch.choices; ++choice)
+      sample_ids.push_back(id * batch.choices + choice);
+  batch.sample_ids = row_of(sample_ids);
+  if (std::ranges::all_of(encoded, &EncodedSample::labelled)) fill_targets(dataset, encoded, batch);
+  return batch;
 }
 
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options) {
@@ -266,7 +232,7 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
 }
 
 Batch TaskLoader::make(const Part& part, bool read_bags) const {
-  Batch batch = BatchMaker(*dataset_, part.samples, part.ids).make(read_bags);
+  Batch batch = make_task_batch(*dataset_, part.samples, part.ids, read_bags);
   bool weighted = false;
   for (const std::int64_t sample : part.samples) {
     const double of_label =

@@ -19,9 +19,9 @@ namespace nystrom {
 ModelInput joined_rows(std::span<const WrappedIds* const> sequences);
 
 /// The batch of these samples with the given ids: Batch::sample_ids before choices. Features of
-/// bags stay f16 where all are.
+/// bags stay f16 where all are; without `read_bags` they are left out.
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
-                      std::span<const std::int64_t> ids);
+                      std::span<const std::int64_t> ids, bool read_bags = true);
 
 /// The options of a task's loader.
 struct TaskLoaderOptions {
