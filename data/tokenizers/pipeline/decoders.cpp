@@ -18,14 +18,17 @@ using Parts = std::vector<std::string>;
 /// The limit stops a hostile tokenizer.json from producing texts of any size.
 constexpr std::size_t longest_part = std::size_t{1} << 24;
 
+void check_size(const std::string& text) {
+  require_input(text.size() <= longest_part,
+                "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
+}
+
 void replace_all(std::string& text, std::string_view searched, std::string_view content) {
   if (searched.empty() || text.find(searched) == text.npos) return;
   std::string made;
   std::size_t done = 0;
   for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, done)) {
-    made.append(text, done, at - done).append(content);
-    require_input(made.size() <= longest_part,
-                  "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
+    check_size(made.append(text, done, at - done).append(content));
     done = at + searched.size();
   }
   text = made.append(text, done);
@@ -120,9 +123,7 @@ Decoder read_replace(const JsonPart& part) {
       std::string made;
       std::size_t done = 0;
       for (const ByteRange& match : compiled->find_all(each)) {
-        made.append(each, done, match.begin - done).append(content);
-        require_input(made.size() <= longest_part,
-                      "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
+        check_size(made.append(each, done, match.begin - done).append(content));
         done = match.end;
       }
       each = made.append(each, done);

@@ -33,18 +33,14 @@ Name read_name(const JsonPart& part) {
   return name;
 }
 
-/// Reads a list of names.
-void read_more_names(const JsonPart& list, TokenizerSettings& settings) {
-  for (const JsonPart& each : list.elements()) settings.additional.push_back(read_name(each));
-}
-
 /// Reads the names in the file. Earlier names stay where the file has none.
 void read_names(const JsonPart& file, TokenizerSettings& settings) {
   for (std::size_t role = 0; role < roles; ++role)
     if (const auto part = file.find(role_keys[role])) settings.names[role] = read_name(*part);
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const auto list = file.find(key);
-    if (list && list->value().is_array()) read_more_names(*list, settings);
+    if (list && list->value().is_array())
+      for (const JsonPart& each : list->elements()) settings.additional.push_back(read_name(each));
     // Version 4 has an object there: names of roles of one's own.
     if (list && list->value().is_object())
       for (const auto& [role, name] : list->members())
