@@ -11,39 +11,12 @@
 namespace nystrom {
 namespace {
 
-/// Returns the character that ends at `position`, which is not 0, and moves `position` to its
-/// start.
-char32_t previous_character(std::string_view text, std::size_t& position) {
-  do --position;
-  while (is_utf8_continuation(text[position]));
-  std::size_t start = position;
-  return next_code_point(text, start);
-}
-
 bool word_ends_at(std::string_view text, std::size_t position) {
   return position > 0 && is_word_character(previous_character(text, position));
 }
 
 bool word_begins_at(std::string_view text, std::size_t position) {
   return position < text.size() && is_word_character(next_code_point(text, position));
-}
-
-std::size_t spaces_begin(std::string_view text, std::size_t end) {
-  while (end > 0) {
-    std::size_t before = end;
-    if (!is_white_space(previous_character(text, before))) break;
-    end = before;
-  }
-  return end;
-}
-
-std::size_t spaces_end(std::string_view text, std::size_t begin) {
-  while (begin < text.size()) {
-    std::size_t behind = begin;
-    if (!is_white_space(next_code_point(text, behind))) break;
-    begin = behind;
-  }
-  return begin;
 }
 
 }  // namespace

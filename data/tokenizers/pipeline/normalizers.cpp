@@ -59,19 +59,9 @@ void strip_marks(AlignedText& text, bool (*is_one)(char32_t)) {
 }
 
 void strip(AlignedText& text, bool left, bool right) {
-  std::uint32_t begin = 0, end = text.size();
-  for (std::size_t position = 0; left && position < text.size();) {
-    if (!is_white_space(next_code_point(text.text(), position))) break;
-    begin = static_cast<std::uint32_t>(position);
-  }
-  while (right && end > begin) {
-    std::size_t start = end - 1;
-    while (is_utf8_continuation(text.text()[start])) --start;
-    std::size_t position = start;
-    if (!is_white_space(next_code_point(text.text(), position))) break;
-    end = static_cast<std::uint32_t>(start);
-  }
-  if (begin > 0 || end < text.size()) text = text.slice({begin, end});
+  const std::size_t size = text.size(), begin = left ? spaces_end(text.text(), 0) : 0,
+                    end = right && begin < size ? spaces_begin(text.text(), size) : size;
+  if (begin > 0 || end < size) text = text.slice(byte_range(begin, end));
 }
 
 /// The normalization of the WMT corpora's tokenizers.

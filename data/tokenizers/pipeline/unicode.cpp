@@ -30,6 +30,31 @@ bool is_nonspacing_mark(char32_t c) { return is_in(nonspacing_marks, c); }
 bool is_mark(char32_t c) { return is_in(marks, c); }
 bool is_undecomposed(char32_t c) { return is_in(undecomposed, c); }
 
+char32_t previous_character(std::string_view text, std::size_t& position) {
+  do --position;
+  while (is_utf8_continuation(text[position]));
+  std::size_t start = position;
+  return next_code_point(text, start);
+}
+
+std::size_t spaces_begin(std::string_view text, std::size_t end) {
+  while (end > 0) {
+    std::size_t before = end;
+    if (!is_white_space(previous_character(text, before))) break;
+    end = before;
+  }
+  return end;
+}
+
+std::size_t spaces_end(std::string_view text, std::size_t begin) {
+  while (begin < text.size()) {
+    std::size_t behind = begin;
+    if (!is_white_space(next_code_point(text, behind))) break;
+    begin = behind;
+  }
+  return begin;
+}
+
 std::string lower_case_text(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {

@@ -85,6 +85,14 @@ inline char32_t lower_case(char32_t c) {
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
 }
 
+/// Returns the character of UTF-8 that ends at `position`, which is not 0, and moves `position` to
+/// its start.
+char32_t previous_character(std::string_view text, std::size_t& position);
+/// Where the white space before `end` begins.
+std::size_t spaces_begin(std::string_view text, std::size_t end);
+/// Where the white space from `begin` on ends.
+std::size_t spaces_end(std::string_view text, std::size_t begin);
+
 /// Python's str.lower of UTF-8, except that Σ always becomes σ.
 std::string lower_case_text(std::string_view text);
 
