@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "core/check.h"
@@ -20,31 +21,21 @@ TextRange trimmed_range(std::string_view text, TextRange range) {
           inner.data() - text.data() + static_cast<std::int64_t>(inner.size())};
 }
 
-/// The softmax of a window's scores over cls and its context.
-class Probabilities {
- public:
-  Probabilities(std::span<const double> scores, const EncodedSample& window) : scores_(scores) {
-    require(scores.size() >= window.rows[0].ids.size(), "best_answers: {} scores of {} tokens",
-            scores.size(), window.rows[0].ids.size());
-    const auto use = [&](const auto& add) {
-      if (std::isfinite(scores[0])) add(scores[0]);
-      for (std::size_t i = 0; i < window.places.size(); ++i)
-        if (const double score = scores[static_cast<std::size_t>(window.context_begin) + i];
-            std::isfinite(score))
-          add(score);
-    };
-    use([&](double score) { largest_ = std::max(largest_, score); });
-    use([&](double score) { sum_ += std::exp(score - largest_); });
-  }
-
-  double operator()(std::int64_t place) const {
-    return std::exp(scores_[static_cast<std::size_t>(place)] - largest_) / sum_;
-  }
-
- private:
-  std::span<const double> scores_;
-  double largest_ = -std::numeric_limits<double>::infinity(), sum_ = 0;
-};
+/// The softmax of a window's scores over cls and its context, by position.
+std::vector<double> probabilities(std::span<const double> scores, const EncodedSample& window) {
+  require(scores.size() >= window.rows[0].ids.size(), "best_answers: {} scores of {} tokens",
+          scores.size(), window.rows[0].ids.size());
+  std::vector<std::size_t> places(window.places.size() + 1);  // 0: cls
+  std::iota(places.begin() + 1, places.end(), static_cast<std::size_t>(window.context_begin));
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (const std::size_t place : places)
+    if (std::isfinite(scores[place])) largest = std::max(largest, scores[place]);
+  for (const std::size_t place : places)
+    if (std::isfinite(scores[place])) sum += std::exp(scores[place] - largest);
+  std::vector<double> result(scores.size());
+  for (const std::size_t place : places) result[place] = std::exp(scores[place] - largest) / sum;
+  return result;
+}
 
 /// A pair of tokens of a window, by their numbers in its context.
 struct TokenPair {
@@ -59,15 +50,16 @@ void keep_best(std::vector<TokenPair>& pairs, std::size_t count) {
 }
 
 /// The `count` most probable pairs of at most `longest` tokens, best first.
-std::vector<TokenPair> best_pairs(const EncodedSample& window, const Probabilities& start_of,
-                                  const Probabilities& end_of, std::int64_t longest,
+std::vector<TokenPair> best_pairs(const EncodedSample& window, const std::vector<double>& starts,
+                                  const std::vector<double>& ends, std::int64_t longest,
                                   std::size_t count) {
   std::vector<TokenPair> pairs;
-  const std::size_t tokens = window.places.size();
+  const std::size_t tokens = window.places.size(),
+                    begin = static_cast<std::size_t>(window.context_begin);
   for (std::size_t first = 0; first < tokens; ++first) {
-    const double start = start_of(window.context_begin + static_cast<std::int64_t>(first));
+    const double start = starts[begin + first];
     for (std::size_t last = first; last < tokens && std::cmp_less(last - first, longest); ++last) {
-      const double end = end_of(window.context_begin + static_cast<std::int64_t>(last));
+      const double end = ends[begin + last];
       if (start * end > 0) pairs.push_back({first, last, start * end});
     }
     if (pairs.size() > 64 * count) keep_best(pairs, count);  // bounds the memory
@@ -87,10 +79,10 @@ std::vector<PredictedAnswer> best_answers(std::string_view context,
   double none = 1;
   for (const WindowScores& scores : windows) {
     const EncodedSample& window = *scores.window;
-    const Probabilities start_of(scores.start, window), end_of(scores.end, window);
-    none = std::min(none, start_of(0) * end_of(0));
-    for (const TokenPair& pair :
-         best_pairs(window, start_of, end_of, task.max_answer_length, pairs)) {
+    const std::vector<double> starts = probabilities(scores.start, window),
+                              ends = probabilities(scores.end, window);
+    none = std::min(none, starts[0] * ends[0]);
+    for (const TokenPair& pair : best_pairs(window, starts, ends, task.max_answer_length, pairs)) {
       const std::int64_t begin = window.places[pair.first].begin;
       const TextRange words{begin, std::max(begin, window.places[pair.last].end)};
       const TextRange range = trimmed_range(context, words);
