@@ -38,82 +38,57 @@ double number_in(const std::string& cell, const std::string& place, const char* 
   return *value;
 }
 
-/// Reads the rows of one table.
-class BagTable {
- public:
-  BagTable(const TaskConfig& task, const fs::path& file, Labelled labelled)
-      : task_(task), names_(named_columns(task)), file_(file), name_(printable_path(file)) {
-    const bool labels = labelled == Labelled::required;
-    id_ = want(names_.id, true);
-    path_ = want(names_.file, true);
-    label_ = labels ? want(names_.label, true) : std::nullopt;
-    value_ = labels ? want(names_.value, true) : std::nullopt;
-    group_ = labels ? want(names_.group, true) : std::nullopt;
-    weight_ = labels ? want(names_.weight, true) : std::nullopt;
-  }
+/// The file of an id in task.features_folder.
+fs::path file_of(const TaskConfig& task, const std::string& id, const std::string& place) {
+  std::vector<fs::path> found;
+  for (const char* ending : endings)
+    if (const fs::path file = fs::path(*task.features_folder) / (id + ending); fs::exists(file))
+      found.push_back(file);
+  require_input(!found.empty(),
+                "{}: task.features_folder '{}' has no file {}.h5, .npy or .safetensors", place,
+                printable(*task.features_folder), printable(id, 80));
+  require_input(found.size() == 1, "{}: '{}' and '{}' are both there; keep one of them", place,
+                printable_path(found[0]), printable_path(found.back()));
+  return found[0];
+}
 
-  void read_into(std::vector<Bag>& bags) const {
-    const auto rows = open_rows(file_, format_of(task_, file_), *task_.header, wanted_);
-    const std::size_t before = bags.size();
-    while (const auto row = rows->next()) bags.push_back(bag_of(*row));
-    require_input(bags.size() > before, "{}: there is no row in it", name_);
-  }
-
- private:
-  using Column = std::optional<std::size_t>;
-
-  Column want(const std::optional<std::string>& column, bool required) {
-    if (!column) return std::nullopt;
-    wanted_.push_back({*column, required});
-    return wanted_.size() - 1;
-  }
-
-  /// The cell of a column, which is not empty.
-  std::string cell(const TableRow& row, std::size_t column, const std::string& place) const {
-    const std::string text = row.cells[column].value_or("");
-    require_input(!text.empty(), "{}: the cell of column '{}' is empty", place,
-                  printable(wanted_[column].name));
-    return text;
-  }
-
-  Bag bag_of(const TableRow& row) const {
-    Bag bag;
-    bag.place = fmt::format("{}:{}", name_, row.line);
-    const auto text = [&](std::size_t column) { return cell(row, column, bag.place); };
-    bag.id = text(id_ ? *id_ : *path_);
-    bag.file = path_ ? file_.parent_path() / text(*path_) : file_of(bag.id, bag.place);
+void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled,
+                std::vector<Bag>& bags) {
+  const TaskColumns names = named_columns(task);
+  const bool all = labelled == Labelled::required;
+  std::vector<WantedColumn> wanted;
+  const auto want = [&](const std::optional<std::string>& column, bool read) {
+    if (!column || !read) return std::optional<std::size_t>();
+    wanted.push_back({*column, true});
+    return std::optional(wanted.size() - 1);
+  };
+  const auto id = want(names.id, true), path = want(names.file, true),
+             label = want(names.label, all), value = want(names.value, all),
+             group = want(names.group, all), weight = want(names.weight, all);
+  const auto rows = open_rows(table, format_of(task, table), *task.header, wanted);
+  const std::size_t before = bags.size();
+  while (const auto row = rows->next()) {
+    Bag& bag = bags.emplace_back();
+    bag.place = fmt::format("{}:{}", printable_path(table), row->line);
+    const auto cell = [&](std::size_t column) {
+      const std::string text = row->cells[column].value_or("");
+      require_input(!text.empty(), "{}: the cell of column '{}' is empty", bag.place,
+                    printable(wanted[column].name));
+      return text;
+    };
+    bag.id = cell(id ? *id : *path);
+    bag.file = path ? table.parent_path() / cell(*path) : file_of(task, bag.id, bag.place);
     require_input(fs::is_regular_file(bag.file), "{}: there is no file '{}'", bag.place,
                   printable_path(bag.file));
-    if (label_) bag.label = text(*label_);
-    if (value_) bag.value = number_in(text(*value_), bag.place, "value");
-    if (group_) bag.group = text(*group_);
-    if (weight_) bag.weight = number_in(text(*weight_), bag.place, "weight");
+    if (label) bag.label = cell(*label);
+    if (value) bag.value = number_in(cell(*value), bag.place, "value");
+    if (group) bag.group = cell(*group);
+    if (weight) bag.weight = number_in(cell(*weight), bag.place, "weight");
     require_input(bag.weight >= 0, "{}: the weight is {}; expected at least 0", bag.place,
                   bag.weight);
-    return bag;
   }
-
-  fs::path file_of(const std::string& id, const std::string& place) const {
-    std::vector<fs::path> found;
-    for (const char* ending : endings)
-      if (const fs::path file = fs::path(*task_.features_folder) / (id + ending); fs::exists(file))
-        found.push_back(file);
-    require_input(!found.empty(),
-                  "{}: task.features_folder '{}' has no file {}.h5, .npy or "
-                  ".safetensors",
-                  place, printable(*task_.features_folder), printable(id, 80));
-    require_input(found.size() == 1, "{}: '{}' and '{}' are both there; keep one of them", place,
-                  printable_path(found[0]), printable_path(found.back()));
-    return found[0];
-  }
-
-  const TaskConfig& task_;
-  TaskColumns names_;
-  fs::path file_;
-  std::string name_;
-  std::vector<WantedColumn> wanted_;
-  Column id_, path_, label_, value_, group_, weight_;
-};
+  require_input(bags.size() > before, "{}: there is no row in it", printable_path(table));
+}
 
 /// Throws an InputError when two bags have the same file.
 void require_distinct_files(const std::vector<Bag>& bags) {
@@ -204,7 +179,7 @@ std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string
   require(task.kind == TaskKind::features && task.header, "read_bags: the task is not resolved");
   require_input(!patterns.empty(), "the task names no files to read");
   std::vector<Bag> bags;
-  for (const fs::path& file : match_files(patterns)) BagTable(task, file, labelled).read_into(bags);
+  for (const fs::path& table : match_files(patterns)) read_table(task, table, labelled, bags);
   require_distinct_files(bags);
   return bags;
 }
