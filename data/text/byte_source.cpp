@@ -22,8 +22,8 @@ class PlainSource : public ByteSource {
   explicit PlainSource(const std::filesystem::path& path) : file_(InputFile::open(path)) {}
 
   std::size_t read(std::span<char> buffer) override {
-    const auto count = static_cast<std::size_t>(
-        std::min<std::int64_t>(static_cast<std::int64_t>(buffer.size()), left()));
+    const auto count =
+        static_cast<std::size_t>(std::min(std::ssize(buffer), file_.size() - position_));
     file_.read(std::as_writable_bytes(buffer.first(count)), position_);
     position_ += static_cast<std::int64_t>(count);
     return count;
@@ -32,8 +32,6 @@ class PlainSource : public ByteSource {
   std::int64_t position() const override { return position_; }
 
  private:
-  std::int64_t left() const { return file_.size() - position_; }
-
   InputFile file_;
   std::int64_t position_ = 0;
 };

@@ -7,70 +7,29 @@
 namespace nystrom {
 namespace {
 
-/// The cells of one row, which continues on the next line while a quote is open.
-class QuotedRow {
- public:
-  QuotedRow(LineReader& lines, std::string& line, char separator)
-      : lines_(lines), line_(line), separator_(separator), first_(lines.line()) {}
-
-  std::vector<std::string> read() {
-    while (true) {
-      cells_.emplace_back();
-      if (at_ < line_.size() && line_[at_] == '"')
-        read_quoted();
-      else
-        read_plain();
-      if (at_ == line_.size()) return std::move(cells_);
-      ++at_;  // the separator
+/// Reads the cell in quotes that begins at `at`, which may take more lines. Returns the position
+/// behind it. `column` counts from 1.
+std::size_t read_quoted(LineReader& lines, std::string& line, std::size_t at, std::size_t column,
+                        std::string& cell) {
+  const std::int64_t opened = lines.line();
+  ++at;
+  while (true) {
+    const std::size_t end = line.find('"', at);
+    cell.append(line, at, end == line.npos ? line.npos : end - at);
+    if (end == line.npos) {
+      require_input(cell.size() <= max_row_bytes && lines.next(line),
+                    "{}:{}: the quote that opens in column {} is not closed", lines.name(), opened,
+                    column);
+      cell += '\n';
+      at = 0;
+    } else if (line.compare(end + 1, 1, "\"") == 0) {
+      cell += '"';
+      at = end + 2;
+    } else {
+      return end + 1;
     }
   }
-
- private:
-  void read_plain() {
-    const std::size_t end = std::min(line_.find(separator_, at_), line_.size());
-    cells_.back().assign(line_, at_, end - at_);
-    if (cells_.back().find('"') != std::string::npos)
-      bad("has a quote inside a cell that does not begin with one; put the whole cell in quotes "
-          "and double those inside");
-    at_ = end;
-  }
-
-  void read_quoted() {
-    const std::int64_t opened = lines_.line();
-    std::string& cell = cells_.back();
-    ++at_;
-    while (true) {
-      const std::size_t end = line_.find('"', at_);
-      cell.append(line_, at_, end == line_.npos ? line_.npos : end - at_);
-      if (end == line_.npos) {
-        require_input(cell.size() <= max_row_bytes && lines_.next(line_),
-                      "{}:{}: the quote that opens in column {} is not closed", lines_.name(),
-                      opened, cells_.size());
-        cell += '\n';
-        at_ = 0;
-      } else if (line_.compare(end + 1, 1, "\"") == 0) {
-        cell += '"';
-        at_ = end + 2;
-      } else {
-        at_ = end + 1;
-        break;
-      }
-    }
-    if (at_ < line_.size() && line_[at_] != separator_)
-      bad("has text after its closing quote; a quote inside a cell is written twice");
-  }
-
-  [[noreturn]] void bad(const char* what) const {
-    throw BadRow(fmt::format("{}:{}: column {} {}", lines_.name(), first_, cells_.size(), what));
-  }
-
-  LineReader& lines_;
-  std::string& line_;
-  char separator_;
-  std::int64_t first_;
-  std::size_t at_ = 0;
-  std::vector<std::string> cells_;
-};
+}
 
 bool begins_and_ends_with_quote(const std::string& cell) {
   return cell.size() >= 2 && cell.front() == '"' && cell.back() == '"';
@@ -149,7 +108,28 @@ std::vector<std::string> split_cells(std::string_view line, char separator) {
 }
 
 std::vector<std::string> quoted_cells(LineReader& lines, std::string& line, char separator) {
-  return QuotedRow(lines, line, separator).read();
+  const std::int64_t first = lines.line();
+  std::vector<std::string> cells;
+  const auto require_form = [&](bool good, const char* what) {
+    if (!good)
+      throw BadRow(fmt::format("{}:{}: column {} {}", lines.name(), first, cells.size(), what));
+  };
+  for (std::size_t at = 0;; ++at) {  // a separator stands before `at`
+    std::string& cell = cells.emplace_back();
+    if (at < line.size() && line[at] == '"') {
+      at = read_quoted(lines, line, at, cells.size(), cell);
+      require_form(at == line.size() || line[at] == separator,
+                   "has text after its closing quote; a quote inside a cell is written twice");
+    } else {
+      const std::size_t end = std::min(line.find(separator, at), line.size());
+      cell.assign(line, at, end - at);
+      require_form(cell.find('"') == cell.npos,
+                   "has a quote inside a cell that does not begin with one; put the whole cell in "
+                   "quotes and double those inside");
+      at = end;
+    }
+    if (at == line.size()) return cells;
+  }
 }
 
 Quotes find_quotes(const std::filesystem::path& file) {
