@@ -4,10 +4,10 @@
 #include <random>
 
 #include "nn/encoder.h"
-#include "train/formats/safetensors.h"
 #include "train/optim/optimizer.h"
 #include "train/optim/schedule.h"
 #include "train/optim/weight_average.h"
+#include "train/state/safetensors.h"
 
 using namespace nystrom;
 

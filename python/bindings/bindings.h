@@ -12,9 +12,9 @@
 #include "autograd/var.h"
 #include "core/base/fields.h"
 #include "core/base/interruption.h"
+#include "core/base/log.h"
 #include "core/check.h"
 #include "core/tensor.h"
-#include "train/logging/log.h"
 
 namespace nystrom::python {
 

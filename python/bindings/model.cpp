@@ -10,17 +10,17 @@
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "core/base/scratch_folder.h"
 #include "data/tasks/task_statistics.h"
 #include "python/bindings/bindings.h"
 #include "train/config/yaml.h"
-#include "train/embeddings/text_embedder.h"
 #include "train/export/export.h"
 #include "train/export/extend.h"
 #include "train/export/forward.h"
-#include "train/finetune/task_predict.h"
-#include "train/formats/hf_config.h"
-#include "train/logging/scratch_folder.h"
-#include "train/pretrain/fill_mask.h"
+#include "train/objectives/fill_mask.h"
+#include "train/objectives/task_predict.h"
+#include "train/objectives/text_embedder.h"
+#include "train/state/hf_config.h"
 
 namespace nystrom::python {
 namespace {

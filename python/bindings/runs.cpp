@@ -8,13 +8,13 @@
 #include "core/threads.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
-#include "train/checkpoint/model_folder.h"
-#include "train/checkpoint/run_folder.h"
 #include "train/config/yaml.h"
 #include "train/distributed/processes.h"
-#include "train/finetune/finetune.h"
-#include "train/finetune/task_settings.h"
-#include "train/pretrain/pretrain.h"
+#include "train/objectives/finetune.h"
+#include "train/objectives/pretrain.h"
+#include "train/objectives/task_settings.h"
+#include "train/state/model_folder.h"
+#include "train/state/run_folder.h"
 
 namespace nystrom::python {
 namespace {

@@ -12,7 +12,7 @@
 #include "data/tokenizers/tokenizer_folder.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
-#include "train/checkpoint/model_folder.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom::python {
 namespace {

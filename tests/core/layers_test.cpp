@@ -40,24 +40,18 @@ const std::vector<Room>& rooms() {
 /// data.
 const std::vector<Room>& rooms_of_train() {
   static const std::vector<Room> all = {
-      {"logging", {}},
       {"optim", {}},
       {"config", {"optim"}},
-      {"formats", {}},
       {"distributed", {}},
-      {"checkpoint", {"logging", "optim", "config", "formats", "distributed"}},
-      {"embeddings", {"logging", "config", "formats", "distributed", "checkpoint"}},
-      {"loop", {"logging", "optim", "config", "formats", "distributed", "checkpoint"}},
-      {"pretrain", {"logging", "optim", "config", "formats", "distributed", "checkpoint", "loop"}},
-      {"finetune",
-       {"logging", "optim", "config", "distributed", "checkpoint", "embeddings", "loop",
-        "pretrain"}},
-      {"export", {"logging", "config", "formats", "checkpoint", "loop", "pretrain", "finetune"}},
+      {"state", {"optim", "config", "distributed"}},
+      {"loop", {"optim", "config", "distributed", "state"}},
+      {"objectives", {"optim", "config", "distributed", "state", "loop"}},
+      {"export", {"config", "state", "loop", "objectives"}},
       {"plan", {"optim", "config", "distributed", "loop"}},
-      {"report", {"logging", "config", "checkpoint", "pretrain", "finetune"}},
+      {"report", {"config", "state", "loop", "objectives"}},
       {"cli",
-       {"logging", "optim", "config", "formats", "distributed", "checkpoint", "embeddings", "loop",
-        "pretrain", "finetune", "export", "plan", "report"}},
+       {"optim", "config", "distributed", "state", "loop", "objectives", "export", "plan",
+        "report"}},
   };
   return all;
 }

@@ -8,7 +8,7 @@
 #include "tests/support/temporary_folder.h"
 #include "train/config/config_io.h"
 #include "train/loop/train_step.h"
-#include "train/pretrain/pretrain.h"
+#include "train/objectives/pretrain.h"
 
 namespace nystrom::testing {
 namespace {

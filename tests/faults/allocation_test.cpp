@@ -14,7 +14,7 @@
 #include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config_io.h"
-#include "train/formats/safetensors.h"
+#include "train/state/safetensors.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/base/file_io.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/state/checkpoint.h"
 
 namespace nystrom::testing {
 

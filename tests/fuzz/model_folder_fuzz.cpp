@@ -7,10 +7,10 @@
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
 #include "tests/support/start_defaults.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
-#include "train/formats/architecture.h"
-#include "train/formats/model_weights.h"
+#include "train/state/architecture.h"
+#include "train/state/model_folder.h"
+#include "train/state/model_weights.h"
 
 namespace {
 

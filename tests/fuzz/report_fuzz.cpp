@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/logging/metrics.h"
-#include "train/pretrain/mask_samples.h"
+#include "train/loop/metrics.h"
+#include "train/objectives/mask_samples.h"
 #include "train/report/report_page.h"
 
 namespace {

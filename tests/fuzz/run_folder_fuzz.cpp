@@ -8,11 +8,11 @@
 
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/run_state.h"
-#include "train/checkpoint/saved_run.h"
-#include "train/logging/metrics.h"
+#include "train/loop/metrics.h"
 #include "train/report/run_history.h"
+#include "train/state/checkpoint.h"
+#include "train/state/run_state.h"
+#include "train/state/saved_run.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/formats/model_weights.h"
+#include "train/state/model_weights.h"
 
 namespace {
 

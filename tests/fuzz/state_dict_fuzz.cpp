@@ -5,8 +5,8 @@
 
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/formats/pickle.h"
-#include "train/formats/safetensors.h"
+#include "train/state/pickle.h"
+#include "train/state/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

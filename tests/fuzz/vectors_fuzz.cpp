@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/embeddings/vector_reader.h"
+#include "train/objectives/vector_reader.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/support/places.h"
-#include "train/formats/safetensors.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom::testing {
 

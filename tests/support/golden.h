@@ -12,9 +12,9 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/support/random.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/export/forward.h"
-#include "train/formats/hf_config.h"
+#include "train/state/hf_config.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom::testing {
 

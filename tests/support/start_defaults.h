@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 

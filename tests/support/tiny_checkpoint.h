@@ -10,8 +10,8 @@
 #include "data/tokenizers/tokenizer_folder.h"
 #include "tests/support/models.h"
 #include "tests/support/temporary_folder.h"
-#include "train/checkpoint/model_folder.h"
-#include "train/formats/hf_config.h"
+#include "train/state/hf_config.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom::testing {
 

@@ -8,8 +8,8 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/support/random.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/loop/train_step.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom::testing {
 

@@ -58,15 +58,12 @@ NOT_MUTATED = {
     "train/distributed/nccl_transport.cpp",
 }
 ROOMS = [
-    "logging",
     "optim",
     "config",
-    "formats",
     "distributed",
-    "checkpoint",
+    "state",
     "loop",
-    "pretrain",
-    "finetune",
+    "objectives",
     "export",
     "plan",
     "report",

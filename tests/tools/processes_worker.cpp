@@ -6,15 +6,15 @@
 #include <cstring>
 
 #include "core/base/file_io.h"
+#include "core/base/scratch_folder.h"
 #include "core/check.h"
 #include "core/dispatch.h"
 #include "core/kernels.h"
 #include "tests/support/numbered_batches.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/distributed/processes.h"
-#include "train/logging/scratch_folder.h"
 #include "train/loop/train_step.h"
 #include "train/loop/trainer.h"
+#include "train/state/checkpoint.h"
 
 namespace nystrom::testing {
 namespace {

@@ -3,7 +3,7 @@
 // Exits with 2 when IN is rejected.
 #include <cstdio>
 
-#include "train/formats/safetensors.h"
+#include "train/state/safetensors.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) {

@@ -12,10 +12,10 @@
 #include "core/base/file_io.h"
 #include "core/check.h"
 #include "train/config/validation.h"
-#include "train/formats/hf_config.h"
-#include "train/formats/safetensors.h"
-#include "train/pretrain/corpus.h"
-#include "train/pretrain/evaluation.h"
+#include "train/objectives/corpus.h"
+#include "train/objectives/evaluation.h"
+#include "train/state/hf_config.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom {
 namespace {

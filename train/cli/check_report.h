@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "train/finetune/finetune.h"
+#include "train/objectives/corpus_statistics.h"
+#include "train/objectives/finetune.h"
 #include "train/plan/memory_plan.h"
-#include "train/pretrain/corpus_statistics.h"
 
 namespace nystrom {
 

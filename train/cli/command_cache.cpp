@@ -10,8 +10,8 @@
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/config/config.h"
+#include "train/objectives/cache.h"
 #include "train/plan/memory_plan.h"
-#include "train/pretrain/cache.h"
 
 namespace nystrom {
 namespace {

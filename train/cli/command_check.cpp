@@ -16,13 +16,13 @@
 #include "train/cli/check_report.h"
 #include "train/cli/commands.h"
 #include "train/config/validation.h"
-#include "train/finetune/embedding_objective.h"
-#include "train/finetune/finetune.h"
 #include "train/loop/run_memory.h"
+#include "train/objectives/corpus_statistics.h"
+#include "train/objectives/embedding_objective.h"
+#include "train/objectives/evaluation.h"
+#include "train/objectives/finetune.h"
 #include "train/optim/schedule.h"
 #include "train/plan/memory_plan.h"
-#include "train/pretrain/corpus_statistics.h"
-#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {

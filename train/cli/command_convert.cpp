@@ -7,17 +7,17 @@
 
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
+#include "core/base/progress.h"
+#include "core/base/scratch_folder.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "data/text/text.h"
 #include "nn/layer_kinds.h"
 #include "train/cli/commands.h"
 #include "train/export/conversion_study.h"
 #include "train/export/convert.h"
-#include "train/finetune/task_settings.h"
-#include "train/logging/progress.h"
-#include "train/logging/scratch_folder.h"
-#include "train/logging/stop_signals.h"
-#include "train/pretrain/text_statistics.h"
+#include "train/objectives/task_settings.h"
+#include "train/objectives/text_statistics.h"
 
 namespace nystrom {
 namespace {

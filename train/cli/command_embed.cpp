@@ -4,14 +4,14 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/base/printable.h"
+#include "core/base/progress.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
-#include "train/embeddings/text_blocks.h"
-#include "train/embeddings/vector_writer.h"
-#include "train/formats/hf_config.h"
-#include "train/logging/progress.h"
+#include "train/objectives/text_blocks.h"
+#include "train/objectives/vector_writer.h"
+#include "train/state/hf_config.h"
 
 namespace nystrom {
 namespace {

@@ -10,7 +10,7 @@
 #include "train/cli/commands.h"
 #include "train/export/export.h"
 #include "train/export/export_score.h"
-#include "train/finetune/task_settings.h"
+#include "train/objectives/task_settings.h"
 
 namespace nystrom {
 namespace {

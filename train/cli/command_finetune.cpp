@@ -6,8 +6,8 @@
 
 #include "core/check.h"
 #include "train/cli/commands.h"
-#include "train/finetune/finetune.h"
-#include "train/finetune/sweep.h"
+#include "train/objectives/finetune.h"
+#include "train/objectives/sweep.h"
 
 namespace nystrom {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "core/check.h"
 #include "core/safetensors_header.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
 #include "train/config/config.h"
-#include "train/embeddings/partial_file.h"
 #include "train/export/forward.h"
+#include "train/objectives/partial_file.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 namespace {

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
-#include "train/formats/hf_config.h"
 #include "train/loop/run_spec.h"
 #include "train/plan/memory_plan.h"
+#include "train/state/hf_config.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 namespace {

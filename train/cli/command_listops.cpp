@@ -6,11 +6,11 @@
 #include "core/base/file_io.h"
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
+#include "core/base/progress.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "data/tasks/listops.h"
 #include "train/cli/commands.h"
-#include "train/logging/progress.h"
-#include "train/logging/stop_signals.h"
 
 namespace nystrom {
 namespace {

@@ -11,14 +11,14 @@
 #include "core/check.h"
 #include "data/tasks/answers.h"
 #include "data/tasks/task_statistics.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
 #include "train/cli/prediction_stream.h"
 #include "train/cli/text_arguments.h"
-#include "train/embeddings/vector_format.h"
-#include "train/finetune/attention_file.h"
-#include "train/finetune/task_predict.h"
-#include "train/pretrain/fill_mask.h"
+#include "train/objectives/attention_file.h"
+#include "train/objectives/fill_mask.h"
+#include "train/objectives/task_predict.h"
+#include "train/objectives/vector_format.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 namespace {

@@ -9,7 +9,7 @@
 #include "train/cli/commands.h"
 #include "train/config/validation.h"
 #include "train/distributed/processes.h"
-#include "train/pretrain/corpus.h"
+#include "train/objectives/corpus.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "train/cli/commands.h"
-#include "train/pretrain/pretrain.h"
+#include "train/objectives/pretrain.h"
 
 namespace nystrom {
 namespace {

@@ -14,9 +14,9 @@
 #include "train/cli/embedding_settings.h"
 #include "train/cli/prediction_stream.h"
 #include "train/cli/text_arguments.h"
-#include "train/embeddings/nearest.h"
-#include "train/embeddings/text_blocks.h"
-#include "train/embeddings/vector_reader.h"
+#include "train/objectives/nearest.h"
+#include "train/objectives/text_blocks.h"
+#include "train/objectives/vector_reader.h"
 
 namespace nystrom {
 namespace {

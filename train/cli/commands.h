@@ -8,10 +8,10 @@
 
 #include "core/base/error.h"
 #include "core/base/fields.h"
+#include "core/base/stop_signals.h"
 #include "core/device.h"
 #include "core/dtype.h"
 #include "train/distributed/communicator.h"
-#include "train/logging/stop_signals.h"
 
 namespace CLI {
 class App;

@@ -8,7 +8,7 @@
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/config/config_io.h"
-#include "train/finetune/task_settings.h"
+#include "train/objectives/task_settings.h"
 
 namespace nystrom {
 

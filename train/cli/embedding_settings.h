@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "data/tasks/task_config.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/config/config.h"
-#include "train/embeddings/text_embedder.h"
+#include "train/objectives/text_embedder.h"
+#include "train/state/model_folder.h"
 
 namespace CLI {
 class App;

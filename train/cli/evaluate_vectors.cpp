@@ -4,13 +4,13 @@
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "core/base/progress.h"
 #include "core/check.h"
 #include "data/text/match_files.h"
 #include "data/text/text.h"
-#include "train/embeddings/retrieval.h"
-#include "train/embeddings/text_classes.h"
-#include "train/embeddings/text_pairs.h"
-#include "train/logging/progress.h"
+#include "train/objectives/retrieval.h"
+#include "train/objectives/text_classes.h"
+#include "train/objectives/text_pairs.h"
 
 namespace nystrom {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/log.h"
 #include "data/tasks/examples.h"
-#include "train/logging/log.h"
 
 namespace nystrom {
 

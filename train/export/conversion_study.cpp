@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "nn/attention_diagnostics.h"
-#include "train/pretrain/longest_sequences.h"
+#include "train/objectives/longest_sequences.h"
 
 namespace nystrom {
 namespace {

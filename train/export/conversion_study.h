@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "train/checkpoint/model_folder.h"
-#include "train/pretrain/evaluation.h"
+#include "train/objectives/evaluation.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 

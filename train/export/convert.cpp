@@ -5,7 +5,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/layer_kinds.h"
-#include "train/formats/transformers_class.h"
+#include "train/state/transformers_class.h"
 
 namespace nystrom {
 namespace {

@@ -14,9 +14,9 @@
 #include "train/export/model_card.h"
 #include "train/export/model_classes.h"
 #include "train/export/onnx_model.h"
-#include "train/finetune/task_settings.h"
-#include "train/formats/hf_config.h"
-#include "train/formats/sentence_modules.h"
+#include "train/objectives/task_settings.h"
+#include "train/state/hf_config.h"
+#include "train/state/sentence_modules.h"
 
 namespace nystrom {
 namespace {

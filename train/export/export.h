@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint/model_folder.h"
+#include "core/base/log.h"
 #include "train/export/export_verification.h"
 #include "train/export/sentence_transformers.h"
-#include "train/formats/hf_config.h"
-#include "train/formats/transformers_class.h"
-#include "train/logging/log.h"
+#include "train/state/hf_config.h"
+#include "train/state/model_folder.h"
+#include "train/state/transformers_class.h"
 
 namespace nystrom {
 

@@ -5,6 +5,9 @@
 
 #include "autograd/ops.h"
 #include "core/base/printable.h"
+#include "core/base/progress.h"
+#include "core/base/scratch_folder.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "data/tasks/held_out.h"
 #include "data/tasks/multi_label_metrics.h"
@@ -13,16 +16,13 @@
 #include "data/text/text.h"
 #include "train/export/export_verification.h"
 #include "train/export/onnx_int8.h"
-#include "train/finetune/task_loss.h"
-#include "train/finetune/task_settings.h"
-#include "train/formats/hf_config.h"
-#include "train/logging/progress.h"
-#include "train/logging/scratch_folder.h"
-#include "train/logging/stop_signals.h"
 #include "train/loop/train_step.h"
-#include "train/pretrain/corpus.h"
-#include "train/pretrain/evaluation.h"
-#include "train/pretrain/text_statistics.h"
+#include "train/objectives/corpus.h"
+#include "train/objectives/evaluation.h"
+#include "train/objectives/task_loss.h"
+#include "train/objectives/task_settings.h"
+#include "train/objectives/text_statistics.h"
+#include "train/state/hf_config.h"
 
 namespace nystrom {
 namespace {

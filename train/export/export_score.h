@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint/model_folder.h"
-#include "train/logging/log.h"
+#include "core/base/log.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 

@@ -12,10 +12,10 @@
 #include "core/check.h"
 #include "core/rng.h"
 #include "data/tokenizers/tokenizer_folder.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/export/model_classes.h"
-#include "train/formats/hf_config.h"
-#include "train/pretrain/text_batches.h"
+#include "train/objectives/text_batches.h"
+#include "train/state/hf_config.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/export/export.h"
-#include "train/formats/hf_config.h"
+#include "train/state/hf_config.h"
 
 namespace nystrom {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "train/checkpoint/model_folder.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 

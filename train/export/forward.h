@@ -6,7 +6,7 @@
 #include <string>
 
 #include "nn/model.h"
-#include "train/formats/safetensors.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom {
 

@@ -4,7 +4,7 @@
 #include "core/check.h"
 #include "nn/layer_kinds.h"
 #include "train/export/export.h"
-#include "train/formats/hf_config.h"
+#include "train/state/hf_config.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "train/export/export_verification.h"
-#include "train/formats/architecture.h"
+#include "train/state/architecture.h"
 
 namespace nystrom {
 

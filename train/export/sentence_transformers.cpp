@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
-#include "train/formats/safetensors.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom {
 

@@ -4,10 +4,10 @@
 
 #include <memory>
 
+#include "core/base/log.h"
 #include "nn/attention_watch.h"
 #include "train/config/config.h"
-#include "train/logging/log.h"
-#include "train/logging/metrics.h"
+#include "train/loop/metrics.h"
 #include "train/loop/train_step.h"
 
 namespace nystrom {

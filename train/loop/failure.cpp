@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "core/base/printable.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "train/distributed/communicator.h"
-#include "train/logging/stop_signals.h"
 
 namespace nystrom {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/tokenizers/tokenizer.h"
-#include "train/logging/metrics.h"
+#include "train/loop/metrics.h"
 #include "train/loop/train_step.h"
 
 namespace nystrom {
@@ -66,7 +66,7 @@ class Objective {
   /// Evaluates the model on the held-out data, without dropout. The processes share the work and
   /// get the same score. Exceptions of `progress` pass through.
   virtual Score evaluate(const Model& model, const EvaluationProgress& progress) = 0;
-  /// A line for the run's mask_samples_file (train/logging/metrics.h); empty if the objective has
+  /// A line for the run's mask_samples_file (train/loop/metrics.h); empty if the objective has
   /// no samples to show.
   virtual std::string samples(const Model&, std::int64_t /*step*/) const { return ""; }
 };

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "core/allocator.h"
+#include "core/base/log.h"
+#include "core/base/progress.h"
 #include "train/config/config.h"
 #include "train/distributed/communicator.h"
-#include "train/logging/log.h"
-#include "train/logging/metrics.h"
-#include "train/logging/progress.h"
 #include "train/loop/attention_monitor.h"
+#include "train/loop/metrics.h"
 #include "train/loop/objective.h"
 #include "train/loop/speed_watch.h"
 

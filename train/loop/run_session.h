@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "train/checkpoint/run_folder.h"
+#include "core/base/log.h"
 #include "train/distributed/communicator.h"
-#include "train/logging/log.h"
 #include "train/loop/run_spec.h"
+#include "train/state/run_folder.h"
 
 namespace nystrom {
 

@@ -12,8 +12,8 @@
 #include "data/text/text.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "train/config/validation.h"
-#include "train/formats/hf_config.h"
 #include "train/loop/teacher.h"
+#include "train/state/hf_config.h"
 
 namespace nystrom {
 

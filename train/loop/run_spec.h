@@ -10,9 +10,9 @@
 #include "core/base/error.h"
 #include "core/base/problem.h"
 #include "data/tokenizers/tokenizer.h"
-#include "train/checkpoint/model_folder.h"
-#include "train/checkpoint/saved_run.h"
 #include "train/config/config_io.h"
+#include "train/state/model_folder.h"
+#include "train/state/saved_run.h"
 
 namespace nystrom {
 

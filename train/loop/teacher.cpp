@@ -5,8 +5,8 @@
 #include "core/check.h"
 #include "nn/layer_kinds.h"
 #include "train/distributed/replicas.h"
-#include "train/formats/hf_config.h"
-#include "train/formats/transformers_class.h"
+#include "train/state/hf_config.h"
+#include "train/state/transformers_class.h"
 
 namespace nystrom {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "nn/model.h"
 #include "train/distributed/gradient_sum.h"
-#include "train/logging/metrics.h"
 #include "train/loop/distillation.h"
+#include "train/loop/metrics.h"
 #include "train/optim/optimizer.h"
 
 namespace nystrom {

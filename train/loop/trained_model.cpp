@@ -1,9 +1,9 @@
 #include "train/loop/trained_model.h"
 
-#include "train/checkpoint/model_folder.h"
 #include "train/distributed/replicas.h"
-#include "train/formats/safetensors.h"
 #include "train/optim/parameter_groups.h"
+#include "train/state/model_folder.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom {
 

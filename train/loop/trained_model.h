@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "core/base/log.h"
 #include "nn/model.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/optimizer_files.h"
 #include "train/distributed/communicator.h"
 #include "train/distributed/gradient_sum.h"
-#include "train/logging/log.h"
 #include "train/loop/run_spec.h"
 #include "train/optim/optimizer.h"
 #include "train/optim/weight_average.h"
+#include "train/state/checkpoint.h"
+#include "train/state/optimizer_files.h"
 
 namespace nystrom {
 

@@ -5,16 +5,16 @@
 #include <filesystem>
 
 #include "core/base/checksum.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "core/threads.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
-#include "train/formats/hf_config.h"
-#include "train/logging/stop_signals.h"
 #include "train/loop/run_logger.h"
 #include "train/loop/trained_model.h"
 #include "train/optim/schedule.h"
+#include "train/state/checkpoint.h"
+#include "train/state/hf_config.h"
+#include "train/state/run_state.h"
 
 namespace nystrom {
 namespace {

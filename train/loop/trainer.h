@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "train/logging/metrics.h"
+#include "train/loop/metrics.h"
 #include "train/loop/objective.h"
 #include "train/loop/run_session.h"
 

@@ -10,7 +10,7 @@
 #include "core/check.h"
 #include "nn/attention_diagnostics.h"
 #include "nn/layer_kinds.h"
-#include "train/pretrain/longest_sequences.h"
+#include "train/objectives/longest_sequences.h"
 
 namespace nystrom {
 namespace {

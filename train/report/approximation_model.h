@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "data/pretraining/loader.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/report/study.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "train/finetune/sweep.h"
-#include "train/logging/log.h"
-#include "train/pretrain/mask_samples.h"
+#include "core/base/log.h"
+#include "train/objectives/mask_samples.h"
+#include "train/objectives/sweep.h"
 #include "train/report/run_history.h"
 #include "train/report/study.h"
 #include "train/report/task_findings.h"

@@ -1,7 +1,7 @@
 // Filled masks of a run's checkpoints, for its report.
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/report/report_page.h"
+#include "train/state/checkpoint.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 namespace {

@@ -6,9 +6,9 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/checkpoint/run_folder.h"
 #include "train/report/report_html.h"
 #include "train/report/report_page.h"
+#include "train/state/run_folder.h"
 
 namespace nystrom {
 namespace {

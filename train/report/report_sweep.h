@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "train/finetune/sweep.h"
+#include "train/objectives/sweep.h"
 
 namespace nystrom {
 

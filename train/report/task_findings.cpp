@@ -12,8 +12,8 @@
 #include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
-#include "train/finetune/task_loss.h"
-#include "train/finetune/task_predict.h"
+#include "train/objectives/task_loss.h"
+#include "train/objectives/task_predict.h"
 
 namespace nystrom {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/log.h"
 #include "core/device.h"
 #include "data/tasks/multi_label_metrics.h"
-#include "train/logging/log.h"
 #include "train/report/run_history.h"
 
 namespace nystrom {

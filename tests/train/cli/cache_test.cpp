@@ -1,5 +1,5 @@
 // The cache of tokenizers and shards: its listing, and the entries that pruning keeps.
-#include "train/pretrain/cache.h"
+#include "train/objectives/cache.h"
 
 #include <gtest/gtest.h>
 

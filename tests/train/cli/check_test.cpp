@@ -6,7 +6,7 @@
 
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/pretrain/corpus_statistics.h"
+#include "train/objectives/corpus_statistics.h"
 
 namespace nystrom::testing {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/support/rounds.h"
 #include "tests/train/cli/distributed_fixture.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/state/checkpoint.h"
 
 namespace nystrom::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/rounds.h"
 #include "tests/train/cli/distributed_fixture.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/formats/safetensors.h"
+#include "train/state/checkpoint.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/export/forward.h"
-#include "train/pretrain/minimal_pairs.h"
+#include "train/objectives/minimal_pairs.h"
 
 namespace nystrom::testing {
 namespace {

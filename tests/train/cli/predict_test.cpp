@@ -10,7 +10,7 @@
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/export/forward.h"
-#include "train/pretrain/fill_mask.h"
+#include "train/objectives/fill_mask.h"
 
 namespace nystrom::testing {
 namespace {

@@ -12,10 +12,10 @@
 #include "tests/support/run_program.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/checkpoint/model_folder.h"
 #include "train/export/forward.h"
-#include "train/formats/hf_config.h"
 #include "train/loop/run_spec.h"
+#include "train/state/hf_config.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/base/json.h"
 #include "tests/train/cli/distributed_fixture.h"
-#include "train/formats/safetensors.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom::testing {
 namespace {

@@ -11,8 +11,8 @@
 #include "core/base/file_io.h"
 #include "tests/support/mpirun.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/run_state.h"
+#include "train/state/checkpoint.h"
+#include "train/state/run_state.h"
 
 namespace nystrom::testing {
 namespace {

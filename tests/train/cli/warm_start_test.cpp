@@ -8,7 +8,7 @@
 #include "tests/support/recorded_metric.h"
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/formats/hf_config.h"
+#include "train/state/hf_config.h"
 
 namespace nystrom::testing {
 namespace {

@@ -1,6 +1,6 @@
 // Exports of models of BERT's family as what they are.
 #include "tests/train/export/export_fixture.h"
-#include "train/formats/model_weights.h"
+#include "train/state/model_weights.h"
 
 namespace nystrom::testing {
 namespace {

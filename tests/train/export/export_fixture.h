@@ -12,7 +12,7 @@
 #include "tests/support/temporary_folder.h"
 #include "train/export/export.h"
 #include "train/export/model_classes.h"
-#include "train/formats/hf_config.h"
+#include "train/state/hf_config.h"
 
 namespace nystrom::testing {
 

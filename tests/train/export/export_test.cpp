@@ -7,7 +7,7 @@
 #include "tests/train/export/export_fixture.h"
 #include "train/config/config_io.h"
 #include "train/export/forward.h"
-#include "train/finetune/task_settings.h"
+#include "train/objectives/task_settings.h"
 
 namespace nystrom::testing {
 namespace {

@@ -10,8 +10,8 @@
 #include "core/threads.h"
 #include "tests/support/numbered_batches.h"
 #include "tests/support/temporary_folder.h"
-#include "train/checkpoint/run_state.h"
 #include "train/loop/trainer.h"
+#include "train/state/run_state.h"
 
 namespace nystrom::testing {
 namespace {

@@ -1,0 +1,618 @@
+// Fine-tuning runs: killed runs end in the same bits, sweeps skip finished runs, initial models
+// must fit, and files are predicted in order.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "tests/support/finetune_fixture.h"
+#include "tests/support/places.h"
+#include "tests/support/rounds.h"
+#include "tests/support/sanitized.h"
+#include "train/config/config_io.h"
+#include "train/objectives/sweep.h"
+
+namespace nystrom::testing {
+namespace {
+
+TEST(GridAxis, CommasInBracketsBelongToTheirValue) {
+  const GridAxis axis =
+      parse_grid_axis("groups=[],[{parameters: a, freeze: true},{parameters: b}]");
+  EXPECT_EQ(axis.option, "optimizer.groups");
+  EXPECT_EQ(axis.values,
+            (std::vector<std::string>{"[]", "[{parameters: a, freeze: true},{parameters: b}]"}));
+}
+
+TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
+  configure_classification();
+  const auto start = [&](const std::string& run_dir) {
+    return start_command(
+        folder_,
+        program_word() +
+            "finetune run.yaml --threads 1 --set checkpoint.every=5 --set run_dir=" + run_dir);
+  };
+  ASSERT_EQ(outcome(start("straight")), 0) << read_bytes(folder_ / "log");
+  std::minstd_rand random(7);
+  const int wanted = 8 * test_rounds();
+  int kills = 0;
+  for (int attempt = 0; attempt < 8 * wanted && kills < wanted; ++attempt) {
+    const pid_t process = start("killed");
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(std::uniform_int_distribution(0, 200)(random)));
+    ::kill(process, SIGKILL);
+    const int code = outcome(process);
+    kills += code == -SIGKILL;
+    ASSERT_TRUE(code == 0 || code == -SIGKILL) << read_bytes(folder_ / "log");
+    if (code == 0) fs::remove_all(folder_ / "killed");
+  }
+  EXPECT_EQ(kills, wanted);
+  ASSERT_EQ(outcome(start("killed")), 0) << read_bytes(folder_ / "log");
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
+    const auto sum = [&](const std::string& run_dir) {
+      return read_bytes(folder_ / run_dir / "checkpoints" / "step-72" / file);
+    };
+    if (std::string(file) == "state.json") {
+      const auto killed = json::parse(sum("killed")), straight = json::parse(sum("straight"));
+      EXPECT_EQ(killed.at("best_value"), straight.at("best_value"));
+    } else {
+      EXPECT_EQ(sum("killed"), sum("straight")) << file;
+    }
+  }
+}
+
+TEST_F(FinetuneTest, OtherExamplesAreRefusedInTheSameFolder) {
+  configure_classification("steps: 3");
+  ASSERT_NO_FATAL_FAILURE(train());
+  write_classification("train.tsv", 192, 9);
+  const Outcome outcome = run_program(folder_, "finetune run.yaml --quiet");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "nystrom: run: its checkpoints come from other text; bring the files of task.train "
+            "back as they were, or choose another "
+            "run_dir\n");
+}
+
+TEST_F(FinetuneTest, AFinishedRunIsFoundAgainWithTheSameSettings) {
+  configure_classification("steps: 3");
+  ASSERT_NO_FATAL_FAILURE(train());
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_NE(last_.err.find("resuming at step 3\n"), std::string::npos) << last_.err;
+}
+
+TEST_F(FinetuneTest, AShareOfTheExamplesValidates) {
+  configure_classification("steps: 6");
+  const std::string command =
+      "finetune run.yaml --threads 1 --set task.validation=[] --set task.validation_fraction=";
+  ASSERT_NO_FATAL_FAILURE(run(command + "0.25 --set training.steps=3"));
+  EXPECT_NE(last_.err.find("training: 144 examples"), std::string::npos) << last_.err;
+  EXPECT_NE(last_.err.find("validation: 48 examples"), std::string::npos) << last_.err;
+  ASSERT_NO_FATAL_FAILURE(run(command + "0.25"));
+  EXPECT_NE(last_.err.find("resuming at step 3\n"), std::string::npos) << last_.err;
+  EXPECT_EQ(run_program(folder_, command + "0.2").err,
+            "nystrom: run: holds a run with other settings; changed: task.validation_fraction "
+            "(0.25, now 0.2); choose another run_dir, or undo the changes\n");
+  ASSERT_NO_FATAL_FAILURE(run("report run"));
+  EXPECT_NE(read_bytes(folder_ / "run" / "report.html").find("48 examples of the validation data"),
+            std::string::npos);
+  ASSERT_NO_FATAL_FAILURE(run("export run exported --onnx int8"));
+  EXPECT_NE(last_.out.find("on 48 examples of train.tsv"), std::string::npos) << last_.out;
+  ASSERT_NO_FATAL_FAILURE(
+      run("check run.yaml --data --set run_dir=other --set task.validation=[] "
+          "--set task.validation_fraction=0.25"));
+  EXPECT_NE(last_.out.find("validation: 48 examples"), std::string::npos) << last_.out;
+  EXPECT_EQ(run_program(folder_, "finetune run.yaml --set task.validation_fraction=0.1").err,
+            "nystrom: task.validation_fraction and task.validation exclude each other; give one of "
+            "them\n");
+}
+
+TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
+  configure_classification("epochs: 30");
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 --set evaluation.early_stop_patience=2"));
+  EXPECT_NE(last_.err.find("stopped early: 2 evaluations without a better accuracy than step "),
+            std::string::npos)
+      << last_.err;
+}
+
+TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
+  configure_classification("steps: 4");
+  const std::string command =
+      "finetune run.yaml --threads 1 --seeds 2 --grid learning_rate=1e-3,3e-3 --set "
+      "training.batch_size=32";
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  const std::string log = last_.err;
+  EXPECT_EQ(log.find("training: 192 examples"), log.rfind("training: 192 examples"))
+      << "all runs have the same data";
+  const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
+  EXPECT_EQ(summary.at("metric"), "accuracy");
+  ASSERT_EQ(summary.at("points").size(), 2u);
+  for (const json& point : summary.at("points")) {
+    ASSERT_EQ(point.at("runs").size(), 2u);
+    const double a = point.at("runs")[0].at("value"), b = point.at("runs")[1].at("value");
+    EXPECT_DOUBLE_EQ(point.at("mean").get<double>(), (a + b) / 2);
+    EXPECT_NEAR(point.at("deviation").get<double>(), std::abs(a - b) / std::sqrt(2.0), 1e-12);
+  }
+  EXPECT_EQ(summary.at("points")[1].at("runs")[1].at("run_dir"), "learning_rate=3e-3/seed-43");
+  const std::string table = last_.out;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4) << table;
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  EXPECT_EQ(last_.out, table);
+  EXPECT_NE(last_.err.find("run 4 of 4: run/learning_rate=3e-3/seed-43 is finished\n"),
+            std::string::npos)
+      << last_.err;
+  EXPECT_EQ(last_.err.find("resuming"), std::string::npos) << last_.err;
+}
+
+TEST_F(FinetuneTest, PointsThatDifferInPunctuationHaveFoldersOfTheirOwn) {
+  configure_classification("steps: 1");
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 "
+          "--grid 'groups=[{parameters: \"*.bias\"}],[{parameters: \"?*.bias\"}]'"));
+  const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
+  std::vector<std::string> folders;
+  for (const json& point : summary.at("points"))
+    folders.push_back(point.at("runs")[0].at("run_dir"));
+  EXPECT_EQ(folders, (std::vector<std::string>{
+                         "groups=%5B%7Bparameters%3A%20%22%2A.bias%22%7D%5D/seed-42",
+                         "groups=%5B%7Bparameters%3A%20%22%3F%2A.bias%22%7D%5D/seed-42"}));
+}
+
+TEST_F(FinetuneTest, LongPointsHaveFoldersWithShortNames) {
+  configure_classification("steps: 1");
+  const auto group = [](std::size_t stars) {
+    return "[{parameters: \"" + std::string(stars, '*') + ".bias\"}]";
+  };
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 --grid 'groups=" + group(90) + "," + group(91) + "'"));
+  std::vector<std::size_t> lengths;
+  for (const auto& entry : fs::directory_iterator(folder_ / "run"))
+    if (entry.is_directory()) lengths.push_back(entry.path().filename().string().size());
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{200, 200}));
+}
+
+TEST_F(FinetuneTest, ASweepIsWholeWhereverItIs) {
+  configure_classification("steps: 4");
+  const std::string command =
+      "finetune run.yaml --threads 1 --grid learning_rate=1e-3 --set run_dir=";
+  ASSERT_NO_FATAL_FAILURE(run(command + "run"));
+  const std::string table = last_.out;
+  fs::copy(folder_ / "run", folder_ / "copy", fs::copy_options::recursive);
+  fs::rename(folder_ / "run", folder_ / "moved");
+  const fs::path seed = fs::path("learning_rate=1e-3") / "seed-42";
+  for (const std::string name : {"copy", "moved"}) {
+    ASSERT_NO_FATAL_FAILURE(run("info " + name));
+    EXPECT_TRUE(last_.err.starts_with(name + ": is a sweep; taking its best run " + seed.string()))
+        << last_.err;
+    ASSERT_NO_FATAL_FAILURE(run(command + name));
+    EXPECT_NE(last_.err.find(" is finished\n"), std::string::npos) << last_.err;
+  }
+  fs::rename(folder_ / "copy" / seed, folder_ / "elsewhere");
+  fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "copy" / seed);
+  for (const std::string& refused : {std::string("info copy"), command + "copy"}) {
+    const Outcome outcome = run_program(folder_, refused);
+    EXPECT_EQ(outcome.code, 2) << refused;
+    EXPECT_NE(outcome.err.find("seed-42: is a symbolic link"), std::string::npos) << outcome.err;
+  }
+  write_bytes(folder_ / "moved" / "summary.json",
+              R"({"metric": "accuracy", "points": [{"options": [], "runs": [{"run_dir": "moved",
+                  "value": 1}]}]})");
+  EXPECT_EQ(run_program(folder_, "info moved").code, 2) << "a sweep that names itself";
+}
+
+TEST_F(FinetuneTest, ASweepDoesNotWriteIntoAFolderOfOthers) {
+  configure_classification("steps: 4");
+  fs::create_directory(folder_ / "run");
+  write_bytes(folder_ / "run" / "summary.json", "mine");
+  const Outcome outcome = run_program(folder_, "finetune run.yaml --threads 1 --seeds 1");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "nystrom: run: is not empty and holds no run; choose another run_dir\n");
+  EXPECT_EQ(read_bytes(folder_ / "run" / "summary.json"), "mine");
+}
+
+TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
+  configure_classification("steps: 4");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 2"));
+  const std::string described = "training: 192 examples";
+  EXPECT_EQ(last_.err.find(described), last_.err.rfind(described)) << "all runs have the same data";
+  const json runs = json::parse(read_bytes(folder_ / "run" / "summary.json"))["points"][0]["runs"];
+  const json& best = runs[0].at("value") >= runs[1].at("value") ? runs[0] : runs[1];
+  EXPECT_EQ(measured("accuracy", "dev.tsv"), best.at("value"));
+  ASSERT_NO_FATAL_FAILURE(run("evaluate run --file dev.tsv"));
+  EXPECT_TRUE(last_.err.starts_with("run: is a sweep; taking its best run " +
+                                    best.at("run_dir").get<std::string>() + "\n"))
+      << last_.err;
+}
+
+/// All held-out values are equal, so their correlation is undefined.
+TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
+  write_bytes(folder_ / "train.csv",
+              "text,score\nthe sea,1\nold men,2\nmen sang,3\npale stars,4\n");
+  write_bytes(folder_ / "dev.csv", "text,score\nthe old sea,1\ncalm men,1\n");
+  write_bytes(folder_ / "run.yaml",
+              tiny_model +
+                  "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], "
+                  "columns: {text: text, label: score}}\n");
+  const std::string command = "finetune run.yaml --threads 1 --seeds 2";
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  const std::string table = last_.out;
+  EXPECT_TRUE(table.ends_with("best: none, for pearson is undefined in a run of every line\n"))
+      << table;
+  const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
+  EXPECT_TRUE(summary.at("points")[0].at("mean").is_null()) << summary;
+  EXPECT_TRUE(summary.at("points")[0].at("runs")[0].at("value").is_null()) << summary;
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  EXPECT_EQ(last_.out, table) << "finished runs are found again";
+  ASSERT_NO_FATAL_FAILURE(run("report run"));
+}
+
+TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
+  const auto run_of = [](std::int64_t seed, double value) {
+    return SweepRun{seed, "run/seed-" + std::to_string(seed), 1, 1, "pearson", value};
+  };
+  SweepResult result{"pearson",
+                     {{{"a=1"}, {run_of(1, NAN)}},
+                      {{"a=2"}, {run_of(1, -0.5), run_of(2, -0.25)}},
+                      {{"a=3"}, {run_of(1, 0.5), run_of(2, NAN)}}}};
+  EXPECT_EQ(&result.best(), &result.points[1]);
+  EXPECT_EQ(sweep_table(result),
+            "options  runs     pearson  deviation        best\n"
+            "a=1         1   undefined  undefined   undefined  (seed 1)\n"
+            "a=2         2     -0.3750     0.1768     -0.2500  (seed 2)\n"
+            "a=3         2   undefined  undefined      0.5000  (seed 1)\n"
+            "best: a=2: -0.3750 ± 0.1768; its best run is run/seed-2\n");
+}
+
+// ---- The warm-up of a run whose data decide the number of steps ---------------------------------
+
+TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
+  configure_classification("epochs: 2");
+  const std::string message =
+      "nystrom: schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 "
+      "make of 192 samples in batches of 16; "
+      "the "
+      "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its "
+      "place\n";
+  for (const char* command : {"finetune run.yaml --quiet", "check run.yaml --data",
+                              "finetune run.yaml --quiet --seeds 2"}) {
+    const Outcome outcome =
+        run_program(folder_, command + std::string(" --set schedule.warmup_steps=500"));
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_TRUE(outcome.err.ends_with(message)) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder_ / "run")) << command;
+  }
+  ASSERT_NO_FATAL_FAILURE(run("check run.yaml --set schedule.warmup_steps=500"));
+  EXPECT_EQ(last_.err,
+            "warning: training.epochs decide the steps: whether schedule.warmup_steps 500 is fewer "
+            "is known with --data\n");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set schedule.warmup_steps=24"));
+}
+
+TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
+  configure_classification("epochs: 2");
+  ASSERT_NO_FATAL_FAILURE(run("check run.yaml --data --json"));
+  const json plan = json::parse(last_.out);
+  EXPECT_EQ(plan.at("ok"), true);
+  EXPECT_EQ(plan.at("steps"), 24);
+  EXPECT_EQ(plan.at("parameters"), 9960);
+  EXPECT_EQ(plan.at("data")[1], "  labels: people 104, water 88");
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(FinetuneTest, NamesOfChoicesStayWithTheRun) {
+  write_bytes(folder_ / "train.csv",
+              "text,a,b,label\nthe sea,was calm,sang,A\nthe men,were calm,sang,B\n");
+  write_bytes(folder_ / "run.yaml", tiny_model +
+                                        "steps: 1}\ntask: {kind: choice, train: [train.csv], "
+                                        "validation: [train.csv], columns: {choices: [a, "
+                                        "b]}, labels: [A, B]}\n");
+  ASSERT_NO_FATAL_FAILURE(train());
+  ASSERT_NO_FATAL_FAILURE(run("evaluate run --file train.csv"));
+}
+
+// ---- Initial weights ----------------------------------------------------------------------------
+
+class StartTest : public FinetuneTest {
+ protected:
+  void SetUp() override {
+    FinetuneTest::SetUp();
+    TinyCheckpoint(folder_ / "base");
+    write_classification("train.tsv", 32, 1);
+    write_classification("dev.tsv", 16, 2);
+    write_bytes(folder_ / "run.yaml",
+                "{run_dir: run, model: {from: base}, training: {steps: 2, batch_size: 8, "
+                "micro_batch_size: 8, dtype: f32}, logging: "
+                "{tensorboard: false}, task: {kind: classification, train: [train.tsv], "
+                "validation: [dev.tsv], columns: {text: sentence, "
+                "label: label}}}\n");
+  }
+  std::string error(const std::string& arguments) {
+    const Outcome outcome = run_program(folder_, arguments + " --quiet");
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  }
+};
+
+TEST_F(StartTest, SaysWhichWeightsAreFreshAndWhichAreUnused) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_NE(last_.err.find("tensors of base; fresh: classifier.dense.weight, "
+                           "classifier.dense.bias, classifier.out_proj.weight, "
+                           "classifier.out_proj.bias; unused: cls.predictions.bias, "),
+            std::string::npos)
+      << last_.err;
+  const RunConfig config = read_resolved_config((folder_ / "run" / "config.yaml").string());
+  EXPECT_EQ(config.model.hidden_size, 6) << "the folder's";
+  EXPECT_EQ(config.data.sequence_length, 24) << "the length that it was trained with";
+}
+
+TEST_F(StartTest, AFreshHeadFollowsFromTheSeed) {
+  const auto weights = [&](const std::string& run_dir, const std::string& seed) {
+    run("finetune run.yaml --threads 1 --set training.steps=1 --set optimizer.learning_rate=1e-30 "
+        "--set run_dir=" +
+        run_dir + " --set seed=" + seed);
+    return TensorFile::open(folder_ / run_dir / "checkpoints" / "step-1" / "model.safetensors")
+        .read("classifier.dense.weight")
+        .to_doubles();
+  };
+  const auto one = weights("one", "1");
+  EXPECT_EQ(one, weights("again", "1"));
+  EXPECT_NE(one, weights("two", "2"));
+}
+
+TEST_F(StartTest, AHeadOfOtherLabelsIsRefusedWithTheWayOut) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  std::string more = read_bytes(folder_ / "train.tsv");
+  write_bytes(folder_ / "train.tsv", more + "sky\tpale stars\n");
+  EXPECT_EQ(error("finetune run.yaml --set model.from=run --set run_dir=next"),
+            "nystrom: run/checkpoints/step-2: its head tells 2 labels (people, water), the task "
+            "has 3 (people, sky, water); name the same in "
+            "task.labels, or start a new head with model.fresh_head: true\n");
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --set model.from=run --set run_dir=next --set model.fresh_head=true"));
+}
+
+TEST_F(StartTest, AHeadOfTheSameLabelsGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.from=run --set run_dir=next"));
+  EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
+}
+
+TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
+  EXPECT_EQ(error("finetune run.yaml --set model.max_position_embeddings=64"),
+            "nystrom: model.max_position_embeddings is 64, but base has 24; nystrom extend makes a "
+            "folder with a longer table\n");
+}
+
+/// A folder of Hugging Face whose landmarks do not divide its length. Options of the run override
+/// it before it is checked.
+TEST_F(StartTest, OptionsOfTheRunComeBeforeTheCheckOfTheFolder) {
+  json config = json::parse(read_bytes(folder_ / "base" / "config.json"));
+  config["segment_means_seq_len"] = 16;
+  config["model_type"] = "nystromformer";
+  config.erase("nystrom");
+  write_bytes(folder_ / "base" / "config.json", config.dump());
+  EXPECT_NE(error("finetune run.yaml")
+                .find("model.attention.num_landmarks 3 does not divide segment_means_seq_len 16"),
+            std::string::npos);
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.attention.semantics=nystrom"));
+}
+
+TEST_F(StartTest, PretrainingGoesOnFromAModelThatWasExtended) {
+  ASSERT_NO_FATAL_FAILURE(run("extend base longer --length 48 --landmarks 6"));
+  write_lines(folder_ / "text.txt", tiny_lines(60, 3));
+  write_bytes(folder_ / "more.yaml",
+              "{run_dir: more, model: {from: longer}, data: {train: [text.txt], "
+              "validation_fraction: 0.2, cross_documents: true, documents: "
+              "lines, cache: cache}, schedule: {warmup_steps: 1}, training: {steps: 2, batch_size: "
+              "4, micro_batch_size: 4, dtype: f32}}\n");
+  ASSERT_NO_FATAL_FAILURE(run("pretrain more.yaml --threads 1"));
+  EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
+  const RunConfig config = read_resolved_config((folder_ / "more" / "config.yaml").string());
+  EXPECT_EQ(config.data.sequence_length, 48);
+  EXPECT_EQ(config.model.attention.num_landmarks, 6);
+}
+
+// ---- Predicting a file --------------------------------------------------------------------------
+
+class PredictFileTest : public FinetuneTest {
+ protected:
+  void SetUp() override {
+    FinetuneTest::SetUp();
+    configure_classification("steps: 1");
+    train();
+  }
+};
+
+/// The lines that a program printed, and its peak memory meanwhile. The program is at most two
+/// pages ahead of the reader.
+struct Watched {
+  std::vector<std::string> lines;
+  double peak_megabytes = 0;
+  int code = -1;
+};
+
+double peak_megabytes(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
+  }
+  return 0;
+}
+
+Watched watch(const fs::path& folder, std::vector<std::string> words) {
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ::fcntl(ends[1], F_SETPIPE_SZ, 4096);
+  const std::string program = build_folder() / "nystrom";
+  std::vector<char*> arguments = {const_cast<char*>("nystrom")};
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t process = ::fork();
+  if (process == 0) {
+    if (::chdir(folder.c_str()) != 0 || ::dup2(ends[1], STDOUT_FILENO) < 0 ||
+        !std::freopen("log", "w", stderr))
+      ::_exit(99);
+    ::execv(program.c_str(), arguments.data());
+    ::_exit(99);
+  }
+  ::close(ends[1]);
+  Watched result;
+  std::string text;
+  char buffer[4096];
+  for (ssize_t bytes; (bytes = ::read(ends[0], buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(bytes));
+    result.peak_megabytes = std::max(result.peak_megabytes, peak_megabytes(process));
+  }
+  ::close(ends[0]);
+  result.code = outcome(process);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) result.lines.push_back(line);
+  return result;
+}
+
+TEST_F(PredictFileTest, TenThousandResultsComeInOrderAndInBoundedMemory) {
+  Words words(11);
+  std::vector<std::string> lines;
+  for (int i = 0; i < 10000; ++i) lines.push_back(i == 5000 ? "" : joined(words.words(1, 20)));
+  write_lines(folder_ / "texts.txt", lines);
+  write_lines(folder_ / "few.txt", {lines.begin(), lines.begin() + 100});
+  const auto predict = [&](const std::string& file) {
+    return watch(folder_.path(), {"predict", "run", file, "--json", "--skip-bad", "--threads", "1",
+                                  "--batch", "4"});
+  };
+  const Watched few = predict("few.txt"), many = predict("texts.txt");
+  ASSERT_EQ(many.code, 0) << read_bytes(folder_ / "log");
+  EXPECT_NE(read_bytes(folder_ / "log").find("1 of 10000 were not predicted\n"), std::string::npos)
+      << read_bytes(folder_ / "log");
+  ASSERT_EQ(few.lines.size(), 100u);
+  ASSERT_EQ(many.lines.size(), 10000u);
+  EXPECT_EQ(json::parse(many.lines[5000]), json({{"error", "texts.txt:5001: the line is empty"}}));
+  std::set<double> scores;
+  for (std::size_t i = 499; i < 10000; i += 500) {
+    const json alone = predicted("'" + lines[i] + "'")[0], together = json::parse(many.lines[i]);
+    EXPECT_EQ(alone[0].at("label"), together[0].at("label")) << lines[i];
+    EXPECT_NEAR(alone[0].at("score").get<double>(), together[0].at("score").get<double>(), 1e-5)
+        << lines[i];
+    scores.insert(together[0].at("score").get<double>());
+  }
+  EXPECT_GE(scores.size(), 18u) << "of 20: lines can be told from each other";
+  RecordProperty("megabytes_for_100_lines", std::to_string(few.peak_megabytes));
+  RecordProperty("megabytes_for_10000_lines", std::to_string(many.peak_megabytes));
+  EXPECT_GT(few.peak_megabytes, 1);
+  if (!sanitized) {
+    EXPECT_LT(many.peak_megabytes, few.peak_megabytes + 15);
+  }
+}
+
+TEST_F(PredictFileTest, ANameOfDataMustBeAFileAndASentenceNeedNot) {
+  for (const std::string ending :
+       {".txt", ".tsv", ".csv", ".json", ".jsonl", ".h5", ".hdf5", ".conll"}) {
+    for (const std::string packed : {"", ".gz", ".zst"}) {
+      const Outcome outcome =
+          run_program(folder_, "predict run 'the sea' absent" + ending + packed);
+      EXPECT_EQ(outcome.code, 2);
+      EXPECT_EQ(outcome.out, "");
+      EXPECT_EQ(outcome.err, "nystrom: absent" + ending + packed +
+                                 ": no such file or folder; --as-text takes it for a text\n");
+    }
+  }
+  EXPECT_EQ(run_program(folder_, "predict run 'my notes.txt'").err,
+            "nystrom: my notes.txt: no such file or folder; --as-text takes it for a text\n");
+  EXPECT_EQ(predicted("'the old men sang.' sea 'www.sea.home' 'calm, pale'").size(), 4u);
+}
+
+TEST_F(PredictFileTest, AsTextTakesNamesOfFilesForTexts) {
+  write_bytes(folder_ / "sea.txt", "old men\nmen sang\nthe sea\n");
+  EXPECT_EQ(predicted("sea.txt").size(), 3u);
+  EXPECT_EQ(predicted("--as-text sea.txt 'see notes.txt' run").size(), 3u);
+  run("predict run --quiet --as-text sea.txt");
+  EXPECT_TRUE(last_.out.starts_with("sea.txt\n")) << last_.out;
+}
+
+TEST_F(PredictFileTest, ATextThatIsCutIsTold) {
+  std::string text = "sea";
+  for (int i = 0; i < 60; ++i) text += " men";
+  write_lines(folder_ / "texts.txt", {"the sea", text, text});
+  EXPECT_EQ(predicted("texts.txt").size(), 3u);
+  EXPECT_EQ(last_.err,
+            "warning: 3 examples: 2 cut to 32 tokens (66.7 %; the first: texts.txt:2); the rest "
+            "was not read\n");
+  predicted("'the sea'");
+  EXPECT_EQ(last_.err, "");
+}
+
+TEST_F(PredictFileTest, ABadLineEndsItOrIsMarkedInItsPlace) {
+  write_bytes(folder_ / "texts.txt", "the sea\n\nold \xff men\nmen sang\n");
+  const Outcome stopped = run_program(folder_, "predict run texts.txt --quiet --json");
+  EXPECT_EQ(stopped.code, 2);
+  EXPECT_EQ(stopped.err,
+            "nystrom: texts.txt:2: the line is empty; --skip-bad marks such a line and goes on\n");
+  EXPECT_EQ(std::count(stopped.out.begin(), stopped.out.end(), '\n'), 1)
+      << "what came before it: " << stopped.out;
+  const json lines = predicted("texts.txt --skip-bad");
+  EXPECT_NE(last_.err.find("2 of 4 were not predicted\n"), std::string::npos) << last_.err;
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[1], json({{"error", "texts.txt:2: the line is empty"}}));
+  EXPECT_TRUE(lines[2].contains("error")) << lines[2];
+  EXPECT_TRUE(lines[0].is_array() && lines[3].is_array());
+}
+
+TEST_F(PredictFileTest, AFileOfTheTaskNeedsNoLabels) {
+  write_bytes(folder_ / "new.tsv", "sentence\nthe sea\nmen sang\n");
+  EXPECT_EQ(predicted("new.tsv").size(), 2u);
+}
+
+TEST_F(PredictFileTest, PartsThatTheTaskDoesNotHaveAreRefused) {
+  const auto error = [&](const std::string& arguments) {
+    return run_program(folder_, "predict run --quiet " + arguments).err;
+  };
+  EXPECT_EQ(error("'the sea' --pair old"),
+            "nystrom: 'the sea': the task has single texts (task.columns.pair is null); leave "
+            "--pair out\n");
+  EXPECT_EQ(
+      error("'the sea' --choice old --choice men"),
+      "nystrom: 'the sea': a task of kind classification has no choices; leave --choice out\n");
+  EXPECT_EQ(error("dev.tsv --pair old"),
+            "nystrom: --pair goes with a text on the command line, for a task; 'dev.tsv' is a file "
+            "or folder\n");
+}
+
+TEST_F(PredictFileTest, OtherLabelsThanTheModelsAreRefused) {
+  const auto error = [&](const std::string& labels) {
+    return run_program(folder_,
+                       "evaluate run --quiet --file dev.tsv --set 'task.labels=[" + labels + "]'")
+        .err;
+  };
+  const std::string where =
+      "nystrom: run/checkpoints/step-1: its labels are 'people' and 'water', but task.labels are ";
+  EXPECT_EQ(error("water,people"),
+            where + "'water' and 'people'; leave task.labels out, or choose another model\n");
+  EXPECT_EQ(error("x,y,z"),
+            where + "'x', 'y' and 'z'; leave task.labels out, or choose another model\n");
+  EXPECT_EQ(error("people,water"), "");
+}
+
+TEST_F(PredictFileTest, TheTextColumnIsThatOfOtherCommands) {
+  write_bytes(folder_ / "table.csv", "title,body\nnews,the old sea\n");
+  EXPECT_EQ(predicted("table.csv --set data.text_column=body"), predicted("'the old sea'"));
+  EXPECT_EQ(predicted("table.csv --set data.text_column=title"), predicted("news --as-text"));
+}
+
+TEST_F(PredictFileTest, AnExportPredictsTheSame) {
+  ASSERT_NO_FATAL_FAILURE(run("export run exported --quiet"));
+  const json ours = predicted("'the old sea'");
+  const Outcome outcome =
+      run_program(folder_, "predict exported --quiet --json --threads 1 'the old sea'");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out), ours[0]);
+  const json config = json::parse(read_bytes(folder_ / "exported" / "config.json"));
+  EXPECT_EQ(config.at("id2label"), json({{"0", "people"}, {"1", "water"}}));
+  EXPECT_EQ(config.at("label2id"), json({{"people", 0}, {"water", 1}}));
+}
+
+}  // namespace
+}  // namespace nystrom::testing

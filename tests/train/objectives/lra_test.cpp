@@ -1,0 +1,205 @@
+// The tasks of Long Range Arena with the program, from files to predictions: mean pooling, two
+// towers, bytes, symbols and pixels.
+#include "tests/support/errors.h"
+#include "tests/support/finetune_fixture.h"
+#include "train/export/export.h"
+#include "train/state/hf_config.h"
+#include "train/state/model_folder.h"
+
+namespace nystrom::testing {
+namespace {
+
+const std::string small_model =
+    "run_dir: run\n"
+    "optimizer: {learning_rate: 3.0e-3}\n"
+    "logging: {tensorboard: false}\n"
+    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
+    "max_position_embeddings: 64, "
+    "initializer_range: 0.1, hidden_dropout_prob: 0.0, pooling: mean, attention: {num_landmarks: "
+    "8, conv_kernel_size: 3}";
+const std::string training =
+    "training: {dtype: f32, batch_size: 16, micro_batch_size: 8, epochs: 6}\n";
+
+class LongRangeArena : public FinetuneTest {
+ protected:
+  void configure(const std::string& more_of_model, const std::string& rest) {
+    write_bytes(folder_ / "run.yaml", small_model + more_of_model + "}\n" + training + rest);
+  }
+  ModelConfig saved_model() {
+    Log quiet(true);
+    return read_hf_config(find_model(folder_ / "run", quiet));
+  }
+  void expect_no_export() {
+    last_ = run_program(folder_, "export run out --quiet --format transformers");
+    EXPECT_EQ(last_.code, 2);
+    EXPECT_FALSE(fs::exists(folder_ / "out"));
+    EXPECT_TRUE(
+        last_.err.ends_with("cannot be exported for transformers' own class: pooling is mean, and "
+                            "transformers' NystromformerForSequenceClassification reads the first "
+                            "token; leave out --format transformers, and the folder holds a class "
+                            "that computes it\n"))
+        << last_.err;
+  }
+};
+
+TEST_F(LongRangeArena, ListOps) {
+  run("listops data --train 64 --validation 16 --test 16 --max-depth 3 --max-args 4 --min-length 3 "
+      "--max-length 20 --seed 4 --quiet");
+  EXPECT_EQ(last_.out, "data: 64 samples to train on, 16 to validate, 16 to test\n");
+  configure(
+      "",
+      "tokenizer: {builtin: listops}\ndata: {sequence_length: 32}\n"
+      "task: {recipe: listops, train: [data/basic_train.tsv], validation: [data/basic_val.tsv]}\n");
+  train();
+  EXPECT_EQ(saved_model().pooling, Pooling::mean);
+  EXPECT_EQ(saved_model().vocab_size, 20);
+  EXPECT_TRUE(std::isfinite(measured("loss", "data/basic_test.tsv")));
+  const json guesses = predicted("\"( ( [MIN 3 ) ] )\" \"[MIN 3 ]\" --top-k 10");
+  ASSERT_EQ(guesses.size(), 2);
+  EXPECT_EQ(guesses[0].size(), 10);
+  EXPECT_EQ(guesses[0], guesses[1]);  // parentheses have no effect
+  expect_no_export();
+}
+
+/// Masks in the task's own inputs come first (Amos et al., ICLR 2024).
+TEST_F(LongRangeArena, ATaskMayFollowPretrainingOnItsInputs) {
+  run("listops data --train 64 --validation 16 --test 16 --max-depth 3 --max-args 4 --min-length 3 "
+      "--max-length 20 --seed 4 --quiet");
+  for (const std::string tokenizer : {"listops", "bytes"}) {
+    SCOPED_TRACE(tokenizer);
+    const std::string start = "inputs-" + tokenizer;
+    std::ofstream(folder_ / (start + ".yaml"))
+        << "run_dir: " << start << "\ntokenizer: {builtin: " << tokenizer << "}\n"
+        << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+           "intermediate_size: 32, max_position_embeddings: 64, "
+           "attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
+           "data: {train: [data/basic_train.tsv], validation: [data/basic_val.tsv], "
+           "text_column: Source, sequence_length: 32, cache: cache}\n"
+           "schedule: {warmup_steps: 1}\n"
+           "training: {steps: 3, batch_size: 8, dtype: f32}\n";
+    run("prepare " + start + ".yaml");
+    EXPECT_NE(last_.err.find("pieces: " + tokenizer), std::string::npos) << last_.err;
+    run("pretrain " + start + ".yaml --quiet");
+    run("evaluate " + start + " --text data/basic_test.tsv --json --quiet");
+    EXPECT_NE(last_.out.find("\"loss\":"), std::string::npos) << last_.out;
+    std::ofstream(folder_ / "task.yaml")
+        << "run_dir: task-" << tokenizer << "\nmodel: {from: " << start << "}\n"
+        << "task: {recipe: listops, train: [data/basic_train.tsv], validation: "
+           "[data/basic_val.tsv]}\n"
+           "data: {sequence_length: 32}\ntraining: {epochs: 1, batch_size: 8, dtype: f32}\n";
+    run("finetune task.yaml");
+    EXPECT_NE(last_.err.find("starting from "), std::string::npos) << last_.err;
+  }
+}
+
+TEST_F(LongRangeArena, ListOpsFilesFollowFromTheSeed) {
+  const std::string small =
+      " --train 5 --validation 2 --test 3 --max-depth 4 --min-length 5 --max-length 40 --quiet "
+      "--seed ";
+  run("listops a" + small + "1");
+  run("listops b" + small + "1");
+  run("listops c" + small + "2");
+  for (const char* name : {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"}) {
+    EXPECT_EQ(read_bytes(folder_ / "a" / name), read_bytes(folder_ / "b" / name));
+    EXPECT_NE(read_bytes(folder_ / "a" / name), read_bytes(folder_ / "c" / name));
+  }
+}
+
+TEST_F(LongRangeArena, TextAsBytes) {
+  configure_classification();
+  configure("",
+            "tokenizer: {builtin: bytes}\ndata: {sequence_length: 64}\n"
+            "task: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: "
+            "{text: sentence, label: label}}\n");
+  train();
+  EXPECT_EQ(saved_model().vocab_size, 258);
+  EXPECT_GT(measured("accuracy", "dev.tsv"), 0.8);
+  EXPECT_EQ(predicted("\"the old sea was calm\" --top-k 1")[0][0]["label"], "water");
+  // Bytes beyond ASCII, and a single blank.
+  EXPECT_EQ(predicted("\"caf\xC3\xA9\" \" \"").size(), 2);
+}
+
+/// The label says whether both texts are of the same kind. One text alone does not decide it.
+TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
+  const auto write = [&](const std::string& name, int count, std::uint32_t seed) {
+    Words words(seed);
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      const bool first = words.below(2) == 0, second = words.below(2) == 0;
+      text += (first == second ? "1.0\t" : "0.0\t") + std::to_string(i) + "\tx\t" +
+              joined(words.words(0, 3)) + (first ? " zzz" : " qqq") + "\t" +
+              (second ? "zzz " : "qqq ") + joined(words.words(0, 3)) + "\n";
+    }
+    write_bytes(folder_ / name, text);
+  };
+  write("train.tsv", 256, 1);
+  write("dev.tsv", 64, 2);
+  configure(", pairs: towers",
+            "tokenizer: {builtin: bytes}\ndata: {sequence_length: 40}\n"
+            "task: {recipe: aan, train: [train.tsv], validation: [dev.tsv]}\n");
+  train();
+  EXPECT_EQ(saved_model().pairs, Pairs::towers);
+  EXPECT_GT(measured("accuracy", "dev.tsv"), 0.9);
+  EXPECT_EQ(predicted("\"old zzz\" --pair \"zzz calm home\" --top-k 1")[0][0]["label"], "1.0");
+  EXPECT_EQ(predicted("\"old zzz\" --pair \"qqq calm home\" --top-k 1")[0][0]["label"], "0.0");
+  run("info run --quiet");
+  EXPECT_NE(last_.out.find("classifier.dense"), std::string::npos);
+  const auto parameters_of = [&](const std::string& target) {
+    last_ = run_program(folder_, "info --json --quiet " + target);
+    return json::parse(last_.out).at("parameters").get<std::int64_t>();
+  };
+  EXPECT_EQ(parameters_of("run.yaml"), parameters_of("run")) << "the vocabulary is that of bytes";
+  last_ = run_program(folder_, "predict run \"old zzz\" --quiet");
+  EXPECT_EQ(last_.err,
+            "nystrom: 'old zzz': the task has pairs of texts; give the second by --pair TEXT\n");
+  write_bytes(folder_ / "lines.txt", "one text\n");
+  last_ = run_program(folder_, "predict run lines.txt --quiet");
+  EXPECT_EQ(last_.err,
+            "nystrom: lines.txt:1: has one text, and a model of two towers compares two\n");
+  expect_no_export();
+}
+
+TEST_F(LongRangeArena, TransformersOwnClassHasNoTowers) {
+  const auto wrong = [](ModelConfig config) {
+    return message_of([&] { exported_config(config, {.format = ExportFormat::transformers}); });
+  };
+  ModelConfig config;
+  config.segment_means_seq_len = 512;
+  config.head = Head::sequence_classification;
+  EXPECT_EQ(wrong(config), "");
+  config.pairs = Pairs::towers;
+  EXPECT_EQ(wrong(config),
+            "cannot be exported for transformers' own class: pairs are towers, and transformers' "
+            "Nyströmformer reads a pair as one sequence; leave out --format transformers, and the "
+            "folder holds a class that computes it");
+  config.head = Head::masked_lm;  // this head reads no pairs
+  config.pooling = Pooling::mean;
+  EXPECT_EQ(wrong(config), "");
+}
+
+/// Dark and bright images.
+TEST_F(LongRangeArena, ImagesAsPixels) {
+  const auto write = [&](const std::string& name, int count) {
+    std::string bytes;
+    for (int i = 0; i < count; ++i)
+      bytes += std::string(1, static_cast<char>(i % 2)) +
+               std::string(3072, static_cast<char>(i % 2 * 150 + i % 5));
+    write_bytes(folder_ / name, bytes);
+  };
+  write("train.bin", 128);
+  write("dev.bin", 8);
+  configure("",
+            "tokenizer: {builtin: bytes}\ndata: {sequence_length: 64}\n"
+            "task: {recipe: cifar10, train: [train.bin], validation: [dev.bin]}\n");
+  train();
+  EXPECT_EQ(measured("accuracy", "dev.bin"), 1);
+  const json guesses = predicted("dev.bin --top-k 1");
+  ASSERT_EQ(guesses.size(), 8);
+  EXPECT_EQ(guesses[0][0]["label"], "airplane");
+  EXPECT_EQ(guesses[1][0]["label"], "automobile");
+  run("predict run dev.bin --quiet --top-k 1 --threads 1");
+  EXPECT_TRUE(last_.out.starts_with("dev.bin: image 0\n")) << last_.out;
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,510 @@
+// Complete pretraining with the program: killed runs end in the same bits, signals leave a
+// checkpoint, changed settings are rejected.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "core/base/file_io.h"
+#include "core/base/json.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "tests/support/places.h"
+#include "tests/support/recorded_metric.h"
+#include "tests/support/rounds.h"
+#include "tests/support/run_program.h"
+#include "tests/support/small_text.h"
+#include "tests/support/temporary_folder.h"
+#include "train/objectives/mask_samples.h"
+#include "train/state/checkpoint.h"
+#include "train/state/run_folder.h"
+#include "train/state/safetensors.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+class PretrainTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_small_text(folder_ / "text.txt");
+    std::ofstream(folder_ / "run.yaml")
+        << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+           "intermediate_size: 32, "
+           "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
+           "tokenizer: {train: {vocab_size: 32}}\n"
+           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: "
+           "32, cache: cache}\n"
+           "optimizer: {learning_rate: 1.0e-3}\n"
+           "schedule: {warmup_steps: 5}\n"
+           "training: {steps: 60, batch_size: 8, micro_batch_size: 4, dtype: bf16}\n"
+           "evaluation: {every: 20}\n"
+           "checkpoint: {every: 6, keep: 2}\n";
+  }
+
+  /// Starts `nystrom pretrain` in the folder on one thread. Its messages go to the file `log`.
+  pid_t start(const std::string& run_dir, const std::string& more = "training.steps=60") {
+    return start_command(folder_, program_word() + "pretrain run.yaml --threads 1 --set run_dir=" +
+                                      run_dir + " --set '" + more + "'");
+  }
+  int run(const std::string& run_dir, const std::string& more = "training.steps=60") {
+    return outcome(start(run_dir, more));
+  }
+
+  std::string checksum(const std::string& run_dir, const std::string& file) {
+    return file_checksum(folder_ / run_dir / "checkpoints" / "step-60" / file);
+  }
+
+  /// A text that changes when the run makes progress.
+  std::string progress(const std::string& run_dir) {
+    std::string text;
+    for (const char* file : {"metrics.jsonl", "checkpoints/latest"})
+      if (const fs::path path = folder_ / run_dir / file; fs::exists(path))
+        text += read_bytes(path);
+    return text;
+  }
+
+  /// The newest checkpoint that a reader finds, or 0.
+  std::int64_t newest(const std::string& run_dir) {
+    std::vector<std::string> passed_over;
+    return newest_checkpoint(folder_ / run_dir / "checkpoints", passed_over).value_or(0);
+  }
+  /// The step at which the last start resumed; 0 for a new run. Nothing when the start did not get
+  /// that far.
+  std::optional<std::int64_t> resumed_at() {
+    const std::string log = read_bytes(folder_ / "log"), words = "resuming at step ";
+    const std::size_t at = log.find(words);
+    if (at != std::string::npos) return std::stoll(log.substr(at + words.size()));
+    return log.find(" parameters on ") == std::string::npos ? std::nullopt
+                                                            : std::optional<std::int64_t>(0);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(PretrainTest, ThreadsThatAreRefusedLeaveNoWorkUndone) {
+  const auto weights = [&](const std::string& run_dir, const std::string& environment,
+                           unsigned threads) {
+    const Outcome outcome =
+        run_command(folder_, environment + " " + program_word() +
+                                 "pretrain run.yaml --set training.steps=6 --threads " +
+                                 std::to_string(threads) + " --set run_dir=" + run_dir);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return file_checksum(folder_ / run_dir / "checkpoints/step-6/model.safetensors");
+  };
+  /// Dynamic teams have at most one thread for each core.
+  EXPECT_EQ(weights("limited", "OMP_THREAD_LIMIT=1", 4), weights("alone", "", 1));
+  const unsigned many = 2 * std::thread::hardware_concurrency();
+  EXPECT_EQ(weights("dynamic", "OMP_DYNAMIC=true", many), weights("static", "", many));
+}
+
+/// Two runs with the same seed: one records every step, the other every fifth.
+TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
+  ASSERT_EQ(run("each", "logging.every=1"), 0) << read_bytes(folder_ / "log");
+  ASSERT_EQ(run("fifth", "logging.every=5"), 0);
+  const auto each = recorded_metric(folder_ / "each", "loss"),
+             means = recorded_metric(folder_ / "fifth", "mean_loss");
+  const auto accuracies = recorded_metric(folder_ / "each", "accuracy"),
+             mean_accuracies = recorded_metric(folder_ / "fifth", "mean_accuracy");
+  ASSERT_EQ(each.size(), 60u);
+  ASSERT_EQ(means.size(), 12u);
+  EXPECT_EQ(each, recorded_metric(folder_ / "each", "mean_loss"))
+      << "since the last record there was one step";
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const auto mean_of = [&](const std::vector<double>& values) {
+      return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(5 * i),
+                             values.begin() + static_cast<std::ptrdiff_t>(5 * i + 5), 0.0) /
+             5;
+    };
+    EXPECT_NEAR(means[i], mean_of(each), 1e-12);
+    EXPECT_NEAR(mean_accuracies[i], mean_of(accuracies), 1e-12);
+    char shown[32];
+    std::snprintf(shown, sizeof shown, "loss %.4f,", means[i]);
+    EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt")
+                  .find("step " + std::to_string(5 * i + 5) + "/60 ["),
+              std::string::npos);
+    EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt").find(shown), std::string::npos) << shown;
+  }
+}
+
+TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
+  ASSERT_EQ(run("straight"), 0) << read_bytes(folder_ / "log");
+  std::minstd_rand random(7);
+  const int wanted = 200 * test_rounds();
+  int kills = 0, while_training = 0;
+  for (int attempt = 0; attempt < 4 * wanted && kills < wanted; ++attempt) {
+    const std::string before = progress("killed");
+    const std::int64_t saved = newest("killed");
+    fs::remove(folder_ / "log");  // a process that is killed at once writes no log
+    const pid_t process = start("killed");
+    // Some kills come as early as the first line of main, and the others after progress of the run.
+    // A run that reached its end starts again.
+    for (int i = 0; attempt % 4 != 0 && i < 2000 && progress("killed") == before; ++i)
+      std::this_thread::sleep_for(milliseconds(1));
+    std::this_thread::sleep_for(
+        milliseconds(std::uniform_int_distribution(0, attempt % 4 ? 50 : 150)(random)));
+    ::kill(process, SIGKILL);
+    const int code = outcome(process);
+    kills += code == -SIGKILL;
+    while_training += code == -SIGKILL && progress("killed") != before;
+    ASSERT_TRUE(code == 0 || code == -SIGKILL) << read_bytes(folder_ / "log");
+    const auto resumed = resumed_at();
+    ASSERT_GE(resumed.value_or(saved), saved) << read_bytes(folder_ / "log");
+    if (code == 0) fs::remove_all(folder_ / "killed");
+  }
+  EXPECT_EQ(kills, wanted);
+  EXPECT_GT(while_training, wanted / 4);
+  ASSERT_EQ(run("killed"), 0) << read_bytes(folder_ / "log");
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
+  for (const auto& entry : fs::directory_iterator(folder_ / "killed" / "checkpoints")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_TRUE(name == "latest" || name == "step-60" || name == "step-54")
+        << "left over: " << name;
+  }
+}
+
+TEST_F(PretrainTest, ACopyThatLeavesThePlateauEndsAsAShorterRun) {
+  std::string text = read_bytes(folder_ / "run.yaml");
+  const std::string plain = "{warmup_steps: 5}";
+  text.replace(text.find(plain), plain.size(), "{warmup_steps: 5, decay: wsd}");
+  std::ofstream(folder_ / "run.yaml") << text;
+  const pid_t process = start("plateau", "training.steps=6000");
+  for (int i = 0; i < 4000 && !fs::exists(folder_ / "plateau" / "checkpoints" / "step-12"); ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  ::kill(process, SIGTERM);
+  ASSERT_EQ(outcome(process), 130) << read_bytes(folder_ / "log");
+  fs::copy(folder_ / "plateau", folder_ / "branch", fs::copy_options::recursive);
+  const std::int64_t left = newest("plateau"), steps = 2 * left;  // its decay has a tenth of them
+  for (const char* run_dir : {"branch", "straight"})
+    ASSERT_EQ(run(run_dir, "training.steps=" + std::to_string(steps)), 0)
+        << read_bytes(folder_ / "log");
+  const auto weights = [&](const char* run_dir) {
+    return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(steps)) /
+                         "model.safetensors");
+  };
+  EXPECT_EQ(weights("branch"), weights("straight"));
+}
+
+TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
+  std::ofstream(folder_ / "run.yaml", std::ios::app)
+      << "logging: {fill_masks: [\"the [MASK] and [MASK]\", \"" + std::string(200, 'a') +
+             " [MASK]\"]}\n";
+  ASSERT_EQ(run("once", "training.steps=40"), 0) << read_bytes(folder_ / "log");
+  ASSERT_EQ(run("once"), 0) << read_bytes(folder_ / "log");
+  const MaskSamples samples = read_mask_samples(folder_ / "once");
+  EXPECT_EQ(samples.note, "");
+  ASSERT_EQ(samples.texts, std::vector<std::string>{"the [MASK] and [MASK]"})
+      << "the other one is too long for the model";
+  ASSERT_EQ(samples.steps.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(samples.steps[i].step, 20 * static_cast<std::int64_t>(i + 1));
+    const auto& masks = samples.steps[i].texts.at(0);
+    ASSERT_EQ(masks.size(), 2U);
+    for (const auto& fills : masks) {
+      ASSERT_EQ(fills.size(), 3U);
+      EXPECT_GE(fills[0].score, fills[1].score);
+    }
+  }
+}
+
+TEST_F(PretrainTest, AnAverageOfTheWeightsGoesOnInTheSameBits) {
+  const std::string ema = "training.ema=0.9";
+  ASSERT_EQ(run("straight", ema), 0) << read_bytes(folder_ / "log");
+  const pid_t process = start("killed", ema);
+  for (int i = 0; i < 4000 && !fs::exists(folder_ / "killed" / "checkpoints" / "step-12"); ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  ::kill(process, SIGKILL);
+  outcome(process);
+  ASSERT_EQ(run("killed", ema), 0) << read_bytes(folder_ / "log");
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
+  // The average does not change training; the saved model is the average.
+  ASSERT_EQ(run("plain"), 0) << read_bytes(folder_ / "log");
+  const std::string bias = "nystromformer.embeddings.LayerNorm.bias";
+  const auto tensor = [&](const char* run_dir, const char* file, const std::string& name) {
+    return TensorFile::open(folder_ / run_dir / "checkpoints" / "step-60" / file)
+        .read(name)
+        .to_doubles();
+  };
+  EXPECT_EQ(tensor("straight", "optimizer.safetensors", "weight." + bias),
+            tensor("plain", "model.safetensors", bias));
+  EXPECT_NE(tensor("straight", "model.safetensors", bias),
+            tensor("plain", "model.safetensors", bias));
+}
+
+TEST_F(PretrainTest, LearnsTheOrderOfSegments) {
+  ASSERT_EQ(run("run", "masking.sentence_order=true"), 0) << read_bytes(folder_ / "log");
+  const std::string metrics = read_bytes(folder_ / "run" / "metrics.jsonl");
+  EXPECT_NE(metrics.find("\"sentence_order_accuracy\":"), std::string::npos);
+  EXPECT_NE(metrics.find("\"validation_sentence_order_accuracy\":"), std::string::npos);
+  const auto has_head = [&](const fs::path& folder) {
+    return TensorFile::open(folder_ / folder / "model.safetensors")
+        .contains("cls.seq_relationship.weight");
+  };
+  EXPECT_TRUE(has_head("run/checkpoints/step-60"));
+  const Outcome evaluated = run_program(folder_, "evaluate run --text text.txt --json");
+  EXPECT_NE(evaluated.out.find("\"sentence_order_accuracy\":"), std::string::npos) << evaluated.err;
+  const Outcome exported = run_program(folder_, "export run out --attention softmax");
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_NE(exported.err.find("the sentence-order head (cls.seq_relationship) is left out"),
+            std::string::npos)
+      << exported.err;
+  EXPECT_NE(read_bytes(folder_ / "out" / "README.md").find("sentence-order head"),
+            std::string::npos);
+  EXPECT_FALSE(has_head("out"));
+  EXPECT_EQ(run_program(folder_, "predict out 'the [MASK] was calm'").code, 0);
+  // Training can start from a folder with the head without using it, and the reverse.
+  EXPECT_EQ(run("without", "model.from=run"), 0) << read_bytes(folder_ / "log");
+  EXPECT_NE(read_bytes(folder_ / "log").find("unused: cls.seq_relationship."), std::string::npos)
+      << read_bytes(folder_ / "log");
+  const Outcome with = run_program(folder_,
+                                   "pretrain run.yaml --set run_dir=with --set model.from=without "
+                                   "--set masking.sentence_order=true");
+  EXPECT_EQ(with.code, 0) << with.err;
+  EXPECT_NE(with.err.find("fresh: cls.seq_relationship.weight"), std::string::npos) << with.err;
+}
+
+TEST_F(PretrainTest, RecordsWhatItsAttentionDoes) {
+  ASSERT_EQ(run("run", "logging={every: 10, attention_every: 4, attention_error_limit: 1.0e-9}"), 0)
+      << read_bytes(folder_ / "log");
+  std::ifstream metrics(folder_ / "run" / "metrics.jsonl");
+  std::vector<std::int64_t> watched;
+  for (std::string line; std::getline(metrics, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (!record.contains("layer_0_attention_error")) continue;
+    watched.push_back(record["step"]);
+    EXPECT_GT(record["layer_0_attention_error"], 0);
+    EXPECT_GT(record["layer_0_attention_entropy"], 0);
+    EXPECT_GT(record["layer_0_inverse_residual"], 0);
+    EXPECT_GT(record["layer_0_inverse_gradient"], 0);
+  }
+  EXPECT_EQ(watched,
+            (std::vector<std::int64_t>{4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60}));
+  const std::string log = read_bytes(folder_ / "run" / "log.txt"),
+                    line = " layer 0: its attention differs by ";
+  const std::size_t at = log.find(line);
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_EQ(log.find(line, at + 1), std::string::npos) << "one line is enough";
+  EXPECT_EQ(log.find("warning"), std::string::npos) << "an error of attention predicts no harm";
+  EXPECT_NE(log.find("; what that costs in loss: nystrom approximation model run TEXT\n"),
+            std::string::npos)
+      << log;
+  ASSERT_EQ(run("unwatched", "logging.attention_every=null"), 0) << read_bytes(folder_ / "log");
+  EXPECT_EQ(read_bytes(folder_ / "unwatched" / "metrics.jsonl").find("layer_0"), std::string::npos);
+  EXPECT_EQ(checksum("unwatched", "model.safetensors"), checksum("run", "model.safetensors"));
+}
+
+TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
+  const pid_t process = start("stopped", "training.steps=100000");
+  for (int i = 0; i < 4000 && !fs::exists(folder_ / "stopped" / "checkpoints" / "latest"); ++i)
+    std::this_thread::sleep_for(milliseconds(5));
+  ::kill(process, SIGTERM);
+  EXPECT_EQ(outcome(process), 130);
+  EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped after step "), std::string::npos);
+}
+
+/// The signal comes while the tokenizer is trained, or while text is converted to tokens.
+TEST_F(PretrainTest, ASignalWhileTextIsPreparedLeavesNothing) {
+  std::ofstream text(folder_ / "text.txt");
+  std::minstd_rand random(1);
+  for (int word = 0; word < 600000; ++word) text << random() % 200000 << (word % 10 ? ' ' : '\n');
+  text.close();
+  const std::string prepare =
+      program_word() + "prepare run.yaml --threads 1 --set tokenizer.train.vocab_size=2000";
+  for (const std::string part : {"tokenizer-", "tokens-"}) {
+    const auto begun = [&] {
+      if (!fs::exists(folder_ / "cache")) return false;
+      for (const auto& entry : fs::directory_iterator(folder_ / "cache")) {
+        const std::string name = entry.path().filename().string();
+        if (name.starts_with(part) && name.find(".tmp-") != std::string::npos) return true;
+      }
+      return false;
+    };
+    const pid_t process = start_command(folder_, prepare);
+    for (int i = 0; i < 60000 && !begun(); ++i) std::this_thread::sleep_for(milliseconds(1));
+    ::kill(process, SIGTERM);
+    EXPECT_EQ(outcome(process), 130) << read_bytes(folder_ / "log");
+    EXPECT_NE(read_bytes(folder_ / "log")
+                  .find("nystrom: stopped during preparation of the text; the same command "
+                        "continues with the finished part\n"),
+              std::string::npos);
+    EXPECT_FALSE(begun());
+  }
+}
+
+TEST_F(PretrainTest, TakesATokenizerOfAnyKind) {
+  const fs::path tokenizer = source_folder() / "tests/fixtures/tokenizers/small/byte_level";
+  fs::create_directory(folder_ / "tokenizer");
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
+    fs::copy_file(tokenizer / name, folder_ / "tokenizer" / name);
+  ASSERT_EQ(run("run", "tokenizer.path=tokenizer"), 0) << read_bytes(folder_ / "log");
+  const fs::path checkpoint = folder_ / "run" / "checkpoints" / "step-60";
+  EXPECT_EQ(open_tokenizer(checkpoint)->encode("the <mask> was", SpecialNames::tokens),
+            open_tokenizer(tokenizer)->encode("the <mask> was", SpecialNames::tokens));
+  EXPECT_EQ(read_json_file(checkpoint / "config.json")["vocab_size"], 501);
+  EXPECT_EQ(read_json_file(checkpoint / "config.json")["pad_token_id"], 1);
+  const Outcome predicted =
+      run_program(folder_, "predict run 'the <mask> was calm' --top-k 2 --json");
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(nlohmann::json::parse(predicted.out).size(), 2u);
+  EXPECT_EQ(run_program(folder_, "evaluate run --text text.txt --json").code, 0);
+}
+
+TEST_F(PretrainTest, ATokenizerWithoutMaskIsRefused) {
+  fs::create_directory(folder_ / "tokenizer");
+  write_bytes(folder_ / "tokenizer/vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
+  write_bytes(folder_ / "tokenizer/merges.txt", "#version: 0.2\n");
+  EXPECT_EQ(run("run", "tokenizer.path=tokenizer"), 2);
+  EXPECT_EQ(read_bytes(folder_ / "log"),
+            "nystrom: the tokenizer has no cls token; masked language models need cls, sep, pad "
+            "and mask: name it as cls_token in "
+            "tokenizer_config.json\n");
+}
+
+TEST_F(PretrainTest, OtherSettingsAreRefusedInTheSameFolder) {
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  EXPECT_EQ(run("run", "optimizer.learning_rate=2.0e-3"), 2);
+  EXPECT_EQ(read_bytes(folder_ / "log"),
+            "nystrom: run: holds a run with other settings; changed: optimizer.learning_rate "
+            "(0.001, now 0.002); choose another run_dir, or undo the changes\n");
+}
+
+TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  std::ofstream(folder_ / "text.txt", std::ios::app) << "the sea was calm\n";
+  EXPECT_EQ(run("run", "training.steps=12"), 2);
+  EXPECT_NE(read_bytes(folder_ / "log")
+                .find("nystrom: run: its checkpoints come from other text; bring the files "
+                      "of data.train back"),
+            std::string::npos)
+      << read_bytes(folder_ / "log");
+}
+
+TEST_F(PretrainTest, OtherValidationTextIsRefusedInTheSameFolder) {
+  write_small_text(folder_ / "held-out.txt");
+  const std::string held_out =
+      "data.validation=[held-out.txt]' --set 'data.validation_fraction=null' --set "
+      "'training.steps=";
+  ASSERT_EQ(run("run", held_out + "6"), 0) << read_bytes(folder_ / "log");
+  std::ofstream(folder_ / "held-out.txt", std::ios::app) << "the sea was calm\n";
+  EXPECT_EQ(run("run", held_out + "12"), 2);
+  EXPECT_NE(
+      read_bytes(folder_ / "log")
+          .find("nystrom: run: its checkpoints were evaluated on other data; bring the files of "
+                "data.validation back as they were, or "
+                "choose another run_dir\n"),
+      std::string::npos)
+      << read_bytes(folder_ / "log");
+}
+
+TEST_F(PretrainTest, AFileThatIsTrainedAndJudgedOnIsToldByEveryCommand) {
+  const std::string warning = "warning: " + fs::canonical(folder_ / "text.txt").string() +
+                              " is matched by both data.train and data.validation: the model would "
+                              "be evaluated on its training data; name different files\n";
+  for (const std::string command : {"check", "prepare", "pretrain"}) {
+    const Outcome told =
+        run_program(folder_, command +
+                                 " run.yaml --set run_dir=run --set training.steps=5 --set "
+                                 "data.validation_fraction=null "
+                                 "--set 'data.validation=[./t*.txt]'");
+    EXPECT_EQ(told.code, 0) << told.err;
+    EXPECT_NE(told.err.find(warning), std::string::npos) << command << ":\n" << told.err;
+  }
+}
+
+TEST_F(PretrainTest, WithoutACheckpointSettingsMayChange) {
+  fs::create_directory(folder_ / "run");
+  { const RunLock marked(folder_ / "run"); }
+  write_bytes(folder_ / "run" / "config.yaml", "optimizer: {learning_rate: 1.0e-1}\n");
+  EXPECT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+}
+
+TEST_F(PretrainTest, MoreStepsMayBeAskedFor) {
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  EXPECT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
+  EXPECT_TRUE(fs::exists(folder_ / "run" / "checkpoints" / "step-12"));
+}
+
+TEST_F(PretrainTest, WhatKilledWritesLeftGoes) {
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  const fs::path metrics = folder_ / "run" / "metrics.jsonl.tmp-0123456789abcdef",
+                 latest = folder_ / "run" / "checkpoints" / "latest.tmp-0123456789abcdef",
+                 own = folder_ / "run" / "data.tmp-2024";
+  for (const fs::path& path : {metrics, latest, own}) write_bytes(path, "{");
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  EXPECT_FALSE(fs::exists(metrics));
+  EXPECT_FALSE(fs::exists(latest));
+  EXPECT_TRUE(fs::exists(own)) << "the user's";
+}
+
+TEST_F(PretrainTest, AFolderOfOthersIsLeftAsItIs) {
+  fs::create_directory(folder_ / "run");
+  write_bytes(folder_ / "run" / "config.yaml", "# my settings\nseed: 1\n");
+  EXPECT_EQ(run("run", "training.steps=6"), 2);
+  EXPECT_EQ(read_bytes(folder_ / "log"),
+            "nystrom: run: is not empty and holds no run; choose another run_dir\n");
+  EXPECT_EQ(read_bytes(folder_ / "run" / "config.yaml"), "# my settings\nseed: 1\n");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "run"), {}), 1);
+}
+
+TEST_F(PretrainTest, ALinkInARunIsNotFollowed) {
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  write_bytes(folder_ / "diary", "mine\n");
+  for (const char* name : {"log.txt", "metrics.jsonl"}) {
+    const fs::path link = folder_ / "run" / name;
+    fs::rename(link, folder_ / "kept");
+    fs::create_symlink(folder_ / "diary", link);
+    EXPECT_EQ(run("run", "training.steps=12"), 2) << name;
+    EXPECT_NE(read_bytes(folder_ / "log").find(std::string(name) + ": is a symbolic link"),
+              std::string::npos)
+        << read_bytes(folder_ / "log");
+    EXPECT_EQ(read_bytes(folder_ / "diary"), "mine\n");
+    fs::rename(folder_ / "kept", link);
+  }
+}
+
+TEST_F(PretrainTest, TextOfTheSameSizeAndTimeIsReadAnew) {
+  const auto prepared = [&](char letter) {
+    std::string text = read_bytes(folder_ / "text.txt");
+    text[0] = letter;
+    write_bytes(folder_ / "text.txt", text);
+    fs::last_write_time(folder_ / "text.txt", fs::file_time_type{});
+    const Outcome outcome = run_program(folder_, "prepare run.yaml --threads 1");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  const auto folders = [](const std::string& messages) {
+    std::set<std::string> names;
+    for (const char* kind : {"cache/tokenizer-", "cache/tokens-"})
+      names.insert(messages.substr(messages.find(kind), std::string(kind).size() + 16));
+    return names;
+  };
+  const std::string a = prepared('a'), b = prepared('b'), again = prepared('a');
+  for (const std::string& name : folders(a)) EXPECT_FALSE(folders(b).contains(name)) << name;
+  EXPECT_EQ(folders(again), folders(a));
+  EXPECT_EQ(again.find("training a tokenizer"), std::string::npos) << again;
+}
+
+TEST_F(PretrainTest, ADamagedCheckpointIsPassedOver) {
+  ASSERT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
+  std::ofstream(folder_ / "run" / "checkpoints" / "step-12" / "state.json", std::ios::app) << " ";
+  ASSERT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
+  EXPECT_NE(read_bytes(folder_ / "log").find("step-12: passed over: state.json has "),
+            std::string::npos);
+}
+
+TEST_F(PretrainTest, MissingTextIsOneLine) {
+  EXPECT_EQ(run("run", "data.train=[absent/*.txt]"), 2);
+  const std::string log = read_bytes(folder_ / "log");
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_NE(log.find("absent/*.txt"), std::string::npos) << log;
+}
+
+}  // namespace
+}  // namespace nystrom::testing

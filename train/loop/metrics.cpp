@@ -1,0 +1,147 @@
+#include "train/loop/metrics.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
+#include "core/base/protobuf.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+/// Masked CRC-32C (Castagnoli), as in TFRecord frames.
+std::uint32_t masked_crc(const std::string& bytes) {
+  static const auto table = [] {
+    std::array<std::uint32_t, 256> values{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t c = i;
+      for (int bit = 0; bit < 8; ++bit) c = c & 1 ? 0x82f63b78u ^ (c >> 1) : c >> 1;
+      values[i] = c;
+    }
+    return values;
+  }();
+  std::uint32_t crc = 0xffffffffu;
+  for (const char byte : bytes)
+    crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xff] ^ (crc >> 8);
+  crc = ~crc;
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+std::string framed(const std::string& event) {
+  using protobuf::little_endian;
+  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
+  return length + little_endian(masked_crc(length)) + event + little_endian(masked_crc(event));
+}
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void StepMeans::add(std::int64_t step, double loss, std::optional<double> accuracy,
+                    std::int64_t tokens, double seconds) {
+  if (step != last_ + 1) clear();
+  last_ = step;
+  tokens_ += tokens;
+  seconds_ += seconds;
+  if (!std::isfinite(loss)) return;
+  ++finite_;
+  loss_ += loss;
+  if (accuracy) accuracy_ = accuracy_.value_or(0) + *accuracy;
+}
+
+std::optional<double> StepMeans::accuracy() const {
+  return accuracy_ ? std::optional(*accuracy_ / static_cast<double>(finite_)) : std::nullopt;
+}
+
+RecordFile::RecordFile(std::filesystem::path path, Log& log)
+    : path_(std::move(path)), log_(log), descriptor_(open_to_append(path_)) {}
+
+RecordFile::~RecordFile() { ::close(descriptor_); }
+
+void RecordFile::append(std::string_view record) {
+  const ::off_t end = ::lseek(descriptor_, 0, SEEK_END);
+  while (!record.empty()) {
+    const ::ssize_t count = ::write(descriptor_, record.data(), record.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    record.remove_prefix(static_cast<std::size_t>(count));
+  }
+  const bool failed = !record.empty();
+  if (failed && !warned_)
+    log_.warn(fmt::format("{}: cannot write: {}; the run goes on without recording",
+                          printable_path(path_), std::strerror(errno)));
+  warned_ = failed;
+  if (failed)
+    std::ignore =
+        ::ftruncate(descriptor_, end);  // if this fails too, readers skip the partial record
+}
+
+TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, Log& log)
+    : file_(folder / fmt::format("events.out.tfevents.{}.{}.nystrom",
+                                 static_cast<std::int64_t>(wall_time()), ::getpid()),
+            log) {
+  file_.append(framed(protobuf::number(1, wall_time()) + protobuf::bytes(3, "brain.Event:2")));
+}
+
+void TensorBoardWriter::write(std::int64_t step, const Metrics& metrics) {
+  std::string summary;
+  for (const auto& [name, value] : metrics) {
+    summary += protobuf::bytes(
+        1, protobuf::bytes(1, name) + protobuf::number(2, static_cast<float>(value)));
+  }
+  file_.append(framed(protobuf::number(1, wall_time()) + protobuf::integer(2, step) +
+                      protobuf::bytes(5, summary)));
+}
+
+RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log)
+    : path_(std::move(path)), log_(log) {
+  roll_back(resumed_step);
+}
+
+void RecordLog::roll_back(std::int64_t last_step) {
+  file_.reset();
+  require_no_link(path_);
+  if (std::ifstream old(path_); old) {
+    OutputFile kept(path_);
+    for (std::string line; std::getline(old, line);) {
+      const auto record =
+          nlohmann::json::parse(line, nullptr, false);  // a killed run may leave a partial line
+      const auto step = record.find("step");
+      if (step != record.end() && step->is_number_integer() &&
+          step->get<std::int64_t>() <= last_step)
+        kept.write(line + "\n");
+    }
+    kept.commit();
+  }
+  file_.emplace(path_, log_);
+}
+
+void RecordLog::write(const std::string& line) { file_->append(line + "\n"); }
+
+MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step,
+                       bool tensorboard, Log& log)
+    : records_(run_dir / "metrics.jsonl", resumed_step, log) {
+  if (tensorboard) tensorboard_.emplace(run_dir, log);
+}
+
+void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
+  nlohmann::ordered_json record = {{"step", step}};
+  for (const auto& [name, value] : metrics)
+    record[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
+  records_.write(record.dump());
+  if (tensorboard_) tensorboard_->write(step, metrics);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,117 @@
+// Records of a run: one JSON object a line, and TensorBoard events.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/log.h"
+
+namespace nystrom {
+
+/// Names and values of one record, in order.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+/// Means over the steps since the last record. Loss and speed of single steps vary too much to be
+/// useful.
+class StepMeans {
+ public:
+  /// Adds a step. If it does not follow the last one, because the run rolled back to a checkpoint,
+  /// the means start anew. `accuracy` is null for objectives without one; `tokens` and `seconds`
+  /// are the step's.
+  void add(std::int64_t step, double loss, std::optional<double> accuracy, std::int64_t tokens,
+           double seconds);
+  /// Removes all steps.
+  void clear() { *this = {}; }
+
+  /// The mean over the steps with a finite loss; NaN without any.
+  double loss() const { return loss_ / static_cast<double>(finite_); }
+  /// The mean accuracy; nothing if the steps have none.
+  std::optional<double> accuracy() const;
+  /// Tokens of all steps divided by their seconds.
+  double tokens_per_second() const { return static_cast<double>(tokens_) / seconds_; }
+
+ private:
+  std::int64_t last_ = 0, finite_ = 0, tokens_ = 0;
+  double loss_ = 0, seconds_ = 0;
+  std::optional<double> accuracy_;
+};
+
+/// A file to which whole records are appended. A full disk loses records but never stops the run. A
+/// record that cannot be written leaves no partial line. The log gets one warning until a record is
+/// written again.
+class RecordFile {
+ public:
+  /// Opens the file, and creates it if absent. Throws an InputError when that fails. `log` must
+  /// outlive this object.
+  RecordFile(std::filesystem::path path, Log& log);
+  ~RecordFile();
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
+
+  /// Appends one record, or warns.
+  void append(std::string_view record);
+
+ private:
+  std::filesystem::path path_;
+  Log& log_;
+  int descriptor_;
+  bool warned_ = false;
+};
+
+/// A writer of scalars in TensorBoard's format (TFRecord framing of Event messages), one file a
+/// process.
+class TensorBoardWriter {
+ public:
+  /// Creates an event file in `folder`. Throws and warns as RecordFile does.
+  TensorBoardWriter(const std::filesystem::path& folder, Log& log);
+  /// Appends one event with all `metrics` of a step.
+  void write(std::int64_t step, const Metrics& metrics);
+
+ private:
+  RecordFile file_;
+};
+
+/// The name of the file that records masked-token predictions for a few texts, one line an
+/// evaluation (train/objectives/mask_samples.h).
+inline constexpr const char* mask_samples_file = "fill-masks.jsonl";
+
+/// A file of a run with one JSON object a line, each with a step.
+class RecordLog {
+ public:
+  /// Opens the file and rolls it back to `resumed_step`. `log` must outlive this object.
+  RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log);
+  /// Removes the records of steps after `last_step`, which are computed again. Throws an InputError
+  /// when that fails.
+  void roll_back(std::int64_t last_step);
+  /// Appends `line`, which has no line end, as RecordFile does.
+  void write(const std::string& line);
+
+ private:
+  std::filesystem::path path_;
+  Log& log_;
+  std::optional<RecordFile> file_;
+};
+
+/// The `metrics.jsonl` of a run, and its TensorBoard events if enabled.
+class MetricsLog {
+ public:
+  /// Opens the files and rolls metrics.jsonl back to `resumed_step`, as RecordLog does.
+  MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard,
+             Log& log);
+  /// Removes records after `last_step`, as RecordLog does.
+  void roll_back(std::int64_t last_step) { records_.roll_back(last_step); }
+  /// Appends {"step": …, metrics…}. NaN and infinity become null. Records that cannot be written
+  /// are left out, as by RecordFile.
+  void write(std::int64_t step, const Metrics& metrics);
+
+ private:
+  RecordLog records_;
+  std::optional<TensorBoardWriter> tensorboard_;
+};
+
+}  // namespace nystrom

@@ -1,0 +1,155 @@
+#include "train/objectives/attention_file.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/hdf5/hdf5.h"
+#include "data/text/match_files.h"
+#include "nn/attention_map.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t max_side = 2048, usual_side = 512;
+
+/// Squares of a picture along one axis.
+struct Axis {
+  double first = 0, step = 1;
+  std::int64_t squares = 1;
+
+  std::int64_t square(double at) const {
+    return std::min(squares - 1, static_cast<std::int64_t>((at - first) / step + 0.5));
+  }
+};
+
+/// The smallest distance of different numbers; 0 if all are equal.
+double smallest_distance(std::vector<double> numbers) {
+  std::ranges::sort(numbers);
+  double smallest = 0;
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    const double distance = numbers[i] - numbers[i - 1];
+    if (distance > 0 && (smallest == 0 || distance < smallest)) smallest = distance;
+  }
+  return smallest;
+}
+
+Axis axis_of(const std::vector<double>& numbers, double step) {
+  const auto [low, high] = std::ranges::minmax(numbers);
+  return {low, step, static_cast<std::int64_t>((high - low) / step + 0.5) + 1};
+}
+
+/// Ranks from 0 (lowest) to 1; equal scores may differ.
+std::vector<double> ranks_of(const std::vector<double>& scores) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return scores[i]; });
+  std::vector<double> ranks(scores.size(), 1);
+  for (std::size_t i = 0; i + 1 < order.size(); ++i)
+    ranks[order[i]] = static_cast<double>(i) / static_cast<double>(order.size() - 1);
+  return ranks;
+}
+
+/// Blue over grey to red.
+void set_colour(double rank, unsigned char* pixel) {
+  constexpr double colours[3][3] = {{40, 60, 160}, {225, 225, 225}, {180, 20, 30}};
+  const int part = rank < 0.5 ? 0 : 1;
+  const double share = 2 * rank - part;
+  for (int i = 0; i < 3; ++i)
+    pixel[i] = static_cast<unsigned char>(colours[part][i] +
+                                          share * (colours[part + 1][i] - colours[part][i]));
+}
+
+/// The picture as the bytes of a PNG file; white where there is no row. Where rows share a square,
+/// the highest score shows.
+std::string picture_of(const std::vector<double>& scores, const BagArray& coords) {
+  std::vector<double> x, y;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    x.push_back(coords.values[i * static_cast<std::size_t>(coords.columns)]);
+    y.push_back(coords.values[i * static_cast<std::size_t>(coords.columns) + 1]);
+    require_input(std::isfinite(x[i]) && std::isfinite(y[i]), "coords[{}] are no finite numbers",
+                  i);
+  }
+  const auto range = [](const std::vector<double>& numbers) {
+    const auto [low, high] = std::ranges::minmax(numbers);
+    return high - low;
+  };
+  const double closest_x = smallest_distance(x), closest_y = smallest_distance(y);
+  const double least = std::max(range(x), range(y)) / (max_side - 1);
+  double step = std::max(closest_x, closest_y);
+  if (closest_x > 0 && closest_y > 0) step = std::min(closest_x, closest_y);
+  step = std::max(step, least);
+  if (step == 0) step = 1;
+  const Axis across = axis_of(x, step), down = axis_of(y, step);
+  const std::int64_t scale = std::clamp<std::int64_t>(
+                         usual_side / std::max(across.squares, down.squares), 1, 16),
+                     width = across.squares * scale, height = down.squares * scale;
+  std::vector<double> best(static_cast<std::size_t>(across.squares * down.squares), -1);
+  const std::vector<double> ranks = ranks_of(scores);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    double& square =
+        best[static_cast<std::size_t>(down.square(y[i]) * across.squares + across.square(x[i]))];
+    square = std::max(square, ranks[i]);
+  }
+  std::vector<unsigned char> pixels(static_cast<std::size_t>(3 * width * height), 255);
+  for (std::int64_t row = 0; row < height; ++row)
+    for (std::int64_t column = 0; column < width; ++column) {
+      const double rank =
+          best[static_cast<std::size_t>(row / scale * across.squares + column / scale)];
+      if (rank >= 0)
+        set_colour(rank, &pixels[static_cast<std::size_t>(3 * (row * width + column))]);
+    }
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(height);
+  image.format = PNG_FORMAT_RGB;
+  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string file(bytes, '\0');
+  require(png_image_write_to_memory(&image, file.data(), &bytes, 0, pixels.data(), 0, nullptr) != 0,
+          "cannot make a picture: {}", image.message);
+  file.resize(bytes);
+  return file;
+}
+
+}  // namespace
+
+void write_attention(const TaskModel& task, const std::string& file, const fs::path& output,
+                     Log& log) {
+  const std::string obstacle = attention_map_obstacle(task.model->config());
+  require_input(obstacle.empty(), "--attention: the model has no attention map: {}", obstacle);
+  require_input(last_ending(output) == ".h5", "--attention {}: expected a file name with .h5",
+                printable_path(output));
+  std::error_code error;
+  require_input(!fs::equivalent(file, output, error), "--attention {}: that is the bag itself",
+                printable_path(output));
+  const auto dataset = task.reader->read({file}, Labelled::optional);
+  require_input(dataset->has_bags() && dataset->size() == 1,
+                "--attention: '{}' is no bag of features [rows, width]; a map is of one bag",
+                printable(file, 80));
+  const std::int64_t first = 0;
+  Batch batch = make_task_batch(*dataset, {&first, 1}, {&first, 1});
+  const std::vector<double> scores =
+      attention_map(*task.model, std::move(batch.input)).to_doubles();
+  const std::optional<BagArray> coords = dataset->bag(0).coords();
+  std::string picture;
+  if (coords) picture = with_context(file, [&] { return picture_of(scores, *coords); });
+  Hdf5Writer writer(output);
+  writer.add_numbers("attention", scores, 0, false);
+  if (coords) writer.add_numbers("coords", coords->values, coords->columns, coords->whole);
+  writer.commit();
+  log.say(fmt::format("{}: the attention to {} rows", printable_path(output), scores.size()));
+  if (!coords) return;
+  fs::path beside = output;
+  write_text_file(beside.replace_extension(".png"), picture);
+  log.say(fmt::format("{}: their picture", printable_path(beside)));
+}
+
+}  // namespace nystrom

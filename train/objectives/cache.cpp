@@ -1,0 +1,111 @@
+#include "train/objectives/cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/file_io.h"
+#include "core/base/new_folder.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::int64_t bytes_in(const fs::path& folder) {
+  std::int64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code vanished;
+    const auto size = entry->is_regular_file(vanished) ? entry->file_size(vanished) : 0;
+    if (!vanished) bytes += static_cast<std::int64_t>(size);
+  }
+  return bytes;
+}
+
+/// Whether `name` is that of an entry, or of one that is written or removed.
+bool is_entry_name(std::string_view name) {
+  name = temporary_target(name).value_or(name);
+  for (const std::string_view kind : {"tokenizer-", "tokens-", "rows-"})
+    if (name.starts_with(kind) && is_nonce(name.substr(kind.size()))) return true;
+  return false;
+}
+
+}  // namespace
+
+CacheUse::CacheUse(const fs::path& entry)
+    : descriptor_(::open(entry.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
+  if (descriptor_ < 0) return;
+  ::flock(descriptor_, LOCK_SH);  // waits briefly if cache_entries or prune_cache has the lock
+  ::futimens(descriptor_, nullptr);
+}
+
+CacheUse::~CacheUse() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::string cache_name(const std::string& key) { return text_checksum(key).substr(0, 16); }
+
+std::string tokenizer_key(const Tokenizer& tokenizer) { return cache_name(tokenizer.definition()); }
+
+void make_entry(const fs::path& entry, const std::function<void(const fs::path&)>& fill) {
+  NewFolder made(entry);
+  fill(made.path());
+  try {
+    made.commit();
+  } catch (const InputError&) {
+    if (!fs::exists(entry))
+      throw;  // otherwise another process has created the same folder in the meantime
+  }
+}
+
+std::vector<CacheEntry> cache_entries(const fs::path& folder) {
+  require_input(fs::is_directory(folder),
+                "{}: no such folder; name the one that data.cache of your runs names",
+                printable_path(folder));
+  std::error_code error;
+  std::vector<CacheEntry> entries;
+  for (fs::directory_iterator item(folder, error), end; !error && item != end;
+       item.increment(error)) {
+    const std::string name = item->path().filename().string();
+    std::error_code vanished;
+    if (item->symlink_status(vanished).type() != fs::file_type::directory || !is_entry_name(name))
+      continue;
+    CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
+    // This exclusive lock fails while a run uses the entry (shared lock) or creates it.
+    const int lock = lock_folder(entry.path);
+    entry.in_use = lock < 0;
+    if (lock >= 0) ::close(lock);
+    if (!vanished) entries.push_back(std::move(entry));
+  }
+  require_input(!error, "{}: cannot read the folder: {}", printable_path(folder), error.message());
+  std::sort(entries.begin(), entries.end(),
+            [](const CacheEntry& a, const CacheEntry& b) { return a.last_use > b.last_use; });
+  return entries;
+}
+
+std::vector<CacheEntry> prune_cache(const fs::path& folder) {
+  std::vector<CacheEntry> removed;
+  for (CacheEntry& entry : cache_entries(folder)) {
+    const int lock = lock_folder(entry.path);
+    if (lock < 0) continue;
+    std::error_code error;
+    fs::path trash = entry.path;
+    if (!temporary_target(trash.filename().string()))
+      trash = temporary_name(trash);  // a partly removed entry must not look complete
+    fs::rename(entry.path, trash, error);
+    if (!error) fs::remove_all(trash, error);
+    ::close(lock);
+    require_input(!error, "{}: cannot remove: {}", printable_path(entry.path), error.message());
+    removed.push_back(std::move(entry));
+  }
+  return removed;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,64 @@
+// Turns text files into the tokenizer and the token shards of a run. Both are created once and kept
+// in a cache.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/log.h"
+#include "data/shards/shards.h"
+#include "data/tokenizers/tokenizer.h"
+#include "train/distributed/communicator.h"
+#include "train/loop/run_spec.h"
+#include "train/objectives/cache.h"
+
+namespace nystrom {
+
+/// The tokens of a source of data.train or data.validation (train/config/text_source.h).
+struct CorpusSource {
+  std::string name;  ///< empty where files are given alone
+  std::optional<double> weight;
+  std::filesystem::path folder;
+  std::shared_ptr<const TokenDataset> tokens;
+};
+
+/// The tokenizer and the data sets of a run.
+struct Corpus {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::vector<CorpusSource> train, validation;
+  /// Their folders; a built-in tokenizer has none.
+  std::filesystem::path tokenizer_folder, token_folder;
+  /// Protects the token shards from prune_cache; null from cached_corpus.
+  std::shared_ptr<const CacheUse> token_use;
+};
+
+/// Trains the tokenizer if the run has none, and tokenizes the text into shards. The cache is used
+/// if it has the result for the same settings and files: their names and contents, which are read
+/// for their checksums. Text is streamed, so memory does not grow with its size.
+///
+/// Collective: all processes tokenize together, and rank 0 writes the shards. A process that does
+/// not see them, for example on another machine, writes its own.
+///
+/// Throws an InputError if files are missing or contain no text. After a stop signal to any process
+/// all processes throw Interrupted; no incomplete folder remains.
+Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator);
+
+/// The corpus of a run if the cache has all of it, else nothing. Creates no files.
+std::optional<Corpus> cached_corpus(const RunSpec& spec);
+
+/// Warns of files and documents of a corpus that cannot be read as text (report_unreadable in
+/// train/objectives/text_statistics.h). prepare_corpus does so too.
+void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log);
+
+/// Tokenizes the text that `takes` accepts into a data set at `folder`. It runs in one process on
+/// all threads, with a few MiB of text in memory.
+std::shared_ptr<const TokenDataset> tokenize(const std::vector<std::filesystem::path>& files,
+                                             const TextForm& form, const Tokenizer& tokenizer,
+                                             const std::filesystem::path& folder, Log& log,
+                                             const std::function<bool(const TextPiece&)>& takes);
+
+}  // namespace nystrom

@@ -1,0 +1,225 @@
+#include "train/objectives/embedding_objective.h"
+
+#include <algorithm>
+
+#include "core/base/checksum.h"
+#include "core/check.h"
+#include "data/tasks/held_out.h"
+#include "nn/embedding_loss.h"
+#include "train/objectives/row_exchange.h"
+
+namespace nystrom {
+namespace {
+
+/// The vectors of a model, [rows, d]: of length 1 where its options say so.
+Var vectors_of(const Model& model, const ModelInput& input, const RunContext& run = {}) {
+  const EmbeddingConfig& options = model.config().embedding;
+  const Var vectors = model.sentence_vectors(input, options.pooling, run);
+  return options.normalize ? unit_rows(vectors) : vectors;
+}
+
+/// Column c of vectors [b · columns, d], whose rows are sample by sample: [b, d].
+Var column_of(const Var& vectors, std::int64_t columns, std::int64_t c) {
+  const std::int64_t samples = vectors.dim(0) / columns, width = vectors.dim(1);
+  return reshape(slice(reshape(vectors, {samples, columns, width}), 1, c, c + 1), {samples, width});
+}
+
+std::vector<Var> columns_of(const Var& vectors, std::int64_t count) {
+  std::vector<Var> columns;
+  for (std::int64_t c = 0; c < count; ++c) columns.push_back(column_of(vectors, count, c));
+  return columns;
+}
+
+/// See make_embedding_objective.
+class EmbeddingObjective : public Objective {
+ public:
+  EmbeddingObjective(const RunConfig& config, EmbeddingData data, Communicator& communicator)
+      : config_(config), communicator_(communicator), data_(std::move(data)) {
+    config_.embedding_loss.triplet_margin =
+        config.embedding_loss.margin(config.model.embedding.normalize);
+    options_.batch_size = config.training.batch_size;
+    options_.micro_batch_size = config.training.micro_batch_size;
+    options_.seed = static_cast<std::uint64_t>(config.seed);
+    options_.rank = communicator.rank();
+    options_.world_size = communicator.size();
+  }
+
+  DataIdentity identity() const override {
+    return {text_checksum(data_.tokenizer->definition()), data_.train->content().checksum,
+            data_.validation->checksum(), "task.train", "task.validation"};
+  }
+  std::int64_t samples() const override { return std::ssize(data_.train->samples()); }
+  std::string metric_name() const override { return enum_name(*config_.task.metric); }
+  bool higher_is_better() const override { return true; }
+  std::vector<TokenizerFile> tokenizer_files() const override {
+    return data_.tokenizer->files(config_.data.sequence_length);
+  }
+  std::vector<int> micro_batch_ranks() const override {
+    return nystrom::micro_batch_ranks(options_);
+  }
+  void start(std::int64_t batch) override {
+    loader_ = std::make_unique<EmbeddingLoader>(data_.train, *data_.tokenizer, options_,
+                                                config_.data.sequence_length, batch);
+  }
+
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    const EmbeddingStep step = loader_->next();
+    ObjectiveStep done;
+    std::vector<Tensor> sample_ids;
+    for (const Batch& batch : step.batches) {
+      done.tokens += batch.tokens;
+      sample_ids.push_back(batch.sample_ids);
+    }
+    if (step.samples <= options_.micro_batch_size) {
+      const auto loss = [&](std::size_t, const RunContext& run) {
+        return loss_of(vectors_of(model, step.batches[0].input, run), step);
+      };
+      done.result = optimizer_step(optimizer, sample_ids, loss, options);
+      return done;
+    }
+    const std::pair<double, Tensor> found = loss_and_gradient(model, step, options);
+    const Tensor& gradient = found.second;
+    // The gradient of Σ vectors · gradient is that of the loss.
+    const auto product = [&](std::size_t part, const RunContext& run) {
+      const Var vectors = vectors_of(model, step.batches[part].input, run);
+      const std::int64_t begin = step.first[part] * step.batches[part].choices;
+      const Tensor share = gradient.slice(0, begin, begin + vectors.dim(0));
+      return sum(vectors * Var(share.contiguous().to(vectors.value().device())));
+    };
+    done.result = optimizer_step(optimizer, sample_ids, product, options);
+    done.result.loss = found.first;
+    return done;
+  }
+
+  Score evaluate(const Model& model, const EvaluationProgress& progress) override {
+    const std::vector<TaskMetric> metrics = data_.validation->metrics();
+    const std::vector<double> values = data_.validation->evaluate(model, communicator_, progress);
+    Score score;
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      if (metrics[i] == *config_.task.metric) score.value = values[i];
+      score.metrics.emplace_back(enum_name(metrics[i]), values[i]);
+      score.text += fmt::format("{}{} {:.4f}", score.text.empty() ? "" : ", ",
+                                enum_name(metrics[i]), values[i]);
+    }
+    return score;
+  }
+
+ private:
+  /// The loss of all samples of a step, from their vectors [samples · columns, d].
+  Var loss_of(const Var& vectors, const EmbeddingStep& step) const {
+    EmbeddingTargets targets{{}, step.texts, [&](std::int64_t a, std::int64_t b) {
+                               return data_.train->content().alike(a, b);
+                             }};
+    if (!step.scores.empty())
+      targets.scores = Tensor::from(step.scores, {step.samples}).cast(vectors.dtype());
+    return embedding_loss(config_.embedding_loss, columns_of(vectors, std::ssize(step.texts)),
+                          targets);
+  }
+
+  /// The loss of a step, and its gradient with respect to all vectors, [samples · columns, d] on
+  /// the CPU. The second pass draws the same dropout masks as this one.
+  std::pair<double, Tensor> loss_and_gradient(const Model& model, const EmbeddingStep& step,
+                                              const StepOptions& options) const {
+    const std::int64_t width = model.config().vector_width(), columns = std::ssize(step.texts),
+                       rows = step.samples * columns;
+    RowExchange exchange(width);
+    DType dtype = DType::f32;
+    for (std::size_t part = 0; part < step.batches.size(); ++part) {
+      const NoGrad no_recording;
+      RunContext run{.training = options.dropout, .seed = options.seed, .step = options.step};
+      run.sample_ids = step.batches[part].sample_ids;
+      const Tensor vectors = vectors_of(model, step.batches[part].input, run).value();
+      dtype = vectors.dtype();
+      exchange.add(step.first[part] * columns, vectors.contiguous().to_doubles());
+    }
+    const Var leaf =
+        Var::leaf(Tensor::from(exchange.all(rows, communicator_), {rows, width}).cast(dtype));
+    Tape tape;
+    const Var loss = loss_of(leaf, step);
+    const double value = loss.value().item();
+    tape.backward(loss);
+    return {value, leaf.grad()};
+  }
+
+  RunConfig config_;
+  Communicator& communicator_;
+  EmbeddingData data_;
+  TaskLoaderOptions options_;
+  std::unique_ptr<EmbeddingLoader> loader_;
+};
+
+}  // namespace
+
+namespace {
+
+/// Refuses texts that the loss, the views or the model's dropout cannot use.
+void check_training_texts(const RunConfig& config, const EmbeddingSamples& samples) {
+  const EmbeddingLossOptions& loss = config.embedding_loss;
+  const bool scored = samples.roles == TextRoles::scores;
+  require_input(
+      scored == (loss.target() == EmbeddingTarget::scores),
+      "task.train: its files hold {}, which embedding_loss.name {} cannot learn from; use "
+      "{}",
+      describe(samples.roles), enum_name(loss.name),
+      scored ? "cosent, angle or cosine_similarity" : "multiple_negatives_ranking or triplet");
+  require_input(loss.name != EmbeddingLoss::triplet || samples.columns() == 3,
+                "task.train: its samples have {} texts, and embedding_loss.name triplet takes 3; "
+                "name task.columns.pair and one of task.columns.negatives",
+                samples.columns());
+  const bool alone = samples.roles == TextRoles::texts;
+  require_input(alone || config.task.views == TaskViews::dropout,
+                "task.views {}: task.train holds {}, and only texts alone become two views; leave "
+                "task.views out",
+                enum_name(config.task.views), describe(samples.roles));
+  require_input(
+      !alone || config.task.views == TaskViews::crops || config.model.hidden_dropout_prob > 0,
+      "task.views dropout: without dropout both views of a text are equal; set "
+      "model.hidden_dropout_prob, for example to 0.1, or task.views to crops");
+}
+
+}  // namespace
+
+EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
+  const TaskSources sources = task_sources(config.task, config.seed);
+  EmbeddingTexts texts = read_embedding_texts(config.task, sources.train);
+  check_training_texts(config, texts.samples);
+  EmbeddingData data;
+  data.validation = read_embedding_validation(config, sources.validation, tokenizer);
+  data.overlap = data.validation->overlap(texts.samples);
+  data.train = std::make_shared<const EmbeddingDataset>(std::move(texts), *tokenizer,
+                                                        embedding_text_options(config));
+  data.tokenizer = std::move(tokenizer);
+  const std::vector<TaskMetric> metrics = data.validation->metrics();
+  if (!config.task.metric) config.task.metric = metrics[0];
+  std::string names = enum_name(metrics[0]);
+  for (std::size_t i = 1; i < metrics.size(); ++i)
+    names += (i + 1 < metrics.size() ? ", " : " or ") + std::string(enum_name(metrics[i]));
+  require_input(std::ranges::find(metrics, *config.task.metric) != metrics.end(),
+                "task.metric {}: task.validation holds {}, which are measured by {}",
+                enum_name(*config.task.metric), data.validation->kind(), names);
+  return data;
+}
+
+std::vector<std::string> describe(const EmbeddingData& data) {
+  std::string train = "training: " + describe(data.train->content());
+  if (data.train->truncated() > 0)
+    train += fmt::format("; {} were cut at the end", data.train->truncated());
+  return {std::move(train), "validation: " + data.validation->summary()};
+}
+
+std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
+  std::vector<std::string> lines = data.train->content().skipped.notes;
+  std::ranges::copy(data.validation->notes(), std::back_inserter(lines));
+  if (data.overlap > 0)
+    lines.push_back(fmt::format(
+        "validation: {} of its pairs are in the training data too; their score is no test",
+        data.overlap));
+  return lines;
+}
+
+std::unique_ptr<Objective> make_embedding_objective(const RunConfig& config, EmbeddingData data,
+                                                    Communicator& communicator) {
+  return std::make_unique<EmbeddingObjective>(config, std::move(data), communicator);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,166 @@
+#include "train/objectives/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/interruption.h"
+#include "core/check.h"
+#include "core/rng.h"
+#include "train/loop/train_step.h"
+
+namespace nystrom {
+namespace {
+
+/// The number of occurrences of each id in a data set; 0 for special tokens, which are not masked.
+std::vector<std::int64_t> count_tokens(const TokenDataset& dataset) {
+  constexpr std::int64_t block = std::int64_t{1} << 20;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.info().vocab_size), 0);
+  for (std::int64_t first = 0; first < dataset.tokens(); first += block) {
+    for (const std::uint32_t id : dataset.read(first, std::min(block, dataset.tokens() - first)))
+      ++counts[id];
+  }
+  for (const std::int64_t id : ids_of(dataset.info().special))
+    counts[static_cast<std::size_t>(id)] = 0;
+  return counts;
+}
+
+}  // namespace
+
+std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> dataset,
+                                          std::int64_t length, const RunConfig& config) {
+  return std::make_shared<Packing>(
+      std::move(dataset),
+      PackingOptions{.sequence_length = length,
+                     .cross_documents = config.data.cross_documents,
+                     .isolated = config.data.packing == SequencePacking::isolated,
+                     .reserved = config.masking.sentence_order ? 1 : 0});
+}
+
+MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
+                             const Tokenizer& tokenizer, const RunConfig& config) {
+  const TokenSetInfo& info = dataset->info();
+  std::vector<std::string> surfaces;
+  for (std::int64_t id = 0; tokenizer.marks_words() && id < info.vocab_size; ++id)
+    surfaces.push_back(tokenizer.surface(static_cast<std::int32_t>(id)));
+  MaskedSamples result;
+  result.packing = packing_of(std::move(dataset), config.data.sequence_length, config);
+  result.sentence_order = config.masking.sentence_order;
+  result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask,
+                                                ids_of(info.special), std::move(surfaces));
+  const MaskingConfig& masking = config.masking;
+  result.masking = {masking.probability.last(), masking.mask, masking.random, masking.whole_word,
+                    masking.span.mean
+                        ? std::optional(SpanOptions{*masking.span.mean, masking.span.max})
+                        : std::nullopt};
+  result.seed = static_cast<std::uint64_t>(config.seed);
+  return result;
+}
+
+std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
+                                          const Tokenizer& tokenizer, const RunConfig& config) {
+  std::vector<MaskedSamples> all;
+  for (const CorpusSource& source : sources) {
+    MaskedSamples samples =
+        with_context(source.name, [&] { return masked_samples(source.tokens, tokenizer, config); });
+    if (!all.empty()) samples.seed = mix64(samples.seed ^ all.size());  // other masks, other order
+    samples.weight = source.weight;
+    all.push_back(std::move(samples));
+  }
+  return all;
+}
+
+Evaluation mean_of(std::span<const Evaluation> sources) {
+  if (sources.size() == 1) return sources[0];
+  Evaluation mean;
+  double ordered = 0;
+  for (const Evaluation& one : sources) {
+    const auto tokens = static_cast<double>(one.tokens);
+    mean.loss += one.loss * tokens;
+    mean.accuracy += one.accuracy * tokens;
+    mean.frequency_loss += one.frequency_loss * tokens;
+    mean.frequency_accuracy += one.frequency_accuracy * tokens;
+    mean.tokens += one.tokens;
+    mean.sequences += one.sequences;
+    ordered += one.order_accuracy.value_or(0) * static_cast<double>(one.sequences);
+  }
+  for (double* sum : {&mean.loss, &mean.accuracy, &mean.frequency_loss, &mean.frequency_accuracy})
+    *sum /= static_cast<double>(mean.tokens);
+  if (sources[0].order_accuracy)
+    mean.order_accuracy = ordered / static_cast<double>(mean.sequences);
+  return mean;
+}
+
+std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t micro_batch_size,
+                                      std::size_t quantities, Communicator& communicator,
+                                      const std::function<void(std::int64_t)>& progress,
+                                      const MeasureBatch& measure) {
+  LoaderOptions options{micro_batch_size, micro_batch_size};
+  options.rank = communicator.rank();
+  options.world_size = communicator.size();
+  Prefetcher batched = evaluation_batches(samples, options);
+  const std::int64_t total = samples.packing->size(),
+                     batches = (total + micro_batch_size - 1) / micro_batch_size;
+  // The results of each batch are stored at its index among the batches of all processes. Their sum
+  // then has the same order for any number of processes.
+  std::vector<double> found(static_cast<std::size_t>(batches) * quantities, 0);
+  for (std::int64_t number = options.rank; const auto batch = batched.next();
+       number += options.world_size) {
+    check_interruption();
+    measure(*batch,
+            std::span(found).subspan(static_cast<std::size_t>(number) * quantities, quantities));
+    if (progress) progress(std::min((number + options.world_size) * micro_batch_size, total));
+  }
+  found = communicator.sum(found);
+  std::vector<double> sums(quantities, 0);
+  for (std::size_t i = 0; i < found.size(); ++i) sums[i % quantities] += found[i];
+  return sums;
+}
+
+Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
+                              std::int64_t micro_batch_size, Communicator& communicator,
+                              const std::function<void(std::int64_t)>& progress) {
+  const std::vector<std::int64_t> counts = count_tokens(samples.packing->dataset());
+  const auto most_frequent = std::max_element(counts.begin(), counts.end()) - counts.begin();
+  const double log_total =
+      std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+  require_input(!samples.sentence_order || model.config().sentence_order,
+                "masking.sentence_order is true, but the model has no sentence-order head "
+                "(cls.seq_relationship); set it to false");
+  enum Quantity {
+    loss,
+    frequency_loss,
+    correct,
+    masked,
+    ordered,
+    most_frequent_masked,
+    quantities
+  };
+  const auto measure = [&](const Batch& batch, std::span<double> here) {
+    const MaskedLmOutput out = model.masked_lm(batch.input, batch.labels, 1, {});
+    here[loss] = out.loss.value().item();
+    here[correct] = static_cast<double>(count_equal(out.predictions, out.labels));
+    here[masked] = static_cast<double>(batch.targets);
+    if (samples.sentence_order)
+      here[ordered] = static_cast<double>(count_equal(argmax(out.order_logits), batch.swapped));
+    const Tensor labels = out.labels.to(cpu_device);
+    for (const std::int64_t label :
+         std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
+      here[frequency_loss] +=
+          log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
+      here[most_frequent_masked] += label == most_frequent;
+    }
+  };
+  const std::vector<double> sum =
+      sums_over_samples(samples, micro_batch_size, quantities, communicator, progress, measure);
+  const double tokens = sum[masked];
+  require_input(tokens > 0, "the text holds no token to predict");
+  Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens,
+                  sum[most_frequent_masked] / tokens, static_cast<std::int64_t>(tokens)};
+  mean.sequences = samples.packing->size();
+  if (samples.sentence_order)
+    mean.order_accuracy = sum[ordered] / static_cast<double>(mean.sequences);
+  return mean;
+}
+
+}  // namespace nystrom

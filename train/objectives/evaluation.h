@@ -1,0 +1,62 @@
+// Evaluation of a masked language model on a text.
+#pragma once
+
+#include "data/pretraining/loader.h"
+#include "data/tokenizers/tokenizer.h"
+#include "nn/model.h"
+#include "train/config/config.h"
+#include "train/distributed/communicator.h"
+#include "train/objectives/corpus.h"
+
+namespace nystrom {
+
+/// The sequences of at most `length` tokens of a data set.
+std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> dataset,
+                                          std::int64_t length, const RunConfig& config);
+
+/// The samples of a data set, packed and masked as `config` says. For a model with a fixed length
+/// (attention.semantics transformers) every row is padded to that length.
+MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
+                             const Tokenizer& tokenizer, const RunConfig& config);
+
+/// The samples of each source, as masked_samples; their weights, and a seed for each.
+std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
+                                          const Tokenizer& tokenizer, const RunConfig& config);
+
+/// The results of an evaluation. Losses and accuracies are means over all masked tokens.
+struct Evaluation {
+  double loss = 0;      ///< cross-entropy, in nats
+  double accuracy = 0;  ///< share of correct predictions, from 0 to 1
+  /// The loss of a baseline that predicts each token with its frequency in this text.
+  double frequency_loss = 0;
+  /// The accuracy of a baseline that always predicts the most frequent token of this text.
+  double frequency_accuracy = 0;
+  std::int64_t tokens = 0;  ///< number of masked tokens
+  /// The share of sequences with a correct sentence-order prediction, if the samples have one.
+  std::optional<double> order_accuracy{};
+  std::int64_t sequences = 0;
+};
+
+/// The results over all tokens of several sources. Each baseline is that of its source.
+Evaluation mean_of(std::span<const Evaluation> sources);
+
+/// Writes what was measured of a batch: its part of each sum.
+using MeasureBatch = std::function<void(const Batch& batch, std::span<double> sums)>;
+
+/// `quantities` sums over the samples, each read once with the masks of epoch 0, in batches of
+/// `micro_batch_size`. `progress` is called with the number of samples done. The processes share
+/// the work. The sums are bit-identical in all of them and for any number of processes.
+std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t micro_batch_size,
+                                      std::size_t quantities, Communicator& communicator,
+                                      const std::function<void(std::int64_t)>& progress,
+                                      const MeasureBatch& measure);
+
+/// Evaluates each sample once with the masks of epoch 0, in batches of `micro_batch_size`, without
+/// dropout. `progress` is called with the number of samples done. The processes share the work. The
+/// result is bit-identical in all of them and for any number of processes. Throws an InputError if
+/// no token can be masked, or the samples need a sentence-order head that the model lacks.
+Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
+                              std::int64_t micro_batch_size, Communicator& communicator,
+                              const std::function<void(std::int64_t)>& progress = {});
+
+}  // namespace nystrom

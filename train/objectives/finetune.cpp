@@ -1,0 +1,329 @@
+#include "train/objectives/finetune.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "core/base/checksum.h"
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tasks/held_out.h"
+#include "data/tasks/task_scorer.h"
+#include "train/config/validation.h"
+#include "train/loop/run_memory.h"
+#include "train/objectives/embedding_objective.h"
+#include "train/objectives/task_evaluation.h"
+#include "train/objectives/task_loss.h"
+#include "train/optim/schedule.h"
+#include "train/state/model_folder.h"
+
+namespace nystrom {
+namespace {
+
+/// A hash of the content of all samples.
+std::string checksum_of(const TaskDataset& dataset) {
+  Checksum checksum;
+  const auto add = [&](const auto& values) {
+    checksum.update(values.data(), values.size() * sizeof(values[0]));
+  };
+  std::vector<float> features;
+  if (dataset.has_bags()) add(dataset.digests());  // their features are too many to read twice
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const EncodedSample& sample = dataset.sample(i);
+    for (const WrappedIds& row : sample.rows) {
+      add(row.ids);
+      add(row.type_ids);
+    }
+    add(sample.labels);
+    const double numbers[] = {static_cast<double>(sample.label), sample.value,
+                              static_cast<double>(sample.start), static_cast<double>(sample.end)};
+    checksum.update(numbers, sizeof(numbers));
+    if (dataset.width() == 0 || dataset.has_bags()) continue;
+    features.resize(static_cast<std::size_t>(dataset.length(i) * dataset.width()));
+    dataset.read_sample_features(i, features);
+    add(features);
+  }
+  return checksum.hex();
+}
+
+/// The training objective of a downstream task.
+class TaskObjective : public Objective {
+ public:
+  TaskObjective(const RunConfig& config, std::shared_ptr<const TaskDataset> train,
+                std::shared_ptr<const TaskDataset> validation,
+                std::shared_ptr<const Tokenizer> tokenizer, const TaskStatistics& report,
+                Communicator& communicator)
+      : config_(config),
+        communicator_(communicator),
+        train_(std::move(train)),
+        validation_(std::move(validation)),
+        tokenizer_(std::move(tokenizer)),
+        baseline_(report.baseline.decisive),
+        baseline_text_(fmt::format("always {}: {} {:.4f}", report.baseline_prediction,
+                                   report.baseline.metric, baseline_)) {
+    options_.batch_size = config.training.batch_size;
+    options_.micro_batch_size = config.training.micro_batch_size;
+    options_.seed = static_cast<std::uint64_t>(config.seed);
+    options_.rank = communicator.rank();
+    options_.world_size = communicator.size();
+  }
+
+  DataIdentity identity() const override {
+    return {tokenizer_ ? text_checksum(tokenizer_->definition()) : "", checksum_of(*train_),
+            checksum_of(*validation_), "task.train", "task.validation"};
+  }
+  std::int64_t samples() const override { return train_->size(); }
+  std::string metric_name() const override { return enum_name(*config_.task.metric); }
+  bool higher_is_better() const override { return !by_loss(); }
+  std::vector<TokenizerFile> tokenizer_files() const override {
+    return tokenizer_ ? tokenizer_->files(config_.data.sequence_length)
+                      : std::vector<TokenizerFile>();
+  }
+
+  std::vector<int> micro_batch_ranks() const override {
+    return nystrom::micro_batch_ranks(options_);
+  }
+  void start(std::int64_t batch) override {
+    loader_ = std::make_unique<TaskLoader>(train_, options_, batch);
+  }
+
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    const std::vector<Batch> batches = loader_->next();
+    const auto targets = static_cast<double>(loader_->step_targets());
+    ObjectiveStep done;
+    std::vector<Tensor> sample_ids;
+    for (const Batch& batch : batches) {
+      done.tokens += batch.tokens;
+      sample_ids.push_back(batch.sample_ids);
+    }
+    const auto loss = [&](std::size_t part, const RunContext& run) {
+      const Batch batch = loader_->whole(batches[part]);
+      return task_loss(model.config(), train_->target(), task_output(model, batch, run), batch,
+                       targets);
+    };
+    done.result = optimizer_step(optimizer, sample_ids, loss, options);
+    return done;
+  }
+
+  Score evaluate(const Model& model, const EvaluationProgress& progress) override {
+    const TaskEvaluation evaluation =
+        evaluate_task(model, validation_, options_.micro_batch_size, communicator_,
+                      [&](std::int64_t done) { progress(done, validation_->size()); });
+    Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
+    score.metrics.emplace_back("loss", evaluation.loss);
+    score.metrics.emplace_back("baseline", baseline_);
+    if (!by_loss()) score.text += fmt::format(", loss {:.4f}", evaluation.loss);
+    score.text += "; " + baseline_text_;
+    return score;
+  }
+
+ private:
+  bool by_loss() const { return config_.task.metric == TaskMetric::loss; }
+
+  const RunConfig& config_;
+  Communicator& communicator_;
+  std::shared_ptr<const TaskDataset> train_, validation_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  // null for features
+  double baseline_;
+  std::string baseline_text_;
+  TaskLoaderOptions options_;
+  std::unique_ptr<TaskLoader> loader_;
+};
+
+}  // namespace
+
+std::vector<std::string> describe(const TaskStatistics& report, const RunConfig& config) {
+  std::vector<std::string> lines;
+  const char* unit = config.task.kind == TaskKind::features ? "steps" : "tokens";
+  for (const auto& [name, set] :
+       {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
+    const EncodingCounts& counts = set->encoding;
+    std::string line = fmt::format("{}: {} examples", name, counts.examples);
+    if (counts.samples != counts.examples) line += fmt::format(" in {} windows", counts.samples);
+    line += fmt::format(", median {} {}, longest {}", set->median_length, unit, counts.longest);
+    const std::string cut = describe_cut(*config.task.kind, counts, config.data.sequence_length);
+    if (!cut.empty()) line += "; " + cut;
+    lines.push_back(line);
+    constexpr std::size_t max_labels = 30;
+    std::vector<std::string> labels;
+    for (const auto& [label, count] : set->labels) {
+      if (labels.size() < max_labels)
+        labels.push_back(fmt::format("{} {}", printable(label), count));
+    }
+    const std::size_t more = set->labels.size() - labels.size();
+    if (!labels.empty())
+      lines.push_back(fmt::format(
+          "  labels: {}{}{}", fmt::join(labels, ", "),
+          more > 0 ? fmt::format(" and {} more", more) : "",
+          set->without_label > 0 ? fmt::format("; without any {}", set->without_label) : ""));
+  }
+  lines.push_back(
+      fmt::format("always {}: {}", report.baseline_prediction, describe(report.baseline)));
+  return lines;
+}
+
+namespace {
+
+/// Throws an InputError when two parts of a task have a bag with the same features.
+void require_apart(const PreparedTask& run) {
+  std::map<Digest, std::string> first;
+  const auto check = [&](const TaskDataset& data, bool note) {
+    for (std::int64_t i = 0; i < data.size(); ++i) {
+      const Digest& digest = data.digests()[static_cast<std::size_t>(i)];
+      const auto found = first.find(digest);
+      require_input(found == first.end(),
+                    "{} and {} have the same features, and are in different parts of the data: the "
+                    "model would be evaluated on what it is trained on; leave one of them out",
+                    found == first.end() ? "" : found->second, printable_path(data.bag(i).path()));
+    }
+    for (std::int64_t i = 0; note && i < data.size(); ++i)
+      first.emplace(data.digests()[static_cast<std::size_t>(i)],
+                    printable_path(data.bag(i).path()));
+  };
+  check(*run.train, true);
+  check(*run.validation, true);
+  if (run.test) check(*run.test, false);
+}
+
+}  // namespace
+
+PreparedTask prepare_task(const RunSpec& spec) {
+  PreparedTask run;
+  run.spec = spec;
+  RunConfig& config = run.spec.options;
+  const bool features = config.task.kind == TaskKind::features;
+  std::optional<BagParts> bags;
+  if (features && are_bag_tables(config.task, config.task.train))
+    bags = part_bags(config.task, config.seed);
+  const LabelSet given = bags       ? bag_labels(config.task, *bags)
+                         : features ? LabelSet(config.task.labels)
+                                    : task_labels(config.task);
+  const auto reader = [&](const LabelSet& labels) {
+    return std::make_unique<TaskReader>(config.task, labels, spec.tokenizer, config.model,
+                                        config.data.sequence_length);
+  };
+  std::optional<TaskSources> sources;
+  if (!bags) sources = task_sources(config.task, config.seed);
+  run.train = bags ? reader(given)->open(bags->train, Labelled::required, bags->notes)
+                   : reader(given)->read(sources->train, Labelled::required);
+  require_input(run.train->target() != TaskTarget::none,
+                "task.train: its files hold neither labels nor values; there is nothing to learn");
+  require_schedules_within_run(config, run.train->size());
+  // With features, the files decide whether the targets are classes or values.
+  config.task.metric = deciding_metric(*run.train);
+  run.reader = reader(run.train->labels());
+  run.validation = bags ? run.reader->open(bags->validation, Labelled::required)
+                        : run.reader->read(sources->validation, Labelled::required);
+  if (bags && !bags->test.empty()) run.test = run.reader->open(bags->test, Labelled::required);
+  if (bags) require_apart(run);
+  const auto held = [](const TaskDataset& dataset) {
+    return dataset.target() == TaskTarget::value ? "values" : "labels";
+  };
+  require_input(run.validation->target() == run.train->target(),
+                "task.validation: its files hold {}, those of task.train {}; give both the same",
+                held(*run.validation), held(*run.train));
+  const auto choices = [](const TaskDataset& dataset) { return dataset.sample(0).rows.size(); };
+  require_decidable(*run.validation, *config.task.metric, "validation");
+  require_input(
+      run.train->target() != TaskTarget::choice || choices(*run.validation) == choices(*run.train),
+      "task.validation: its examples have {} choices, those of task.train {}; all need as many",
+      choices(*run.validation), choices(*run.train));
+  if (run.train->labels().size() > 0) config.task.labels = run.train->labels().names();
+  if (config.task.kind == TaskKind::tokens && !config.task.word_cut)
+    config.task.word_cut = run.train->word_cut();
+  config.model.labels = output_names(*run.train);
+  config.model.multi_label = run.train->target() == TaskTarget::label_set;
+  require_same_run(run.spec);
+  return run;
+}
+
+std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Tokenizer* tokenizer) {
+  if (config.task.kind != TaskKind::tokens || !tokenizer) return {};
+  const std::vector<std::int32_t> ids = tokenizer->encode(" Paris");
+  const bool known = std::ranges::find(ids, tokenizer->special().unk) == ids.end();
+  if (!known || ids != tokenizer->encode(" paris")) return {};
+  return {
+      "the tokenizer makes all text lower case, and names begin with capital letters; a tokenizer "
+      "with tokenizer.train.lower_case: false finds more of them"};
+}
+
+namespace {
+
+/// Evaluates the best checkpoint of a finished run on the test part.
+TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
+                             Communicator& communicator) {
+  const RunConfig& options = run.spec.options;
+  Log quiet(true);
+  const ModelFolder folder = open_model_folder(options.run_dir, {}, quiet);
+  const auto model =
+      load_model(folder.path, folder.config, DType::f32, StoreMode::inference, device);
+  TaskEvaluation result =
+      evaluate_task(*model, run.test, options.training.micro_batch_size, communicator);
+  const bool by_loss = result.scores.metric == "loss";
+  log.say(fmt::format("test: {} examples, {}{}", run.test->examples(), describe(result.scores),
+                      by_loss ? "" : fmt::format(", loss {:.4f}", result.loss)));
+  if (communicator.is_first())
+    write_text_file(std::filesystem::path(options.run_dir) / "test.json",
+                    evaluation_json(*run.test, result) + "\n");
+  return result;
+}
+
+/// What to change where a run has learned nothing: the learning rate if it is far from the default
+/// of the model's width, which is the best of most measured runs.
+std::string advice_for(const RunConfig& options) {
+  const double rate = options.optimizer.learning_rate,
+               usual = finetuning_rate(options.model.hidden_size);
+  if (rate > 1.5 * usual || rate < usual / 1.5)
+    return fmt::format("optimizer.learning_rate={:.2g}, the default of a model of this width",
+                       usual);
+  return fmt::format("more training.epochs, or optimizer.learning_rate={:.1g}", rate / 3);
+}
+
+RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
+                              Communicator& communicator, bool describe_data,
+                              const RunObserver& observer) {
+  RunSpec complete = spec;
+  EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
+  require_schedules_within_run(complete.options, std::ssize(data.train->samples()));
+  require_same_run(complete);
+  const RunSession session(spec, log, communicator);
+  if (describe_data) {
+    for (const std::string& line : describe(data)) log.say(line);
+    for (const std::string& line : embedding_warnings(data)) log.warn(line);
+  }
+  const auto objective = make_embedding_objective(complete.options, std::move(data), communicator);
+  return train_run(session, complete, *objective, device, observer);
+}
+
+}  // namespace
+
+FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
+                        bool describe_data, const RunObserver& observer) {
+  require_computable(spec.options, device);
+  require_memory(spec.options, device, communicator.size());
+  if (spec.options.task.kind == TaskKind::embeddings)
+    return {finetune_embeddings(spec, log, device, communicator, describe_data, observer), {}};
+  const PreparedTask run = prepare_task(spec);  // reports errors before any file is written
+  const RunConfig& options = run.spec.options;
+  const TaskStatistics report = task_statistics(*run.train, *run.validation);
+  const RunSession session(spec, log, communicator);
+  if (describe_data) {
+    for (const std::string& line : describe(report, options)) log.say(line);
+    for (const std::string& line : task_warnings(report)) log.warn(line);
+    for (const std::string& line : tokenizer_warnings(options, spec.tokenizer.get()))
+      log.warn(line);
+  }
+  TaskObjective objective(options, run.train, run.validation, spec.tokenizer, report, communicator);
+  FinetuneResult result{train_run(session, run.spec, objective, device, observer), {}};
+  const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive,
+                                                    objective.higher_is_better());
+  if (!result.interrupted && useless)
+    log.warn(fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try {}",
+                         result.metric_name, *result.best_value, report.baseline_prediction,
+                         report.baseline.decisive, advice_for(options)));
+  if (run.test && !result.interrupted) result.test = evaluate_test(run, log, device, communicator);
+  return result;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,42 @@
+// A fine-tuning run on a downstream task.
+#pragma once
+
+#include "data/tasks/task_statistics.h"
+#include "train/loop/trainer.h"
+#include "train/objectives/task_data.h"
+#include "train/objectives/task_evaluation.h"
+
+namespace nystrom {
+
+/// A run whose data files were read.
+struct PreparedTask {
+  RunSpec spec;  ///< complete with the task's labels and metric, and the model's labels
+  std::unique_ptr<TaskReader> reader;
+  std::shared_ptr<const TaskDataset> train, validation;
+  std::shared_ptr<const TaskDataset> test;  ///< null without task.folds or a column test of splits
+};
+
+/// A finished run, with the scores of its best checkpoint on the test part, if there is one.
+struct FinetuneResult : RunResult {
+  std::optional<TaskEvaluation> test;
+};
+
+/// Reads the training and validation files of a run that is resolved for fine-tuning. Throws an
+/// InputError for the first error in the files.
+PreparedTask prepare_task(const RunSpec& spec);
+
+/// A description of a task's data, as lines of text: the number of examples, their lengths, the
+/// truncation, and the frequency of each label.
+std::vector<std::string> describe(const TaskStatistics& report, const RunConfig& config);
+
+/// Warnings about a tokenizer that does not suit the task, one line each; none for features.
+std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Tokenizer* tokenizer);
+
+/// Fine-tunes on the task of a run that is resolved for fine-tuning, with train_run. The labels in
+/// the training files become part of the configuration and of the model. Throws an InputError for
+/// an error in the task's files. `describe_data`: log what the data is like, with its warnings. A
+/// test part is evaluated once the run is done, and RUN_DIR/test.json has its scores.
+FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
+                        bool describe_data = true, const RunObserver& observer = {});
+
+}  // namespace nystrom

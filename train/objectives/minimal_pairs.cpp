@@ -1,0 +1,136 @@
+#include "train/objectives/minimal_pairs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/interruption.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/text/table_reader.h"
+#include "train/objectives/text_batches.h"
+
+namespace nystrom {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+/// A row in which one token of a sentence is masked.
+struct MaskedToken {
+  std::size_t sentence;
+  std::int64_t place;
+  std::int32_t token;
+};
+
+/// The logarithm of the probability of `token` by its logits [1, vocab].
+double log_probability(const Tensor& logits, std::int32_t token) {
+  const std::vector<double> values = logits.cast(DType::f64).to_doubles();
+  const double largest = *std::ranges::max_element(values);
+  double total = 0;
+  for (const double value : values) total += std::exp(value - largest);
+  return values[static_cast<std::size_t>(token)] - largest - std::log(total);
+}
+
+/// Whether a token counts: all do but those that stand around every text.
+auto scored_by(const Tokenizer& tokenizer) {
+  return [empty = tokenizer.wrap({}).ids](std::int32_t token) {
+    return std::ranges::find(empty, token) == empty.end();
+  };
+}
+
+/// log(1 + eˣ), which is −log(1 − sigmoid(x)).
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+
+}  // namespace
+
+std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
+                                            const MinimalPairColumns& columns) {
+  const auto rows = open_rows(file, table_format_of(file).value_or(TableFormat::jsonl), true,
+                              {{columns.good}, {columns.bad}});
+  std::vector<MinimalPair> pairs;
+  while (const auto row = rows->next()) {
+    for (const std::size_t cell : {std::size_t{0}, std::size_t{1}})
+      require_input(row->cells[cell].has_value() && !row->cells[cell]->empty(),
+                    "{}:{}: has no {}; a pair has two sentences", printable_path(file), row->line,
+                    printable(cell == 0 ? columns.good : columns.bad, 80));
+    pairs.push_back({*row->cells[0], *row->cells[1]});
+  }
+  require_input(!pairs.empty(), "{}: has no pairs", printable_path(file));
+  return pairs;
+}
+
+std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
+                                             std::span<const Ids> ids, std::int64_t batch_size) {
+  const auto is_scored = scored_by(tokenizer);
+  std::vector<double> sums(ids.size(), 0);
+  for_each_batch({ids.begin(), ids.end()}, model.config(), batch_size, [&](const TextBatch& batch) {
+    check_interruption();
+    RunContext run;
+    run.logits_only = true;
+    const std::vector<double> logits = model(batch.input, run).logits.value().to_doubles();
+    for (std::size_t row = 0; row < batch.texts.size(); ++row) {
+      const Ids& own = ids[batch.texts[row]];
+      const auto first = static_cast<std::size_t>(batch.input.offsets[row]);
+      for (std::size_t place = 0; place < own.size(); ++place)
+        if (is_scored(own[place])) sums[batch.texts[row]] -= softplus(logits[first + place]);
+    }
+  });
+  return sums;
+}
+
+std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
+                                           std::span<const Ids> ids, std::int64_t batch_size) {
+  const auto is_scored = scored_by(tokenizer);
+  std::vector<MaskedToken> masked;
+  std::vector<Ids> rows;
+  for (std::size_t sentence = 0; sentence < ids.size(); ++sentence) {
+    for (std::size_t place = 0; place < ids[sentence].size(); ++place) {
+      const std::int32_t token = ids[sentence][place];
+      if (!is_scored(token)) continue;
+      masked.push_back({sentence, static_cast<std::int64_t>(place), token});
+      rows.push_back(ids[sentence]);
+      rows.back()[place] = tokenizer.special().mask;
+    }
+  }
+  std::vector<double> sums(ids.size(), 0);
+  const auto add = [&](const TextBatch& batch) {
+    check_interruption();
+    std::vector<std::int64_t> places;
+    for (std::size_t row = 0; row < batch.texts.size(); ++row)
+      places.push_back(batch.input.offsets[row] + masked[batch.texts[row]].place);
+    const Tensor logits = model.masked_lm_logits(batch.input, places).value().to(cpu_device);
+    for (std::size_t row = 0; row < batch.texts.size(); ++row) {
+      const auto at = static_cast<std::int64_t>(row);
+      const MaskedToken& each = masked[batch.texts[row]];
+      sums[each.sentence] += log_probability(logits.slice(0, at, at + 1), each.token);
+    }
+  };
+  for_each_batch({rows.begin(), rows.end()}, model.config(), batch_size, add);
+  return sums;
+}
+
+std::int64_t count_preferred(const Model& model, const Tokenizer& tokenizer,
+                             std::span<const MinimalPair> pairs, const std::string& source,
+                             std::int64_t batch_size) {
+  constexpr std::size_t pairs_at_once = 64;  // bounds the rows in memory
+  const auto longest = model.config().longest_sequence();
+  std::int64_t preferred = 0;
+  for (std::size_t begin = 0; begin < pairs.size(); begin += pairs_at_once) {
+    std::vector<Ids> ids;
+    for (const MinimalPair& pair :
+         pairs.subspan(begin, std::min(pairs_at_once, pairs.size() - begin))) {
+      for (const std::string& sentence : {pair.good, pair.bad}) {
+        ids.push_back(tokenizer.wrap(tokenizer.encode(sentence)).ids);
+        require_input(!longest || std::ssize(ids.back()) <= *longest,
+                      "{}: a sentence has {} tokens, the model takes at most {}: \"{}\"", source,
+                      ids.back().size(), longest.value_or(0), printable(sentence, 60));
+      }
+    }
+    const auto likelihoods = model.config().head == Head::replaced_tokens ? original_log_likelihoods
+                                                                          : pseudo_log_likelihoods;
+    const std::vector<double> sums = likelihoods(model, tokenizer, ids, batch_size);
+    for (std::size_t i = 0; i < sums.size(); i += 2) preferred += sums[i] > sums[i + 1];
+  }
+  return preferred;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,239 @@
+#include "train/objectives/pretrain.h"
+
+#include <algorithm>
+
+#include "core/base/checksum.h"
+#include "core/base/file_io.h"
+#include "core/check.h"
+#include "train/config/validation.h"
+#include "train/loop/run_memory.h"
+#include "train/loop/teacher.h"
+#include "train/objectives/corpus.h"
+#include "train/objectives/fill_mask.h"
+#include "train/objectives/mask_samples.h"
+#include "train/objectives/replaced_tokens.h"
+#include "train/optim/schedule.h"
+
+namespace nystrom {
+namespace {
+
+/// A hash of the tokens of all sources.
+std::string content_checksum(const std::vector<CorpusSource>& sources) {
+  std::string text;
+  for (const CorpusSource& source : sources)
+    text += fmt::format("{} {}\n", source.name, file_checksum(source.folder / "index.json"));
+  return text_checksum(text);
+}
+
+std::int64_t sequences_of(const std::vector<MaskedSamples>& sources) {
+  std::int64_t sequences = 0;
+  for (const MaskedSamples& source : sources) sequences += source.packing->size();
+  return sequences;
+}
+
+/// The objective of pretraining on a corpus: masked language modelling, or replaced tokens.
+class PretrainingRun : public Objective {
+ public:
+  /// `config` must outlive it. Each evaluation writes its result to `last`.
+  PretrainingRun(const RunConfig& config, Corpus corpus, Distillation distillation,
+                 Evaluation& last, Communicator& communicator)
+      : config_(config),
+        communicator_(communicator),
+        corpus_(std::move(corpus)),
+        stages_(length_stages(config.data)),
+        train_(masked_sources(corpus_.train, *corpus_.tokenizer, config)),
+        validation_(masked_sources(corpus_.validation, *corpus_.tokenizer, config)),
+        distillation_(std::move(distillation)),
+        evaluation_(last) {
+    options_.batch_size = config.training.batch_size;
+    options_.micro_batch_size = config.training.micro_batch_size;
+    options_.rank = communicator.rank();
+    options_.world_size = communicator.size();
+  }
+
+  DataIdentity identity() const override {
+    return {corpus_.train[0].tokens->info().tokenizer,
+            content_checksum(corpus_.train),
+            content_checksum(corpus_.validation),
+            "data.train",
+            config_.data.validation.empty() ? "data.train" : "data.validation",
+            distillation_.teacher ? teacher_hash(*distillation_.teacher) : ""};
+  }
+  std::int64_t samples() const override { return sequences_of(train_); }
+  std::string metric_name() const override { return "loss"; }
+  bool higher_is_better() const override { return false; }
+  std::vector<TokenizerFile> tokenizer_files() const override {
+    return corpus_.tokenizer->files(config_.data.sequence_length);
+  }
+
+  std::vector<int> micro_batch_ranks() const override {
+    return nystrom::micro_batch_ranks(options_);
+  }
+  void start(std::int64_t batch) override {
+    next_ = batch;
+    const LengthStage& stage = *stage_of(batch);
+    LoaderOptions options = options_;
+    options.sequences_for_one = config_.data.sequence_length / stage.length;
+    std::vector<MaskedSamples> samples = train_;
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      samples[i].packing = packing_of(corpus_.train[i].tokens, stage.length, config_);
+    options.masked_share =
+        [this, begin = stage.begin, steps = total_steps(config_.training, this->samples())](
+            std::int64_t step) { return config_.masking.probability.at(begin + step, steps); };
+    loader_ = std::make_unique<Loader>(std::move(samples), options, batch - stage.begin);
+  }
+
+  bool are_comparable(std::int64_t a, std::int64_t b) const override {
+    return stage_of(a) == stage_of(b);
+  }
+
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    ObjectiveStep done;
+    if (const auto stage = stage_of(next_); next_ > 0 && stage->begin == next_) {
+      start(next_);
+      done.new_stage = fmt::format("sequences of {} tokens from here on", stage->length);
+    }
+    ++next_;
+    const std::vector<Batch> batches = loader_->next();
+    for (const Batch& batch : batches) done.tokens += batch.tokens;
+    StepOptions own = options;
+    // By batches, as the stages: the teacher may not take the sequences of the next one.
+    if (config_.distillation.at_step(next_)) own.distillation = &distillation_;
+    done.result = detects_replacements()
+                      ? replaced_tokens_step(model, optimizer, batches,
+                                             config_.pretraining.discriminator_weight, own)
+                      : train_step(model, optimizer, batches, own);
+    return done;
+  }
+
+  Score evaluate(const Model& model, const EvaluationProgress& progress) override {
+    return detects_replacements() ? replacements(model, progress) : masks(model, progress);
+  }
+
+  std::string samples(const Model& model, std::int64_t step) const override {
+    if (config_.logging.fill_masks.empty() || detects_replacements()) return "";
+    std::vector<std::string> texts;
+    FilledMasks filled{step, {}};
+    for (const std::string& text : config_.logging.fill_masks) {
+      try {
+        filled.texts.push_back(sample_fills(model, *corpus_.tokenizer, text));
+        texts.push_back(text);
+      } catch (const InputError&) {
+        continue;  // the text is left out, usually because it is too long for the model
+      }
+    }
+    return mask_samples_line(texts, filled);
+  }
+
+ private:
+  bool detects_replacements() const {
+    return config_.pretraining.objective == PretrainingObjective::replaced_tokens;
+  }
+
+  /// Calls f(samples, progress) for each source of the held-out text, and returns the results.
+  template <class F>
+  auto of_sources(const EvaluationProgress& progress, const F& f) {
+    const std::int64_t total = sequences_of(validation_);
+    std::vector<decltype(f(validation_[0], std::function<void(std::int64_t)>()))> results;
+    std::int64_t before = 0;
+    for (const MaskedSamples& samples : validation_) {
+      results.push_back(f(samples, [&](std::int64_t done) { progress(before + done, total); }));
+      before += samples.packing->size();
+    }
+    return results;
+  }
+
+  /// Adds the loss of each source that has a name.
+  void add_sources(const std::vector<double>& losses, Score& score) const {
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      const std::string& name = corpus_.validation[i].name;
+      if (name.empty()) continue;
+      score.metrics.emplace_back("loss_" + name, losses[i]);
+      score.text += fmt::format(", {} {:.4f}", name, losses[i]);
+    }
+  }
+
+  Score masks(const Model& model, const EvaluationProgress& progress) {
+    const std::vector<Evaluation> sources =
+        of_sources(progress, [&](const MaskedSamples& samples, const auto& done) {
+          return evaluate_masked_lm(model, samples, config_.training.micro_batch_size,
+                                    communicator_, done);
+        });
+    evaluation_ = mean_of(sources);
+    Score score{evaluation_.loss,
+                {{"loss", evaluation_.loss},
+                 {"accuracy", evaluation_.accuracy},
+                 {"baseline", evaluation_.frequency_loss}},
+                fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss,
+                            100 * evaluation_.accuracy)};
+    if (const auto order = evaluation_.order_accuracy) {
+      score.metrics.emplace_back("sentence_order_accuracy", *order);
+      score.text += fmt::format(", sentence order {:.1f} %", 100 * *order);
+    }
+    std::vector<double> losses;
+    for (const Evaluation& source : sources) losses.push_back(source.loss);
+    add_sources(losses, score);
+    return score;
+  }
+
+  Score replacements(const Model& model, const EvaluationProgress& progress) {
+    const double weight = config_.pretraining.discriminator_weight;
+    ReplacedTokensSums all;
+    std::vector<double> losses;
+    const auto measure = [&](const MaskedSamples& samples, const auto& done) {
+      return evaluate_replaced_tokens(model, samples, config_.training.micro_batch_size,
+                                      communicator_, done);
+    };
+    for (const ReplacedTokensSums& source : of_sources(progress, measure)) {
+      all += source;
+      losses.push_back(source.loss(weight));
+    }
+    Score score{all.loss(weight),
+                {{"loss", all.loss(weight)}, {"accuracy", all.accuracy()}},
+                fmt::format("loss {:.4f}, accuracy {:.1f} %, generator {:.4f}", all.loss(weight),
+                            100 * all.accuracy(), all.generator_loss / all.masked)};
+    std::ranges::copy(all.metrics(), std::back_inserter(score.metrics));
+    add_sources(losses, score);
+    return score;
+  }
+
+  /// The stage of batch number `batch`.
+  std::vector<LengthStage>::const_iterator stage_of(std::int64_t batch) const {
+    return std::prev(std::ranges::upper_bound(stages_, batch, {}, &LengthStage::begin));
+  }
+
+  const RunConfig& config_;
+  Communicator& communicator_;
+  LoaderOptions options_;
+  Corpus corpus_;
+  std::vector<LengthStage> stages_;
+  std::vector<MaskedSamples> train_, validation_;  // of each source, of sequence_length
+  Distillation distillation_;                      // without a teacher: nothing
+  std::int64_t next_ = 0;                          // the next batch
+  std::unique_ptr<Loader> loader_;                 // of its stage
+  Evaluation& evaluation_;
+};
+
+}  // namespace
+
+PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
+                        const RunObserver& observer) {
+  require_computable(spec.options, device);
+  require_memory(spec.options, device, communicator.size());
+  for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
+  const RunSession session(spec, log, communicator);
+  return with_recorded_errors(log, [&] {
+    Corpus corpus = prepare_corpus(spec, log, communicator);
+    const RunSpec complete = with_tokenizer(spec, corpus.tokenizer);
+    Distillation distillation;
+    if (complete.teacher) distillation = load_teacher(complete, device);
+    PretrainResult result;
+    PretrainingRun objective(complete.options, std::move(corpus), std::move(distillation),
+                             result.evaluation, communicator);
+    require_schedules_within_run(complete.options, objective.samples());
+    result.run = train_run(session, complete, objective, device, observer);
+    return result;
+  });
+}
+
+}  // namespace nystrom

@@ -1,0 +1,21 @@
+// A masked-LM pretraining run. It starts with the first step or continues from its newest
+// checkpoint.
+#pragma once
+
+#include "train/loop/trainer.h"
+#include "train/objectives/evaluation.h"
+
+namespace nystrom {
+
+/// The result of a pretraining run.
+struct PretrainResult {
+  RunResult run;
+  Evaluation evaluation;  ///< the last evaluation; its `tokens` are 0 if there was none
+};
+
+/// Prepares the text of a run (prepare_corpus) and pretrains with train_run. `spec` is resolved for
+/// pretraining. Throws an InputError for unusable text.
+PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
+                        const RunObserver& observer = {});
+
+}  // namespace nystrom

@@ -1,0 +1,240 @@
+#include "train/objectives/retrieval.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <set>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/text/table_reader.h"
+#include "train/objectives/nearest.h"
+#include "train/objectives/text_blocks.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t depth = 100;  // of the ranking
+
+void require_file(const fs::path& file, const fs::path& folder) {
+  require_input(fs::is_regular_file(file),
+                "{}: no such file; {} is no folder of BEIR's form: queries.jsonl, corpus.jsonl and "
+                "qrels/*.tsv",
+                printable_path(file), printable_path(folder));
+}
+
+fs::path judgements_of(const fs::path& folder, const std::optional<std::string>& split) {
+  const fs::path qrels = folder / "qrels";
+  if (split) {
+    const fs::path file = qrels / (*split + ".tsv");
+    require_file(file, folder);
+    return file;
+  }
+  if (fs::is_regular_file(qrels / "test.tsv")) return qrels / "test.tsv";
+  std::vector<std::string> names;
+  if (fs::is_directory(qrels))
+    for (const auto& entry : fs::directory_iterator(qrels))
+      if (entry.path().extension() == ".tsv") names.push_back(entry.path().stem().string());
+  if (names.empty()) require_file(qrels / "test.tsv", folder);
+  std::ranges::sort(names);
+  require_input(names.size() == 1, "{}: holds {}; choose one by --split, or name it test.tsv",
+                printable_path(qrels), printable(fmt::format("{}", fmt::join(names, ", "))));
+  return qrels / (names[0] + ".tsv");
+}
+
+std::string place_of(const fs::path& file, const TableRow& row) {
+  return fmt::format("{}:{}", printable_path(file), row.line);
+}
+
+/// The judgements of a file, by query and document.
+std::map<std::string, std::map<std::string, std::int64_t>> read_judgements(const fs::path& file) {
+  const auto reader =
+      open_rows(file, TableFormat::tsv, true, {{"query-id"}, {"corpus-id"}, {"score"}});
+  std::map<std::string, std::map<std::string, std::int64_t>> judged;
+  while (const auto row = reader->next()) {
+    const std::string &query = *row->cells[0], &document = *row->cells[1], &score = *row->cells[2];
+    std::int64_t value = 0;
+    const char* const end = score.data() + score.size();
+    const auto [stop, error] = std::from_chars(score.data(), end, value);
+    require_input(error == std::errc() && stop == end, "{}: the score '{}' is no whole number",
+                  place_of(file, *row), printable(score, 40));
+    require_input(judged[query].emplace(document, value).second,
+                  "{}: document '{}' is judged twice for query '{}'", place_of(file, *row),
+                  printable(document, 60), printable(query, 60));
+  }
+  require_input(!judged.empty(), "{}: there are no judgements in it", printable_path(file));
+  return judged;
+}
+
+/// Reads a file of texts and calls use(row, id, text).
+template <class Use>
+void for_each_text(const fs::path& file, const Use& use) {
+  const auto reader =
+      open_rows(file, TableFormat::jsonl, true, {{"_id"}, {"text"}, {"title", false}});
+  while (auto row = reader->next()) {
+    const std::string& title = row->cells[2].value_or("");
+    std::string text = std::move(*row->cells[1]);
+    if (!title.empty()) text = text.empty() ? title : title + " " + text;
+    use(*row, *row->cells[0], std::move(text));
+  }
+}
+
+DocumentIds read_document_ids(const fs::path& corpus) {
+  std::vector<std::string> ids;
+  for_each_text(corpus, [&](const TableRow&, const std::string& id, const std::string&) {
+    ids.push_back(id);
+  });
+  require_input(!ids.empty(), "{}: there are no documents in it", printable_path(corpus));
+  std::vector<std::int64_t> order(ids.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const auto id_of = [&](std::int64_t i) -> const std::string& {
+    return ids[static_cast<std::size_t>(i)];
+  };
+  std::ranges::sort(order, std::greater(), id_of);
+  DocumentIds result;
+  result.places.resize(ids.size());
+  for (std::size_t place = 0; place < order.size(); ++place)
+    result.places[static_cast<std::size_t>(order[place])] = static_cast<std::int64_t>(place);
+  std::ranges::sort(ids, std::greater());
+  const auto twice = std::ranges::adjacent_find(ids);
+  require_input(twice == ids.end(), "{}: document '{}' is there twice", printable_path(corpus),
+                printable(twice == ids.end() ? "" : *twice, 60));
+  result.sorted = std::move(ids);
+  return result;
+}
+
+/// The nearest documents of each query, as places in set.documents.sorted.
+std::vector<std::vector<Neighbour>> rank_documents(
+    TextEmbedder& embedder, const RetrievalSet& set, Tensor queries,
+    const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  NearestNeighbours nearest(std::move(queries), depth + 1);  // one may be the query itself
+  const std::vector<std::int64_t>& places = set.documents.places;
+  std::size_t done = 0;
+  TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
+    nearest.add(vectors, std::span(places).subspan(done, examples.size()));
+    done += examples.size();
+    if (progress) progress(static_cast<std::int64_t>(done), std::ssize(places));
+  });
+  std::size_t next = 0;
+  for_each_text(set.corpus, [&](const TableRow&, const std::string& id, std::string text) {
+    const bool same =
+        next < places.size() && set.documents.sorted[static_cast<std::size_t>(places[next])] == id;
+    require_input(same, "{}: the file changed while being read", printable_path(set.corpus));
+    ++next;
+    Example example;
+    example.text = std::move(text);
+    blocks.add(std::move(example));
+  });
+  require_input(next == places.size(), "{}: the file changed while being read",
+                printable_path(set.corpus));
+  blocks.finish();
+  return nearest.sorted();
+}
+
+/// Notes judgements of queries that do not exist, which remain in `judged`, and of documents that
+/// do not exist, and queries without a relevant document. Throws an InputError where all are such.
+void check_judgements(const fs::path& file, RetrievalSet& set,
+                      const std::map<std::string, std::map<std::string, std::int64_t>>& judged) {
+  const std::string name = printable_path(file);
+  const std::size_t all = set.judged.size() + judged.size();
+  if (!judged.empty()) {
+    const std::string first = printable(judged.begin()->first, 60);
+    require_input(!set.judged.empty(),
+                  "{}: none of its {} queries is in queries.jsonl, not even '{}'; ids must be "
+                  "written alike",
+                  name, all, first);
+    set.notes.push_back(
+        fmt::format("{}: {} of its {} queries are not in queries.jsonl and are left out; the "
+                    "first: '{}'",
+                    name, judged.size(), all, first));
+  }
+  std::size_t documents = 0, missing = 0, without_relevant = 0;
+  std::string first;
+  for (std::size_t query = 0; query < set.judged.size(); ++query) {
+    without_relevant += std::ranges::none_of(
+        set.judged[query], [](const auto& judgement) { return judgement.second > 0; });
+    documents += set.judged[query].size();
+    set.queries_are_documents &= !set.judged[query].contains(set.query_ids[query]);
+    for (const auto& [id, relevance] : set.judged[query]) {
+      if (set.documents.contains(id)) continue;
+      if (missing++ == 0) first = printable(id, 60);
+    }
+  }
+  require_input(without_relevant < set.judged.size(),
+                "{}: no document is relevant to a query: no score is above 0", name);
+  if (without_relevant > 0)
+    set.notes.push_back(fmt::format("{}: {} of {} queries have no relevant document and count as 0",
+                                    name, without_relevant, set.judged.size()));
+  if (missing == 0) return;
+  require_input(missing < documents,
+                "{}: none of its {} judged documents is in corpus.jsonl, not even '{}'; ids must "
+                "be written alike",
+                name, documents, first);
+  set.notes.push_back(fmt::format(
+      "{}: {} of its {} judged documents are not in corpus.jsonl and count as not found; the "
+      "first: '{}'",
+      name, missing, documents, first));
+}
+
+}  // namespace
+
+bool DocumentIds::contains(const std::string& id) const {
+  return std::ranges::binary_search(sorted, id, std::greater());
+}
+
+RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::string>& split) {
+  require_file(folder / "queries.jsonl", folder);
+  require_file(folder / "corpus.jsonl", folder);
+  const fs::path judgements = judgements_of(folder, split);
+  auto judged = read_judgements(judgements);
+  RetrievalSet set;
+  set.corpus = folder / "corpus.jsonl";
+  set.split = judgements.stem().string();
+  const fs::path file = folder / "queries.jsonl";
+  std::set<std::string> seen;
+  for_each_text(file, [&](const TableRow& row, const std::string& id, std::string text) {
+    require_input(seen.insert(id).second, "{}: query '{}' is there twice", place_of(file, row),
+                  printable(id, 60));
+    const auto found = judged.find(id);
+    if (found == judged.end()) return;
+    set.query_ids.push_back(id);
+    set.queries.push_back(std::move(text));
+    set.judged.push_back(std::move(found->second));
+    judged.erase(found);
+  });
+  set.documents = read_document_ids(set.corpus);
+  check_judgements(judgements, set, judged);
+  return set;
+}
+
+RetrievalScores evaluate_retrieval(
+    TextEmbedder& queries, TextEmbedder& documents, const RetrievalSet& set,
+    const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  const auto rankings = rank_documents(documents, set, embed_all(queries, set.queries), progress);
+  RetrievalScores result{{}, std::ssize(set.queries), std::ssize(set.documents.places)};
+  for (std::size_t query = 0; query < rankings.size(); ++query) {
+    std::vector<std::int64_t> ranked, judged;
+    for (const Neighbour& found : rankings[query]) {
+      const std::string& id = set.documents.sorted[static_cast<std::size_t>(found.key)];
+      const bool itself = set.queries_are_documents && id == set.query_ids[query];
+      if (itself || std::ssize(ranked) == depth) continue;
+      const auto relevance = set.judged[query].find(id);
+      ranked.push_back(relevance == set.judged[query].end() ? 0 : relevance->second);
+    }
+    for (const auto& [id, relevance] : set.judged[query]) judged.push_back(relevance);
+    const RankingScores scores = score_ranking(ranked, std::move(judged));
+    result.scores.ndcg_at_10 += scores.ndcg_at_10;
+    result.scores.mrr_at_10 += scores.mrr_at_10;
+    result.scores.recall_at_100 += scores.recall_at_100;
+    result.scores.map_at_100 += scores.map_at_100;
+  }
+  const auto count = static_cast<double>(set.queries.size());
+  for (double* const mean : {&result.scores.ndcg_at_10, &result.scores.mrr_at_10,
+                             &result.scores.recall_at_100, &result.scores.map_at_100})
+    *mean /= count;
+  return result;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,373 @@
+#include "train/objectives/sweep.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/base/checksum.h"
+#include "core/base/distinct.h"
+#include "core/base/file_io.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tasks/task_scorer.h"
+#include "train/config/config_docs.h"
+#include "train/config/config_io.h"
+#include "train/config/validation.h"
+#include "train/objectives/finetune.h"
+#include "train/state/run_folder.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// The file in a run directory with the result of the run and a hash of its configuration.
+constexpr const char* result_name = "result.json";
+
+/// Whether a is worse than b, by a metric. NaN is worse than every number.
+bool is_worse(const std::string& metric, double a, double b) {
+  return better(b, a, metric != enum_name(TaskMetric::loss));
+}
+
+std::string shown(double value) {
+  return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
+}
+
+/// The name of a point's folder: other characters become %XX, so that points differ in their
+/// folders. The end of a name that is too long for a file system becomes a hash.
+std::string as_file_name(const std::string& text) {
+  constexpr std::size_t longest = 200;
+  std::string name;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) ||
+                       std::string_view("._=,+-").find(c) != std::string_view::npos;
+    name += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  if (name.size() <= longest) return name;
+  const std::string hash = "-" + text_checksum(text);
+  return name.substr(0, longest - hash.size()) + hash;
+}
+
+/// All combinations of the axes' values, as overrides. The last axis varies fastest.
+std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& grid) {
+  std::vector<std::vector<std::string>> points = {{}};
+  for (const GridAxis& axis : grid) {
+    std::vector<std::vector<std::string>> longer;
+    for (const auto& point : points) {
+      for (const std::string& value : axis.values) {
+        longer.push_back(point);
+        longer.back().push_back(axis.option + "=" + value);
+      }
+    }
+    points = std::move(longer);
+  }
+  return points;
+}
+
+constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
+
+SweepRun run_of(const Json& json, const fs::path& folder) {
+  SweepRun run{json.at("seed"),      folder.string(),   json.at("steps"),
+               json.at("best_step"), json.at("metric"), number_or_nan(json.at("value")),
+               json.at("fold")};
+  for (const auto& [name, value] : json.at("test").items())
+    run.scores.emplace_back(name, number_or_nan(value));
+  return run;
+}
+
+/// The finished run in `folder`, or nothing if its configuration has another hash. Only rank 0
+/// reads the file, because it may appear late on other machines.
+std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& hash,
+                                     Communicator& communicator) {
+  const auto look = [&]() -> std::string {
+    if (!communicator.is_first() || !fs::exists(folder / result_name)) return "";
+    // The order of the metrics is that of their columns.
+    const Json json = Json::parse(read_text_file(folder / result_name), nullptr, false);
+    return json.is_object() && json.contains("config_hash") && json["config_hash"] == hash
+               ? json.dump()
+               : "";
+  };
+  const std::string found = communicator.from_first(look());
+  if (found.empty()) return std::nullopt;
+  try {
+    return run_of(Json::parse(found), folder);
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;  // a repeated run costs little if it has finished
+  }
+}
+
+/// A run as JSON, with its folder relative to that of the sweep.
+Json json_of(const SweepRun& run, const fs::path& sweep) {
+  Json test = Json::object();
+  for (const auto& [name, value] : run.scores) test[name] = value;
+  return {
+      {"seed", run.seed},     {"fold", run.fold},
+      {"test", test},         {"run_dir", fs::path(run.folder).lexically_relative(sweep).string()},
+      {"steps", run.steps},   {"best_step", run.best_step},
+      {"metric", run.metric}, {"value", run.value}};
+}
+
+/// The hash of what decides a run's result. A sweep may move, so its folder does not count.
+std::string result_hash(RunConfig config) {
+  config.run_dir = RunConfig{}.run_dir;
+  config.data.cache = RunConfig{}.data.cache;
+  return text_checksum(to_yaml(config));
+}
+
+void write_summary(const fs::path& folder, const SweepResult& result) {
+  Json points = Json::array();
+  for (const SweepPoint& point : result.points) {
+    if (point.runs.empty()) continue;
+    Json runs = Json::array();
+    for (const SweepRun& run : point.runs) runs.push_back(json_of(run, folder));
+    points.push_back({{"options", point.overrides},
+                      {"mean", point.mean()},
+                      {"deviation", point.deviation()},
+                      {"runs", runs}});
+  }
+  write_text_file(folder / "summary.json",
+                  Json{{"metric", result.metric}, {"points", points}}.dump(2) + "\n");
+}
+
+/// The end of the value that begins at `begin`: the next comma outside of brackets.
+std::size_t end_of_value(const std::string& text, std::size_t begin) {
+  int depth = 0;
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == '{') ++depth;
+    if (text[i] == ']' || text[i] == '}') --depth;
+    if (text[i] == ',' && depth <= 0) return i;
+  }
+  return text.size();
+}
+
+/// Removes the new folder of a sweep whose first run was refused: it holds the lock's file alone.
+class NewFolderGuard {
+ public:
+  explicit NewFolderGuard(fs::path folder) : folder_(std::move(folder)) {}
+  ~NewFolderGuard() {
+    std::error_code error;
+    for (fs::directory_iterator i(folder_, error), end; !error && i != end; i.increment(error))
+      if (i->path().filename() != ".lock") return;
+    fs::remove(folder_ / ".lock", error);
+    fs::remove(folder_, error);
+  }
+  NewFolderGuard(const NewFolderGuard&) = delete;
+  NewFolderGuard& operator=(const NewFolderGuard&) = delete;
+
+ private:
+  fs::path folder_;
+};
+
+}  // namespace
+
+GridAxis parse_grid_axis(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  require_input(equals != text.npos && equals > 0 && equals + 1 < text.size(),
+                "--grid {}: expected option=value,value, such as learning_rate=2e-5,3e-5",
+                printable(text, 80));
+  GridAxis axis{with_context("--grid", [&] { return option_path(text.substr(0, equals)); }), {}};
+  std::size_t begin = equals + 1;
+  while (begin <= text.size()) {
+    const std::size_t end = end_of_value(text, begin);
+    require_input(end > begin, "--grid {}: a value is empty", printable(text, 80));
+    axis.values.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  require_distinct("--grid " + printable(text, 80), axis.values);
+  for (const char* own : {"run_dir", "seed"}) {
+    require_input(axis.option != own,
+                  "--grid {}: {} is chosen for each run; --seeds N gives several seeds",
+                  printable(text, 80), own);
+  }
+  return axis;
+}
+
+std::string SweepPoint::name() const {
+  std::vector<std::string> parts;
+  for (const std::string& each : overrides) {
+    const std::size_t equals = each.find('=');
+    parts.push_back(
+        each.substr(each.rfind('.', equals) == each.npos ? 0 : each.rfind('.', equals) + 1));
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+double SweepPoint::mean() const {
+  double sum = 0;
+  for (const SweepRun& run : runs) sum += run.value;
+  return sum / static_cast<double>(runs.size());
+}
+
+double SweepPoint::deviation() const {
+  if (std::isnan(mean())) return undefined;
+  if (runs.size() < 2) return 0;
+  double squares = 0;
+  for (const SweepRun& run : runs) squares += (run.value - mean()) * (run.value - mean());
+  return std::sqrt(squares / static_cast<double>(runs.size() - 1));
+}
+
+const SweepPoint& SweepResult::best() const {
+  return *std::max_element(points.begin(), points.end(), [&](const auto& a, const auto& b) {
+    return is_worse(metric, a.mean(), b.mean());
+  });
+}
+
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
+                      const SweepOptions& options, Log& log, Device device,
+                      Communicator& communicator) {
+  struct Planned {
+    std::size_t point;
+    RunSpec spec;  // its options; resolved when it begins
+  };
+  SweepResult result;
+  std::vector<Planned> plan;
+  const ConfigText yaml = config_file(path);
+  const RunConfig base = read_run(yaml, overrides).options;
+  std::vector<std::string> varied;
+  for (const GridAxis& axis : options.grid) varied.push_back(axis.option);
+  require_distinct("--grid", varied);
+  for (const auto& choice : points_of(options.grid)) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), choice.begin(), choice.end());
+    result.points.push_back({choice, {}});
+    // All points are checked before the first run.
+    RunSpec spec = read_run(yaml, all);
+    RunConfig& config = spec.options;
+    require_none(validate_finetuning(config));
+    const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
+    const std::int64_t folds = config.task.folds.value_or(std::ssize(config.task.splits));
+    require_input(!options.folds || folds > 0,
+                  "--folds all: there are no folds; give task.folds or task.splits");
+    for (std::int64_t i = 0; i < (options.folds ? folds : options.seeds); ++i) {
+      if (options.folds)
+        config.task.fold = i;
+      else
+        config.seed = base.seed + i;
+      config.run_dir = (folder / (options.folds ? fmt::format("fold-{}", i)
+                                                : fmt::format("seed-{}", config.seed)))
+                           .string();
+      plan.push_back({result.points.size() - 1, spec});
+    }
+  }
+  std::optional<NewFolderGuard> guard;
+  std::optional<RunLock> lock;
+  if (communicator.is_first()) {
+    check_run_place(base.run_dir);
+    if (!fs::exists(base.run_dir)) guard.emplace(base.run_dir);
+    for (const Planned& each : plan) {
+      const fs::path folder = each.spec.options.run_dir;
+      require_no_link(folder);
+      if (!result.points[each.point].overrides.empty()) require_no_link(folder.parent_path());
+    }
+    make_folders(base.run_dir);
+    lock.emplace(base.run_dir);
+    remove_unfinished(base.run_dir);
+  }
+  bool describe_data = true;  // all runs have the same
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    const auto& [point, spec] = plan[i];
+    const RunConfig& config = spec.options;
+    const std::string hash = result_hash(config);
+    std::optional<SweepRun> run = finished_run(config.run_dir, hash, communicator);
+    log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir,
+                        run ? " is finished" : ""));
+    if (!run) {
+      Log of_run(log.quiet());
+      if (!communicator.is_first()) of_run.mute();
+      ResolutionErrors thrown;
+      const FinetuneResult outcome =
+          finetune(resolve(spec, RunKind::finetuning, thrown), of_run, device, communicator,
+                   std::exchange(describe_data, false));
+      result.interrupted = outcome.interrupted;
+      if (outcome.interrupted) break;
+      run = SweepRun{config.seed,         config.run_dir,
+                     outcome.steps,       outcome.best.value_or(outcome.steps),
+                     outcome.metric_name, outcome.best_value.value_or(undefined),
+                     config.task.fold};
+      if (outcome.test) {
+        run->scores = outcome.test->scores.values;
+        run->scores.emplace_back("loss", outcome.test->loss);
+        run->value = outcome.test->scores.decisive;
+      }
+      Json json = json_of(*run, base.run_dir);
+      json["config_hash"] = hash;
+      if (communicator.is_first())
+        write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
+    }
+    result.metric = run->metric;
+    result.points[point].runs.push_back(*run);
+    if (communicator.is_first()) write_summary(base.run_dir, result);
+  }
+  std::erase_if(result.points, [](const SweepPoint& point) { return point.runs.empty(); });
+  return result;
+}
+
+std::string sweep_table(const SweepResult& result) {
+  std::size_t width = 7;
+  for (const SweepPoint& point : result.points) width = std::max(width, point.name().size());
+  std::string text =
+      fmt::format("{:<{}}  runs  {:>10}  deviation        best\n", "options", width, result.metric);
+  const auto worse = [&](const SweepRun& a, const SweepRun& b) {
+    return is_worse(result.metric, a.value, b.value);
+  };
+  for (const SweepPoint& point : result.points) {
+    const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), worse);
+    text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {})\n",
+                        point.name().empty() ? "-" : point.name(), width, point.runs.size(),
+                        shown(point.mean()), shown(point.deviation()), shown(top.value), top.seed);
+  }
+  const SweepPoint& best = result.best();
+  if (std::isnan(best.mean()))
+    return text +
+           fmt::format("best: none, for {} is undefined in a run of every line\n", result.metric);
+  const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), worse);
+  return text + fmt::format("best: {}{} {} ± {}; its best run is {}\n", best.name(),
+                            best.name().empty() ? result.metric : ":", shown(best.mean()),
+                            shown(best.deviation()), top.folder);
+}
+
+namespace {
+
+/// A value of each run: the names of its scores, or of the metric alone.
+std::vector<std::pair<std::string, double>> columns_of(const SweepRun& run) {
+  if (run.scores.empty()) return {{run.metric, run.value}};
+  return run.scores;
+}
+
+}  // namespace
+
+std::string fold_table(const SweepResult& result) {
+  std::string text;
+  for (const SweepPoint& point : result.points) {
+    if (!point.name().empty()) text += point.name() + "\n";
+    const auto columns = columns_of(point.runs[0]);
+    std::vector<SweepPoint> of_column(columns.size());
+    text += "fold     ";
+    for (const auto& [name, value] : columns) text += fmt::format("  {:>{}}", name, 9);
+    text += "\n";
+    const auto line = [&](const std::string& name, const auto& value_of) {
+      text += fmt::format("{:<9}", name);
+      for (std::size_t i = 0; i < columns.size(); ++i)
+        text += fmt::format("  {:>{}}", shown(value_of(i)),
+                            std::max<std::size_t>(9, columns[i].first.size()));
+      text += "\n";
+    };
+    for (const SweepRun& run : point.runs) {
+      const auto values = columns_of(run);
+      line(std::to_string(run.fold), [&](std::size_t i) { return values.at(i).second; });
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        of_column[i].runs.push_back(run);
+        of_column[i].runs.back().value = values[i].second;
+      }
+    }
+    line("mean", [&](std::size_t i) { return of_column[i].mean(); });
+    line("deviation", [&](std::size_t i) { return of_column[i].deviation(); });
+  }
+  return text;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,85 @@
+// A sweep: fine-tuning runs with several seeds over a grid of options, one after another.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/log.h"
+#include "core/device.h"
+#include "train/config/config_io.h"
+#include "train/distributed/communicator.h"
+
+namespace nystrom {
+
+/// One axis of a grid: an option and its values in YAML.
+struct GridAxis {
+  std::string option;  ///< path of the option: "optimizer.learning_rate"
+  std::vector<std::string> values;
+};
+
+/// Parses "learning_rate=2e-5,3e-5". Commas within brackets belong to a value: "betas=[0.9,
+/// 0.95],[0.9, 0.999]" has two. The option is a path, or its last part if that is unambiguous.
+/// Throws an InputError if the text is invalid or the option is run_dir or seed.
+GridAxis parse_grid_axis(const std::string& text);
+
+struct SweepOptions {
+  std::int64_t seeds = 1;  ///< runs per point; their seeds count up from the configuration's seed
+  std::vector<GridAxis> grid;
+  bool folds = false;  ///< a run for each fold of task.folds or task.splits, in place of seeds
+};
+
+/// One finished run.
+struct SweepRun {
+  std::int64_t seed = 0;
+  std::string folder;  ///< the run directory
+  std::int64_t steps = 0, best_step = 0;
+  std::string metric;  ///< the name of the task's metric
+  /// The metric of the best checkpoint: on the test part of a fold that has one, else in
+  /// validation. NaN if it is not defined.
+  double value = 0;
+  std::int64_t fold = 0;
+  std::vector<std::pair<std::string, double>> scores{};  ///< all metrics on the test part
+};
+
+/// A point of the grid: the runs with the same options.
+struct SweepPoint {
+  std::vector<std::string> overrides;  ///< "optimizer.learning_rate=2e-5"
+  std::vector<SweepRun> runs;
+
+  /// The overrides without the sections of their options: "learning_rate=2e-5"; empty without a
+  /// grid.
+  std::string name() const;
+  /// The mean of the runs' values; NaN if one of them is NaN.
+  double mean() const;
+  /// The sample standard deviation (n − 1) of the runs' values. It is 0 for one run, and NaN if the
+  /// mean is NaN.
+  double deviation() const;
+};
+
+struct SweepResult {
+  std::string metric;
+  std::vector<SweepPoint> points;  ///< in the order of the grid, the last axis fastest
+  bool interrupted = false;        ///< true: a stop signal ended the sweep; some runs are missing
+
+  /// The point with the best mean: the largest, or the smallest loss. NaN is worse than any other.
+  const SweepPoint& best() const;
+};
+
+/// Fine-tunes the configuration at `path` for each point and seed, in RUN_DIR/POINT/seed-S, or for
+/// each fold, in RUN_DIR/POINT/fold-F.
+/// Finished runs are not repeated; unfinished ones continue. RUN_DIR/summary.json is updated after
+/// every run and contains all finished ones, with paths relative to RUN_DIR. Throws an InputError
+/// if a point is invalid, if RUN_DIR holds other files, or if a link leads out of it, before the
+/// first run.
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
+                      const SweepOptions& options, Log& log, Device device,
+                      Communicator& communicator);
+
+/// The results as a text table: one line per point, and a last line with the best point.
+std::string sweep_table(const SweepResult& result);
+
+/// The results of folds as a text table for each point: a line per fold, then the mean and the
+/// sample standard deviation of each metric.
+std::string fold_table(const SweepResult& result);
+
+}  // namespace nystrom

@@ -1,0 +1,75 @@
+#include "train/objectives/task_data.h"
+
+#include <algorithm>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tasks/held_out.h"
+
+namespace nystrom {
+
+TaskReader::TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const Tokenizer> tokenizer,
+                       const ModelConfig& model, std::int64_t sequence_length)
+    : task_(std::move(task)),
+      labels_(std::move(labels)),
+      tokenizer_(std::move(tokenizer)),
+      model_(model),
+      sequence_length_(
+          std::min(sequence_length, model.longest_sequence().value_or(sequence_length))) {}
+
+std::shared_ptr<const TaskDataset> TaskReader::read(const ExampleSource& source,
+                                                    Labelled labelled) const {
+  if (task_.kind == TaskKind::features)
+    return checked(TaskDataset::read_features(task_, source, labelled, labels_, sequence_length_));
+  return checked(TaskDataset::read(encoder(), source, labelled, task_.kind == TaskKind::questions));
+}
+
+std::shared_ptr<const TaskDataset> TaskReader::open(const std::vector<Bag>& bags, Labelled labelled,
+                                                    const std::vector<std::string>& notes) const {
+  TaskDataset dataset = TaskDataset::of_bags(task_, bags, labelled, labels_);
+  dataset.add_notes(notes);
+  return checked(std::move(dataset));
+}
+
+std::shared_ptr<const TaskDataset> TaskReader::read_validation(std::int64_t seed) const {
+  if (has_folds(task_)) return open(part_bags(task_, seed).validation, Labelled::required);
+  return read(task_sources(task_, seed).validation, Labelled::required);
+}
+
+std::shared_ptr<const TaskDataset> TaskReader::from(const std::vector<Example>& examples) const {
+  return checked(TaskDataset::from(encoder(), examples, true));
+}
+
+std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) const {
+  if (task_.kind == TaskKind::features) {
+    require_input(dataset.width() == model_.embed_dim,
+                  "the features are {} numbers wide, but model.embed_dim is {}; set it to {}",
+                  dataset.width(), model_.embed_dim.value_or(0), dataset.width());
+    const std::int64_t longest = model_.longest_sequence().value_or(dataset.counts().longest);
+    for (std::int64_t i = 0; i < dataset.size() && dataset.has_bags(); ++i)
+      require_input(dataset.length(i) <= longest,
+                    "{}: {} rows are more than the {} that the model takes, and bags are read "
+                    "whole; choose another attention.kind",
+                    printable_path(dataset.bag(i).path()), dataset.length(i), longest);
+    return std::make_shared<TaskDataset>(std::move(dataset));
+  }
+  std::int32_t last_type = 0;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    for (const WrappedIds& row : dataset.sample(i).rows) {
+      for (const std::int32_t type : row.type_ids) last_type = std::max(last_type, type);
+    }
+  }
+  // A model without token types (DistilBERT) ignores those of its tokenizer.
+  require_input(model_.type_vocab_size == 0 || last_type < model_.type_vocab_size,
+                "the task has pairs of texts, of which the second is of token type {}, but "
+                "model.type_vocab_size is {}; choose another model",
+                last_type, model_.type_vocab_size);
+  return std::make_shared<TaskDataset>(std::move(dataset));
+}
+
+std::vector<std::string> output_names(const TaskDataset& dataset) {
+  if (dataset.target() == TaskTarget::value) return {"LABEL_0"};
+  return dataset.labels().size() > 0 ? dataset.labels().names() : ModelConfig{}.labels;
+}
+
+}  // namespace nystrom

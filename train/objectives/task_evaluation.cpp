@@ -1,0 +1,122 @@
+#include "train/objectives/task_evaluation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/base/interruption.h"
+#include "core/check.h"
+#include "train/objectives/task_loss.h"
+
+namespace nystrom {
+
+namespace {
+
+/// The model's outputs for a batch, as bytes that processes can exchange. They contain the indices
+/// of the samples, then one or two outputs; all numbers are f64.
+std::string packed(const Batch& batch, const std::vector<Tensor>& outputs) {
+  std::vector<double> numbers = {static_cast<double>(batch.samples.size())};
+  for (const std::int64_t sample : batch.samples) numbers.push_back(static_cast<double>(sample));
+  for (const Tensor& output : outputs) {
+    const std::vector<double> values = output.contiguous().to_doubles();
+    numbers.push_back(static_cast<double>(values.size()));
+    numbers.insert(numbers.end(), values.begin(), values.end());
+  }
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
+}
+
+/// Unpacks the bytes of packed() and adds them to `scorer`. Empty bytes mean no batch.
+void score_outputs(const std::string& bytes, TaskTarget target, TaskScorer& scorer) {
+  if (bytes.empty()) return;
+  std::vector<double> numbers(bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  std::size_t place = 0;
+  const auto tensor = [&] {
+    const auto count = static_cast<std::size_t>(numbers[place++]);
+    const std::span<const double> values = std::span(numbers).subspan(place, count);
+    place += count;
+    return Tensor::from(values, {static_cast<std::int64_t>(count)});
+  };
+  Batch batch;
+  for (auto left = static_cast<std::size_t>(numbers[place++]); left > 0; --left)
+    batch.samples.push_back(static_cast<std::int64_t>(numbers[place++]));
+  const Tensor first = tensor();
+  if (target == TaskTarget::span)
+    scorer.add(batch, first, tensor());
+  else
+    scorer.add(batch, first);
+}
+
+}  // namespace
+
+TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const TaskDataset>& dataset,
+                             std::int64_t batch_size, Communicator& communicator,
+                             const std::function<void(std::int64_t)>& progress) {
+  TaskScorer scorer(dataset);
+  TaskLoaderOptions options;
+  options.batch_size = options.micro_batch_size = batch_size;
+  options.equal_lengths = model.config().needs_equal_lengths();
+  options.rank = communicator.rank();
+  options.world_size = communicator.size();
+  TaskEvaluationLoader loader(dataset, options);
+  const std::int64_t batches = loader.batches();
+  std::vector<double> losses(static_cast<std::size_t>(batches), 0);
+  double targets = 0;
+  // In each round every process computes one batch, then all processes score the batches of all.
+  // Only the outputs of one round are in memory.
+  for (std::int64_t begin = 0; begin < batches; begin += options.world_size) {
+    check_interruption();
+    std::string own;
+    if (const auto batch = loader.next()) {
+      const ModelOutput out = task_output(model, *batch);
+      losses[static_cast<std::size_t>(begin + options.rank)] =
+          task_loss(model.config(), dataset->target(), out, *batch, 1).value().item();
+      targets += static_cast<double>(batch->targets);
+      own = dataset->target() == TaskTarget::span
+                ? packed(*batch, {out.start_logits.value(), out.end_logits.value()})
+                : packed(*batch, {out.logits.value()});
+    }
+    for (const std::string& bytes : communicator.gather(own))
+      score_outputs(bytes, dataset->target(), scorer);
+    if (progress)
+      progress(std::min(begin + options.world_size, batches) * dataset->size() / batches);
+  }
+  targets = communicator.sum(targets);
+  losses = communicator.sum(losses);
+  TaskEvaluation result;
+  result.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
+  if (targets > 0) result.loss /= targets;
+  result.scores = scorer.scores();
+  if (result.scores.metric == "loss") result.scores.decisive = result.loss;
+  return result;
+}
+
+std::string describe(const TaskScores& scores) {
+  std::string text = fmt::format("{} {:.4f}", scores.metric, scores.decisive);
+  for (const auto& [name, value] : scores.values) {
+    if (name != scores.metric) text += fmt::format(", {} {:.4f}", name, value);
+  }
+  return text;
+}
+
+std::string evaluation_json(const TaskDataset& data, const TaskEvaluation& evaluation) {
+  nlohmann::ordered_json json = {{"examples", data.examples()}, {"loss", evaluation.loss}};
+  for (const auto& [name, value] : evaluation.scores.values) json[name] = value;
+  if (!evaluation.scores.confusion.empty()) {
+    json["labels"] = data.labels().names();
+    json["confusion"] = evaluation.scores.confusion;
+  }
+  for (std::size_t i = 0; i < evaluation.scores.classes.size(); ++i) {
+    const ClassFigures& figures = evaluation.scores.classes[i];
+    json["classes"].push_back({{"label", data.labels().names()[i]},
+                               {"support", figures.support},
+                               {"precision", figures.score.precision},
+                               {"recall", figures.score.recall},
+                               {"f1", figures.score.f1},
+                               {"auc", figures.auc}});
+  }
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace nystrom

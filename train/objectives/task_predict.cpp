@@ -1,0 +1,283 @@
+#include "train/objectives/task_predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
+#include "core/check.h"
+#include "data/tasks/answers.h"
+#include "data/tasks/entities.h"
+#include "data/tasks/multi_label_metrics.h"
+#include "data/tasks/task_metrics.h"
+#include "data/tasks/task_scorer.h"
+#include "data/tasks/windows.h"
+#include "data/tasks/word_cut.h"
+#include "train/objectives/task_loss.h"
+
+namespace nystrom {
+namespace {
+
+std::vector<double> softmax_of(std::span<const double> scores) {
+  std::vector<double> values(scores.begin(), scores.end());
+  const double largest = *std::max_element(values.begin(), values.end());
+  double total = 0;
+  for (double& value : values) total += value = std::exp(value - largest);
+  for (double& value : values) value /= total;
+  return values;
+}
+
+/// The indices of the `top_k` largest scores, largest first. Equal scores keep the order of their
+/// indices.
+std::vector<std::size_t> ranked(const std::vector<double>& scores, std::int64_t top_k) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(top_k)));
+  return order;
+}
+
+CharacterRange characters(std::string_view text, const TextRange& bytes) {
+  const auto count = [&](std::int64_t end) {
+    return std::count_if(text.begin(), text.begin() + end,
+                         [](char c) { return !is_utf8_continuation(c); });
+  };
+  return {count(bytes.begin), count(bytes.end)};
+}
+
+/// Whether all labels are entity tags, for example B-PER.
+bool tells_entities(const TaskModel& task) {
+  return std::ranges::all_of(task.reader->labels().names(), is_entity_tag);
+}
+
+/// Runs the model on a data set and turns its outputs into predictions.
+class Predictor {
+ public:
+  Predictor(const TaskModel& task, const TaskDataset& dataset, const GuessLimits& limits)
+      : task_(task),
+        dataset_(dataset),
+        threshold_(limits.threshold.value_or(threshold_of(task.settings.task))),
+        top_k_(dataset.target() == TaskTarget::label_set ? dataset.labels().size() : limits.top_k) {
+  }
+
+  std::vector<Prediction> operator()(std::int64_t batch_size,
+                                     const std::shared_ptr<const TaskDataset>& dataset) {
+    TaskLoaderOptions options;
+    options.batch_size = options.micro_batch_size = batch_size;
+    options.equal_lengths = task_.model->config().needs_equal_lengths();
+    TaskEvaluationLoader loader(dataset, options);
+    predictions_.resize(static_cast<std::size_t>(dataset->examples()));
+    while (std::optional<Batch> batch = loader.next()) {
+      const std::vector<std::int64_t> samples = batch->samples;
+      const ModelOutput out = task_output(*task_.model, std::move(*batch));
+      const bool spans = dataset_.target() == TaskTarget::span;
+      const auto numbers = [](const Var& output) {
+        return output.value().to(cpu_device).cast(DType::f64).contiguous().to_doubles();
+      };
+      const std::vector<double> first = numbers(spans ? out.start_logits : out.logits),
+                                second = spans ? numbers(out.end_logits) : std::vector<double>();
+      const auto firsts = outputs_by_sample(dataset_, samples, first),
+                 seconds = outputs_by_sample(dataset_, samples, second);
+      for (std::size_t i = 0; i < samples.size(); ++i)
+        add_window(samples[i], firsts[i], seconds[i]);
+    }
+    for (auto& [example, windows] : windows_) {
+      std::ranges::sort(windows, {}, &Window::sample);
+      predictions_[static_cast<std::size_t>(example)] =
+          dataset_.target() == TaskTarget::span ? answer(example, windows) : predict(windows);
+    }
+    return std::move(predictions_);
+  }
+
+ private:
+  /// The outputs for one sample; for questions of the start (first) and the end (second).
+  struct Window {
+    std::int64_t sample;
+    std::vector<double> first, second;
+  };
+
+  std::int64_t example_of(std::int64_t sample) const {
+    return dataset_.width() > 0 ? sample : dataset_.sample(sample).example;
+  }
+
+  Prediction predict(const std::vector<Window>& windows) const {
+    const std::int64_t sample = windows[0].sample;
+    std::vector<std::vector<double>> outputs;
+    for (const Window& window : windows) outputs.push_back(window.first);
+    const std::vector<double> scores = merge_windows(task_.settings.task.windows, outputs);
+    Prediction result;
+    switch (*task_.settings.task.kind) {
+      case TaskKind::tokens: result.guesses = label_words(sample, scores); break;
+      case TaskKind::choice:
+        result.guesses = rank(scores, dataset_.example(example_of(sample)).choices);
+        break;
+      case TaskKind::classification:
+      case TaskKind::regression:
+      case TaskKind::features:
+      case TaskKind::embeddings:
+      case TaskKind::questions:
+        if (dataset_.target() == TaskTarget::label_set) {
+          result.guesses = reached(scores);
+        } else if (task_.model->config().num_labels() == 1) {
+          result.value = scores[0];
+        } else {
+          result.guesses = rank(scores, task_.model->config().labels);
+        }
+    }
+    return result;
+  }
+
+  std::vector<Guess> rank(std::span<const double> scores,
+                          const std::vector<std::string>& names) const {
+    return ranked_guesses(softmax_of(scores), names);
+  }
+
+  /// The labels that reach the threshold.
+  std::vector<Guess> reached(const std::vector<double>& scores) const {
+    std::vector<double> probabilities;
+    for (const double score : scores) probabilities.push_back(sigmoid(score));
+    std::vector<Guess> guesses = ranked_guesses(probabilities, task_.model->config().labels);
+    std::erase_if(guesses, [&](const Guess& guess) { return guess.score < threshold_; });
+    return guesses;
+  }
+
+  std::vector<Guess> ranked_guesses(const std::vector<double>& probabilities,
+                                    const std::vector<std::string>& names) const {
+    std::vector<Guess> guesses;
+    for (const std::size_t i : ranked(probabilities, top_k_))
+      guesses.push_back({names[i], probabilities[i]});
+    return guesses;
+  }
+
+  std::vector<Guess> label_words(std::int64_t sample, std::span<const double> scores) const {
+    const LabelSet& labels = task_.reader->labels();
+    const Example& example = dataset_.example(example_of(sample));
+    const std::vector<WordLabel> predicted =
+        word_labels(dataset_.sample(sample), scores, labels.size());
+    std::vector<Guess> guesses;
+    if (!tells_entities(task_)) {
+      for (std::size_t i = 0; i < example.words.size(); ++i) {
+        if (predicted[i].label >= 0)
+          guesses.push_back(
+              {labels.name(predicted[i].label), predicted[i].probability, example.words[i]});
+      }
+      return guesses;
+    }
+    const std::vector<TextRange> places =
+        example.text.empty() ? std::vector<TextRange>()
+                             : split_words(example.text, word_cut_of(task_.settings.task));
+    for (const Entity& entity :
+         find_entities(example.words, predicted, labels, example.text, places)) {
+      Guess guess{entity.type, entity.score, entity.text};
+      if (!places.empty()) guess.place = characters(example.text, entity.place);
+      guesses.push_back(std::move(guess));
+    }
+    return guesses;
+  }
+
+  void add_window(std::int64_t sample, std::span<const double> first,
+                  std::span<const double> second) {
+    windows_[example_of(sample)].push_back(
+        {sample, {first.begin(), first.end()}, {second.begin(), second.end()}});
+  }
+
+  Prediction answer(std::int64_t example, const std::vector<Window>& windows) const {
+    std::vector<WindowScores> scores;
+    for (const Window& window : windows)
+      scores.push_back({&dataset_.sample(window.sample), window.first, window.second});
+    const std::string& context = *dataset_.example(example).pair;
+    Prediction result;
+    for (const PredictedAnswer& found :
+         best_answers(context, scores, task_.settings.task, top_k_)) {
+      Guess guess{found.text, found.score};
+      if (!found.text.empty()) guess.place = characters(context, found.place);
+      result.guesses.push_back(std::move(guess));
+    }
+    return result;
+  }
+
+  const TaskModel& task_;
+  const TaskDataset& dataset_;
+  double threshold_;
+  std::int64_t top_k_;
+  std::vector<Prediction> predictions_;
+  std::map<std::int64_t, std::vector<Window>> windows_;
+};
+
+Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
+                        std::int64_t batch_size, const GuessLimits& limits) {
+  return {Predictor(task, *dataset, limits)(batch_size, dataset), dataset->counts()};
+}
+
+}  // namespace
+
+Example example_of(const TaskConfig& task, bool described, GivenTexts texts) {
+  const TaskKind kind = *task.kind;
+  const std::string name = fmt::format("'{}'", printable(texts.text, 60));
+  const bool needs_pair =
+      kind == TaskKind::questions || (kind != TaskKind::choice && task.columns.pair);
+  const bool may_be_pair =
+      !described && (kind == TaskKind::classification || kind == TaskKind::regression);
+  const bool takes_pair =
+      needs_pair || kind == TaskKind::choice || task.columns.pair || may_be_pair;
+  require_input(!needs_pair || texts.pair, "{}: {}", name,
+                kind == TaskKind::questions
+                    ? "a question needs the text that answers it; give --pair TEXT"
+                    : "the task has pairs of texts; give the second by --pair TEXT");
+  require_input(!texts.pair || takes_pair,
+                "{}: the task has single texts (task.columns.pair is null); leave --pair out",
+                name);
+  require_input(kind == TaskKind::choice || texts.choices.empty(),
+                "{}: a task of kind {} has no choices; leave --choice out", name, enum_name(kind));
+  require_input(kind != TaskKind::choice || texts.choices.size() >= 2,
+                "{}: there must be at least two choices; give each by --choice TEXT", name);
+  Example example;
+  if (kind == TaskKind::tokens) example.words = words_of(texts.text, word_cut_of(task), name);
+  example.text = std::move(texts.text);
+  example.pair = std::move(texts.pair);
+  example.choices = std::move(texts.choices);
+  return example;
+}
+
+Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
+                             std::int64_t batch_size, const GuessLimits& limits) {
+  return predict_all(task, task.reader->from(examples), batch_size, limits);
+}
+
+Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
+                             std::int64_t batch_size, const GuessLimits& limits) {
+  const auto dataset = task.reader->read(files, Labelled::optional);
+  Predictions predictions = predict_all(task, dataset, batch_size, limits);
+  predictions.bags = dataset->has_bags();
+  for (std::int64_t i = 0; i < dataset->size(); ++i)
+    predictions.names.push_back(dataset->sample_name(i));
+  return predictions;
+}
+
+std::string prediction_json(const TaskModel& task, const Prediction& prediction) {
+  using Json = nlohmann::ordered_json;
+  const TaskKind kind = *task.settings.task.kind;
+  const bool entities = kind == TaskKind::tokens && tells_entities(task);
+  const char* name = kind == TaskKind::questions ? "answer"
+                     : kind == TaskKind::choice  ? "choice"
+                     : entities                  ? "entity_group"
+                                                 : "label";
+  if (prediction.value) return Json{{"value", *prediction.value}}.dump();
+  Json list = Json::array();
+  for (const Guess& guess : prediction.guesses) {
+    Json object = {{name, guess.label}, {"score", guess.score}};
+    if (kind == TaskKind::tokens) object["word"] = guess.word;
+    if (guess.place) {
+      object["start"] = guess.place->start;
+      object["end"] = guess.place->end;
+    }
+    list.push_back(std::move(object));
+  }
+  return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,62 @@
+// Opens a trained model for use, with the settings, the task, the tokenizer and the labels of its
+// folder.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/objectives/task_data.h"
+#include "train/state/model_folder.h"
+
+namespace nystrom {
+
+/// Overrides, split into those of the section `model` and all others.
+struct SplitOverrides {
+  std::vector<std::string> model, run;
+  /// Throws an InputError for an option whose section is neither `model` nor among `sections`.
+  SplitOverrides(const std::vector<std::string>& overrides,
+                 const std::vector<std::string>& sections);
+};
+
+/// The settings with which the model of a folder was trained. They come from the run's file
+/// `given`, else from config.yaml in the folder. Without either they are the defaults, with the
+/// trained sequence length, the task of the model's head, and the word_cut of config.json.
+/// `overrides` are applied last; data.text_column names the column of a task's texts too. `model`
+/// in the result is that of the folder. Throws an InputError.
+RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
+                      const std::vector<std::string>& overrides);
+
+/// The key of config.json by which exports of token classifiers keep task.word_cut.
+inline constexpr const char* word_cut_key = "word_cut";
+
+/// Whether a file describes the task of a folder's model: `given`, or config.yaml in the folder.
+/// Otherwise the head tells its kind, and not whether its texts have pairs.
+bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given);
+
+/// settings_of for a masked language model. Throws an InputError if data.sequence_length does not
+/// fit the model.
+RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::string>& overrides);
+
+/// The kind of task of the model's head; nothing for masked language models and bare encoders.
+std::optional<TaskKind> task_of(const ModelConfig& config);
+
+/// A loaded model for a task.
+struct TaskModel {
+  RunConfig settings;  ///< settings.task is resolved
+  std::unique_ptr<Model> model;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null for features
+  std::unique_ptr<TaskReader> reader;
+};
+
+/// A TaskModel without its model. Throws an InputError if the tokenizer is missing, or the model's
+/// head or labels do not fit the task.
+TaskModel open_task(const ModelFolder& folder, RunConfig settings);
+
+/// Loads the model and the tokenizer of a folder, for the task of `settings`. Throws the
+/// InputErrors of open_task and load_model.
+TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype,
+                          Device device);
+
+}  // namespace nystrom

@@ -1,0 +1,51 @@
+#include "train/objectives/text_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nystrom {
+
+bool is_full_block(std::int64_t texts, std::int64_t bytes, std::int64_t batch_size) {
+  constexpr std::int64_t batches = 64, max_bytes = std::int64_t{4} << 20;
+  return texts >= batches * batch_size || bytes >= max_bytes;
+}
+
+void TextBlocks::add(Example example) {
+  bytes_ += std::ssize(example.text);
+  examples_.push_back(std::move(example));
+  if (is_full_block(std::ssize(examples_), bytes_, embedder_.options().batch_size)) finish();
+}
+
+void TextBlocks::add_all(ExampleReader& reader) {
+  while (auto example = reader.next()) add(std::move(*example));
+}
+
+void TextBlocks::finish() {
+  if (examples_.empty()) return;
+  const std::vector<Example> examples = std::exchange(examples_, {});
+  bytes_ = 0;
+  std::vector<std::string> texts;
+  for (const Example& example : examples) texts.push_back(example.text);
+  use_(examples, embedder_(texts));
+}
+
+Tensor embed_all(TextEmbedder& embedder, const std::vector<std::string>& texts,
+                 const std::function<void(std::int64_t)>& progress) {
+  Tensor all = Tensor::empty({std::ssize(texts), embedder.width()}, DType::f32);
+  float* next = all.data<float>();
+  std::int64_t done = 0;
+  TextBlocks blocks(embedder, [&](const std::vector<Example>&, const Tensor& vectors) {
+    next = std::copy_n(vectors.data<float>(), vectors.numel(), next);
+    done += vectors.dim(0);
+    if (progress) progress(done);
+  });
+  for (const std::string& text : texts) {
+    Example example;
+    example.text = text;
+    blocks.add(std::move(example));
+  }
+  blocks.finish();
+  return all;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,182 @@
+#include "train/objectives/text_embedder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "core/base/interruption.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tasks/task_loader.h"
+
+namespace nystrom {
+namespace {
+
+/// Larger batches are no faster, and need more memory.
+constexpr std::int64_t max_batch_tokens = 8192;
+
+/// Single texts: all of each in windows without overlap, or its beginning.
+TaskConfig single_texts(bool whole) {
+  TaskConfig task;
+  task.kind = TaskKind::classification;
+  task.windows = whole ? TaskWindows::mean : TaskWindows::first;
+  task.stride = 0;
+  return resolve_task(task);
+}
+
+/// `model`, if it can make vectors of texts with these options.
+const Model& checked(const Model& model, const EmbeddingOptions& options) {
+  const ModelConfig& config = model.config();
+  require_input(!config.embed_dim, "the model reads features, and vectors are made of texts");
+  const std::int64_t dimensions = options.dimensions.value_or(1);
+  require_input(dimensions >= 1, "{} dimensions: choose at least 1", dimensions);
+  require_input(dimensions <= config.vector_width(),
+                "{} dimensions: the vectors of this model have {}; choose at most as many",
+                dimensions, config.vector_width());
+  const auto longest = config.longest_sequence();
+  require_input(!longest || options.sequence_length <= *longest,
+                "data.sequence_length {} is more than the {} tokens that the model takes; --set "
+                "data.sequence_length={}",
+                options.sequence_length, longest.value_or(0), longest.value_or(0));
+  require(options.batch_size >= 1, "TextEmbedder: batch_size {}", options.batch_size);
+  return model;
+}
+
+}  // namespace
+
+std::span<const EnumName<PromptKind>> enum_names(PromptKind) {
+  static constexpr EnumName<PromptKind> names[] = {
+      {PromptKind::query, "query"}, {PromptKind::document, "document"}, {PromptKind::none, "none"}};
+  return names;
+}
+
+EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
+                                   std::int64_t sequence_length) {
+  EmbeddingOptions options;
+  options.pooling = config.embedding.pooling;
+  options.normalize = config.embedding.normalize;
+  if (prompt == PromptKind::query) options.prompt = config.embedding.query_prompt;
+  if (prompt == PromptKind::document) options.prompt = config.embedding.document_prompt;
+  options.sequence_length = sequence_length;
+  return options;
+}
+
+TextEmbedder::TextEmbedder(const Model& model, const Tokenizer& tokenizer, EmbeddingOptions options,
+                           Communicator* communicator)
+    : model_(checked(model, options)),
+      options_(std::move(options)),
+      communicator_(communicator),
+      encoder_(single_texts(options_.whole), {}, tokenizer, options_.sequence_length) {}
+
+std::int64_t TextEmbedder::width() const {
+  return options_.dimensions.value_or(model_.config().vector_width());
+}
+
+std::string TextEmbedder::note() const {
+  if (counts_.windowed == 0) return "";
+  return fmt::format(
+      "{} of {} texts have more than {} tokens: their vectors are means over windows",
+      counts_.windowed, counts_.texts, options_.sequence_length);
+}
+
+/// The windows of each batch, shortest first.
+std::vector<std::vector<std::int64_t>> TextEmbedder::batches(const TaskDataset& windows) const {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(windows.size()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::int64_t i) { return windows.length(i); });
+  const bool equal = model_.config().needs_equal_lengths();
+  std::vector<std::vector<std::int64_t>> result;
+  for (const std::int64_t window : order) {
+    const std::int64_t length = windows.length(window);
+    const auto fits = [&](const std::vector<std::int64_t>& batch) {
+      return std::ssize(batch) < options_.batch_size &&
+             (std::ssize(batch) + 1) * length <= max_batch_tokens &&
+             (!equal || windows.length(batch[0]) == length);
+    };
+    if (result.empty() || !fits(result.back())) result.emplace_back();
+    result.back().push_back(window);
+  }
+  return result;
+}
+
+/// The vector of each window, [windows, vector_width] f32.
+Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
+  const std::int64_t width = model_.config().vector_width();
+  const auto all = batches(windows);
+  const auto world = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->size()) : 1;
+  const auto rank = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->rank()) : 0;
+  Tensor result = Tensor::zeros({windows.size(), width}, DType::f32);
+  const auto place = [&](const std::vector<std::int64_t>& batch, const float* vectors) {
+    for (const std::int64_t window : batch) {
+      std::copy_n(vectors, width, result.data<float>() + window * width);
+      vectors += width;
+    }
+  };
+  std::string own;
+  for (std::size_t i = rank; i < all.size(); i += world) {
+    check_interruption();
+    const Batch batch = make_task_batch(windows, all[i], all[i]);
+    const Tensor vectors = model_.sentence_vectors(batch.input, options_.pooling)
+                               .value()
+                               .to(cpu_device)
+                               .cast(DType::f32)
+                               .contiguous();
+    if (world == 1)
+      place(all[i], vectors.data<float>());
+    else
+      own.append(reinterpret_cast<const char*>(vectors.data<float>()),
+                 static_cast<std::size_t>(vectors.bytes()));
+  }
+  if (world == 1) return result;
+  const std::vector<std::string> parts = communicator_->gather(own);
+  for (std::size_t r = 0; r < world; ++r) {
+    std::vector<float> vectors(parts[r].size() / sizeof(float));
+    std::memcpy(vectors.data(), parts[r].data(), parts[r].size());
+    const float* next = vectors.data();
+    for (std::size_t i = r; i < all.size(); i += world) {
+      place(all[i], next);
+      next += std::ssize(all[i]) * width;
+    }
+  }
+  return result;
+}
+
+Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
+  std::vector<Example> examples(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) examples[i].text = options_.prompt + texts[i];
+  const TaskDataset windows = TaskDataset::from(encoder_, examples, false);
+  const Tensor vectors = window_vectors(windows);
+  const std::int64_t all = model_.config().vector_width(), kept = width();
+  Tensor result = Tensor::empty({std::ssize(texts), kept}, DType::f32);
+  std::int64_t window = 0;
+  for (std::int64_t text = 0; text < std::ssize(texts); ++text) {
+    std::vector<double> mean(static_cast<std::size_t>(kept), 0);
+    const std::int64_t first = window;
+    double tokens = 0;
+    for (; window < windows.size() && windows.sample(window).example == text; ++window) {
+      const auto weight = static_cast<double>(windows.length(window));
+      const float* const vector = vectors.data<float>() + window * all;
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += weight * vector[i];
+      tokens += weight;
+    }
+    counts_.windowed += window > first + 1;
+    double squares = 0;
+    for (double& value : mean) {
+      value /= tokens;
+      squares += value * value;
+    }
+    require_input(std::isfinite(squares),
+                  "the vector of '{}' is not finite; compute it in f32, or train the model again",
+                  printable(texts[static_cast<std::size_t>(text)], 60));
+    // A vector of zeros has no direction, and stays.
+    const double length = options_.normalize && squares > 0 ? std::sqrt(squares) : 1;
+    float* const row = result.data<float>() + text * kept;
+    for (std::size_t i = 0; i < mean.size(); ++i) row[i] = static_cast<float>(mean[i] / length);
+  }
+  counts_.texts += std::ssize(texts);
+  counts_.truncated.add(windows.counts().truncated);
+  return result;
+}
+
+}  // namespace nystrom

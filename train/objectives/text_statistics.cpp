@@ -1,0 +1,101 @@
+#include "train/objectives/text_statistics.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "train/objectives/corpus.h"
+
+namespace nystrom {
+namespace {
+
+/// How to turn documents into readable ones; "" where only the first one's place helps.
+std::string advice(SkipReason reason) {
+  switch (reason) {
+    case SkipReason::invalid_utf8:
+      return "; convert them, for example from Latin-1: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW";
+    case SkipReason::nul_byte:
+      return "; text in UTF-16 looks so: iconv -f UTF-16 -t UTF-8 OLD > NEW";
+    case SkipReason::no_text:
+    case SkipReason::bad_row:
+    case SkipReason::decompression_bomb:
+    case SkipReason::vanished:
+    case SkipReason::empty: break;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string statistics_json(const TextStatistics& statistics) {
+  nlohmann::json left_out = nlohmann::json::object();
+  for (std::size_t i = 0; i < skip_reasons; ++i) {
+    const Skipped& skipped = statistics.skipped[i];
+    if (skipped.count > 0)
+      left_out[describe(static_cast<SkipReason>(i))] = {
+          {"count", skipped.count}, {"bytes", skipped.bytes}, {"first", skipped.first}};
+  }
+  nlohmann::json json{{"files", statistics.files},
+                      {"documents", statistics.documents},
+                      {"bytes", statistics.bytes},
+                      {"left_out", left_out}};
+  if (statistics.json_like > 0)
+    json["json_like"] = {{"count", statistics.json_like}, {"first", statistics.first_json_like}};
+  return json.dump();
+}
+
+TextStatistics text_statistics(const TokenDataset& dataset) {
+  TextStatistics statistics;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(dataset.statistics());
+    json.at("files").get_to(statistics.files);
+    json.at("documents").get_to(statistics.documents);
+    json.at("bytes").get_to(statistics.bytes);
+    if (const auto like = json.find("json_like"); like != json.end()) {
+      like->at("count").get_to(statistics.json_like);
+      like->at("first").get_to(statistics.first_json_like);
+    }
+    for (std::size_t i = 0; i < skip_reasons; ++i) {
+      const auto found = json.at("left_out").find(describe(static_cast<SkipReason>(i)));
+      if (found != json.at("left_out").end())
+        statistics.skipped[i] = {found->at("count"), found->at("bytes"), found->at("first")};
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(
+        "the data set's index.json does not identify its text; remove the data set and prepare it "
+        "again");
+  }
+  return statistics;
+}
+
+void report_unreadable(const std::string& source, const TextStatistics& statistics, double limit,
+                       Log& log) {
+  for (std::size_t i = 0; i < skip_reasons; ++i) {
+    const auto reason = static_cast<SkipReason>(i);
+    const Skipped& skipped = statistics[reason];
+    if (skipped.count == 0 || reason == SkipReason::empty) continue;
+    log.warn(fmt::format("{}: left out {} {} (first: {}){}", source, skipped.count,
+                         describe(reason), skipped.first, advice(reason)));
+  }
+  if (statistics.json_like > 0)
+    log.warn(
+        fmt::format("{}: {} (and {} more) look like JSON Lines, and are read as plain text with "
+                    "all braces and keys; end the names in .jsonl to read a column",
+                    source, statistics.first_json_like, statistics.json_like - 1));
+  const double share = statistics.unreadable_share();
+  require_input(share <= limit,
+                "{}: {:.1f} % of its bytes cannot be read as text, data.max_unreadable allows "
+                "{:g} %; convert the files as the warning says, or set data.max_unreadable={:.2g}",
+                source, 100 * share, 100 * limit, std::ceil(100 * share) / 100);
+}
+
+std::shared_ptr<const TokenDataset> tokenize_text_option(
+    const std::vector<std::filesystem::path>& files, const RunConfig& config,
+    const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log) {
+  auto tokens = tokenize(files, text_form(config.data), tokenizer, folder, log,
+                         [](const TextPiece&) { return true; });
+  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
+  return tokens;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,209 @@
+#include "train/objectives/vector_reader.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "core/base/file_io.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "core/safetensors_header.h"
+#include "data/text/line_reader.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_finite(const Tensor& vectors, const fs::path& path, std::int64_t first_row) {
+  const std::int64_t width = vectors.dim(1);
+  for (std::int64_t i = 0; i < vectors.numel(); ++i)
+    require_input(std::isfinite(vectors.data<float>()[i]),
+                  "{}: number {} of vector {} is not finite", printable_path(path), i % width,
+                  first_row + i / width);
+}
+
+/// Where the rows of a binary file lie.
+struct StoredRows {
+  VectorMatrix matrix;
+  std::int64_t begin = 0, bytes = 0;
+  std::string checksum{};  ///< empty if the file has none
+};
+
+/// The first `count` bytes of a file, or all of a shorter one.
+std::string beginning(const InputFile& file, std::int64_t count) {
+  std::string text(static_cast<std::size_t>(std::min(count, file.size())), '\0');
+  file.read(std::as_writable_bytes(std::span(text)), 0);
+  return text;
+}
+
+StoredRows rows_of_npy(const InputFile& file) {
+  const std::string name = printable_path(file.path()), head = beginning(file, 4096);
+  const bool npy = head.starts_with(std::string_view("\x93NUMPY\x01\x00", 8)) && head.size() > 10;
+  require_input(npy, "{}: is no npy file of format 1.0", name);
+  const std::int64_t length =
+      static_cast<unsigned char>(head[8]) + 256 * static_cast<unsigned char>(head[9]);
+  const std::string text = head.substr(10, static_cast<std::size_t>(length));
+  static const std::regex form(
+      R"(\{'descr': '<f([24])', 'fortran_order': False, 'shape': \((\d{1,12}), (\d{1,9})\), \} *\n)");
+  std::smatch found;
+  require_input(std::regex_match(text, found, form),
+                "{}: expected a matrix [rows, width] of f32 or f16 in C order; its header is {}",
+                name, printable(text, 100));
+  const auto number = [&](int part) {
+    std::int64_t value = 0;
+    const std::string digits = found[part].str();
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return value;
+  };
+  return {{number(2), number(3), number(1) == 2 ? DType::f16 : DType::f32},
+          10 + length,
+          file.size() - 10 - length};
+}
+
+StoredRows rows_of_safetensors(const InputFile& file) {
+  const std::string name = printable_path(file.path());
+  return with_context(name, [&] {
+    const std::int64_t length =
+        safetensors_header_length(beginning(file, safetensors_length_bytes), file.size());
+    std::string text(static_cast<std::size_t>(length), '\0');
+    file.read(std::as_writable_bytes(std::span(text)), safetensors_length_bytes);
+    const std::int64_t begin = safetensors_length_bytes + length;
+    const SafetensorsHeader header = parse_safetensors_header(text, file.size() - begin);
+    for (const StoredTensor& tensor : header.tensors) {
+      if (tensor.name != vectors_tensor) continue;
+      const bool f16 = tensor.type == StoredType::f16;
+      require_input(tensor.shape.rank() == 2 && (f16 || tensor.type == StoredType::f32),
+                    "tensor {} is {} {}; expected [rows, width] of F32 or F16", vectors_tensor,
+                    stored_name(tensor.type), tensor.shape);
+      return StoredRows{{tensor.shape[0], tensor.shape[1], f16 ? DType::f16 : DType::f32},
+                        begin + tensor.begin,
+                        tensor.bytes(),
+                        tensor.checksum};
+    }
+    throw InputError(fmt::format("has no tensor {}", vectors_tensor));
+  });
+}
+
+class BinaryReader : public VectorReader {
+ public:
+  BinaryReader(InputFile file, StoredRows rows) : file_(std::move(file)), rows_(std::move(rows)) {
+    const VectorMatrix& matrix = rows_.matrix;
+    const std::string name = printable_path(file_.path());
+    require_input(matrix.rows > 0 && matrix.width > 0, "{}: there are no vectors in it", name);
+    // Divided: a hostile header's product could overflow.
+    require_input(
+        rows_.bytes % matrix.row_bytes() == 0 && rows_.bytes / matrix.row_bytes() == matrix.rows,
+        "{}: its {} bytes are not {} vectors of {} numbers", name, rows_.bytes, matrix.rows,
+        matrix.width);
+  }
+
+  std::optional<VectorBlock> next(std::int64_t rows) override {
+    const VectorMatrix& matrix = rows_.matrix;
+    rows = std::min(rows, matrix.rows - next_);
+    if (rows == 0) return std::nullopt;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(rows * matrix.row_bytes()));
+    file_.read(bytes, rows_.begin + next_ * matrix.row_bytes());
+    checksum_.update(bytes.data(), bytes.size());
+    Tensor stored = Tensor::empty({rows, matrix.width}, matrix.dtype);
+    const View view = stored;
+    std::memcpy(view.data, bytes.data(), bytes.size());
+    Tensor vectors = stored.cast(DType::f32);
+    require_finite(vectors, file_.path(), next_);
+    next_ += rows;
+    require_input(
+        next_ < matrix.rows || rows_.checksum.empty() || rows_.checksum == checksum_.hex(),
+        "{}: tensor {} is damaged: its checksum is not that in {}", printable_path(file_.path()),
+        vectors_tensor, integrity_key);
+    return VectorBlock{vectors};
+  }
+
+ private:
+  InputFile file_;
+  StoredRows rows_;
+  Checksum checksum_;
+  std::int64_t next_ = 0;
+};
+
+class LineVectors : public VectorReader {
+ public:
+  explicit LineVectors(const fs::path& path)
+      : path_(path), name_(std::make_shared<std::string>(printable_path(path))), lines_(path) {}
+
+  std::optional<VectorBlock> next(std::int64_t rows) override {
+    std::vector<float> numbers;
+    VectorBlock block;
+    for (std::string line; std::ssize(block.examples) < rows && lines_.next(line);) {
+      const std::string place = fmt::format("{}:{}", *name_, lines_.line());
+      const nlohmann::json object = parse_json(line, place);
+      const bool is_row = object.is_object() && object.contains("vector") &&
+                          object["vector"].is_array() && !object["vector"].empty();
+      require_input(is_row, "{}: expected an object with a list \"vector\"", place);
+      if (width_ == 0) width_ = std::ssize(object["vector"]);
+      require_input(std::ssize(object["vector"]) == width_,
+                    "{}: the vector has {} numbers, those before have {}", place,
+                    object["vector"].size(), width_);
+      for (const nlohmann::json& number : object["vector"]) {
+        require_input(number.is_number(), "{}: the vector holds {}, which is no number", place,
+                      printable(number.dump(), 40));
+        numbers.push_back(number.get<float>());
+      }
+      block.examples.push_back(example_of(object));
+    }
+    if (block.examples.empty()) {
+      require_input(width_ > 0, "{}: there are no vectors in it", *name_);
+      return std::nullopt;
+    }
+    block.vectors = Tensor::from(numbers, {std::ssize(block.examples), width_});
+    require_finite(block.vectors, path_, row_);
+    row_ += std::ssize(block.examples);
+    return block;
+  }
+
+ private:
+  Example example_of(const nlohmann::json& object) const {
+    const auto text = [&](const char* key) {
+      const auto found = object.find(key);
+      return found != object.end() && found->is_string() ? found->get<std::string>()
+                                                         : std::string();
+    };
+    Example example;
+    example.id = text("id");
+    example.text = text("text");
+    if (const std::string document = text("document"); !document.empty()) {
+      example.id = document;
+      example.file = std::make_shared<std::string>(document);
+    }
+    return example;
+  }
+
+  fs::path path_;
+  std::shared_ptr<const std::string> name_;
+  LineReader lines_;
+  std::int64_t width_ = 0, row_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<VectorReader> open_vectors(const fs::path& path) {
+  const VectorFormat format = vector_format_of(path);
+  if (format == VectorFormat::jsonl) return std::make_unique<LineVectors>(path);
+  InputFile file = InputFile::open(path);
+  StoredRows rows = format == VectorFormat::npy ? rows_of_npy(file) : rows_of_safetensors(file);
+  return std::make_unique<BinaryReader>(std::move(file), std::move(rows));
+}
+
+bool holds_vectors(const fs::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".npy" || ending == ".safetensors") return true;
+  if (ending != ".jsonl" || !fs::is_regular_file(path)) return false;
+  std::string line;
+  if (!LineReader(path).next(line)) return false;
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  return object.is_object() && object.contains("vector");
+}
+
+}  // namespace nystrom

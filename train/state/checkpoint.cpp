@@ -1,0 +1,194 @@
+#include "train/state/checkpoint.h"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/base/file_io.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view trash_prefix = ".trash-", latest_name = "latest";
+
+void require_space(const fs::path& folder, std::int64_t bytes) {
+  struct statvfs status {};
+  if (::statvfs(folder.c_str(), &status) != 0) return;
+  const auto available =
+      static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize);
+  const double needed = 1.2 * static_cast<double>(bytes);
+  require_input(available >= needed,
+                "{}: no space for a checkpoint: {:.1f} MB free, {:.1f} MB needed; free some, or "
+                "lower checkpoint.keep",
+                folder.string(), available / 1e6, needed / 1e6);
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  require_input(!error, "{}: cannot remove: {}", path.string(), error.message());
+}
+
+/// Renames `from` to `to`, which must not exist.
+void rename_new(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+  const bool unknown_flag = errno == EINVAL || errno == ENOSYS;
+  if (unknown_flag && !fs::exists(to) && std::rename(from.c_str(), to.c_str()) == 0) return;
+  throw InputError(
+      fmt::format("{}: cannot rename into place: {}", to.string(), std::strerror(errno)));
+}
+
+/// Exchanges the names of two paths atomically. Returns false, with nothing changed, if the file
+/// system does not support it.
+bool exchange(const fs::path& a, const fs::path& b) {
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  if (errno == EINVAL || errno == ENOSYS) return false;
+  throw InputError(
+      fmt::format("{}: cannot rename into place: {}", b.string(), std::strerror(errno)));
+}
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
+    : folder_(std::move(folder)), keep_(keep) {
+  make_folders(folder_);
+}
+
+CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string content) {
+  return {std::move(name), [content = std::move(content)](const fs::path& path) {
+            return write_text_file(path, content);
+          }};
+}
+
+void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
+  fs::path temporary = temporary_name(folder_ / checkpoint_name(step));
+  try {
+    std::error_code error;
+    const bool made = fs::create_directory(temporary, error);
+    require_input(made, "{}: cannot create the folder: {}", temporary.string(),
+                  error ? error.message() : "it exists already");
+    Json list = Json::object();
+    for (const File& file : files) {
+      const std::string checksum = file.write(temporary / file.name);
+      list[file.name] = {{"bytes", InputFile::open(temporary / file.name).size()},
+                         {"xxh3_128", checksum}};
+    }
+    OutputFile manifest(temporary / checkpoint_manifest);
+    manifest.write(Json{{"format", 1}, {"step", step}, {"files", list}}.dump(2) + "\n");
+    manifest.commit();  // also makes the names in the folder durable
+    const std::string problem = checkpoint_problem(temporary);
+    require_input(problem.empty(), "{}: written, but read back otherwise: {}", temporary.string(),
+                  problem);
+    take_name(temporary, step);
+  } catch (...) {
+    std::error_code ignored;
+    if (!temporary.empty()) fs::remove_all(temporary, ignored);
+    throw;
+  }
+}
+
+/// Renames the complete checkpoint at `made` to step-N, durably, and clears `made` after the
+/// rename. At every moment, a complete checkpoint of the step has a valid name. Leftovers that
+/// cannot be removed here are removed at the next start.
+void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
+  const fs::path temporary = made, place = folder_ / checkpoint_name(step);
+  fs::path replaced = place;
+  replaced += replaced_suffix;
+  const bool first = !fs::exists(place);
+  const bool exchanged = !first && exchange(temporary, place);
+  if (!exchanged) {
+    if (!first) {
+      remove_tree(replaced);  // of an earlier save; ignored while `place` exists
+      rename_new(place, replaced);
+      sync_folder(folder_);
+    }
+    rename_new(temporary, place);
+  }
+  made.clear();
+  sync_folder(folder_);
+  std::error_code ignored;
+  fs::remove_all(exchanged ? temporary : replaced, ignored);
+}
+
+void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes) {
+  require_space(folder_, bytes);
+  try {
+    write_once(step, files);
+  } catch (const InputError&) {
+    // A failed fsync may lose pages, so all files are written anew and not synced again.
+    write_once(step, files);
+  }
+  write_latest(step);
+}
+
+void CheckpointFolder::write_latest(std::int64_t step) const {
+  OutputFile latest(folder_ / latest_name);
+  latest.write(checkpoint_name(step) + "\n");
+  latest.commit();
+}
+
+void CheckpointFolder::remove_old(std::int64_t newest,
+                                  const std::vector<std::int64_t>& wanted) const {
+  constexpr std::int64_t least = 2;
+  const std::int64_t keep = std::max(keep_, least);
+  const std::vector<std::int64_t> steps = checkpoint_steps(folder_);
+  if (static_cast<std::int64_t>(steps.size()) <= keep)
+    return;  // nothing to remove, so nothing to verify
+  std::int64_t whole = 0;
+  for (const std::int64_t step : steps) {
+    if (whole < keep) {
+      // Verify them again: a disk that fails during a run must not cost the last intact checkpoint.
+      // A damaged one does not count.
+      if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
+      continue;
+    }
+    if (std::find(wanted.begin(), wanted.end(), step) == wanted.end() &&
+        holds_only_its_files(path_of(step)))
+      remove(step);
+  }
+}
+
+void CheckpointFolder::remove(std::int64_t step) const {
+  const fs::path trash = folder_ / (std::string(trash_prefix) + nonce());
+  rename_new(path_of(step), trash);
+  sync_folder(folder_);
+  remove_tree(trash);
+}
+
+void CheckpointFolder::roll_back(std::int64_t step) const {
+  for (const std::int64_t each : checkpoint_steps(folder_))
+    if (each > step) remove(each);
+  write_latest(step);
+}
+
+void CheckpointFolder::remove_leftovers() {
+  // A name that hides a leftover must be durable before the leftover is removed.
+  sync_folder(folder_);
+  for (const fs::path& entry : folder_entries(folder_)) {
+    const std::string name = entry.filename().string();
+    const auto target = temporary_target(name);
+    if (name.ends_with(replaced_suffix) && checkpoint_step(name)) {
+      const fs::path place = folder_ / name.substr(0, name.size() - replaced_suffix.size());
+      if (fs::exists(place))
+        remove_tree(entry);
+      else
+        rename_new(entry, place);
+    } else if ((name.starts_with(trash_prefix) && is_nonce(name.substr(trash_prefix.size()))) ||
+               (target && (target == latest_name || checkpoint_step(*target)))) {
+      remove_tree(entry);
+    }
+  }
+  sync_folder(folder_);
+}
+
+}  // namespace nystrom

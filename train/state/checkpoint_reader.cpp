@@ -1,0 +1,126 @@
+#include "train/state/checkpoint_reader.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/file_io.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "step-";
+
+std::string file_problem(const fs::path& folder, const std::string& name,
+                         const nlohmann::json& entry) {
+  if (fs::path(name).filename() != name || name.empty())
+    return fmt::format("{} names a file outside: {}", checkpoint_manifest, printable(name));
+  const auto bytes = json_count(entry.at("bytes"), "bytes");
+  const auto size = InputFile::open_inside(folder, name).size();
+  if (size != bytes) return fmt::format("{} has {} bytes, expected {}", name, size, bytes);
+  const std::string checksum = file_checksum(folder / name);
+  const auto expected = entry.at("xxh3_128").get<std::string>();
+  return checksum == expected
+             ? ""
+             : fmt::format("{} has checksum {}, expected {}", name, checksum, printable(expected));
+}
+
+}  // namespace
+
+std::vector<fs::path> folder_entries(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    entries.push_back(entry->path());
+  require_input(!error, "{}: cannot read the folder: {}", folder.string(), error.message());
+  return entries;
+}
+
+std::optional<std::int64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with(prefix)) return {};
+  if (name.ends_with(replaced_suffix)) name.remove_suffix(replaced_suffix.size());
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
+std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
+  std::vector<std::int64_t> found;
+  if (!fs::is_directory(folder)) return found;
+  for (const fs::path& entry : folder_entries(folder)) {
+    const std::string name = entry.filename().string();
+    if (const auto step = checkpoint_step(name)) found.push_back(*step);
+  }
+  std::sort(found.rbegin(), found.rend());
+  found.erase(std::unique(found.begin(), found.end()),
+              found.end());  // next to the one that replaces it
+  return found;
+}
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{}", prefix, step); }
+
+fs::path checkpoint_path(const fs::path& folder, std::int64_t step) {
+  fs::path place = folder / checkpoint_name(step), replaced = place;
+  replaced += replaced_suffix;
+  return !fs::exists(place) && fs::exists(replaced) ? replaced : place;
+}
+
+std::optional<std::int64_t> newest_checkpoint(const fs::path& folder,
+                                              std::vector<std::string>& passed_over,
+                                              std::int64_t last) {
+  for (const std::int64_t step : checkpoint_steps(folder)) {
+    if (step > last) continue;
+    const fs::path path = checkpoint_path(folder, step);
+    const std::string problem = checkpoint_problem(path);
+    if (problem.empty()) return step;
+    passed_over.push_back(fmt::format("{}: passed over: {}", path.string(), problem));
+  }
+  return {};
+}
+
+bool holds_only_its_files(const fs::path& path) {
+  try {
+    const nlohmann::json files = read_json_file(path / checkpoint_manifest).at("files");
+    const auto entries = folder_entries(path);
+    return std::ranges::all_of(entries, [&](const fs::path& entry) {
+      const std::string name = entry.filename().string();
+      return name == checkpoint_manifest || files.contains(name);
+    });
+  } catch (const InputError&) {
+    return false;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+std::string checkpoint_problem(const fs::path& path) {
+  try {
+    const nlohmann::json manifest = read_json_file(path / checkpoint_manifest);
+    if (manifest.at("format") != 1)
+      return fmt::format("{} has an unknown format", checkpoint_manifest);
+    const auto step = json_count(manifest.at("step"), "step");
+    const std::string folder = path.filename().string(), expected = checkpoint_name(step);
+    const bool named = folder == expected || folder == expected + std::string(replaced_suffix);
+    if (!named && temporary_target(folder) != expected)
+      return fmt::format("{} is of step {}", checkpoint_manifest, step);
+    for (const auto& [name, entry] : manifest.at("files").items()) {
+      const std::string problem = file_problem(path, name, entry);
+      if (!problem.empty()) return problem;
+    }
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const nlohmann::json::exception&) {
+    return fmt::format("{} is not a manifest", checkpoint_manifest);
+  }
+}
+
+}  // namespace nystrom

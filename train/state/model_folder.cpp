@@ -1,0 +1,320 @@
+#include "train/state/model_folder.h"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "nn/layer_kinds.h"
+#include "train/config/config_io.h"
+#include "train/state/checkpoint.h"
+#include "train/state/hf_config.h"
+#include "train/state/hub_cache.h"
+#include "train/state/model_weights.h"
+#include "train/state/other_models.h"
+#include "train/state/run_folder.h"
+#include "train/state/run_state.h"
+#include "train/state/sentence_modules.h"
+
+namespace nystrom {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The best run of the sweep whose summary.json `folder` holds; nothing if it is no sweep.
+std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
+  if (!fs::exists(folder / "summary.json")) return std::nullopt;
+  std::optional<fs::path> best;
+  double best_value = 0;
+  const std::string file = printable_path(folder / "summary.json");
+  try {
+    const nlohmann::json summary = read_json_file(folder / "summary.json");
+    for (const nlohmann::json& point : summary.at("points")) {
+      for (const nlohmann::json& run : point.at("runs")) {
+        const double value = run.at("value").is_number() ? run.at("value").get<double>() : -1;
+        if (best && value <= best_value) continue;
+        best = place_in_sweep(folder, !point.at("options").empty(),
+                              run.at("run_dir").get<std::string>());
+        best_value = value;
+      }
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(file + ": is no summary of a sweep; give the folder of one of its runs");
+  }
+  return best;
+}
+
+using Tell = std::function<void(const Notice&)>;
+
+/// The best checkpoint of a run by its evaluations, else the newest intact one.
+fs::path best_checkpoint(const fs::path& model, const Tell& tell) {
+  const fs::path checkpoints = model / "checkpoints";
+  const std::string held = what_folder_holds(model);
+  require_input(
+      fs::is_directory(checkpoints), "{}: holds neither config.json nor checkpoints; {}",
+      printable_path(model),
+      held.empty() ? "expected a Hugging Face folder, a run directory or a checkpoint" : held);
+  std::vector<std::string> passed_over;
+  const auto newest = newest_checkpoint(checkpoints, passed_over);
+  for (const std::string& line : passed_over) tell({line, true});
+  require_input(newest.has_value(), "{}: the run has no whole checkpoint yet",
+                printable_path(model));
+  const fs::path folder = checkpoint_path(checkpoints, *newest);
+  const auto best = fs::exists(folder / "state.json") ? RunState::read(folder / "state.json").best()
+                                                      : std::nullopt;
+  if (!best || *best == *newest) return folder;
+  const fs::path best_folder = checkpoint_path(checkpoints, *best);
+  const std::string problem = checkpoint_problem(best_folder);
+  if (!problem.empty()) {
+    tell(
+        {fmt::format("{}: passed over: {}; it is the best by its evaluations, taking the newest in "
+                     "its place, step {}",
+                     printable_path(best_folder), problem, *newest),
+         true});
+    return folder;
+  }
+  tell({fmt::format("{}: taking step {}, the best by its evaluations; the newest is step {}",
+                    printable_path(model), *best, *newest)});
+  return best_folder;
+}
+
+/// find_model, which tells what a log would get.
+fs::path locate_model(const fs::path& model, const Tell& tell) {
+  if (!fs::exists(model)) {
+    const std::string name = model.string();
+    if (const auto cached = find_in_hub_cache(name)) return locate_model(*cached, tell);
+    throw InputError(fmt::format(
+        "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint{}",
+        printable_path(model),
+        is_hub_name(name) ? "; a model of the hub is fetched by: hf download " + name : ""));
+  }
+  require_input(fs::is_directory(model),
+                "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
+                printable_path(model));
+  if (fs::exists(model / "config.json")) return model;
+  if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
+    return locate_model(modules->encoder, tell);
+  if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(model / "checkpoints")) {
+    tell({fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
+                      printable_path(*run))});
+    return best_checkpoint(model / *run, tell);
+  }
+  return best_checkpoint(model, tell);
+}
+
+/// What the whole folder states: config.json, the modules of sentence-transformers, and a decoder
+/// that no longer is the word embedding.
+ModelConfig read_folder(const fs::path& folder, HeadUse use) {
+  // transformers would apply an adapter to the weights beside it, or to those of another model.
+  if (std::error_code ignored; fs::exists(folder / "adapter_config.json", ignored))
+    throw InputError(fmt::format("{}: {}", printable_path(folder), what_folder_holds(folder)));
+  ModelConfig config = read_hf_keys(folder, use);
+  if (const auto modules = read_sentence_modules(folder)) config.embedding = modules->embedding;
+  if (config.head == Head::masked_lm && config.tie_word_embeddings && has_own_decoder(folder))
+    config.tie_word_embeddings = false;
+  return config;
+}
+
+}  // namespace
+
+fs::path find_model(const fs::path& model, Log& log) {
+  return locate_model(model, [&](const Notice& notice) {
+    notice.warning ? log.warn(notice.text) : log.say(notice.text);
+  });
+}
+
+ModelConfig read_model_config(const std::filesystem::path& folder,
+                              const std::vector<std::string>& overrides, HeadUse use) {
+  ModelConfig config = read_folder(folder, use);
+  const std::string file = printable_path(folder / "config.json");
+  if (!overrides.empty()) {
+    override_model(config, file, overrides);
+    return config;
+  }
+  const std::vector<std::string> found = messages_of(problems(config));
+  require_input(found.empty(), "{}: {}", file, fmt::join(found, "; "));
+  return config;
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
+  if (!has_tokenizer(folder.path)) return nullptr;
+  auto tokenizer = open_tokenizer(folder.path);
+  require_input(
+      tokenizer->vocab_size() <= folder.config.vocab_size,
+      "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together",
+      printable_path(folder.path), tokenizer->vocab_size(), folder.config.vocab_size);
+  return tokenizer;
+}
+
+namespace {
+
+void require_tokenizer(const ModelFolder& folder, const Tokenizer* tokenizer) {
+  require_input(
+      tokenizer != nullptr,
+      "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
+      "with merges.txt",
+      printable_path(folder.path));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> require_tokenizer_of(const ModelFolder& folder) {
+  auto tokenizer = open_tokenizer_of(folder);
+  require_tokenizer(folder, tokenizer.get());
+  return tokenizer;
+}
+
+void require_masked_lm(const ModelFolder& folder, const Tokenizer* tokenizer) {
+  const std::string where = printable_path(folder.path);
+  require_input(folder.config.head == Head::masked_lm,
+                "{}: is a {}; expected a masked language model, {}", where,
+                enum_name(folder.config.head), enum_name(Head::masked_lm));
+  require_tokenizer(folder, tokenizer);
+  with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
+}
+
+std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
+  auto tokenizer = open_tokenizer_of(folder);
+  require_masked_lm(folder, tokenizer.get());
+  return tokenizer;
+}
+
+std::string semantics_notice(const ModelConfig& config) {
+  const AttentionConfig& attention = config.attention;
+  if (attention.semantics != Semantics::transformers || !config.has_kind(AttentionKind::nystrom))
+    return "";
+  if (config.exact_in_transformers()) {
+    return fmt::format(
+        "note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax "
+        "attention, and so does this; "
+        "--set model.attention.semantics=nystrom makes it Nyström",
+        attention.num_landmarks);
+  }
+  return fmt::format(
+      "note: attention as transformers computes it (segments over padding, sequences of exactly {} "
+      "positions); "
+      "--set model.attention.semantics=nystrom chooses the padding-invariant one",
+      config.segment_means_seq_len);
+}
+
+namespace {
+
+/// One line about a folder of BERT's family; empty for all others.
+std::string architecture_notice(const ModelFolder& folder) {
+  const Architecture* architecture = architecture_of(folder.path);
+  if (architecture == nullptr) return "";
+  return fmt::format(
+      "note: model_type {} is read as an encoder with attention.kind {}{}",
+      architecture->model_type, describe_kinds(folder.config),
+      folder.config.has_only(AttentionKind::softmax) && !folder.config.attends_by_distance()
+          ? ", which is exact; nystrom convert makes it Nyström"
+          : "");
+}
+
+}  // namespace
+
+namespace {
+
+/// One line about the modules of sentence-transformers; empty for all other folders.
+std::string modules_notice(const ModelFolder& folder) {
+  const auto modules = read_sentence_modules(folder.path);
+  if (!modules) return "";
+  const EmbeddingConfig& embedding = folder.config.embedding;
+  std::string unused;
+  for (const auto& [name, prompt] : modules->prompts)
+    if (!prompt.empty() && prompt != embedding.query_prompt && prompt != embedding.document_prompt)
+      unused += (unused.empty() ? "; it uses none of the prompts " : ", ") + printable(name, 40);
+  return fmt::format(
+      "note: {} is a folder of sentence-transformers; vectors have the pooling {}, {} dense layers "
+      "and {} normalisation{}",
+      printable_path(modules->folder), enum_name(embedding.pooling),
+      embedding.dense.size() + (embedding.projection ? 1 : 0), embedding.normalize ? "a" : "no",
+      unused);
+}
+
+/// One line about a decoder that config.json calls tied.
+std::string decoder_notice(const ModelFolder& folder) {
+  if (folder.config.tie_word_embeddings ||
+      !read_hf_keys(folder.path, HeadUse::discarded).tie_word_embeddings)
+    return "";
+  return "note: the decoder's weights are unlike the word embeddings, and are used as in "
+         "transformers 5 (tie_word_embeddings: false)";
+}
+
+/// One line about the tensors that the model does not read; empty if there are none.
+std::string unread_notice(const ModelFolder& folder) {
+  if (!ModelWeights::exist(folder.path)) return "";
+  std::vector<std::string> names = unread_tensors(folder);
+  if (names.empty()) return "";
+  constexpr std::size_t most = 8;
+  const std::size_t more = names.size() - std::min(names.size(), most);
+  names.resize(names.size() - more);
+  return fmt::format("note: tensors of {} that this model does not read: {}{}",
+                     printable_path(folder.path), fmt::join(names, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+}  // namespace
+
+ModelFolder open_model_folder(const std::filesystem::path& model,
+                              const std::vector<std::string>& overrides, Log& log, HeadUse use) {
+  ModelFolder folder;
+  folder.path = find_model(model, log);
+  folder.config = read_model_config(folder.path, overrides, use);
+  const std::string notice = semantics_notice(folder.config);
+  // A command that discards the head knows that it is not read.
+  const std::string unread = use == HeadUse::kept ? unread_notice(folder) : "";
+  for (const std::string& line : {notice, architecture_notice(folder), modules_notice(folder),
+                                  decoder_notice(folder), unread})
+    if (!line.empty()) log.say(line);
+  return folder;
+}
+
+fs::path find_tokenizer(const fs::path& path) {
+  if (!fs::exists(path))
+    if (const auto cached = find_in_hub_cache(path.string())) return *cached;
+  if (!fs::is_directory(path / "checkpoints")) return path;
+  Log quiet(true);
+  return find_model(path, quiet);
+}
+
+StartFolder open_start_folder(const std::filesystem::path& model) {
+  StartFolder folder;
+  Log quiet(true);
+  folder.path = locate_model(model, [&](const Notice& notice) {
+    if (notice.warning) quiet.warn(notice.text);
+    folder.notices.push_back(notice);
+  });
+  folder.config = read_folder(folder.path, HeadUse::replaceable);
+  return folder;
+}
+
+StartDefaults defaults_from(const ModelFolder& folder) {
+  return {folder.config, trained_length(folder)};
+}
+
+std::int64_t trained_length(const ModelFolder& folder) {
+  const ModelConfig& config = folder.config;
+  const std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
+  if (const auto modules = read_sentence_modules(folder.path);
+      modules && modules->max_seq_length && !config.fixed_length())
+    return std::min(*modules->max_seq_length, longest);
+  // BERT's family has no such option.
+  if (!config.exact_in_transformers() && architecture_of(folder.path) == nullptr)
+    return std::min(config.segment_means_seq_len, longest);
+  if (const fs::path settings = folder.path / "config.yaml"; fs::exists(settings))
+    return std::min(read_resolved_config(settings.string()).data.sequence_length, longest);
+  const fs::path file = folder.path / "tokenizer_config.json";
+  if (!fs::exists(file)) return longest;
+  const auto tokenizer = read_json_file(file);
+  const auto found = tokenizer.find("model_max_length");
+  if (found == tokenizer.end() || !found->is_number()) return longest;
+  const double length = found->get<double>();
+  return length >= 1 && length < static_cast<double>(longest) ? static_cast<std::int64_t>(length)
+                                                              : longest;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,138 @@
+// Opening of model folders: configuration and weights in one call.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/log.h"
+#include "data/tokenizers/tokenizer.h"
+#include "nn/model.h"
+#include "train/config/start_defaults.h"
+#include "train/state/hf_config.h"
+#include "train/state/safetensors.h"
+
+namespace nystrom {
+
+/// The prefix of the names of the sentence-order head's weights.
+inline constexpr std::string_view sentence_order_prefix = "cls.seq_relationship.";
+
+/// The folder that a MODEL argument names.
+struct ModelFolder {
+  std::filesystem::path path;  ///< the folder of config.json and model.safetensors
+  ModelConfig config;
+};
+
+/// Finds MODEL. A Hugging Face folder or a checkpoint is itself the folder. A name of the hub
+/// ("org/name") that is no folder is looked for in the hub's cache (find_in_hub_cache). For a run
+/// directory it is the checkpoint with the best evaluation, else the newest intact one. Each
+/// damaged checkpoint that is passed over gives a warning. `--set model.…` overrides are applied to
+/// the configuration, and what is read in another way than one might expect is logged:
+/// semantics_notice, unread_tensors and so on. Throws an InputError when MODEL is none of these or
+/// cannot be built.
+ModelFolder open_model_folder(const std::filesystem::path& model,
+                              const std::vector<std::string>& overrides, Log& log,
+                              HeadUse use = HeadUse::kept);
+
+/// A message about how a folder was found, such as a damaged checkpoint that was passed over.
+struct Notice {
+  std::string text;
+  bool warning = false;
+};
+
+/// The folder of a MODEL to start from (model.from), and how it was found.
+struct StartFolder : ModelFolder {
+  std::vector<Notice> notices;
+};
+
+/// Opens the folder of a MODEL to start from, and prints the warnings among its notices. Its own
+/// configuration need not be buildable: options of the run override it, and the result is checked.
+StartFolder open_start_folder(const std::filesystem::path& model);
+
+/// The defaults of a run that starts from `folder`.
+StartDefaults defaults_from(const ModelFolder& folder);
+
+/// The file or folder that tokenizer.path names; of a run directory, the folder of its model; of a
+/// model in the hub's cache, its folder there.
+std::filesystem::path find_tokenizer(const std::filesystem::path& path);
+
+/// The folder of config.json and model.safetensors that MODEL names, found as by open_model_folder.
+std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
+
+/// The longest input, in tokens with the special ones, that the model was trained with. It is
+/// segment_means_seq_len, unless that stands for the exact case. Then it is the
+/// data.sequence_length in a checkpoint's config.yaml, else the tokenizer's model_max_length. It
+/// never exceeds the model's limit.
+std::int64_t trained_length(const ModelFolder& folder);
+
+/// The configuration of a Hugging Face folder, with `--set model.…` overrides applied. Throws an
+/// InputError for a model that cannot be built.
+ModelConfig read_model_config(const std::filesystem::path& folder,
+                              const std::vector<std::string>& overrides,
+                              HeadUse use = HeadUse::kept);
+
+/// Loads a model with its weights. Loading is strict, see load_weights and TensorFile. For a
+/// model without convolution, the zero kernels that weight_tensors writes are ignored; other
+/// kernels are InputErrors.
+std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
+                                  DType dtype, StoreMode mode, Device device = cpu_device);
+
+/// Whether the folder's masked-LM head has a decoder with other weights than the word embeddings.
+/// transformers 5 keeps such a decoder, whatever tie_word_embeddings says.
+bool has_own_decoder(const std::filesystem::path& folder);
+
+/// Weights of a folder that its model does not read, such as the pooler of a masked language model
+/// and other heads; without buffers and copies.
+std::vector<std::string> unread_tensors(const ModelFolder& folder);
+
+/// Which weights of a model came from a folder.
+struct StartWeights {
+  std::size_t loaded = 0;
+  /// Parameters that the folder lacks, and tensors of the folder that the model lacks.
+  std::vector<std::string> fresh, unused;
+
+  /// One line: "201 tensors of runs/small/checkpoints/step-9; fresh: classifier.weight; unused:
+  /// cls.predictions.bias".
+  std::string summary(const std::filesystem::path& folder) const;
+};
+
+/// Throws the InputErrors of initialise_from, without an allocated model.
+void check_start(const ModelConfig& config, const ModelFolder& folder, bool fresh_head);
+
+/// Gives an allocated model the weights of a folder, to continue training. The encoder must match
+/// the folder's strictly (load_weights). The head is the folder's if both have the same one.
+/// Otherwise, or with `fresh_head`, it is fresh, from `seed` and the configuration's
+/// initializer_range. Throws an InputError for a position table of another length and for a head
+/// with other labels.
+StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed,
+                             bool fresh_head);
+
+/// The tensors of model.safetensors: every parameter in its most exact copy, on the CPU. A model
+/// without convolution gets a zero kernel [heads, 1, 1, 1] a layer. config.json then names a kernel
+/// size of 1, and transformers would initialise an absent kernel at random.
+std::vector<NamedTensor> weight_tensors(const Model& model);
+/// The same tensors, with values from `masters`, a slab that is laid out as the store's.
+std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters);
+
+/// Whether the folder is a checkpoint with the generator of pretraining.objective replaced_tokens.
+bool has_generator(const std::filesystem::path& folder);
+
+/// The model's tokenizer (see open_tokenizer), or null when the folder has none. Throws an
+/// InputError when it has more tokens than the model.
+std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder);
+/// The same for a use that needs one: throws an InputError when the folder has none.
+std::unique_ptr<Tokenizer> require_tokenizer_of(const ModelFolder& folder);
+
+/// Throws an InputError unless the folder has a masked language model, and its tokenizer (or null)
+/// suits one.
+void require_masked_lm(const ModelFolder& folder, const Tokenizer* tokenizer);
+
+/// The tokenizer of a masked language model. Throws the InputErrors of require_masked_lm.
+std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder);
+
+/// One line about semantics that a reader of the folder might not expect: Hugging Face's, or its
+/// exact case. Empty for all other models.
+std::string semantics_notice(const ModelConfig& config);
+
+}  // namespace nystrom

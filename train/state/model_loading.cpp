@@ -1,0 +1,425 @@
+// Conversion between a model's weights and those of a model folder.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "nn/weight_loading.h"
+#include "train/state/hf_config.h"
+#include "train/state/model_folder.h"
+#include "train/state/model_weights.h"
+#include "train/state/sentence_modules.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view encoder_prefix = "nystromformer.";
+/// What training against a generator adds to a checkpoint.
+constexpr std::string_view generator_prefix = "generator.";
+/// What training of vectors adds to any encoder.
+constexpr std::string_view vector_prefix = "embedding.";
+constexpr const char* decoder_name = "cls.predictions.decoder.weight";
+constexpr std::string_view decoder_bias_name = "cls.predictions.decoder.bias";
+
+/// Whether the names lack the prefix of the encoder. Hugging Face saves a bare encoder without it.
+bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& names) {
+  return config.head == Head::none &&
+         std::none_of(names.begin(), names.end(),
+                      [](const auto& name) { return name.starts_with(encoder_prefix); });
+}
+
+/// The one-tap kernels in a folder whose model has no convolution.
+std::vector<std::string> absent_convolutions(const ModelConfig& config) {
+  std::vector<std::string> names;
+  if (config.attention.conv_kernel_size || config.norm != Norm::post)
+    return names;  // transformers has no pre-LN layers
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    names.push_back(
+        fmt::format("{}encoder.layer.{}.attention.self.conv.weight", encoder_prefix, i));
+  }
+  return names;
+}
+
+Shape absent_convolution_shape(const ModelConfig& config) {
+  return {config.num_attention_heads, 1, 1, 1};
+}
+
+void require_zero(const std::string& name, const Tensor& kernel) {
+  require_input(std::ranges::all_of(kernel.to_doubles(), [](double v) { return v == 0; }),
+                "{} is not zero, but config.json says that there is no convolution; --set "
+                "model.attention.conv_kernel_size=1 uses it",
+                name);
+}
+
+constexpr const char* words_name = "nystromformer.embeddings.word_embeddings.weight";
+
+std::set<std::string> names_of(const ParameterStore& store) {
+  std::set<std::string> names;
+  for (const Parameter& parameter : store.parameters()) names.insert(parameter.name());
+  return names;
+}
+
+/// The weights that a model with `head` does not read, of those in a folder of BERT's family.
+std::vector<std::string> unread(const ModelWeights& weights, const Architecture& architecture,
+                                Head head) {
+  std::vector<std::string> names = weights.names();
+  std::erase_if(names, [&](const std::string& name) {
+    return architecture.parameter_name(name, head) || architecture.is_redundant(name);
+  });
+  return names;
+}
+
+/// Gives tensors the names that they have among `stored`: older files have other names for those of
+/// LayerNorm, and files of a bare encoder no prefix.
+std::function<std::string(std::string)> naming_of(const Architecture& architecture,
+                                                  const std::vector<std::string>& stored) {
+  const std::string prefix = std::string(architecture.base) + ".";
+  const bool bare =
+      std::ranges::none_of(stored, [&](const auto& name) { return name.starts_with(prefix); });
+  const bool older = std::ranges::any_of(
+      stored, [](const auto& name) { return name.ends_with(".LayerNorm.gamma"); });
+  return [=](std::string name) {
+    if (bare && name.starts_with(prefix)) name.erase(0, prefix.size());
+    for (const auto& [ours, theirs] : {std::pair(".LayerNorm.weight", ".LayerNorm.gamma"),
+                                       std::pair(".LayerNorm.bias", ".LayerNorm.beta")})
+      if (older && name.ends_with(ours))
+        name.replace(name.size() - std::strlen(ours), name.npos, theirs);
+    return name;
+  };
+}
+
+/// The tensors of a folder of BERT's family, with the names of a model of this configuration.
+WeightSource source_of(const ModelWeights& weights, const Architecture& architecture,
+                       const ModelConfig& config) {
+  WeightSource source;
+  std::map<std::string, std::string> stored_as;
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> rows_of;  // of parts of a tensor
+  for (const std::string& stored : weights.names()) {
+    const auto name = architecture.parameter_name(stored, config.head);
+    if (!name || (*name == decoder_name && config.tie_word_embeddings)) continue;
+    const auto [other, is_new] = stored_as.try_emplace(*name, stored);
+    // The decoder's bias is a copy of the head's, or stands for it: transformers adds the
+    // decoder's.
+    const bool of_decoder = stored.ends_with(".decoder.bias");
+    require_input(is_new || of_decoder || other->second.ends_with(".decoder.bias"),
+                  "{} and {} are two names of one tensor; remove one of them", other->second,
+                  stored);
+    if (!is_new) {
+      if (of_decoder) other->second = stored;
+      continue;
+    }
+    const Shape& shape = weights.stored(stored).shape;
+    require_input(*name != words_name || shape.rank() != 2 || shape[0] == config.vocab_size,
+                  "vocab_size is {}, but {} has {} rows; correct vocab_size in config.json, or "
+                  "bring the weights that belong to it",
+                  config.vocab_size, stored, shape[0]);
+    const std::vector<std::string> parts = architecture.parts_of(*name);
+    if (parts.size() == 1) {
+      source.entries.push_back({*name, shape});
+      continue;
+    }
+    const std::int64_t rows = shape.rank() > 0 ? shape[0] / std::ssize(parts) : 0;
+    require_input(shape.rank() > 0 && rows * std::ssize(parts) == shape[0],
+                  "{} is {}; expected rows of queries, keys and values", stored, shape);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::int64_t first = static_cast<std::int64_t>(i) * rows;
+      stored_as[parts[i]] = stored;
+      rows_of[parts[i]] = {first, first + rows};
+      source.entries.push_back({parts[i], shape.without(0).with(0, rows)});
+    }
+  }
+  source.read = [&weights, stored_as, rows_of](const std::string& name) {
+    const Tensor tensor = weights.read(stored_as.at(name));
+    const auto rows = rows_of.find(name);
+    return rows == rows_of.end()
+               ? tensor
+               : tensor.slice(0, rows->second.first, rows->second.second).contiguous();
+  };
+  source.name_in_file =
+      [&architecture, head = config.head, named = naming_of(architecture, weights.names())](
+          const std::string& name) { return named(architecture.tensor_name(name, head)); };
+  return source;
+}
+
+/// The tensors of model.safetensors, with the names of a model of this configuration.
+WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& folder,
+                               const ModelConfig& config) {
+  if (const Architecture* architecture = architecture_of(folder))
+    return with_context(printable_path(folder),
+                        [&] { return source_of(weights, *architecture, config); });
+  const std::vector<std::string> names = weights.names();
+  const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
+  const std::vector<std::string> absent = absent_convolutions(config);
+  WeightSource source;
+  for (const std::string& name : names) {
+    const Shape& shape = weights.stored(name).shape;
+    if (prefix + name == decoder_name && config.tie_word_embeddings) continue;
+    if (name.starts_with(generator_prefix) && !config.generator) continue;
+    if (shape == absent_convolution_shape(config) &&
+        std::ranges::find(absent, prefix + name) != absent.end()) {
+      with_context(folder.string(), [&] { require_zero(prefix + name, weights.read(name)); });
+    } else {
+      source.entries.push_back({prefix + name, shape});
+    }
+  }
+  source.read = [&weights, prefix](const std::string& name) {
+    // Of an untied decoder transformers adds the bias beside it.
+    const std::string decoder_bias(decoder_bias_name);
+    const bool beside = name == "cls.predictions.bias" && weights.contains(decoder_bias);
+    return weights.read(beside ? decoder_bias : name.substr(prefix.size()));
+  };
+  return source;
+}
+
+/// The layers of vectors in a folder of sentence-transformers, in place of those in the weights.
+void add_dense(WeightSource& source, const SentenceModules& modules) {
+  std::erase_if(source.entries, [](const auto& e) { return e.name.starts_with(vector_prefix); });
+  std::map<std::string, Tensor> tensors;
+  for (std::size_t i = 0; i < modules.dense.size(); ++i) {
+    const bool last = i + 1 == modules.dense.size();
+    const std::string name =
+        fmt::format("{}{}.", vector_prefix, last ? "projection" : fmt::format("dense.{}", i));
+    const ModelWeights weights = ModelWeights::open(modules.dense[i]);
+    const Tensor weight = weights.read("linear.weight");
+    // A layer without a bias is one with zeros.
+    tensors[name + "bias"] = weights.contains("linear.bias")
+                                 ? weights.read("linear.bias")
+                                 : Tensor::zeros({weight.dim(0)}, weight.dtype());
+    tensors[name + "weight"] = weight;
+  }
+  for (const auto& [name, tensor] : tensors) source.entries.push_back({name, tensor.shape()});
+  source.read = [tensors, rest = source.read](const std::string& name) {
+    const auto found = tensors.find(name);
+    return found != tensors.end() ? found->second : rest(name);
+  };
+}
+
+/// The tensors of a folder, with the names of a model of this configuration.
+WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
+                       const ModelConfig& config) {
+  WeightSource source = source_of_encoder(weights, folder, config);
+  if (const auto modules = read_sentence_modules(folder)) add_dense(source, *modules);
+  return source;
+}
+
+/// Throws an InputError for a position table of another length and for a head with other labels.
+void check_options(const ModelConfig& config, const ModelFolder& folder, bool same_head,
+                   bool fresh_head) {
+  const ModelConfig& from = folder.config;
+  const std::string where = printable_path(folder.path);
+  require_input(
+      config.vocab_size == from.vocab_size || config.embed_dim || from.embed_dim,
+      "model.vocab_size is {}, but {} has {} rows of word embeddings; leave the option out",
+      config.vocab_size, where, from.vocab_size);
+  require_input(config.max_position_embeddings == from.max_position_embeddings,
+                "model.max_position_embeddings is {}, but {} has {}; nystrom extend makes a folder "
+                "with a longer table",
+                config.max_position_embeddings, where, from.max_position_embeddings);
+  require_input(
+      architecture_of(folder.path) == nullptr || !config.attention.conv_kernel_size,
+      "model.attention.conv_kernel_size is {}, but {} has no convolution; nystrom convert makes a "
+      "folder with one",
+      config.attention.conv_kernel_size.value_or(0), where);
+  // A head of this kind that cannot be read would be replaced in silence.
+  if (!fresh_head && !same_head && config.head != Head::none &&
+      names_head(folder.path, config.head))
+    read_hf_keys(folder.path);
+  if (!same_head ||
+      (config.head != Head::sequence_classification && config.head != Head::token_classification))
+    return;
+  require_input(from.multi_label == config.multi_label,
+                "{}: its head gives a text {}, and task.multi_label is {}; change it, or start a "
+                "new head with model.fresh_head: true",
+                where, from.multi_label ? "any number of labels" : "one label or number",
+                config.multi_label);
+  std::vector<std::string> unnamed;
+  for (std::size_t i = 0; i < from.labels.size(); ++i)
+    unnamed.push_back(fmt::format("LABEL_{}", i));
+  const bool regression =
+      from.labels.size() == 1 && !from.multi_label;  // its label is a name of the number
+  const bool named_alike = from.labels == config.labels || from.labels == unnamed || regression;
+  require_input(
+      from.labels.size() == config.labels.size() && named_alike,
+      "{}: its head tells {} labels ({}), the task has {} ({}); name the same in task.labels, or "
+      "start a new head with "
+      "model.fresh_head: true",
+      where, from.labels.size(), printable(fmt::format("{}", fmt::join(from.labels, ", ")), 200),
+      config.labels.size(), printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
+                                  DType dtype, StoreMode mode, Device device) {
+  auto model = std::make_unique<Model>(config);
+  const ModelWeights weights = ModelWeights::open(folder);
+  const WeightSource source = source_of(weights, folder, config);
+  with_context(folder.string(), [&] { check_weights(model->parameters(), source); });
+  model->parameters().allocate(dtype, mode, device);
+  load_weights(model->parameters(), source);
+  return model;
+}
+
+bool has_own_decoder(const fs::path& folder) {
+  const Architecture* architecture = architecture_of(folder);
+  if (!ModelWeights::exist(folder)) return false;
+  const ModelWeights weights = ModelWeights::open(folder);
+  std::string words, decoder;
+  for (const std::string& stored : weights.names()) {
+    const std::string name =
+        architecture == nullptr
+            ? stored
+            : architecture->parameter_name(stored, Head::masked_lm).value_or("");
+    if (name == words_name) words = stored;
+    if (name == decoder_name) decoder = stored;
+  }
+  if (words.empty() || decoder.empty()) return false;
+  const StoredTensor &a = weights.stored(words), &b = weights.stored(decoder);
+  if (a.shape != b.shape) return true;
+  const auto values = [&](const std::string& name) {
+    return weights.read(name).cast(DType::f32).contiguous();
+  };
+  const Tensor left = values(words), right = values(decoder);
+  return std::memcmp(left.data<float>(), right.data<float>(),
+                     static_cast<std::size_t>(left.bytes())) != 0;
+}
+
+bool has_generator(const fs::path& folder) {
+  return std::ranges::any_of(ModelWeights::open(folder).names(), [](const std::string& name) {
+    return name.starts_with(generator_prefix);
+  });
+}
+
+std::vector<std::string> unread_tensors(const ModelFolder& folder) {
+  const Architecture* architecture = architecture_of(folder.path);
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  std::vector<std::string> names;
+  if (architecture != nullptr) names = unread(weights, *architecture, folder.config.head);
+  const Model model(folder.config);
+  const std::set<std::string> known = names_of(model.parameters());
+  const WeightSource source = source_of(weights, folder.path, folder.config);
+  for (const auto& [name, shape] : source.entries)
+    if (!known.contains(name) && is_outside_encoder(name) && !name.ends_with(".decoder.bias"))
+      names.push_back(source.name_in_file ? source.name_in_file(name) : name);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string StartWeights::summary(const fs::path& folder) const {
+  std::string text = fmt::format("starting from {} tensors of {}", loaded, printable_path(folder));
+  // All tensors of a new generator are fresh.
+  std::vector<std::string> named;
+  for (const std::string& name : fresh)
+    if (!name.starts_with(generator_prefix)) named.push_back(name);
+  if (named.size() < fresh.size()) named.emplace_back("generator");
+  if (!fresh.empty()) text += fmt::format("; fresh: {}", fmt::join(named, ", "));
+  if (!unused.empty()) text += fmt::format("; unused: {}", fmt::join(unused, ", "));
+  return text;
+}
+
+namespace {
+
+/// The tensors of a folder that a model of this configuration can start from, and the unused ones.
+struct StartSource {
+  WeightSource source;
+  StartWeights names;
+};
+
+StartSource start_source(const ParameterStore& store, const ModelConfig& config,
+                         const ModelFolder& folder, const ModelWeights& weights, bool fresh_head) {
+  const bool same_head = folder.config.head == config.head && !fresh_head;
+  check_options(config, folder, same_head, fresh_head);
+  const Architecture* architecture = architecture_of(folder.path);
+  ModelConfig stored = config;
+  if (architecture == nullptr) stored.head = folder.config.head;
+  StartSource result{source_of(weights, folder.path, stored), {}};
+  const auto in_file = [&](const std::string& name) {
+    return architecture != nullptr ? result.source.name_in_file(name) : name;
+  };
+  const bool other_order = folder.config.sentence_order != config.sentence_order;
+  const auto of_head = [&](std::string_view name) {
+    if (name.starts_with(generator_prefix)) return fresh_head;
+    if (!same_head) return !name.starts_with(encoder_prefix);
+    return other_order && name.starts_with(sentence_order_prefix);
+  };
+  const std::set<std::string> known = names_of(store);
+  const auto unused = [&](const WeightSource::Entry& entry) {
+    if (!known.contains(entry.name) && is_outside_encoder(entry.name)) return true;
+    // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
+    const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
+    return of_head(entry.name) && (!pooler || config.has_towers());
+  };
+  std::map<std::string, Shape> shapes;
+  for (const Parameter& parameter : store.parameters())
+    shapes[parameter.name()] = parameter.shape();
+  for (const auto& entry : result.source.entries) {
+    const bool of_generator = entry.name.starts_with(generator_prefix) && !unused(entry);
+    require_input(!of_generator || shapes[entry.name] == entry.shape,
+                  "the generator of {} has other sizes; leave pretraining.generator as it was, or "
+                  "set model.fresh_head: true",
+                  printable_path(folder.path));
+    if (unused(entry)) result.names.unused.push_back(in_file(entry.name));
+  }
+  std::erase_if(result.source.entries, unused);
+  if (architecture != nullptr)
+    for (const std::string& name : unread(weights, *architecture, config.head))
+      result.names.unused.push_back(name);
+  for (const Parameter& parameter : store.parameters()) {
+    const std::string& name = parameter.name();
+    const bool given =
+        std::ranges::any_of(result.source.entries, [&](const auto& e) { return e.name == name; });
+    const bool added = name.starts_with(vector_prefix) || name.starts_with(generator_prefix);
+    if ((of_head(name) || added) && !given) result.names.fresh.push_back(name);
+  }
+  result.names.loaded = store.parameters().size() - result.names.fresh.size();
+  return result;
+}
+
+}  // namespace
+
+void check_start(const ModelConfig& config, const ModelFolder& folder, bool fresh_head) {
+  const Model model(config);
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  const StartSource start = start_source(model.parameters(), config, folder, weights, fresh_head);
+  with_context(printable_path(folder.path),
+               [&] { check_weights(model.parameters(), start.source, start.names.fresh); });
+}
+
+StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed,
+                             bool fresh_head) {
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  ParameterStore& store = model.parameters();
+  StartSource start = start_source(store, model.config(), folder, weights, fresh_head);
+  with_context(printable_path(folder.path),
+               [&] { load_weights(store, start.source, start.names.fresh); });
+  store.initialise(seed, model.config().initializer_range, start.names.fresh);
+  return std::move(start.names);
+}
+
+std::vector<NamedTensor> weight_tensors(const Model& model) {
+  const ParameterStore& store = model.parameters();
+  return weight_tensors(model, store.masters({0, store.slab_size()}));
+}
+
+std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters) {
+  const ParameterStore& store = model.parameters();
+  std::vector<NamedTensor> result;
+  for (const Parameter& parameter : store.parameters())
+    result.push_back({parameter.name(), store.part_of(masters, parameter.name()).to(cpu_device)});
+  // Without the tie transformers reads the bias beside the decoder's weight.
+  if (model.config().head == Head::masked_lm && !model.config().tie_word_embeddings)
+    result.push_back({std::string(decoder_bias_name),
+                      store.part_of(masters, "cls.predictions.bias").to(cpu_device)});
+  for (const std::string& name : absent_convolutions(model.config())) {
+    result.push_back(
+        {name, Tensor::zeros(absent_convolution_shape(model.config()), masters.dtype())});
+  }
+  return result;
+}
+
+}  // namespace nystrom

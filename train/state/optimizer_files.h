@@ -1,0 +1,70 @@
+// The files of a checkpoint that hold the optimizer's moments and, if weights are averaged, the
+// trained weights. Unsharded state is in optimizer.safetensors. Sharded state has one file a
+// process, such as optimizer-00002-of-00008.safetensors. Any number of processes can read either
+// form.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/distributed/communicator.h"
+#include "train/optim/optimizer.h"
+#include "train/state/checkpoint.h"
+#include "train/state/safetensors.h"
+
+namespace nystrom {
+
+/// The file name of one process among `size`; with size 1 the name of the unsharded file.
+std::string optimizer_file_name(int rank, int size);
+
+/// A range of a slab that is laid out as the parameter store's. Names are "moment1", "moment2" and
+/// "weight".
+struct NamedSlab {
+  std::string name;
+  Tensor values;
+};
+
+/// The tensors of `slabs`, which cover `range`, by parameter. A whole parameter is "moment1.NAME",
+/// with its shape. A part is "moment1.NAME.from-K" [n], the n elements from element K on.
+std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range,
+                                    const std::vector<NamedSlab>& slabs);
+
+/// The files that rank 0 passes to CheckpointFolder::save: one file, or, if sharded, one file a
+/// process. All processes write their files at the same time, into the folder that rank 0
+/// announces. If one file cannot be written, the save fails.
+std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> tensors, bool sharded,
+                                                    Communicator& communicator);
+/// Writes the files of any other rank during that save, with its own `tensors`. Returns when rank 0
+/// calls end_optimizer_files.
+void write_own_optimizer_files(const std::vector<NamedTensor>& tensors, Communicator& communicator);
+/// Called by rank 0 after the save, so that write_own_optimizer_files returns in the other
+/// processes.
+void end_optimizer_files(Communicator& communicator);
+
+/// The optimizer files of a checkpoint, for reading.
+class OptimizerFiles {
+ public:
+  /// Opens all files of `checkpoint` and indexes their tensors. Throws an InputError for damaged
+  /// files.
+  explicit OptimizerFiles(const std::filesystem::path& checkpoint);
+
+  /// Fills `slab`, which covers `range`. Throws an InputError when the files do not hold all its
+  /// values.
+  void read(const ParameterStore& store, SlabRange range, const NamedSlab& slab) const;
+
+ private:
+  struct Part {
+    std::string tensor;
+    std::size_t file;
+    // The elements of the parameter in this part.
+    std::int64_t from, count;
+  };
+
+  std::filesystem::path checkpoint_;
+  std::vector<TensorFile> files_;
+  std::multimap<std::string, Part> parts_;  // by name without ".from-K"
+};
+
+}  // namespace nystrom

@@ -1,0 +1,125 @@
+#include "train/state/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/file_io.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "train/state/checkpoint.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* lock_name = ".lock";
+constexpr std::string_view mark = "nystrom run\n";
+
+/// The first line of a file; "" without one.
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+bool is_file(const fs::path& path) {
+  return fs::symlink_status(path).type() == fs::file_type::regular;
+}
+
+/// Whether the entry at `path` is the lock of a process that is about to write its mark.
+bool is_unmarked_lock(const fs::path& path) {
+  return path.filename() == lock_name && is_file(path) && fs::file_size(path) == 0;
+}
+
+/// Whether the folder holds a checkpoint: a folder step-N with a manifest.
+bool holds_checkpoint(const fs::path& run_dir) {
+  const fs::path checkpoints = run_dir / "checkpoints";
+  const auto is_manifest = [](const fs::path& path) {
+    try {
+      return read_json_file(path).at("files").is_object();
+    } catch (const InputError&) {
+      return false;
+    } catch (const nlohmann::json::exception&) {
+      return false;
+    }
+  };
+  return std::ranges::any_of(checkpoint_steps(checkpoints), [&](std::int64_t step) {
+    return is_manifest(checkpoint_path(checkpoints, step) / checkpoint_manifest);
+  });
+}
+
+/// Whether the folder is a run, or the copy of one without its lock.
+bool is_run(const fs::path& folder) {
+  return first_line(folder / lock_name) + "\n" == mark || holds_checkpoint(folder);
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& run_dir) {
+  const fs::path path = run_dir / lock_name;
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  require_input(descriptor_ >= 0, "{}: cannot create: {}", path.string(), std::strerror(errno));
+  const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+  const bool marked = locked && (::lseek(descriptor_, 0, SEEK_END) > 0 ||
+                                 ::write(descriptor_, mark.data(), mark.size()) ==
+                                     static_cast<::ssize_t>(mark.size()));
+  if (marked) return;
+  const std::string reason = std::strerror(errno);
+  ::close(descriptor_);
+  require_input(!locked, "{}: cannot write: {}", path.string(), reason);
+  throw InputError(fmt::format(
+      "{}: another process trains in this run directory; wait for it, or choose another run_dir",
+      run_dir.string()));
+}
+
+RunLock::~RunLock() { ::close(descriptor_); }
+
+void check_run_place(const fs::path& run_dir) {
+  if (!fs::is_directory(run_dir)) return;
+  const bool unused = std::ranges::all_of(folder_entries(run_dir), is_unmarked_lock);
+  require_input(unused || is_run(run_dir),
+                "{}: is not empty and holds no run; choose another run_dir",
+                printable_path(run_dir));
+  require_no_link(run_dir / "checkpoints");
+}
+
+void remove_unfinished(const fs::path& run_dir) {
+  constexpr std::string_view written[] = {"config.yaml", "metrics.jsonl", "fill-masks.jsonl",
+                                          "result.json", "summary.json"};
+  for (const fs::path& entry : folder_entries(run_dir)) {
+    const std::string name = entry.filename().string();
+    const auto target = temporary_target(name);
+    if (!target || std::ranges::find(written, *target) == std::end(written) || !is_file(entry))
+      continue;
+    std::error_code error;
+    fs::remove(entry, error);
+    require_input(!error, "{}: cannot remove: {}", printable_path(entry), error.message());
+  }
+}
+
+fs::path place_in_sweep(const fs::path& sweep, bool options, const fs::path& run_dir) {
+  const fs::path seed = run_dir.filename(),
+                 point = options ? run_dir.parent_path().filename() : fs::path(),
+                 place = point / seed;
+  const bool named = seed.string().starts_with("seed-") &&
+                     (!options || (!point.empty() && point != "." && point != ".."));
+  if (named && options) require_no_link(sweep / point);
+  if (named) require_no_link(sweep / place);
+  require_input(named && fs::is_directory(sweep / place),
+                "{}: names the run {}, which is not in this folder; give the folder of one of its "
+                "runs",
+                printable_path(sweep / "summary.json"), printable_path(run_dir));
+  return place;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,235 @@
+#include "train/state/sentence_modules.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* remedy =
+    "; a copy of the folder without modules.json is the encoder alone, whose vectors are others";
+
+struct Module {
+  std::string type;  // "Pooling"
+  fs::path folder;
+};
+
+[[noreturn]] void refuse(const fs::path& file, const std::string& what) {
+  throw InputError(fmt::format("{}: {}{}", printable_path(file), what, remedy));
+}
+
+json read_object(const fs::path& file) {
+  const json root = read_json_file(file);
+  require_input(root.is_object(), "{}: expected an object, got {}", printable_path(file),
+                root.type_name());
+  return root;
+}
+
+/// A member of `object`, or `absent` where there is none or it is null.
+template <class T>
+T member(const json& object, const char* key, T absent, const fs::path& file) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return absent;
+  try {
+    return found->get<T>();
+  } catch (const json::exception&) {
+    throw InputError(
+        fmt::format("{}: {}: got {}", printable_path(file), key, printable(found->dump(), 60)));
+  }
+}
+
+/// The folder of a module inside `folder`; the empty path is `folder` itself.
+fs::path inside(const fs::path& folder, const std::string& path, const fs::path& file) {
+  const fs::path relative = fs::path(path).lexically_normal();
+  const bool leaves = relative.is_absolute() || relative.begin()->string() == "..";
+  require_input(path.empty() || !leaves, "{}: path \"{}\" leads out of the folder",
+                printable_path(file), printable(path));
+  return path.empty() || relative == "." ? folder : folder / relative;
+}
+
+std::vector<Module> read_modules(const fs::path& folder) {
+  const fs::path file = folder / "modules.json";
+  const json root = read_json_file(file);
+  require_input(root.is_array() && !root.empty(), "{}: expected an array of modules",
+                printable_path(file));
+  std::vector<Module> modules;
+  for (const json& each : root) {
+    require_input(each.is_object(), "{}: expected an array of modules", printable_path(file));
+    const auto type = member<std::string>(each, "type", "", file);
+    if (!type.starts_with("sentence_transformers."))
+      refuse(file, fmt::format("the module {} is Python code of its own, which nystrom lacks",
+                               printable(type)));
+    modules.push_back({type.substr(type.rfind('.') + 1),
+                       inside(folder, member<std::string>(each, "path", "", file), file)});
+  }
+  return modules;
+}
+
+/// The file of a module's options; the first one may have no file.
+json options_of(const fs::path& file) {
+  std::error_code ignored;
+  return fs::exists(file, ignored) ? read_object(file) : json::object();
+}
+
+SentencePooling read_pooling(const fs::path& file) {
+  // The names of older files, in sentence-transformers' order.
+  constexpr std::pair<const char*, const char*> older[] = {
+      {"pooling_mode_cls_token", "cls"},
+      {"pooling_mode_max_tokens", "max"},
+      {"pooling_mode_mean_tokens", "mean"},
+      {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"},
+      {"pooling_mode_weightedmean_tokens", "weightedmean"},
+      {"pooling_mode_lasttoken", "lasttoken"}};
+  const json root = read_object(file);
+  if (!member(root, "include_prompt", true, file))
+    refuse(file, "include_prompt is false, and nystrom's vectors include the prompt");
+  std::vector<std::string> modes;
+  if (const auto mode = root.find("pooling_mode"); mode != root.end()) {
+    for (const json& each : mode->is_array() ? *mode : json::array({*mode})) {
+      require_input(each.is_string(), "{}: pooling_mode: got {}", printable_path(file),
+                    printable(each.dump(), 60));
+      modes.push_back(each.get<std::string>());
+    }
+  } else {
+    for (const auto& [key, name] : older)
+      if (member(root, key, false, file)) modes.emplace_back(name);
+    if (modes.empty()) modes.emplace_back("mean");  // as in sentence-transformers
+  }
+  if (modes.size() != 1)
+    refuse(file, fmt::format("the poolings {} are put side by side, and nystrom has one",
+                             fmt::join(modes, ", ")));
+  for (const auto& each : enum_names(SentencePooling{}))
+    if (modes[0] == each.name && each.value != SentencePooling::landmarks) return each.value;
+  refuse(file, fmt::format("pooling_mode is {}, which nystrom lacks", printable(modes[0], 40)));
+}
+
+Activation read_activation(const json& root, const fs::path& file) {
+  const auto name =
+      member<std::string>(root, "activation_function", "torch.nn.modules.activation.Tanh", file);
+  constexpr std::pair<std::string_view, Activation> known[] = {{"Identity", Activation::linear},
+                                                               {"Tanh", Activation::tanh},
+                                                               {"ReLU", Activation::relu},
+                                                               {"GELU", Activation::gelu}};
+  for (const auto& [word, activation] : known)
+    if (name.starts_with("torch.nn.") && name.substr(name.rfind('.') + 1) == word)
+      return activation;
+  refuse(file, fmt::format("activation_function is {}; nystrom has Identity, Tanh, ReLU and GELU",
+                           printable(name, 80)));
+}
+
+void add_dense(SentenceModules& result, const fs::path& folder) {
+  const fs::path file = folder / "config.json";
+  const json root = read_object(file);
+  if (member(root, "use_residual", false, file))
+    refuse(file, "use_residual is true, and nystrom's layers add no residual");
+  for (const char* key : {"module_input_name", "module_output_name"})
+    if (const auto name = member<std::string>(root, key, "sentence_embedding", file);
+        name != "sentence_embedding")
+      refuse(file, fmt::format("{} is {}; nystrom reads and makes sentence_embedding", key,
+                               printable(name, 40)));
+  const auto width = member<std::int64_t>(root, "out_features", 0, file);
+  require_input(width >= 1, "{}: out_features: expected at least 1, got {}", printable_path(file),
+                width);
+  result.embedding.dense.push_back({width, read_activation(root, file)});
+  result.dense.push_back(folder);
+}
+
+/// sentence_bert_config.json of the encoder, under any of the names that it has had.
+void read_encoder_options(SentenceModules& result) {
+  for (const char* name : {"bert", "roberta", "distilbert", "camembert", "xlm-roberta"}) {
+    const fs::path file = result.encoder / fmt::format("sentence_{}_config.json", name);
+    const json root = options_of(file);
+    if (root.empty()) continue;
+    if (const auto length = member<std::int64_t>(root, "max_seq_length", 0, file); length > 0)
+      result.max_seq_length = length;
+    const fs::path tokenizer = result.encoder / "tokenizer_config.json";
+    const bool lowers = member(options_of(tokenizer), "do_lower_case", false, tokenizer);
+    require_input(!member(root, "do_lower_case", false, file) || lowers,
+                  "{}: do_lower_case is true, and the tokenizer keeps case; set do_lower_case to "
+                  "true in tokenizer_config.json",
+                  printable_path(file));
+    return;
+  }
+}
+
+void read_prompts(SentenceModules& result) {
+  const fs::path file = result.folder / "config_sentence_transformers.json";
+  const json root = options_of(file);
+  const json prompts = member(root, "prompts", json::object(), file);
+  require_input(prompts.is_object(), "{}: prompts: expected an object", printable_path(file));
+  for (const auto& [name, prompt] : prompts.items())
+    if (!prompt.is_null())
+      result.prompts.emplace_back(name, member<std::string>(prompts, name.c_str(), "", file));
+  const auto name = member<std::string>(root, "default_prompt_name", "", file);
+  if (!name.empty()) result.default_prompt = name;
+  // The names that encode_query and encode_document read; both are empty prompts where absent.
+  for (const auto& [key, prompt] : result.prompts) {
+    if (key == "query") result.embedding.query_prompt = prompt;
+    if (key == "document") result.embedding.document_prompt = prompt;
+  }
+}
+
+SentenceModules read_from(const fs::path& folder) {
+  const fs::path file = folder / "modules.json";
+  const std::vector<Module> modules = read_modules(folder);
+  SentenceModules result;
+  result.folder = folder;
+  result.encoder = modules[0].folder;
+  result.embedding.normalize = false;
+  if (modules[0].type != "Transformer")
+    refuse(file, fmt::format("the first module is {}, and nystrom reads a Transformer",
+                             printable(modules[0].type, 40)));
+  // Transformer, Pooling, any number of Dense, and Normalize at the end.
+  int stage = 0;
+  for (std::size_t i = 1; i < modules.size(); ++i) {
+    const auto& [type, path] = modules[i];
+    const int place = type == "Pooling" ? 1 : type == "Dense" ? 2 : type == "Normalize" ? 3 : 0;
+    if (place == 0)
+      refuse(file, fmt::format("the module {} has no counterpart in nystrom, which reads "
+                               "Transformer, Pooling, Dense and Normalize",
+                               printable(type, 40)));
+    if (place < stage || (place == stage && place != 2) || (stage == 0 && place != 1))
+      refuse(file, fmt::format("the module {} is at place {}; nystrom has Pooling, then Dense, "
+                               "then Normalize",
+                               type, i));
+    stage = place;
+    if (place == 1) result.embedding.pooling = read_pooling(path / "config.json");
+    if (place == 2) add_dense(result, path);
+    if (place == 3) result.embedding.normalize = true;
+  }
+  if (stage == 0)
+    refuse(file, "there is no module Pooling, so the folder makes no vector of a text");
+  if (!result.dense.empty()) {
+    result.embedding.projection = result.embedding.dense.back().width;
+    result.embedding.projection_act = result.embedding.dense.back().activation;
+    result.embedding.dense.pop_back();
+  }
+  read_encoder_options(result);
+  read_prompts(result);
+  return result;
+}
+
+}  // namespace
+
+std::optional<SentenceModules> read_sentence_modules(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder / "modules.json", ignored)) return read_from(folder);
+  const fs::path own =
+      folder.has_filename() ? folder : folder.parent_path();  // "0_Transformer/" has none
+  const fs::path above = fs::absolute(own).lexically_normal().parent_path();
+  if (!own.filename().string().ends_with("_Transformer") ||
+      !fs::exists(above / "modules.json", ignored))
+    return std::nullopt;
+  SentenceModules result = read_from(above);
+  if (result.encoder.filename() != own.filename()) return std::nullopt;
+  return result;
+}
+
+}  // namespace nystrom

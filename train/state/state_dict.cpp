@@ -1,0 +1,281 @@
+#include "train/state/state_dict.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "train/state/pickle.h"
+#include "train/state/zip_directory.h"
+
+namespace nystrom {
+namespace {
+
+struct StorageType {
+  std::string_view name;
+  StoredType type;
+};
+constexpr StorageType storage_types[] = {
+    {"torch.FloatStorage", StoredType::f32},     {"torch.HalfStorage", StoredType::f16},
+    {"torch.BFloat16Storage", StoredType::bf16}, {"torch.DoubleStorage", StoredType::f64},
+    {"torch.LongStorage", StoredType::i64},      {"torch.IntStorage", StoredType::i32},
+    {"torch.ByteStorage", StoredType::u8},       {"torch.BoolStorage", StoredType::boolean}};
+
+/// The type of the elements in storages of a class.
+StoredType element_type_of(const std::string& storage_class) {
+  const auto found = std::ranges::find(storage_types, storage_class, &StorageType::name);
+  require_input(found != std::end(storage_types),
+                "has a {}; expected F64, F32, F16, BF16, I64, I32, U8 or BOOL", storage_class);
+  return found->type;
+}
+
+std::int64_t checked_product(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  require_input(!__builtin_mul_overflow(a, b, &result), "has sizes out of range");
+  return result;
+}
+std::int64_t checked_sum(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  require_input(!__builtin_add_overflow(a, b, &result), "has sizes out of range");
+  return result;
+}
+
+/// Where the bytes of a storage are.
+struct Extent {
+  std::int64_t begin = 0, bytes = 0;
+  std::optional<std::uint32_t> crc;
+};
+/// The storages of a file by their keys.
+using Extents = std::map<std::string, Extent>;
+
+/// The elements of a call, a tuple or a persistent id.
+class Items {
+ public:
+  Items(const Pickle& pickle, const PickleObject& object) : pickle_(pickle), object_(object) {}
+
+  std::size_t size() const { return object_.items.size(); }
+  const PickleObject& at(std::size_t index, PickleKind kind) const {
+    require_input(index < size(), "has {} parts, expected more", size());
+    const PickleObject& item = pickle_[object_.items[index]];
+    require_input(item.kind == kind, "has a {} as part {}, expected a {}", name_of(item.kind),
+                  index, name_of(kind));
+    return item;
+  }
+  std::int64_t number(std::size_t index) const {
+    const std::int64_t value = at(index, PickleKind::integer).integer;
+    require_input(value >= 0, "has {} as part {}, expected a number of at least 0", value, index);
+    return value;
+  }
+  /// The sizes or strides in a tuple.
+  Shape shape(std::size_t index) const {
+    const Items sizes(pickle_, at(index, PickleKind::tuple));
+    require_input(sizes.size() <= max_rank, "has {} axes, expected at most {}", sizes.size(),
+                  max_rank);
+    Shape shape;
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis)
+      shape = shape.append(sizes.number(axis));
+    return shape;
+  }
+
+ private:
+  const Pickle& pickle_;
+  const PickleObject& object_;
+};
+
+bool is_contiguous(const Shape& shape, const Shape& strides) {
+  std::int64_t step = 1;
+  for (int axis = shape.rank(); axis-- > 0; step *= shape[axis])
+    if (shape[axis] != 1 && strides[axis] != step) return false;
+  return true;
+}
+
+/// The elements from the first of a tensor to behind its last.
+std::int64_t span_of(const Shape& shape, const Shape& strides) {
+  std::int64_t last = 0;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 0) return 0;
+    last = checked_sum(last, checked_product(shape[axis] - 1, strides[axis]));
+  }
+  return checked_sum(last, 1);
+}
+
+/// The storage with this key, which must have `bytes` bytes.
+Extent extent_of(const Extents& extents, const std::string& key, std::int64_t bytes) {
+  const auto found = extents.find(key);
+  require_input(found != extents.end(), "lacks its storage {}", printable(key));
+  require_input(found->second.bytes == bytes, "has a storage of {} bytes, expected {}",
+                found->second.bytes, bytes);
+  return found->second;
+}
+
+/// The tensor that a call of torch._utils._rebuild_* makes.
+StoredTensor tensor_of(const Pickle& pickle, const PickleObject& made, const Extents& extents) {
+  // A parameter wraps a tensor, once.
+  const bool parameter = made.text == "torch._utils._rebuild_parameter";
+  const PickleObject& call = parameter ? Items(pickle, made).at(0, PickleKind::call) : made;
+  const Items arguments(pickle, call);
+  require_input(call.text.starts_with("torch._utils._rebuild_tensor"), "is made by {}", call.text);
+  if (arguments.size() > 6)
+    require_input(arguments.at(6, PickleKind::dict).items.empty(),
+                  "is conjugated or negated when it is read, which nystrom does not do");
+  const Items storage(pickle, arguments.at(0, PickleKind::persistent));
+  const StoredType type = element_type_of(storage.at(1, PickleKind::function).text);
+  const bool whole =
+      storage.size() < 6 || (storage.size() == 6 && storage.at(5, PickleKind::none).items.empty());
+  require_input(whole, "lies in a part of another storage, which nystrom does not read");
+
+  const Shape shape = arguments.shape(2), strides = arguments.shape(3);
+  require_input(shape.rank() == strides.rank(), "has {} sizes and {} strides", shape.rank(),
+                strides.rank());
+  const std::int64_t numel = storage.number(4), offset = arguments.number(1);
+  const std::int64_t element = stored_size(type);
+  const std::int64_t span = span_of(shape, strides);
+  require_input(offset <= numel && span <= numel - offset,
+                "takes {} elements from {} on of a storage of {}", span, offset, numel);
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape)
+    if (span > 0) elements = checked_product(elements, size);
+  require_input(span == 0 || elements <= span,
+                "repeats the elements of its storage; save a copy of it");
+  const Extent extent =
+      extent_of(extents, storage.at(2, PickleKind::text).text, checked_product(numel, element));
+
+  StoredTensor tensor;
+  tensor.type = type;
+  tensor.shape = shape;
+  tensor.begin = extent.begin + offset * element;
+  tensor.end = tensor.begin + span * element;
+  if (!is_contiguous(shape, strides)) tensor.strides = strides;
+  if (tensor.bytes() == extent.bytes) tensor.crc = extent.crc;
+  return tensor;
+}
+
+std::vector<StoredTensor> tensors_of(const Pickle& pickle, const Extents& extents) {
+  const PickleObject& dict = pickle[pickle.root];
+  require_input(dict.kind == PickleKind::dict,
+                "holds a {}, expected the dict of a model: save model.state_dict()",
+                name_of(dict.kind));
+  std::vector<StoredTensor> tensors;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const PickleObject& key = pickle[dict.items[i]];
+    const PickleObject& value = pickle[dict.items[i + 1]];
+    require_input(key.kind == PickleKind::text && is_tensor_name(key.text),
+                  "tensor name {} is not 1 to 256 of A-Z a-z 0-9 . _ -",
+                  key.kind == PickleKind::text ? '"' + printable(key.text) + '"'
+                                               : std::string("of kind ") + name_of(key.kind));
+    require_input(names.insert(key.text).second, "has tensor {} twice", key.text);
+    if (value.kind <= PickleKind::text) continue;
+    require_input(value.kind == PickleKind::call,
+                  "entry {} is a {}, expected a tensor: a checkpoint of a training holds more than "
+                  "the model; save model.state_dict() alone",
+                  key.text, name_of(value.kind));
+    with_context("tensor " + key.text,
+                 [&] { tensors.push_back(tensor_of(pickle, value, extents)); });
+    tensors.back().name = key.text;
+  }
+  return tensors;
+}
+
+std::string text_at(const InputFile& file, std::int64_t begin, std::int64_t bytes) {
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  file.read(std::as_writable_bytes(std::span(text)), begin);
+  return text;
+}
+
+/// The form since PyTorch 1.6: a zip archive of NAME/data.pkl and NAME/data/KEY.
+std::vector<StoredTensor> read_zip(const InputFile& file) {
+  const std::map<std::string, ZipEntry> entries = read_zip_directory(file);
+  constexpr std::string_view pickle_name = "/data.pkl";
+  const auto found = std::ranges::find_if(
+      entries, [&](const auto& entry) { return entry.first.ends_with(pickle_name); });
+  require_input(found != entries.end(),
+                "is a zip archive without data.pkl; expected a file of "
+                "torch.save");
+  const std::string folder = found->first.substr(0, found->first.size() - pickle_name.size() + 1);
+  const auto order = entries.find(folder + "byteorder");
+  require_input(order == entries.end() ||
+                    (order->second.bytes == 6 && text_at(file, order->second.begin, 6) == "little"),
+                "is big-endian; save it on a little-endian machine");
+  const std::int64_t bytes = found->second.bytes;
+  require_input(bytes <= static_cast<std::int64_t>(max_pickle_bytes),
+                "its pickle has {} bytes, expected at most {}", bytes, max_pickle_bytes);
+  const std::string data = folder + "data/";
+  Extents extents;
+  for (const auto& [name, entry] : entries)
+    if (name.starts_with(data))
+      extents[name.substr(data.size())] = {entry.begin, entry.bytes, entry.crc};
+  return tensors_of(parse_pickle(text_at(file, found->second.begin, bytes)), extents);
+}
+
+/// How every file of the older form begins: a pickle of a number that PyTorch chose.
+constexpr std::string_view legacy_magic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+
+/// The older form: pickles of the magic number, of the version, of the machine, of the dict and of
+/// the keys of its storages, and then for each storage the number of elements and their bytes.
+std::vector<StoredTensor> read_legacy(const InputFile& file) {
+  const std::string text =
+      text_at(file, 0, std::min<std::int64_t>(file.size(), 2 * max_pickle_bytes));
+  std::size_t at = legacy_magic.size();
+  const auto next = [&] {
+    const Pickle pickle = parse_pickle(std::string_view(text).substr(at));
+    at += pickle.length;
+    return pickle;
+  };
+  const Pickle version = next();
+  require_input(version[version.root].integer == 1001,
+                "has version {} of PyTorch's older form, "
+                "expected 1001",
+                version[version.root].integer);
+  const Pickle machine = next();
+  const std::vector<PickleId>& facts = machine[machine.root].items;
+  for (std::size_t i = 0; i + 1 < facts.size(); i += 2)
+    require_input(machine[facts[i]].text != "little_endian" || machine[facts[i + 1]].integer == 1,
+                  "is big-endian; save it on a little-endian machine");
+  const Pickle dict = next(), keys = next();
+
+  // The sizes of elements are known from the dict alone.
+  std::map<std::string, std::int64_t> element_bytes;
+  for (const PickleObject& each : dict.objects) {
+    if (each.kind != PickleKind::persistent) continue;
+    const Items storage(dict, each);
+    element_bytes[storage.at(2, PickleKind::text).text] =
+        stored_size(element_type_of(storage.at(1, PickleKind::function).text));
+  }
+  Extents extents;
+  auto begin = static_cast<std::int64_t>(at);
+  for (const PickleId id : keys[keys.root].items) {
+    const std::string& key = keys[id].text;
+    const auto element = element_bytes.find(key);
+    require_input(element != element_bytes.end(), "has storage {}, which no tensor uses",
+                  printable(key));
+    require_input(file.size() - begin >= 8, "is cut off at byte {}", file.size());
+    std::uint64_t numel = 0;
+    file.read(std::as_writable_bytes(std::span(&numel, 1)), begin);
+    begin += 8;
+    require_input(numel <= static_cast<std::uint64_t>((file.size() - begin) / element->second),
+                  "is cut off: storage {} has {} elements, and {} bytes follow", printable(key),
+                  numel, file.size() - begin);
+    extents[key] = {begin, static_cast<std::int64_t>(numel) * element->second, std::nullopt};
+    begin += extents[key].bytes;
+  }
+  require_input(begin == file.size(), "has {} bytes behind its last storage", file.size() - begin);
+  return tensors_of(dict, extents);
+}
+
+}  // namespace
+
+std::vector<StoredTensor> read_state_dict(const InputFile& file) {
+  const std::string first = text_at(file, 0, std::min<std::int64_t>(file.size(), 64));
+  if (first.starts_with("PK\3\4")) return read_zip(file);
+  if (first.starts_with(legacy_magic)) return read_legacy(file);
+  require_input(!first.starts_with("version https://git-lfs"),
+                "is a pointer of Git LFS, not the weights: fetch them with git lfs pull");
+  throw InputError("is no file of torch.save: it begins with \"" + printable(first.substr(0, 16)) +
+                   "\"");
+}
+
+}  // namespace nystrom
