@@ -238,7 +238,10 @@ struct Hdf5Array::State {
 
 Hdf5Array::Hdf5Array(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Hdf5Array::Hdf5Array(Hdf5Array&&) noexcept = default;
-Hdf5Array& Hdf5Array::operator=(Hdf5Array&&) noexcept = default;
+Hdf5Array& Hdf5Array::operator=(Hdf5Array&& other) noexcept {
+  std::swap(state_, other.state_);  // other's destructor closes it under the lock
+  return *this;
+}
 Hdf5Array::~Hdf5Array() {
   if (state_ == nullptr) return;
   const auto lock = lock_library();
@@ -303,7 +306,10 @@ Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file)
 }
 
 Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
-Hdf5File& Hdf5File::operator=(Hdf5File&&) noexcept = default;
+Hdf5File& Hdf5File::operator=(Hdf5File&& other) noexcept {
+  std::swap(state_, other.state_);  // as for arrays
+  return *this;
+}
 Hdf5File::~Hdf5File() {
   if (state_ == nullptr) return;
   const auto lock = lock_library();

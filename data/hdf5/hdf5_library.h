@@ -16,7 +16,7 @@ namespace nystrom {
 /// A lock to hold while the library runs, because not all of its builds are thread-safe. The first
 /// one also sets the library up: no plugins, no work at exit, and h5py's filter LZF. Each forgets
 /// read_error().
-std::unique_lock<std::mutex> lock_library();
+[[nodiscard]] std::unique_lock<std::mutex> lock_library();
 
 /// An identifier of the library, closed with its owner, who holds the lock.
 class Id {

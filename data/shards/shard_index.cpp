@@ -131,10 +131,10 @@ std::string index_text(const ShardIndex& index) {
 ShardIndex parse_index(std::string_view text, const std::string& where) {
   const json value = parse_json(text, where);
   const JsonPart file(value, where);
+  ShardIndex index{read_info(file), {}, {}};  // first: another version may have other keys
   file.refuse_others({"format", "version", "tokenizer", "vocab_size", "special_ids", "statistics",
                       "tokens", "documents", "shards"});
-  ShardIndex index{read_info(file), {}, {}};
-  file["statistics"].members();
+  file["statistics"].members();  // throws unless it is an object
   index.statistics = file["statistics"].value().dump();
   for (const JsonPart& shard : file["shards"].elements())
     index.shards.push_back(read_entry(shard, index.shards.size()));

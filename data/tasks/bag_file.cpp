@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <regex>
 
 #include "core/base/printable.h"
@@ -70,7 +71,8 @@ Place place_in_npy(const InputFile& file) {
   std::vector<std::int64_t> shape;
   const std::string sizes = found[2].str();
   for (const std::string_view size : words_between(sizes, ", "))
-    shape.push_back(number_of<std::int64_t>(size).value_or(0));
+    shape.push_back(
+        number_of<std::int64_t>(size).value_or(std::numeric_limits<std::int64_t>::max()));
   set_shape(place, shape, name + ": the array");
   const std::string size = found[1].str();
   place.type = size == "2" ? StoredType::f16 : size == "4" ? StoredType::f32 : StoredType::f64;

@@ -128,7 +128,8 @@ class SquadExamples : public ExampleReader {
   struct Question {
     const Json* json;
     std::string_view context;
-    std::string place;  // "dev.json: data[0].paragraphs[3].qas[7]"
+    std::shared_ptr<const std::string> paragraph;  // "dev.json: data[0].paragraphs[3]"
+    std::size_t number;
   };
 
   void list_questions() {
@@ -137,25 +138,25 @@ class SquadExamples : public ExampleReader {
       const std::string article = fmt::format("{}: data[{}]", *file_, a);
       const Json& paragraphs = list(articles[a], "paragraphs", article);
       for (std::size_t p = 0; p < paragraphs.size(); ++p) {
-        const std::string place = fmt::format("{}.paragraphs[{}]", article, p);
-        const Json& questions = list(paragraphs[p], "qas", place);
-        const std::string_view context = text(paragraphs[p], "context", place);
-        for (const Json& question : questions)
-          questions_.push_back(
-              {&question, context, fmt::format("{}.qas[{}]", place, &question - &questions[0])});
+        const auto place =
+            std::make_shared<const std::string>(fmt::format("{}.paragraphs[{}]", article, p));
+        const Json& questions = list(paragraphs[p], "qas", *place);
+        const std::string_view context = text(paragraphs[p], "context", *place);
+        for (std::size_t q = 0; q < questions.size(); ++q)
+          questions_.push_back({&questions[q], context, place, q});
       }
     }
   }
 
   Example read_question(const Question& from) {
-    const auto& [json, context, place] = from;
-    const Json& question = *json;
+    const Json& question = *from.json;
+    const std::string place = fmt::format("{}.qas[{}]", *from.paragraph, from.number);
     Example example;
     example.file = file_;
     const Json& id = member(question, "id", place);
     example.id = id.is_number_integer() ? id.dump() : text(question, "id", place);
     example.text = text(question, "question", place);
-    example.pair = std::string(context);
+    example.pair = std::string(from.context);
     const std::string name = example.place();
     require_input(ids_.insert(example.id).second, "{}: an earlier question has the same id", name);
     require_input(!is_blank(example.text), "{}: the question is empty", name);

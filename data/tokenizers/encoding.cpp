@@ -9,7 +9,7 @@ namespace nystrom {
 Encoding encode_with_places(const Tokenizer& tokenizer, std::string_view text, bool special,
                             SpecialNames names) {
   Encoding result;
-  std::vector<std::int64_t> before(text.size() + 1);  // characters that begin in front of a byte
+  std::vector<std::uint32_t> before(text.size() + 1);  // characters that begin in front of a byte
   for (std::size_t i = 0; i < text.size(); ++i)
     before[i + 1] = before[i] + !is_utf8_continuation(text[i]);
   for (const Token& token : tokenizer.encode_with_offsets(text, names)) {

@@ -154,7 +154,7 @@ Decoder read_strip(const JsonPart& part) {
 Decoder read_sequence(const JsonPart& part) {
   std::vector<Decoder> steps;
   for (const JsonPart& each : part["decoders"].elements()) steps.push_back(read_decoder(each));
-  return [steps](Parts& parts) {
+  return [steps = std::move(steps)](Parts& parts) {
     for (const Decoder& each : steps) each(parts);
   };
 }

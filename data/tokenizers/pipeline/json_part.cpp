@@ -47,7 +47,8 @@ std::vector<JsonPart> JsonPart::elements() const {
 std::vector<std::pair<std::string, JsonPart>> JsonPart::members(const char* expected) const {
   if (!value_->is_object()) fail_type(expected);
   std::vector<std::pair<std::string, JsonPart>> parts;
-  for (const auto& [key, value] : value_->items()) parts.emplace_back(key, (*this)[key.c_str()]);
+  for (const auto& [key, value] : value_->items())
+    parts.emplace_back(key, JsonPart(value, *this, path_.empty() ? key : path_ + "." + key));
   return parts;
 }
 

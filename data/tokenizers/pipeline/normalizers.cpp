@@ -84,7 +84,9 @@ TextNormalizer read_replace(const JsonPart& part) {
   const auto text = pattern.find("String");
   if (text && !text->text().empty())
     return [searched = text->text(), content](AlignedText& aligned) {
-      aligned.replace(places_of(aligned.text(), searched), content);
+      std::vector<ByteRange> places;
+      find_places(aligned.text(), searched, places);
+      aligned.replace(places, content);
     };
   // The empty text is an expression too: it matches before every character.
   const JsonPart expression = text ? *text : pattern["Regex"];
@@ -98,7 +100,7 @@ TextNormalizer read_sequence(const JsonPart& part) {
   std::vector<TextNormalizer> steps;
   for (const JsonPart& each : part["normalizers"].elements())
     steps.push_back(read_normalizer(each));
-  return [steps](AlignedText& text) {
+  return [steps = std::move(steps)](AlignedText& text) {
     for (const TextNormalizer& each : steps) each(text);
   };
 }

@@ -6,13 +6,13 @@ namespace nystrom {
 
 using Json = nlohmann::json;
 
-std::string tokenizer_json_text(const Json& members, int indent) {
-  Json file = {{"version", "1.0"},          {"truncation", nullptr},
-               {"padding", nullptr},        {"added_tokens", Json::array()},
-               {"normalizer", nullptr},     {"pre_tokenizer", nullptr},
-               {"post_processor", nullptr}, {"decoder", nullptr}};
-  file.update(members);
-  return file.dump(indent) + "\n";
+std::string tokenizer_json_text(Json members, int indent) {
+  members.emplace("version", "1.0");
+  members.emplace("added_tokens", Json::array());
+  for (const char* part :
+       {"truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"})
+    members.emplace(part, nullptr);
+  return members.dump(indent) + "\n";
 }
 
 Json added_token_json(const AddedToken& token) {

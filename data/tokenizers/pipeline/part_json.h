@@ -13,7 +13,7 @@ struct AddedToken;
 
 /// The text of a tokenizer.json with these members. Without added tokens there are none; every
 /// other member that is not given is null.
-std::string tokenizer_json_text(const nlohmann::json& members, int indent = -1);
+std::string tokenizer_json_text(nlohmann::json members, int indent = -1);
 
 /// An element of `added_tokens`.
 nlohmann::json added_token_json(const AddedToken& token);

@@ -70,8 +70,10 @@ class PipelineTokenizer final : public Tokenizer {
   }
 
   std::vector<std::int32_t> encode(std::string_view text, SpecialNames names) const override {
+    const std::vector<Token> tokens = encode_with_offsets(text, names);
     std::vector<std::int32_t> ids;
-    for (const Token& token : encode_with_offsets(text, names)) ids.push_back(token.id);
+    ids.reserve(tokens.size());
+    for (const Token& token : tokens) ids.push_back(token.id);
     return ids;
   }
 

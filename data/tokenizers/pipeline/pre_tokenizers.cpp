@@ -95,7 +95,7 @@ void split_at(Words& words, Delimiter delimiter, const Is& is) {
 /// Splits at each place of a text, which is not empty.
 void split_at_text(Words& words, Delimiter delimiter, bool invert, std::string_view searched) {
   split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
-    matches = places_of(word, searched);
+    find_places(word, searched, matches);
   });
 }
 
@@ -132,7 +132,7 @@ PreTokenizer read_sequence(const JsonPart& part) {
     marks.byte_level |= steps.back().marks.byte_level;
     if (!steps.back().marks.space.empty()) marks.space = steps.back().marks.space;
   }
-  return {[steps](Words& words) {
+  return {[steps = std::move(steps)](Words& words) {
             for (const PreTokenizer& each : steps) each.apply(words);
           },
           marks};
