@@ -70,7 +70,7 @@ def kernels(text: str):
 
 
 def rows():
-    for source in sorted((ROOT / "core/cuda").glob("*.cu")):
+    for source in sorted((ROOT / "core/cuda").rglob("*.cu")):
         groups: dict[str, list] = {}
         for name, arguments, registers, spill in kernels(compiled(source)):
             groups.setdefault(name, []).append((registers, spill, arguments))

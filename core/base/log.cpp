@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "core/base/file_io.h"
-#include "core/check.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 namespace {

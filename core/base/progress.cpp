@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/printable.h"
-#include "core/check.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/cuda/cublaslt.h"
+#include "core/cuda/products/cublaslt.h"
 #include "core/cuda/stream.h"
 
 namespace nystrom::cuda {

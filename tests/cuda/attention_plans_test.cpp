@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "core/cuda/attention_graphs.h"
+#include "core/cuda/attention/attention_graphs.h"
 
 namespace nystrom::testing {
 namespace {

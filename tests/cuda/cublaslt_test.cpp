@@ -1,8 +1,8 @@
-// cuBLASLt as core/cuda/cublaslt.cpp loads it. Descriptions of products need no GPU.
+// cuBLASLt as core/cuda/products/cublaslt.cpp loads it. Descriptions of products need no GPU.
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
-#include "core/cuda/cublaslt.h"
+#include "core/cuda/products/cublaslt.h"
 
 namespace {
 

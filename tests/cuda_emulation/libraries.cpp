@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "core/cuda/cublaslt.h"
-#include "core/cuda/sort.cuh"
+#include "core/cuda/products/cublaslt.h"
+#include "core/cuda/rows/sort.cuh"
 #include "core/cuda/stream.h"
 #include "core/dtype.h"
 #include "core/math.h"

@@ -1,6 +1,6 @@
-// Replaces cuBLASLt's header with the part that core/cuda/matmul.cpp uses. Names and meanings are
-// the same: matrices are column-major, and the bias has one number for each row of the result.
-// Products are computed by a plain loop.
+// Replaces cuBLASLt's header with the part that core/cuda/products/matmul.cpp uses. Names and
+// meanings are the same: matrices are column-major, and the bias has one number for each row of the
+// result. Products are computed by a plain loop.
 #pragma once
 
 #include <cuda_runtime.h>
