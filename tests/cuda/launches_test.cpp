@@ -43,7 +43,7 @@ BenchOptions options_of(const Case& test, Device device) {
 std::int64_t launches_of(const Case& test, std::int64_t layers, Device device) {
   BenchOptions options = options_of(test, device);
   options.layers = layers;
-  const BenchRun run(options);
+  BenchRun run(options);
   run.step(0);
   const std::int64_t before = cuda::launches();
   run.step(1);

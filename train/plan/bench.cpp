@@ -15,7 +15,6 @@
 #include "core/threads.h"
 #include "train/config/config_io.h"
 #include "train/loop/train_step.h"
-#include "train/optim/loss_scale.h"
 #include "train/plan/step_flops.h"
 
 namespace nystrom {
@@ -186,49 +185,37 @@ void measure_rates(const BenchOptions& o, BenchResult& result) {
 
 }  // namespace
 
-struct BenchRun::State {
-  BenchOptions options;
-  Model model;
-  Batch batch;
-  std::optional<Optimizer> optimizer;
-  std::optional<LossScale> scale;
-};
-
 BenchRun::BenchRun(const BenchOptions& options)
-    : state_(new State{options, Model(model_config(options)), {}, {}, {}}) {
-  state_->batch = random_batch(options, state_->model.config().vocab_size);
-  ParameterStore& store = state_->model.parameters();
+    : options_(options),
+      model_(model_config(options)),
+      batch_(random_batch(options, model_.config().vocab_size)) {
+  ParameterStore& store = model_.parameters();
   store.allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference,
                  options.device);
-  store.initialise(42, state_->model.config().initializer_range);
-  if (options.dtype == DType::f16) state_->scale.emplace();
-  if (options.train) state_->optimizer.emplace(store, OptimizerOptions{});
+  store.initialise(42, model_.config().initializer_range);
+  if (options.dtype == DType::f16) scale_.emplace();
+  if (options.train) optimizer_.emplace(store, OptimizerOptions{});
 }
 
-BenchRun::~BenchRun() = default;
-
-const Model& BenchRun::model() const { return state_->model; }
-
-double BenchRun::step(std::uint64_t number) const {
-  State& s = *state_;
-  if (!s.options.train) {
-    s.model(s.batch.input);
+double BenchRun::step(std::uint64_t number) {
+  if (!options_.train) {
+    model_(batch_.input);
     return 0;
   }
   StepOptions step_options;
   step_options.clip_norm = 1.0;
-  step_options.activation_checkpointing = s.options.activation_checkpointing;
+  step_options.activation_checkpointing = options_.activation_checkpointing;
   step_options.step = number;
-  if (s.scale) step_options.loss_scale = s.scale->value();
-  const StepResult done = train_step(s.model, *s.optimizer, {&s.batch, 1}, step_options);
-  if (s.scale) s.scale->update(!done.skipped);
+  if (scale_) step_options.loss_scale = scale_->value();
+  const StepResult done = train_step(model_, *optimizer_, {&batch_, 1}, step_options);
+  if (scale_) scale_->update(!done.skipped);
   return done.loss;
 }
 
 BenchResult run_bench(const BenchOptions& options) {
   if (options.products) cuda::time_products();
   Arena::of(options.device).release_cache();
-  const BenchRun run(options);
+  BenchRun run(options);
   Arena::of(options.device).reset_peak();
   BenchResult result;
   std::uint64_t number = 0;

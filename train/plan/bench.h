@@ -1,13 +1,15 @@
 // Timing of steps on random tokens, for `nystrom bench`.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/device.h"
 #include "core/dtype.h"
 #include "nn/model.h"
+#include "train/optim/loss_scale.h"
+#include "train/optim/optimizer.h"
 
 namespace nystrom {
 
@@ -61,15 +63,17 @@ class BenchRun {
  public:
   /// Throws an InputError for a model that cannot be built.
   explicit BenchRun(const BenchOptions& options);
-  ~BenchRun();
   /// Runs one step and returns its loss; 0 without training.
-  double step(std::uint64_t number) const;
+  double step(std::uint64_t number);
   /// The model.
-  const Model& model() const;
+  const Model& model() const { return model_; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  BenchOptions options_;
+  Model model_;
+  Batch batch_;
+  std::optional<Optimizer> optimizer_;
+  std::optional<LossScale> scale_;
 };
 
 /// Runs `warmup` steps that do not count, and `steps` that do. Throws an InputError for a model
