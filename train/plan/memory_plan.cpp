@@ -322,13 +322,11 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
   const auto line = [&](const std::string& what, double bytes) {
     if (bytes != 0) lines.push_back(fmt::format("  {:<44}{:>12}", what, memory_text(bytes)));
   };
-  line("weights", static_cast<double>(plan.fixed.weights));
-  line("exact weights", static_cast<double>(plan.fixed.masters));
-  line("gradients", static_cast<double>(plan.fixed.gradients));
-  line("optimizer", static_cast<double>(plan.fixed.optimizer));
-  line("averaged weights", static_cast<double>(plan.fixed.average));
-  line("teacher", static_cast<double>(plan.fixed.teacher));
-  line("communication", static_cast<double>(plan.fixed.communication));
+  for (auto& [part, bytes] : bytes_by_part(plan, batch)) {
+    if (part == "activations") break;  // which follow by layer
+    std::ranges::replace(part, '_', ' ');
+    line(part, static_cast<double>(bytes));
+  }
   const double layer = plan.layer[0] + plan.layer[1] * b;
   line(fmt::format("activations of {} layers, {} each", plan.layers, memory_text(layer)),
        static_cast<double>(plan.layers) * layer);
