@@ -74,52 +74,48 @@ std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e
 
 int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
+/// The finding that all is well, or a note with advice.
+Finding judged(const char* name, bool well, std::string text, std::string advice) {
+  return {name, well ? Status::ok : Status::note, std::move(text), well ? "" : std::move(advice)};
+}
+
 // ---- The machine --------------------------------------------------------------------------------
 
 void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
   const std::string info = read(root / "proc/cpuinfo");
   const std::string model = trimmed(value_of(info, "model name"));
   findings.push_back({"cpu", Status::ok, model.empty() ? "of unknown name" : model, ""});
-  Finding level{"vectors", Status::ok, name_of(cpu_level()), ""};
-  if (cpu_level() == CpuLevel::baseline) {
-    level.status = Status::note;
-    level.advice = "kernels run without AVX2: a machine that has it is several times faster";
-  }
-  findings.push_back(level);
+  findings.push_back(
+      judged("vectors", cpu_level() != CpuLevel::baseline, name_of(cpu_level()),
+             "kernels run without AVX2: a machine that has it is several times faster"));
   const std::string flags = value_of(info, "flags");
   const bool amx = has_word(flags, "amx_bf16"), avx512 = has_word(flags, "avx512_bf16");
-  if (amx || avx512)
-    findings.push_back({"bf16", Status::ok, amx ? "AMX" : "AVX-512, no AMX", ""});
-  else
-    findings.push_back({"bf16", Status::note, "no instructions for it",
-                        "training.dtype=f32 is likely faster: compare with nystrom bench"});
+  findings.push_back(judged("bf16", amx || avx512,
+                            amx      ? "AMX"
+                            : avx512 ? "AVX-512, no AMX"
+                                     : "no instructions for it",
+                            "training.dtype=f32 is likely faster: compare with nystrom bench"));
 }
 
 Finding examine_threads(const fs::path& root) {
-  Finding finding{"threads", Status::ok, fmt::format("{} on {} cores", num_threads(), cores()), ""};
+  std::string text = fmt::format("{} on {} cores", num_threads(), cores());
   const double quota = cpu_quota(root), usable = std::min<double>(cores(), std::ceil(quota));
-  if (std::isfinite(quota))
-    finding.text += fmt::format(", of which this container may use {:g}", quota);
-  if (num_threads() <= usable) return finding;
-  finding.status = Status::note;
-  finding.advice = fmt::format("more threads than cores wait for each other: give --threads {}",
-                               std::max(1, static_cast<int>(usable)));
-  return finding;
+  if (std::isfinite(quota)) text += fmt::format(", of which this container may use {:g}", quota);
+  return judged("threads", num_threads() <= usable, text,
+                fmt::format("more threads than cores wait for each other: give --threads {}",
+                            std::max(1, static_cast<int>(usable))));
 }
 
 Finding examine_load(const fs::path& root) {
   const auto load = number_in(read(root / "proc/loadavg"));
   if (!load) return {"load", Status::note, "unknown", ""};
-  Finding finding{"load", Status::ok, fmt::format("{:.2f} on {} cores", *load, cores()), ""};
   const char* policy = std::getenv("OMP_WAIT_POLICY");
   const bool passive =
       policy && (std::string_view(policy) == "passive" || std::string_view(policy) == "PASSIVE");
-  if (*load <= cores() || passive) return finding;
-  finding.status = Status::note;
-  finding.advice =
-      "others compute here too: set OMP_WAIT_POLICY=passive, so that waiting threads leave them "
-      "the cores";
-  return finding;
+  return judged("load", *load <= cores() || passive,
+                fmt::format("{:.2f} on {} cores", *load, cores()),
+                "others compute here too: set OMP_WAIT_POLICY=passive, so that waiting threads "
+                "leave them the cores");
 }
 
 Finding examine_memory(const fs::path& root) {
@@ -127,34 +123,24 @@ Finding examine_memory(const fs::path& root) {
   const auto total = number_in(value_of(info, "MemTotal")),
              available = number_in(value_of(info, "MemAvailable"));
   if (!total || !available) return {"memory", Status::note, "unknown", ""};
-  Finding finding{
-      "memory", Status::ok,
-      fmt::format("{}, {} available", gigabytes(*total * 1024), gigabytes(*available * 1024)), ""};
+  std::string text =
+      fmt::format("{}, {} available", gigabytes(*total * 1024), gigabytes(*available * 1024));
   const auto limit = static_cast<double>(memory_limit_bytes(root));
-  if (limit < *total * 1024)
-    finding.text += fmt::format("; this container may use {}", gigabytes(limit));
+  if (limit < *total * 1024) text += fmt::format("; this container may use {}", gigabytes(limit));
   constexpr double little = 2e9;
-  if (std::min(*available * 1024, limit) >= little) return finding;
-  finding.status = Status::note;
-  finding.advice =
-      "lower training.micro_batch_size when memory runs out; the result stays the same";
-  return finding;
+  return judged("memory", std::min(*available * 1024, limit) >= little, text,
+                "lower training.micro_batch_size when memory runs out; the result stays the same");
 }
 
 Finding examine_disk() {
   std::error_code error;
   const fs::space_info space = fs::space(".", error);
   if (error) return {"disk", Status::note, "free space here is unknown: " + error.message(), ""};
-  Finding finding{"disk", Status::ok,
-                  gigabytes(static_cast<double>(space.available)) + " free in the current folder",
-                  ""};
+  const auto free = static_cast<double>(space.available);
   constexpr double little = 1e10;
-  if (static_cast<double>(space.available) >= little) return finding;
-  finding.status = Status::note;
-  finding.advice =
-      "a checkpoint of the base model has 1.3 GB: lower checkpoint.keep, or set run_dir and "
-      "data.cache to another disk";
-  return finding;
+  return judged("disk", free >= little, gigabytes(free) + " free in the current folder",
+                "a checkpoint of the base model has 1.3 GB: lower checkpoint.keep, or set run_dir "
+                "and data.cache to another disk");
 }
 
 // ---- GPUs ---------------------------------------------------------------------------------------
@@ -237,10 +223,9 @@ Finding examine_cuda() {
 std::vector<Finding> examine_gpus(const fs::path& root) {
   const std::vector<std::string> names = gpu_names(root);
   std::vector<Finding> findings;
-  if (names.empty())
-    findings.push_back({"gpu", Status::note, "no NVIDIA GPU", ""});
-  else
-    findings.push_back({"gpu", Status::ok, fmt::format("{}", fmt::join(names, ", ")), ""});
+  findings.push_back(
+      judged("gpu", !names.empty(),
+             names.empty() ? "no NVIDIA GPU" : fmt::format("{}", fmt::join(names, ", ")), ""));
   findings.push_back(examine_driver(root, !names.empty()));
   if (cuda::built_in()) {
     findings.push_back(examine_cuda());
@@ -256,11 +241,11 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
       {"nccl", Status::note,
        nccl_module() ? "in this build, and not tried on several GPUs yet" : "not in this build",
        ""});
-  if (mpi_module())
-    findings.push_back(
-        {"mpi", Status::ok, "in this build: mpirun -np N starts N processes of one run", ""});
-  else
-    findings.push_back({"mpi", Status::note, "not in this build: one process", ""});
+  findings.push_back(judged("mpi", mpi_module().has_value(),
+                            mpi_module() ? "in this build: mpirun -np N starts N processes of one "
+                                           "run"
+                                         : "not in this build: one process",
+                            ""));
   return findings;
 }
 
