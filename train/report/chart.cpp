@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
 #include "train/report/chart_scale.h"
 
@@ -19,8 +21,7 @@ constexpr const char* level_look = "class=\"axis\" stroke-width=\"1.5\" stroke-d
 
 /// The number of characters in UTF-8.
 double letters(const std::string& text) {
-  return static_cast<double>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<double>(std::ranges::count_if(text, std::not_fn(is_utf8_continuation)));
 }
 
 std::string font_size(double size) {
@@ -61,14 +62,7 @@ class Drawing {
     if (!any)
       text(left_ + plot_width() / 2, top + chart_.plot_height / 2, "nothing to draw", "middle");
     const double height = legend();
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-        "width=\"{0:.0f}\" height=\"{1:.0f}\" "
-        "font-family=\"sans-serif\" font-size=\"14\" role=\"img\" aria-label=\"{4}\">\n{2}<rect "
-        "class=\"ground\" "
-        "width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{3}"
-        "</svg>\n",
-        chart_.width, height, chart_style(), body_, escape_markup(chart_.title));
+    return svg_document(chart_.width, height, chart_.title, body_);
   }
 
  private:
@@ -255,8 +249,6 @@ class Drawing {
   std::string body_;
 };
 
-}  // namespace
-
 std::string chart_style() {
   // The colours also differ in lightness, so that readers can distinguish them without hue.
   constexpr const char* light[chart_colours] = {
@@ -277,6 +269,18 @@ std::string chart_style() {
       "3a3d42}.axis{stroke:#ccc}";
   add(dark);
   return css + "}</style>\n";
+}
+
+}  // namespace
+
+std::string svg_document(double width, double height, const std::string& label,
+                         const std::string& body) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"14\" "
+      "role=\"img\" aria-label=\"{4}\">\n{2}<rect class=\"ground\" "
+      "width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{3}</svg>\n",
+      width, height, chart_style(), body, escape_markup(label));
 }
 
 std::string escape_markup(std::string_view text) {

@@ -60,10 +60,11 @@ std::string escape_markup(std::string_view text);
 /// A number with four or more digits, for charts and printed tables.
 std::string short_number(double value, int digits = 4);
 
-/// A rule for the lines and areas of a number of colours: classes l0, l1, … and b0, b1, …, in light
-/// and dark mode, as a <style> element.
-std::string chart_style();
-/// The number of different colours in chart_style.
+/// `body` as a complete SVG document, with a <style> for the lines and areas of chart_colours
+/// colours, classes l0, l1, … and b0, b1, …, in light and dark mode. `label` tells what it shows.
+std::string svg_document(double width, double height, const std::string& label,
+                         const std::string& body);
+/// The number of different colours in a chart.
 inline constexpr int chart_colours = 16;
 
 }  // namespace nystrom

@@ -1,12 +1,14 @@
 #include "train/report/report_sweep.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "core/check.h"
-#include "train/report/parallel_chart.h"
+#include "train/report/chart_scale.h"
 #include "train/report/report_html.h"
 
 namespace nystrom {
@@ -69,6 +71,143 @@ std::string table_of(const SweepResult& sweep, const std::vector<std::string>& o
   return html_table(columns, rows, mark);
 }
 
+// ---- The chart ----------------------------------------------------------------------------------
+
+/// One run: a value for each option, and its metric.
+struct ParallelLine {
+  std::vector<std::string> values;
+  double metric = 0;
+};
+
+/// Parallel coordinates: an axis for each option, with its values in order, and one for the metric.
+struct ParallelChart {
+  std::vector<std::string> options;  // the names of the axes
+  std::string metric;
+  std::vector<ParallelLine> lines;  // those with a metric that is not finite are left out
+};
+
+constexpr double left = 60, right = 80, top = 44, plot_height = 260, letter = 8.0;
+constexpr double min_spacing = 150, min_width = 480;
+
+std::optional<double> number_in(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+bool value_less(const std::string& a, const std::string& b) {
+  const auto x = number_in(a), y = number_in(b);
+  if (x && y && *x != *y) return *x < *y;
+  if (x.has_value() != y.has_value()) return x.has_value();
+  return a < b;
+}
+
+/// The different values of one option, in order: numbers by value, other texts by their letters.
+std::vector<std::string> values_of(const std::vector<ParallelLine>& lines, std::size_t option) {
+  std::set<std::string> values;
+  for (const ParallelLine& line : lines) values.insert(line.values.at(option));
+  std::vector<std::string> ordered(values.begin(), values.end());
+  std::sort(ordered.begin(), ordered.end(), value_less);
+  return ordered;
+}
+
+/// The better a run, the stronger its line; the best one has another colour.
+class ParallelDrawing {
+ public:
+  explicit ParallelDrawing(const ParallelChart& chart) : chart_(chart) {
+    for (const ParallelLine& line : chart.lines) {
+      if (std::isfinite(line.metric)) lines_.push_back(line);
+    }
+    // The best line is drawn last, above the others.
+    std::ranges::stable_sort(lines_, {}, &ParallelLine::metric);
+    std::vector<double> metrics;
+    for (const ParallelLine& line : lines_) metrics.push_back(line.metric);
+    metric_ = scale_of(Axis::linear, {&metrics}, -1e307);
+    for (std::size_t i = 0; i < chart.options.size(); ++i) values_.push_back(values_of(lines_, i));
+    const auto gaps = static_cast<double>(chart.options.size());
+    width_ = std::max(min_width, left + right + min_spacing * gaps);
+    spacing_ = (width_ - left - right) / std::max(1.0, gaps);
+  }
+
+  std::string draw() {
+    for (std::size_t i = 0; i < lines_.size(); ++i) add_line(i);
+    for (std::size_t i = 0; i < chart_.options.size(); ++i) add_option(i);
+    add_metric();
+    const double height = top + plot_height + 24;
+    return svg_document(width_, height, "options against " + chart_.metric, body_);
+  }
+
+ private:
+  double x_of(std::size_t axis) const { return left + spacing_ * static_cast<double>(axis); }
+
+  double y_of(double share) const { return top + (1 - share) * plot_height; }
+
+  /// The height of a value: values stand at equal distances, a single one in the middle.
+  double y_of(std::size_t option, const std::string& value) const {
+    const std::vector<std::string>& all = values_[option];
+    if (all.size() == 1) return y_of(0.5);
+    const auto place = std::find(all.begin(), all.end(), value) - all.begin();
+    return y_of(static_cast<double>(place) / static_cast<double>(all.size() - 1));
+  }
+
+  void add_line(std::size_t rank) {
+    const bool best = rank + 1 == lines_.size();
+    const double strength = static_cast<double>(rank + 1) / static_cast<double>(lines_.size());
+    std::string points;
+    for (std::size_t i = 0; i < chart_.options.size(); ++i)
+      points += fmt::format("{:.1f},{:.1f} ", x_of(i), y_of(i, lines_[rank].values[i]));
+    points += fmt::format("{:.1f},{:.1f}", x_of(chart_.options.size()),
+                          y_of(metric_.share(lines_[rank].metric)));
+    body_ += fmt::format(
+        "<polyline class=\"l{}\" fill=\"none\" stroke-width=\"{}\" stroke-opacity=\"{:.2f}\" "
+        "points=\"{}\"/>\n",
+        best ? 1 : 0, best ? 3 : 1.5, best ? 1 : 0.2 + 0.6 * strength, points);
+  }
+
+  void add_text(double x, double y, const std::string& text, const char* anchor, double room,
+                bool bold = false) {
+    const auto size = static_cast<double>(text.size());
+    const double font = std::min(14.0, 14 * room / std::max(1.0, letter * size));
+    body_ += fmt::format(
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{:.1f}\"{}>{}</text>\n", x,
+        y, anchor, font, bold ? " font-weight=\"bold\"" : "", escape_markup(text));
+  }
+
+  void add_axis(std::size_t axis, const std::string& name) {
+    const double x = x_of(axis);
+    body_ += fmt::format(
+        "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" class=\"axis\"/>\n", x,
+        top, top + plot_height);
+    add_text(x, top - 18, name, "middle", std::min(spacing_, 2 * left) - letter, true);
+  }
+
+  void add_option(std::size_t option) {
+    add_axis(option, chart_.options[option]);
+    const std::vector<std::string>& values = values_[option];
+    const std::size_t stride = values.size() / 16 + 1;  // labels must not touch
+    for (std::size_t i = 0; i < values.size(); i += stride)
+      add_text(x_of(option) + 6, y_of(option, values[i]) + 5, values[i], "start",
+               spacing_ - 2 * letter);
+  }
+
+  void add_metric() {
+    const std::size_t axis = chart_.options.size();
+    add_axis(axis, chart_.metric);
+    const std::vector<std::string> labels = tick_labels(metric_);
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      add_text(x_of(axis) + 6, y_of(metric_.share(metric_.ticks[i])) + 5, labels[i], "start",
+               right - letter);
+  }
+
+  const ParallelChart& chart_;
+  std::vector<ParallelLine> lines_;  // the worst first
+  Scale metric_;
+  std::vector<std::vector<std::string>> values_;  // by option
+  double width_ = 0, spacing_ = 0;
+  std::string body_;
+};
+
 std::string last_part(const std::string& option) {
   return option.substr(option.rfind('.') == option.npos ? 0 : option.rfind('.') + 1);
 }
@@ -91,7 +230,7 @@ std::string parallel_of(const SweepResult& sweep, const std::vector<std::string>
   }
   return "<p class=\"soft\">Each line is a run. The better it is, the stronger its line; the best "
          "one is orange.</p>\n<div class=\"wide\"><figure class=\"parallel\">" +
-         render_parallel_svg(chart) + "</figure></div>\n";
+         ParallelDrawing(chart).draw() + "</figure></div>\n";
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(Chart, SixteenLinesHaveDifferentColours) {
   for (std::size_t at = svg.find("<polyline"); at != svg.npos; at = svg.find("<polyline", at + 1))
     looks.insert(svg.substr(at, svg.find("points", at) - at));
   EXPECT_EQ(looks.size(), 32U) << "from the 17th on the dashes differ";
-  const std::string style = chart_style();
+  const std::string style = svg_document(1, 1, "", "");
   std::set<std::string> colours;
   for (std::size_t at = style.find("{stroke:#"); at != style.npos;
        at = style.find("{stroke:#", at + 1)) {
