@@ -9,13 +9,20 @@
 namespace nystrom {
 namespace {
 
+/// Calls use(head, layer, number of the head) for all heads in all layers.
+template <class Use>
+void for_each_head(const ModelFindings& findings, const Use& use) {
+  for (std::size_t l = 0; l < findings.layers.size(); ++l) {
+    for (std::size_t h = 0; h < findings.layers[l].size(); ++h)
+      use(findings.layers[l][h], static_cast<std::int64_t>(l), static_cast<std::int64_t>(h));
+  }
+}
+
 /// The values f(head) of all heads in all layers.
 template <class F>
 std::vector<double> over_heads(const ModelFindings& findings, const F& f) {
   std::vector<double> values;
-  for (const auto& layer : findings.layers) {
-    for (const HeadFindings& head : layer) values.push_back(f(head));
-  }
+  for_each_head(findings, [&](const HeadFindings& head, auto, auto) { values.push_back(f(head)); });
   return values;
 }
 
@@ -27,14 +34,10 @@ Summary out_errors(const ModelFindings& findings, std::size_t variant) {
 StudyTable head_table(const ModelFindings& findings) {
   StudyTable table{"heads",
                    {"layer", "head", "entropy", "effective_rank", "out_error", "matrix_error"}};
-  for (std::size_t l = 0; l < findings.layers.size(); ++l) {
-    for (std::size_t h = 0; h < findings.layers[l].size(); ++h) {
-      const HeadFindings& head = findings.layers[l][h];
-      table.rows.push_back({static_cast<std::int64_t>(l), static_cast<std::int64_t>(h),
-                            head.entropy, head.effective_rank, head.errors[0].out,
-                            head.errors[0].matrix});
-    }
-  }
+  for_each_head(findings, [&](const HeadFindings& head, std::int64_t l, std::int64_t h) {
+    table.rows.push_back(
+        {l, h, head.entropy, head.effective_rank, head.errors[0].out, head.errors[0].matrix});
+  });
   return table;
 }
 
@@ -43,13 +46,11 @@ StudyTable error_table(const ModelFindings& findings) {
   StudyTable table{"errors", {"group", "setting", "layer", "head", "out_error", "matrix_error"}};
   for (std::size_t v = 0; v < findings.variants.size(); ++v) {
     const AttentionVariant& variant = findings.variants[v];
-    for (std::size_t l = 0; variant.has_errors && l < findings.layers.size(); ++l) {
-      for (std::size_t h = 0; h < findings.layers[l].size(); ++h) {
-        const HeadFindings::Errors& errors = findings.layers[l][h].errors[v];
-        table.rows.push_back({variant.group, variant.setting, static_cast<std::int64_t>(l),
-                              static_cast<std::int64_t>(h), errors.out, errors.matrix});
-      }
-    }
+    if (!variant.has_errors) continue;
+    for_each_head(findings, [&](const HeadFindings& head, std::int64_t l, std::int64_t h) {
+      table.rows.push_back(
+          {variant.group, variant.setting, l, h, head.errors[v].out, head.errors[v].matrix});
+    });
   }
   return table;
 }
@@ -58,15 +59,10 @@ StudyTable error_table(const ModelFindings& findings) {
 StudyTable list_table(const ModelFindings& findings, const char* name, const char* place,
                       const char* value, std::vector<double> HeadFindings::*list) {
   StudyTable table{name, {"layer", "head", place, value}};
-  for (std::size_t l = 0; l < findings.layers.size(); ++l) {
-    for (std::size_t h = 0; h < findings.layers[l].size(); ++h) {
-      const std::vector<double>& values = findings.layers[l][h].*list;
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        table.rows.push_back({static_cast<std::int64_t>(l), static_cast<std::int64_t>(h),
-                              static_cast<std::int64_t>(i), values[i]});
-      }
-    }
-  }
+  for_each_head(findings, [&](const HeadFindings& head, std::int64_t l, std::int64_t h) {
+    for (std::int64_t i = 0; const double each : head.*list)
+      table.rows.push_back({l, h, i++, each});
+  });
   return table;
 }
 
@@ -134,18 +130,17 @@ Chart error_chart(const ModelFindings& findings, const std::string& group, const
     variants.push_back(v);
     places.push_back(std::stod(findings.variants[v].setting));
   }
-  Chart chart{title,
-              label,
-              "error of the output, relative",
-              {},
-              x_axis,
-              Axis::logarithmic,
-              1e-6,
-              "lines: mean over the heads of a layer; bands: from the best head to the worst"};
-  chart.series = lines_of_layers(findings, places, [&](const HeadFindings& head, std::size_t i) {
-    return head.errors[variants[i]].out;
-  });
-  return chart;
+  return {title,
+          label,
+          "error of the output, relative",
+          lines_of_layers(findings, places,
+                          [&](const HeadFindings& head, std::size_t i) {
+                            return head.errors[variants[i]].out;
+                          }),
+          x_axis,
+          Axis::logarithmic,
+          1e-6,
+          "lines: mean over the heads of a layer; bands: from the best head to the worst"};
 }
 
 std::vector<StudyChart> charts_of(const ModelFindings& findings) {
@@ -194,15 +189,12 @@ std::size_t find(const ModelFindings& findings, const std::string& group,
 }
 
 std::string worst_head(const ModelFindings& findings) {
-  std::size_t layer = 0, head = 0;
-  for (std::size_t l = 0; l < findings.layers.size(); ++l) {
-    for (std::size_t h = 0; h < findings.layers[l].size(); ++h) {
-      if (findings.layers[l][h].errors[0].out > findings.layers[layer][head].errors[0].out)
-        layer = l, head = h;
-    }
-  }
-  return fmt::format("worst in layer {}, head {} ({:.1f} %)", layer, head,
-                     100 * findings.layers[layer][head].errors[0].out);
+  std::int64_t layer = 0, head = 0;
+  double error = findings.layers[0][0].errors[0].out;
+  for_each_head(findings, [&](const HeadFindings& each, std::int64_t l, std::int64_t h) {
+    if (each.errors[0].out > error) layer = l, head = h, error = each.errors[0].out;
+  });
+  return fmt::format("worst in layer {}, head {} ({:.1f} %)", layer, head, 100 * error);
 }
 
 std::vector<std::string> verdict_of(const ModelFindings& findings) {
