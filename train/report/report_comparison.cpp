@@ -5,11 +5,9 @@
 
 #include "core/check.h"
 #include "train/config/config_io.h"
-#include "train/report/report_curves.h"
 #include "train/report/report_html.h"
 #include "train/report/report_page.h"
 #include "train/report/report_parts.h"
-#include "train/report/report_sweep.h"
 
 namespace nystrom {
 namespace {

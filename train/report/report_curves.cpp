@@ -1,4 +1,4 @@
-#include "train/report/report_curves.h"
+#include "train/report/report_parts.h"
 
 #include <algorithm>
 #include <cctype>

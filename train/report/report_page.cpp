@@ -7,10 +7,8 @@
 #include "core/check.h"
 #include "nn/layer_kinds.h"
 #include "train/config/config_io.h"
-#include "train/report/report_curves.h"
 #include "train/report/report_html.h"
 #include "train/report/report_parts.h"
-#include "train/report/report_task.h"
 
 namespace nystrom {
 namespace {

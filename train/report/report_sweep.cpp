@@ -1,4 +1,4 @@
-#include "train/report/report_sweep.h"
+#include "train/report/report_parts.h"
 
 #include <algorithm>
 #include <charconv>
