@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <set>
 
 #include "core/base/printable.h"
@@ -51,30 +52,6 @@ std::string base_of(const std::string& metric) {
   return metric;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/// Orders names as readers do: "layer_2" before "layer_10".
-bool natural_less(const std::string& a, const std::string& b) {
-  std::size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (!is_digit(a[i]) || !is_digit(b[j])) {
-      if (a[i] != b[j]) return a[i] < b[j];
-      ++i, ++j;
-      continue;
-    }
-    const auto number = [](const std::string& text, std::size_t& place) {
-      while (place + 1 < text.size() && text[place] == '0' && is_digit(text[place + 1])) ++place;
-      const std::size_t begin = place;
-      while (place < text.size() && is_digit(text[place])) ++place;
-      return text.substr(begin, place - begin);
-    };
-    const std::string left = number(a, i), right = number(b, j);
-    if (left.size() != right.size()) return left.size() < right.size();
-    if (left != right) return left < right;
-  }
-  return a.size() - i < b.size() - j;
-}
-
 /// Important metrics first, then the others by name.
 std::vector<std::string> ordered(const std::set<std::string>& metrics,
                                  const std::string& decisive) {
@@ -94,7 +71,8 @@ std::vector<std::string> ordered(const std::set<std::string>& metrics,
     if (!name.empty()) order.push_back(name);
   }
   std::sort(order.begin(), order.end(), [&](const std::string& a, const std::string& b) {
-    return rank(a) != rank(b) ? rank(a) < rank(b) : natural_less(a, b);
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
+    return ::strverscmp(a.c_str(), b.c_str()) < 0;  // "layer_2" before "layer_10"
   });
   return order;
 }
@@ -103,29 +81,6 @@ ChartSeries series_of(const MetricCurve& curve, const std::string& name, double 
   ChartSeries series{printable(name, 60), curve.steps, curve.values};
   for (double& value : series.y) value /= divisor;
   return thinned(series, max_points);
-}
-
-Chart chart_of(const std::string& title, const MetricView& view) {
-  Chart chart;
-  chart.title = printable(title, 60);
-  chart.x_label = "step";
-  chart.y_label = view.unit;
-  chart.width = 480;
-  chart.plot_height = 260;
-  return chart;
-}
-
-/// The name with numbers replaced by "#". Metrics of different layers share a chart.
-std::string family_of(const std::string& metric) {
-  std::string family;
-  for (const char c : metric) {
-    if (!is_digit(c)) {
-      family += c;
-    } else if (family.empty() || family.back() != '#') {
-      family += '#';
-    }
-  }
-  return family;
 }
 
 /// The name of one metric of a family: "layer 3", or all of its words.
@@ -145,7 +100,7 @@ void add_baseline(Chart& chart, const RunHistory& run) {
 /// The chart of one metric that is no member of a family.
 Chart single_chart(const RunHistory& run, const std::string& base) {
   const MetricView view = view_of(base);
-  Chart chart = chart_of(view.title, view);
+  Chart chart = small_chart(view.title, "step", view.unit);
   const bool has_means = run.curves.contains(std::string(mean) + base);
   const auto add = [&](const std::string& metric, const char* name, int colour) {
     const auto found = run.curves.find(metric);
@@ -183,7 +138,7 @@ bool is_held_out(const RunHistory& run, const std::string& base) {
 std::vector<Chart> family_charts(const RunHistory& run, bool of_layers) {
   std::vector<std::pair<std::string, Chart>> charts;
   for (const std::string& base : ordered(bases_of(run), run.metric_name())) {
-    const std::string family = family_of(base);
+    const std::string family = without_numbers(base);
     if (family.starts_with(layer) != of_layers || is_held_out(run, base)) continue;
     if (family == base) {
       charts.emplace_back(family, single_chart(run, base));
@@ -192,7 +147,8 @@ std::vector<Chart> family_charts(const RunHistory& run, bool of_layers) {
     auto place = std::find_if(charts.begin(), charts.end(),
                               [&](const auto& each) { return each.first == family; });
     const MetricView view = view_of(family);
-    if (place == charts.end()) place = charts.insert(place, {family, chart_of(view.title, view)});
+    if (place == charts.end())
+      place = charts.insert(place, {family, small_chart(view.title, "step", view.unit)});
     for (const std::string& metric : {base, std::string(mean) + base}) {
       const auto found = run.curves.find(metric);
       if (found == run.curves.end()) continue;
@@ -240,10 +196,11 @@ std::string compared_curves(const std::vector<RunHistory>& runs) {
     const char* kind = metric.starts_with(validation) ? ", validation"
                        : metric.starts_with(mean)     ? ", mean"
                                                       : "";
-    const std::string base = base_of(metric), family = family_of(base);
+    const std::string base = base_of(metric), family = without_numbers(base);
     const bool of_layer = family.starts_with(layer);
     const MetricView view = view_of(of_layer ? family : base);
-    Chart chart = chart_of(view.title + (of_layer ? ", " + member_name(base, family) : kind), view);
+    Chart chart = small_chart(view.title + (of_layer ? ", " + member_name(base, family) : kind),
+                              "step", view.unit);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const auto found = runs[i].curves.find(metric);
       if (found == runs[i].curves.end()) continue;

@@ -131,6 +131,17 @@ std::string html_list(const std::vector<std::string>& texts) {
   return html + "</ul>\n";
 }
 
+Chart small_chart(const std::string& title, const std::string& x_label,
+                  const std::string& y_label) {
+  Chart chart;
+  chart.title = printable(title, 60);
+  chart.x_label = x_label;
+  chart.y_label = y_label;
+  chart.width = 480;
+  chart.plot_height = 260;
+  return chart;
+}
+
 std::string html_chart(const Chart& chart) {
   return "<figure>" + render_svg(chart) + "</figure>\n";
 }

@@ -22,6 +22,8 @@ std::string html_folded(std::string_view summary, const std::string& content, bo
 /// A list of texts.
 std::string html_list(const std::vector<std::string>& texts);
 
+/// A chart without lines, in the size that pages have beside others.
+Chart small_chart(const std::string& title, const std::string& x_label, const std::string& y_label);
 /// A chart as an inline SVG.
 std::string html_chart(const Chart& chart);
 /// An SVG from another source as an image, which can neither run scripts nor load files.

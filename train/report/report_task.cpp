@@ -75,16 +75,6 @@ std::string confusions_of(const TaskFindings& findings) {
          html_table({"right", "predicted", "count"}, rows);
 }
 
-Chart small_chart(const char* title, const char* x_label, const char* y_label) {
-  Chart chart;
-  chart.title = title;
-  chart.x_label = x_label;
-  chart.y_label = y_label;
-  chart.width = 480;
-  chart.plot_height = 260;
-  return chart;
-}
-
 std::string calibration_of(const TaskFindings& findings) {
   Chart chart = small_chart("Calibration", "confidence of the prediction", "share of right ones");
   ChartSeries model{"this model", {}, {}}, perfect{"perfect calibration", {0, 1}, {0, 1}};

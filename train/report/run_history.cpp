@@ -89,52 +89,28 @@ std::optional<std::string> warning_in(const std::string& line) {
   return line.substr(space + 1 + mark.size());
 }
 
-/// Warnings with the same key are the same. Numbers in warnings about a step do not count.
-std::string key_of(const std::string& warning) {
-  if (!warning.starts_with("step ")) return warning;
-  std::string key;
-  for (const char c : warning) key += c >= '0' && c <= '9' ? '#' : c;
-  key.erase(
-      std::unique(key.begin(), key.end(), [](char a, char b) { return a == '#' && b == '#'; }),
-      key.end());
-  return key;
-}
-
-/// The warnings of a log, each once.
-class WarningList {
- public:
-  void add(const std::string& text) {
-    const auto [place, is_new] = places_.try_emplace(key_of(text), warnings_.size());
-    if (is_new && warnings_.size() == max_warnings) {
-      places_.erase(place);
-      ++left_out_;
-    } else if (is_new) {
-      warnings_.push_back({text});
-    } else {
-      warnings_[place->second].text = text;
-      ++warnings_[place->second].count;
-    }
-  }
-  std::vector<RunWarning> all() const {
-    std::vector<RunWarning> all = warnings_;
-    if (left_out_ > 0) all.push_back({fmt::format("{} more warnings in log.txt", left_out_)});
-    return all;
-  }
-
- private:
-  std::map<std::string, std::size_t> places_;
-  std::vector<RunWarning> warnings_;
-  std::int64_t left_out_ = 0;
-};
-
 void read_log(RunHistory& run) {
   std::ifstream file(run.path / "log.txt");
   std::deque<std::string> end;
-  WarningList warnings;
+  std::map<std::string, std::size_t> places;  // of different warnings
+  std::int64_t left_out = 0;
+  const auto warn = [&](const std::string& text) {
+    // Numbers in warnings about a step do not count.
+    const std::string key = text.starts_with("step ") ? without_numbers(text) : text;
+    if (const auto known = places.find(key); known != places.end()) {
+      run.warnings[known->second].text = text;
+      ++run.warnings[known->second].count;
+    } else if (places.size() < max_warnings) {
+      places[key] = run.warnings.size();
+      run.warnings.push_back({text});
+    } else {
+      ++left_out;
+    }
+  };
   for (std::string line; std::getline(file, line);) {
     end.push_back(line);
     if (end.size() > log_lines) end.pop_front();
-    if (const auto warning = warning_in(line)) warnings.add(*warning);
+    if (const auto warning = warning_in(line)) warn(*warning);
     if (line.find(" training ") != line.npos && line.find(" parameters on ") != line.npos) {
       run.stopped_early = false;  // the run was resumed
       run.parameters = number_behind(line, " training ");
@@ -143,10 +119,19 @@ void read_log(RunHistory& run) {
     if (line.find(" stopped early: ") != line.npos) run.stopped_early = true;
   }
   run.log_end.assign(end.begin(), end.end());
-  run.warnings = warnings.all();
+  if (left_out > 0) run.warnings.push_back({fmt::format("{} more warnings in log.txt", left_out)});
 }
 
 }  // namespace
+
+std::string without_numbers(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit || result.empty() || result.back() != '#') result += digit ? '#' : c;
+  }
+  return result;
+}
 
 std::string RunHistory::metric_name() const {
   if (!has_task(config)) return "loss";

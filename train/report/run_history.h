@@ -61,6 +61,10 @@ struct RunHistory {
   const EvaluationRecord* best() const;
 };
 
+/// A name or message with each number replaced by "#": metrics of different layers share a chart,
+/// and warnings about different steps a line.
+std::string without_numbers(const std::string& text);
+
 /// Reads the run in `folder`. A missing or partly damaged metrics.jsonl gives notes. A last line
 /// without line end is being written and is ignored. Throws an InputError when the folder holds no
 /// run, or when its config.yaml is invalid.
