@@ -1,8 +1,4 @@
 // nystrom bench: time training or inference steps of a model of a given size on random tokens.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"

@@ -1,7 +1,5 @@
 // nystrom cache: list or prune the cache of tokenizers and token shards.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include <fmt/chrono.h>
 
 #include <ctime>
 #include <nlohmann/json.hpp>

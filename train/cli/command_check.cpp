@@ -1,9 +1,5 @@
 // nystrom check: report all errors of a configuration, and optionally of its data, before a run
 // starts.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,4 @@
 // nystrom config: list, print and explain configurations.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/config/config_docs.h"

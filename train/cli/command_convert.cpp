@@ -1,8 +1,4 @@
 // nystrom convert: write a model with exact attention, such as a BERT folder, as a Nyström encoder.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "core/base/new_folder.h"

@@ -1,8 +1,4 @@
 // nystrom doctor: check this machine and this build, and suggest a remedy for each problem.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"

@@ -1,8 +1,4 @@
 // nystrom embed: write one vector for each text.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "core/base/printable.h"
 #include "core/base/progress.h"
 #include "core/check.h"

@@ -1,9 +1,5 @@
 // nystrom evaluate: measure a model's predictions of masked tokens in a text or in minimal pairs of
 // sentences, its results on a downstream task, or its vectors of texts.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <chrono>
 #include <cmath>
 #include <filesystem>

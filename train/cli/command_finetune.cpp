@@ -1,9 +1,5 @@
 // nystrom finetune: train a downstream task from one YAML file, once or as a sweep over seeds and
 // options.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/objectives/finetune.h"

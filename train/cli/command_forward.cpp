@@ -1,7 +1,4 @@
 // nystrom forward: run the forward pass, and optionally the backward pass, on given token ids.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <filesystem>
 #include <fstream>
 

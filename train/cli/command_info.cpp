@@ -1,8 +1,4 @@
 // nystrom info: describe a model without allocating it, and the memory that a run needs.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>

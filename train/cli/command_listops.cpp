@@ -1,8 +1,4 @@
 // nystrom listops: generate the ListOps task of Long Range Arena.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "core/base/file_io.h"
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"

@@ -1,8 +1,4 @@
 // nystrom predict: print a model's predictions: tokens for masks, or the results of its task.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,4 @@
 // nystrom prepare: train the tokenizer if the run has none, and tokenize its text into shards.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <fmt/ranges.h>
 
 #include "core/check.h"

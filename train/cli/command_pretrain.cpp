@@ -1,8 +1,4 @@
 // nystrom pretrain: masked-LM pretraining from one YAML file.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/objectives/pretrain.h"

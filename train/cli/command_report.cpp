@@ -1,8 +1,4 @@
 // nystrom report: write a page that shows one run or compares several.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <filesystem>
 #include <set>
 

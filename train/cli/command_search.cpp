@@ -1,8 +1,4 @@
 // nystrom search: print the nearest texts of a corpus for each query.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>

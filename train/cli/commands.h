@@ -2,6 +2,8 @@
 // CLI11 app, and returns the function that runs it.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,10 +14,6 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "train/distributed/communicator.h"
-
-namespace CLI {
-class App;
-}
 
 namespace nystrom {
 

@@ -1,8 +1,4 @@
-#include "train/cli/completion.h"
-
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include "train/cli/help.h"
 
 #include <algorithm>
 

@@ -1,12 +1,7 @@
 #include "train/cli/embedding_settings.h"
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/cli/commands.h"
 #include "train/config/config_io.h"
 #include "train/objectives/task_settings.h"
 

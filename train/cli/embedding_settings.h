@@ -8,13 +8,10 @@
 #include <vector>
 
 #include "data/tasks/task_config.h"
+#include "train/cli/commands.h"
 #include "train/config/config.h"
 #include "train/objectives/text_embedder.h"
 #include "train/state/model_folder.h"
-
-namespace CLI {
-class App;
-}
 
 namespace nystrom {
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
 
 namespace nystrom {

@@ -1,4 +1,4 @@
-#include "train/cli/help_formatter.h"
+#include "train/cli/help.h"
 
 #include <algorithm>
 #include <optional>

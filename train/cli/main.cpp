@@ -3,10 +3,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -19,11 +15,8 @@
 #include "core/cuda/runtime.h"
 #include "core/threads.h"
 #include "train/cli/commands.h"
-#include "train/cli/completion.h"
-#include "train/cli/help_formatter.h"
-#include "train/cli/man_page.h"
+#include "train/cli/help.h"
 #include "train/cli/piped_inputs.h"
-#include "train/cli/version.h"
 #include "train/config/config_docs.h"
 #include "train/distributed/processes.h"
 #include "train/loop/failure.h"

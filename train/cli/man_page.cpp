@@ -1,9 +1,8 @@
-#include "train/cli/man_page.h"
+#include "train/cli/help.h"
 
 #include <sstream>
 
 #include "core/check.h"
-#include "train/cli/help_formatter.h"
 
 namespace nystrom {
 namespace {

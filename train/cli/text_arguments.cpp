@@ -1,7 +1,5 @@
 #include "train/cli/text_arguments.h"
 
-#include <CLI/App.hpp>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -10,7 +8,6 @@
 #include "core/check.h"
 #include "data/text/match_files.h"
 #include "data/text/table_reader.h"
-#include "train/cli/commands.h"
 
 namespace nystrom {
 namespace {

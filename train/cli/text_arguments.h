@@ -6,10 +6,7 @@
 #include <vector>
 
 #include "data/tasks/examples.h"
-
-namespace CLI {
-class App;
-}
+#include "train/cli/commands.h"
 
 namespace nystrom {
 

@@ -1,4 +1,4 @@
-#include "train/cli/version.h"
+#include "train/cli/help.h"
 
 #include <commit.h>  // made by commit.cmake
 

@@ -1,0 +1,40 @@
+// What the program tells about itself: help, manual page, completion and version. All but the last
+// are made from the declared commands and options.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace nystrom {
+
+/// Shows an option as "--batch N   sequences computed at once (at least 1; default 16)".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter();
+  /// The placeholder of an option's value: " N", " f32|bf16", " TEXT …".
+  std::string make_option_opts(const CLI::Option* option) const override;
+  /// The description, with the range, the default, and whether the option is required.
+  std::string make_option_desc(const CLI::Option* option) const override;
+};
+
+/// The manual page nystrom(1) in the man macros of roff, for `nystrom --man | man -l -` and
+/// packages. It holds the help of every command, and the same program gives the same bytes.
+std::string man_page(const CLI::App& app);
+
+/// The shells that completion() knows.
+inline const std::vector<std::string> completion_shells = {"bash", "zsh", "fish"};
+
+/// A script for `source <(nystrom --completion bash)` (zsh the same) or `nystrom --completion fish
+/// | source`. It completes commands, their options, values from a fixed set of words, and the
+/// options of a run behind --set, --grid and --explain. Everything else completes to file names.
+/// `shell` is one of completion_shells.
+std::string completion(const CLI::App& app, const std::string& shell);
+
+/// Four lines: the version; the commit of the sources, with "-dirty" if they were changed, or
+/// "unknown" outside a repository; the vector level in use here; and whether this build has CUDA
+/// and this machine a GPU for it.
+std::string version_text();
+
+}  // namespace nystrom
