@@ -1,7 +1,6 @@
 // nystrom cache: list or prune the cache of tokenizers and token shards.
 #include <fmt/chrono.h>
 
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
@@ -25,11 +24,7 @@ std::string time_text(std::filesystem::file_time_type time) {
   const auto system = std::chrono::file_clock::to_sys(time);
   const std::time_t seconds = std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::seconds>(system));
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(seconds));
 }
 
 void run(const CacheOptions& options) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -71,16 +72,6 @@ void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
     if (readable && errors.size() == before)
       errors.note(option, [&, files = patterns] { read_first_example(task, *files); });
   }
-}
-
-Lines split_lines(const std::string& text) {
-  Lines lines;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
 }
 
 /// Resolves the run. Throws one InputError with all errors, one per line, if there are any.
@@ -223,8 +214,10 @@ void run(const CheckOptions& options) {
       for (const std::string& line : report.warnings) log.warn(line);
     }
   } catch (const InputError& error) {
-    if (options.json)
-      fmt::print("{}\n", Json{{"ok", false}, {"errors", split_lines(error.what())}}.dump());
+    Json errors = Json::array();
+    for (const auto line : std::views::split(std::string_view(error.what()), '\n'))
+      errors.push_back(std::string(line.begin(), line.end()));
+    if (options.json) fmt::print("{}\n", Json{{"ok", false}, {"errors", errors}}.dump());
     throw;
   }
 }

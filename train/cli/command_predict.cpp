@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tasks/answers.h"
 #include "data/tasks/task_statistics.h"
@@ -41,9 +42,7 @@ std::size_t window_of(const PredictOptions& options) {
 
 /// The number of code points in UTF-8 text.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
+  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_utf8_continuation));
 }
 
 /// Throws an InputError if --pair or --choice is given. `why` is the reason in the message.
@@ -151,27 +150,18 @@ std::string output_of(const PredictOptions& options, const TaskModel& task, cons
                      json);
 }
 
-/// Counts truncated examples over several calls, and warns about them like evaluation and training.
-class CutExamples {
- public:
-  explicit CutExamples(const TaskModel& task) : settings_(task.settings) {}
+void add_cut(EncodingCounts& total, const EncodingCounts& more) {
+  total.truncated.add(more.truncated);
+  total.examples += more.examples;
+}
 
-  void add(const EncodingCounts& counts) {
-    if (total_.truncated.count == 0) total_.truncated.first = counts.truncated.first;
-    total_.truncated.count += counts.truncated.count;
-    total_.examples += counts.examples;
-  }
-  void warn(Log& log) const {
-    const std::string cut =
-        describe_cut(*settings_.task.kind, total_, settings_.data.sequence_length);
-    if (!cut.empty())
-      log.warn(fmt::format("{} examples: {}; the rest was not read", total_.examples, cut));
-  }
-
- private:
-  const RunConfig& settings_;
-  EncodingCounts total_;
-};
+/// Warns of truncated examples like evaluation and training.
+void warn_of_cut(const TaskModel& task, const EncodingCounts& counts, Log& log) {
+  const std::string cut =
+      describe_cut(*task.settings.task.kind, counts, task.settings.data.sequence_length);
+  if (!cut.empty())
+    log.warn(fmt::format("{} examples: {}; the rest was not read", counts.examples, cut));
+}
 
 void predict_files_of_features(const PredictOptions& options, const TaskModel& task, Log& log) {
   refuse_parts(options, "this task reads files of features");
@@ -182,11 +172,11 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
                   "--attention: a map is of one bag; give one file");
     write_attention(task, options.arguments.texts[0], *options.attention, log);
   }
-  CutExamples cut(task);
+  EncodingCounts counts;
   for (const std::string& file : options.arguments.texts) {
     const Predictions predictions =
         predict_features(task, {file}, options.batch, {options.top_k.value_or(default_answers)});
-    cut.add(predictions.counts);
+    add_cut(counts, predictions.counts);
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
       example.text = predictions.names[i];
@@ -199,7 +189,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
                    prediction_json(task, predictions.all[i]));
     }
   }
-  cut.warn(log);
+  warn_of_cut(task, counts, log);
 }
 
 void do_task(const PredictOptions& options, const ModelFolder& folder,
@@ -213,13 +203,13 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
     return predict_files_of_features(options, task, log);
   require_input(!options.attention, "--attention: this task reads texts, and maps are of features");
   const bool described = is_task_described(folder, options.config);
-  CutExamples cut(task);
+  EncodingCounts counts;
   PredictionStream stream(
       options.skip_bad, options.json, window_of(options),
       [&](const std::vector<Example>& examples) {
         const Predictions predictions = predict_examples(task, examples, options.batch,
                                                          {options.top_k.value_or(default_answers)});
-        cut.add(predictions.counts);
+        add_cut(counts, predictions.counts);
         std::vector<std::string> outputs;
         for (std::size_t i = 0; i < examples.size(); ++i) {
           outputs.push_back(output_of(options, task, examples[i], predictions.all[i]));
@@ -237,7 +227,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
     }
   }
   stream.finish(log);
-  cut.warn(log);
+  warn_of_cut(task, counts, log);
 }
 
 void run(PredictOptions options) {

@@ -36,16 +36,18 @@ std::string page_of_run(const ReportCommand& options, const RunHistory& run, Dev
 /// The page that compares several runs. A single argument is the folder of a sweep.
 std::string page_of_runs(const ReportCommand& options) {
   require_input(options.texts.empty(), "--text: goes with one run");
-  SweepRecord sweep;
+  if (options.runs.size() == 1) {
+    const SweepRecord record = read_sweep(options.runs[0]);
+    return comparison_page(record.runs, record.sweep);
+  }
+  std::vector<RunHistory> runs;
   std::set<fs::path> seen;
   for (const std::string& run : options.runs) {
-    const bool is_sweep = options.runs.size() == 1;
     require_input(seen.insert(fs::weakly_canonical(run)).second, "{}: is given twice",
                   printable(run));
-    if (is_sweep) sweep = read_sweep(run);
-    if (!is_sweep) sweep.runs.push_back(read_run_history(run));
+    runs.push_back(read_run_history(run));
   }
-  return comparison_page(sweep.runs, sweep.sweep);
+  return comparison_page(runs, {});
 }
 
 void run(const ReportCommand& options) {
