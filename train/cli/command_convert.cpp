@@ -3,7 +3,6 @@
 
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
-#include "core/base/progress.h"
 #include "core/base/scratch_folder.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
@@ -39,11 +38,7 @@ ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source
   const ScratchFolder scratch;
   auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
-  std::optional<Progress> bar;
-  return study_conversion(*parent, converted, samples, [&](std::int64_t done, std::int64_t total) {
-    if (!bar) bar.emplace("sequence", 0, total, log);
-    bar->update(done, "", done == total);
-  });
+  return study_conversion(*parent, converted, samples, progress_of("sequence", log));
 }
 
 std::string advice(const LayerError& layer) {

@@ -392,13 +392,7 @@ Command add_evaluate_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
-  return {command,
-          [options] {
-            with_processes(options->common, [&](Communicator& communicator, Device device) {
-              run_or_end_all(*options, communicator, device);
-            });
-          },
-          true};
+  return spread(command, options, run_or_end_all);
 }
 
 }  // namespace nystrom

@@ -74,13 +74,7 @@ Command add_finetune_command(CLI::App& app) {
                    "option=value,value: a run for each value; several make the product")
       ->allow_extra_args(false);
   options->common.add_to(*command);
-  return {command,
-          [options] {
-            with_processes(options->common, [&](Communicator& communicator, Device device) {
-              run(*options, communicator, device);
-            });
-          },
-          true};
+  return spread(command, options, run);
 }
 
 }  // namespace nystrom

@@ -43,13 +43,7 @@ Command add_pretrain_command(CLI::App& app) {
       "  nystrom pretrain task.yaml --set run_dir=runs/inputs");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
-  return {command,
-          [options] {
-            with_processes(options->common, [&](Communicator& communicator, Device device) {
-              run(*options, communicator, device);
-            });
-          },
-          true};
+  return spread(command, options, run);
 }
 
 }  // namespace nystrom

@@ -5,10 +5,14 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/require.h"
 #include "core/base/fields.h"
 #include "core/base/stop_signals.h"
 #include "core/device.h"
@@ -96,3 +100,18 @@ void with_processes(const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work);
 
 }  // namespace nystrom
+/// A bar whose total is known from its first call on, which has the number of finished items.
+std::function<void(std::int64_t done, std::int64_t total)> progress_of(const char* unit, Log& log);
+
+/// A command whose work several processes share: each calls `work` (with_processes).
+template <class Options>
+Command spread(CLI::App* command, const std::shared_ptr<Options>& options,
+               void (*work)(const Options&, Communicator&, Device)) {
+  const auto run = [=] {
+    with_processes(options->common, [&](Communicator& communicator, Device device) {
+      work(*options, communicator, device);
+    });
+  };
+  return {command, run, true};
+}
+

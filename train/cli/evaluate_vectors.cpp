@@ -4,7 +4,6 @@
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
-#include "core/base/progress.h"
 #include "core/check.h"
 #include "data/text/match_files.h"
 #include "data/text/text.h"
@@ -38,12 +37,8 @@ void evaluate_folder(const VectorModel& model, const VectorEvaluation& evaluatio
   for (const std::string& note : set.notes) log.warn(note);
   TextEmbedder queries = model.embedder(evaluation.flags, PromptKind::query, &communicator);
   TextEmbedder documents = model.embedder(evaluation.flags, PromptKind::document, &communicator);
-  std::optional<Progress> progress;
   const RetrievalScores result =
-      evaluate_retrieval(queries, documents, set, [&](std::int64_t done, std::int64_t total) {
-        if (!progress) progress.emplace("document", 0, total, log);
-        progress->update(done, "", done == total);
-      });
+      evaluate_retrieval(queries, documents, set, progress_of("document", log));
   if (const std::string note = documents.note(); !note.empty()) log.say("note: " + note);
   if (!communicator.is_first()) return;
   const RankingScores& scores = result.scores;

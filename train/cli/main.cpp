@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/printable.h"
+#include "core/base/progress.h"
 #include "core/base/suggest.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
@@ -48,6 +49,29 @@ void CommonOptions::refuse_overrides(const std::string& command, const std::stri
   if (overrides.empty()) return;
   throw InputError(fmt::format("--set {}: {}; see nystrom {} --help", printable(overrides[0], 80),
                                why, command));
+}
+
+void add_model_to(CLI::App& command, std::string& model) {
+  command.add_option("MODEL", model, "Hugging Face folder, run directory or checkpoint")
+      ->required();
+}
+
+void add_number(CLI::App& command, const char* name, std::int64_t& value, const std::string& help,
+                std::int64_t lowest, std::int64_t highest) {
+  command.add_option(name, value, help)->check(CLI::Range(lowest, highest))->capture_default_str();
+}
+
+void add_number(CLI::App& command, const char* name, std::optional<std::int64_t>& value,
+                const std::string& help, std::int64_t lowest, std::int64_t highest) {
+  command.add_option(name, value, help)->check(CLI::Range(lowest, highest));
+}
+
+std::function<void(std::int64_t, std::int64_t)> progress_of(const char* unit, Log& log) {
+  return [unit, &log, bar = std::shared_ptr<Progress>()](std::int64_t done,
+                                                         std::int64_t total) mutable {
+    if (!bar) bar = std::make_shared<Progress>(unit, 0, total, log);
+    bar->update(done, "", done == total);
+  };
 }
 
 namespace {
