@@ -15,7 +15,7 @@ struct Options {
   BenchOptions bench;
   std::vector<std::int64_t> lengths = {512};
   std::int64_t tokens = 0;  ///< of a step; 0: --batch says how many sequences
-  std::string mode = "train", dtype = "f32", attention = "nystrom";
+  std::string mode = "train";
   bool json = false;
 };
 
@@ -71,8 +71,8 @@ void show(const Options& options, const BenchResult& result) {
                      {"vocab", bench.vocab},
                      {"conv", bench.conv},
                      {"mode", options.mode},
-                     {"dtype", options.dtype},
-                     {"attention", options.attention},
+                     {"dtype", enum_name(bench.dtype)},
+                     {"attention", enum_name(bench.attention)},
                      {"set", bench.overrides},
                      {"activation_checkpointing", bench.activation_checkpointing},
                      {"threads", result.threads},
@@ -86,8 +86,6 @@ void run(Options options) {
   bench.overrides = options.common.overrides;
   bench.train = options.mode == "train";
   if (options.mode == "encode") bench.head = Head::none;
-  bench.dtype = value_named<DType>(options.dtype);
-  bench.attention = value_named<AttentionKind>(options.attention);
   for (const std::int64_t length : options.lengths)
     require_input(options.tokens % length == 0, "--tokens {} is no multiple of --length {}",
                   options.tokens, length);
@@ -117,35 +115,26 @@ Command add_bench_command(CLI::App& app) {
       "train --dtype bf16 --json\n"
       "  nystrom bench --length 8192 --batch 1 --set model.positions=rope --set model.mlp=geglu");
   BenchOptions& b = options->bench;
-  const auto size = [&](const char* name, std::int64_t& value, const char* help,
-                        std::int64_t lowest = 1) {
-    command->add_option(name, value, help)
-        ->check(CLI::Range(lowest, std::int64_t{1} << 31))
-        ->capture_default_str();
-  };
-  size("--layers", b.layers, "encoder layers", 0);
-  size("--hidden", b.hidden, "hidden size; the feed-forward layer is 4 times as wide");
-  size("--heads", b.heads, "attention heads");
-  size("--landmarks", b.landmarks, "landmarks");
+  add_number(*command, "--layers", b.layers, "encoder layers", 0);
+  add_number(*command, "--hidden", b.hidden,
+             "hidden size; the feed-forward layer is 4 times as wide");
+  add_number(*command, "--heads", b.heads, "attention heads");
+  add_number(*command, "--landmarks", b.landmarks, "landmarks");
   command
       ->add_option("--length", options->lengths, "tokens of a sequence; several: one after another")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->capture_default_str();
-  size("--batch", b.batch, "sequences of a step");
-  size("--tokens", options->tokens, "tokens of a step, in the place of --batch", 0);
-  size("--vocab", b.vocab, "vocabulary", 5);
-  size("--conv", b.conv, "taps of the convolution skip, odd; 0: none", 0);
-  size("--warmup", b.warmup, "steps before those, not timed", 0);
-  size("--steps", b.steps, "steps to time");
+  add_number(*command, "--batch", b.batch, "sequences of a step");
+  add_number(*command, "--tokens", options->tokens, "tokens of a step, in the place of --batch", 0);
+  add_number(*command, "--vocab", b.vocab, "vocabulary", 5);
+  add_number(*command, "--conv", b.conv, "taps of the convolution skip, odd; 0: none", 0);
+  add_number(*command, "--warmup", b.warmup, "steps before those, not timed", 0);
+  add_number(*command, "--steps", b.steps, "steps to time");
   command->add_option("--mode", options->mode, "what to time")
       ->check(CLI::IsMember({"train", "forward", "encode"}))
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-      ->capture_default_str();
-  command->add_option("--attention", options->attention, "attention kind; with its default options")
-      ->check(CLI::IsMember(names_of<AttentionKind>()))
-      ->capture_default_str();
+  add_choice(*command, "--dtype", b.dtype, dtype_help, {"f32", "bf16", "f16"});
+  add_choice(*command, "--attention", b.attention, "attention kind; with its default options");
   command->add_flag("--activation-checkpointing", b.activation_checkpointing,
                     "compute each layer again in the backward pass: less memory, more time");
   command->add_flag("--profile", b.profile,

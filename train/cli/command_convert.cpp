@@ -19,7 +19,7 @@ namespace {
 
 struct ConvertCommand {
   CommonOptions common;
-  std::string model, folder, positions = "tile";
+  std::string model, folder;
   std::vector<std::string> text;
   bool json = false;
   ConvertOptions convert;
@@ -95,10 +95,8 @@ void run(const ConvertCommand& options) {
                 "--set {}: says how --text is read; give --text, or leave it out",
                 printable(fmt::format("{}", fmt::join(overrides.run, " ")), 80));
   const ModelFolder source = open_model_folder(options.model, overrides.model, log);
-  ConvertOptions convert = options.convert;
-  convert.positions = value_named<NewPositions>(options.positions);
   require_empty_target(options.folder);  // before the weights are read
-  const auto model = convert_model(source, convert);
+  const auto model = convert_model(source, options.convert);
   const ModelConfig& config = model->config();
   std::optional<ConversionStudy> study;
   if (!options.text.empty()) study = measure(options, source, *model, overrides.run, log);
@@ -140,26 +138,17 @@ Command add_convert_command(CLI::App& app) {
       "Examples:\n  nystrom convert bert-base longer --landmarks 64 --length 4096 --text "
       "heldout.txt\n"
       "  nystrom convert bert-base longer --keep-exact 0,10-11");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
-      ->required();
+  add_model_to(*command, options->model);
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
-  command->add_option("--landmarks", options->convert.landmarks, "landmarks per head")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  command
-      ->add_option("--conv", options->convert.conv,
-                   "taps of the convolution, odd; default: the model's own, else 33; none beside "
-                   "windows")
-      ->check(CLI::Range(1, 1 << 16));
-  command
-      ->add_option("--length", options->convert.length,
-                   "positions of the new model; default: as many as before")
-      ->check(CLI::Range(1, 1 << 24));
-  command
-      ->add_option("--positions", options->positions,
-                   "tile: new positions repeat the trained ones; interpolate: these are stretched")
-      ->check(CLI::IsMember({"tile", "interpolate"}))
-      ->capture_default_str();
+  add_number(*command, "--landmarks", options->convert.landmarks, "landmarks per head", 1, 1 << 24);
+  add_number(*command, "--conv", options->convert.conv,
+             "taps of the convolution, odd; default: the model's own, else 33; none beside "
+             "windows",
+             1, 1 << 16);
+  add_number(*command, "--length", options->convert.length,
+             "positions of the new model; default: as many as before", 1, 1 << 24);
+  add_choice(*command, "--positions", options->convert.positions,
+             "tile: new positions repeat the trained ones; interpolate: these are stretched");
   command->add_option("--keep-exact", options->convert.keep_exact,
                       "layers that keep exact attention, from 0: 0,10-11");
   command->add_option("--text", options->text,

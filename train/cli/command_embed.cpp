@@ -17,10 +17,10 @@ namespace fs = std::filesystem;
 struct EmbedOptions {
   CommonOptions common;
   EmbeddingFlags flags;
-  std::string model, output, dtype = "f32", compute_dtype = "f32", prompt = "document";
+  std::string model, output;
+  DType dtype = DType::f32, compute_dtype = DType::f32;
+  PromptKind prompt = PromptKind::document;
   TextArguments arguments;
-
-  DType vector_dtype() const { return value_named<DType>(dtype); }
 };
 
 std::unique_ptr<ExampleReader> open_texts(const EmbedOptions& options, const VectorModel& model) {
@@ -31,7 +31,7 @@ void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
                    Log& log) {
   const auto width = static_cast<std::size_t>(embedder.width());
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
-    const Tensor rounded = rounded_vectors(vectors, options.vector_dtype()).cast(DType::f32);
+    const Tensor rounded = rounded_vectors(vectors, options.dtype).cast(DType::f32);
     for (std::size_t i = 0; i < examples.size(); ++i)
       fmt::print("{}", vector_line(examples[i], {rounded.data<float>() + i * width, width}));
   });
@@ -62,9 +62,9 @@ VectorJob make_job(const EmbedOptions& options, const VectorModel& model,
   job.options = fmt::format(
       "pooling {}, normalize {}, dimensions {}, dtype {}, compute-dtype {}, batch-size {}, "
       "sequence_length {}, prompt {}",
-      enum_name(how.pooling), how.normalize, embedder.width(), options.dtype, options.compute_dtype,
-      how.batch_size, how.sequence_length, how.prompt);
-  job.matrix = {0, embedder.width(), options.vector_dtype()};
+      enum_name(how.pooling), how.normalize, embedder.width(), enum_name(options.dtype),
+      enum_name(options.compute_dtype), how.batch_size, how.sequence_length, how.prompt);
+  job.matrix = {0, embedder.width(), options.dtype};
   Checksum checksum;
   const auto reader = open_texts(options, model);
   while (const auto example = reader->next()) {
@@ -117,8 +117,8 @@ void run(EmbedOptions options) {
   Log log(options.common.quiet);
   const VectorModel model =
       open_vector_model(options.model, options.common.overrides, TaskKind::classification,
-                        value_named<DType>(options.compute_dtype), device, log);
-  TextEmbedder embedder = model.embedder(options.flags, value_named<PromptKind>(options.prompt));
+                        options.compute_dtype, device, log);
+  TextEmbedder embedder = model.embedder(options.flags, options.prompt);
   if (options.output.empty())
     print_vectors(options, model, embedder, log);
   else
@@ -140,29 +140,20 @@ Command add_embed_command(CLI::App& app) {
       "Examples:\n  nystrom embed runs/mine corpus.txt --output corpus.npy\n  nystrom embed "
       "runs/mine papers/ --document --output papers.jsonl --dtype f16\n"
       "  nystrom embed runs/mine \"Who built the bridge?\" --prompt query");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
-      ->required();
+  add_model_to(*command, options->model);
   command->add_option("TEXT", options->arguments.texts, "texts, files, or folders with --document")
       ->required();
   command->add_option("--output", options->output,
                       "file to write: .npy, .safetensors or .jsonl; default: JSON Lines on the "
                       "standard output");
   options->flags.add_to(*command);
-  command->add_option("--dtype", options->dtype, "type of the vectors that are written")
-      ->check(CLI::IsMember({"f32", "f16"}))
-      ->capture_default_str();
-  command
-      ->add_option("--prompt", options->prompt,
-                   "the model's prompt before each text: model.embedding.query_prompt or "
-                   "document_prompt")
-      ->check(CLI::IsMember(names_of<PromptKind>()))
-      ->capture_default_str();
-  command
-      ->add_option("--compute-dtype", options->compute_dtype,
-                   "type of the computation; bf16 is faster where the processor has it; f16 only "
-                   "on GPUs")
-      ->check(CLI::IsMember(dtype_names))
-      ->capture_default_str();
+  add_choice(*command, "--dtype", options->dtype, "type of the vectors that are written",
+             {"f32", "f16"});
+  add_choice(*command, "--prompt", options->prompt,
+             "the model's prompt before each text: model.embedding.query_prompt or "
+             "document_prompt");
+  add_choice(*command, "--compute-dtype", options->compute_dtype, inference_dtype_help,
+             dtype_names);
   options->arguments.add_flags_to(*command);
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 
 struct EvaluateOptions {
   CommonOptions common;
-  std::string model, dtype = "f32";
+  std::string model;
+  DType dtype = DType::f32;
   std::vector<std::string> text, file, minimal_pairs;
   MinimalPairColumns columns;
   std::optional<std::string> config;
@@ -48,8 +49,8 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
                    const RunConfig& config, Log& log, Communicator& communicator) {
   const std::vector<fs::path> files = match_texts(options.text, text_form(config.data));
   const auto tokenizer = open_masked_lm_tokenizer(folder);
-  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
-                                StoreMode::inference, options.device);
+  const auto model =
+      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, options.device);
   const ScratchFolder scratch;
   auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
   communicator.require_same_files("--text",
@@ -122,8 +123,8 @@ void measure(const EvaluateOptions& options, const ModelFolder& folder,
   const auto tokenizer = folder.config.head == Head::replaced_tokens
                              ? require_tokenizer_of(folder)
                              : open_masked_lm_tokenizer(folder);
-  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
-                                StoreMode::inference, options.device);
+  const auto model =
+      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, options.device);
   Progress progress("file", 0, std::ssize(files), log);
   for (std::size_t i = 0; i < files.size(); ++i) {
     PairFile& file = files[i];
@@ -208,7 +209,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
                     const std::vector<std::string>& overrides, Log& log,
                     Communicator& communicator) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
-                                         value_named<DType>(options.dtype), options.device);
+                                         options.dtype, options.device);
   const auto dataset = task.reader->read(options.file, Labelled::required);
   for (const std::string& line : dataset->skipped().notes) log.warn(line);
   if (dataset->skipped().count > 0) {
@@ -281,9 +282,8 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
   const EndAtSignals stop("stopped; nothing was kept");
   if (options.measures_vectors()) {
     options.vectors.flags.batch_size = options.batch;
-    return evaluate_vectors(options.model, options.common.overrides, options.vectors,
-                            value_named<DType>(options.dtype), device, options.json, log,
-                            communicator);
+    return evaluate_vectors(options.model, options.common.overrides, options.vectors, options.dtype,
+                            device, options.json, log, communicator);
   }
   const bool task = !options.file.empty(), minimal_pairs = !options.minimal_pairs.empty();
   const char* const subject = minimal_pairs ? "--minimal-pairs" : "--text";
@@ -354,8 +354,7 @@ Command add_evaluate_command(CLI::App& app) {
       "  nystrom evaluate runs/mine --retrieval beir/scifact\n"
       "  nystrom evaluate runs/mine --pairs sts-dev.tsv --set task.recipe=stsb\n"
       "  nystrom evaluate runs/mine --classify train.tsv --test dev.tsv");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
-      ->required();
+  add_model_to(*command, options->model);
   command->add_option("--text", options->text,
                       "text files: paths and patterns; plain, .gz or .zst");
   command->add_option("--file", options->file, "files of the model's task: paths and patterns");
@@ -384,12 +383,8 @@ Command add_evaluate_command(CLI::App& app) {
   command->add_flag("--document", options->document,
                     "--file names folders with a subfolder for each label, and a document in each "
                     "file; default: as in training");
-  command->add_option("--batch", options->batch, "sequences computed at once")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")
-      ->check(CLI::IsMember(dtype_names))
-      ->capture_default_str();
+  add_number(*command, "--batch", options->batch, "sequences computed at once", 1, 1 << 16);
+  add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return spread(command, options, run_or_end_all);

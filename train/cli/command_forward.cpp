@@ -15,7 +15,8 @@ namespace {
 
 struct ForwardOptions {
   CommonOptions common;
-  std::string model, input, output, dtype = "f32";
+  std::string model, input, output;
+  DType dtype = DType::f32;
   bool gradients = false;
 };
 
@@ -33,11 +34,10 @@ void run(const ForwardOptions& options) {
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   // There is no loss scaling here: small gradients would underflow to 0 in f16.
-  require_input(!options.gradients || options.dtype != "f16",
+  require_input(!options.gradients || options.dtype != DType::f16,
                 "--grad: f16 holds no small gradients; use --dtype bf16 or f32");
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
-  const auto model =
-      load_model(folder.path, folder.config, value_named<DType>(options.dtype), mode, device);
+  const auto model = load_model(folder.path, folder.config, options.dtype, mode, device);
   const auto file = TensorFile::open(options.input);
   NamedTensors inputs;
   for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));
@@ -63,17 +63,14 @@ Command add_forward_command(CLI::App& app) {
       "a loss of it.\n\n"
       "Example:\n  nystrom forward models/base --input batch.safetensors --output out.safetensors "
       "--grad");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
-      ->required();
+  add_model_to(*command, options->model);
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
   command
       ->add_option("--output", options->output,
                    "safetensors file to write; replaces an earlier result alone")
       ->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
-  command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")
-      ->check(CLI::IsMember(dtype_names))
-      ->capture_default_str();
+  add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};
 }

@@ -62,9 +62,7 @@ Command add_listops_command(CLI::App& app) {
       "nystrom finetune my.yaml");
   const auto count = [&](const char* name, std::int64_t& value, const char* help,
                          std::int64_t lowest) {
-    command->add_option(name, value, help)
-        ->check(CLI::Range(lowest, std::int64_t{1} << 30))
-        ->capture_default_str();
+    add_number(*command, name, value, help, lowest, 1 << 30);
   };
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
   count("--train", options->train, "samples to train on", 1);

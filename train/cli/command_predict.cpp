@@ -28,7 +28,7 @@ struct PredictOptions {
   TextArguments arguments;
   std::vector<std::string> choices;
   std::optional<std::string> pair, config, attention;
-  std::string dtype = "f32";
+  DType dtype = DType::f32;
   std::optional<std::int64_t> top_k;
   std::int64_t batch = 16;
   bool json = false, skip_bad = false;
@@ -84,8 +84,8 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
   const std::int64_t top_k = options.top_k.value_or(default_answers);
   require_input(top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens",
                 top_k, folder.config.vocab_size);
-  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
-                                StoreMode::inference, options.device);
+  const auto model =
+      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, options.device);
   PredictionStream stream(
       options.skip_bad, options.json, window_of(options),
       [&](const std::vector<Example>& examples) {
@@ -195,7 +195,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
 void do_task(const PredictOptions& options, const ModelFolder& folder,
              const std::vector<std::string>& overrides, Log& log) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
-                                         value_named<DType>(options.dtype), options.device);
+                                         options.dtype, options.device);
   require_input(!*task.settings.task.multi_label || !options.top_k,
                 "--top-k: a text has all labels from a probability of task.threshold on; leave it "
                 "out, or give --set task.threshold=0.8");
@@ -274,8 +274,7 @@ Command add_predict_command(CLI::App& app) {
       "  nystrom predict runs/sst2 \"A gripping film.\" reviews.tsv --json --skip-bad\n"
       "  nystrom predict runs/reviews inbox/ --json\n  nystrom predict runs/squad \"Who built "
       "it?\" --pair \"The bridge was built by Brunel.\"");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
-      ->required();
+  add_model_to(*command, options->model);
   command
       ->add_option("TEXT", options->arguments.texts,
                    "texts (for a masked language model with [MASK] in them), files, or folders of "
@@ -289,23 +288,15 @@ Command add_predict_command(CLI::App& app) {
   command
       ->add_option("--choice", options->choices, "a choice; several are given by several --choice")
       ->allow_extra_args(false);
-  command
-      ->add_option("--top-k", options->top_k,
-                   fmt::format("predictions for each mask; most labels, answers or choices shown; "
-                               "default: {}",
-                               default_answers))
-      ->check(CLI::Range(1, 1 << 24));
+  add_number(*command, "--top-k", options->top_k,
+             fmt::format("predictions for each mask; most labels, answers or choices shown; "
+                         "default: {}",
+                         default_answers),
+             1, 1 << 24);
   command->add_option("--config", options->config,
                       "YAML file whose task section describes the files; default: the model's own");
-  command->add_option("--batch", options->batch, "texts computed at once")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  command
-      ->add_option("--dtype", options->dtype,
-                   "type of the computation; bf16 is faster where the processor has it; f16 only "
-                   "on GPUs")
-      ->check(CLI::IsMember(dtype_names))
-      ->capture_default_str();
+  add_number(*command, "--batch", options->batch, "texts computed at once", 1, 1 << 16);
+  add_choice(*command, "--dtype", options->dtype, inference_dtype_help, dtype_names);
   command->add_option("--attention", options->attention,
                       "features: file to write (.h5) with the model's attention to each row of one "
                       "bag, and its coords; with coords also a picture beside it (.png)");

@@ -90,12 +90,10 @@ Command add_report_command(CLI::App& app) {
                    "text with [MASK] to be filled by the checkpoints that are kept, instead of "
                    "those that the run recorded (logging.fill_masks)")
       ->allow_extra_args(false);
-  command
-      ->add_option("--examples", options->examples,
-                   "validation examples of a task that the best checkpoint predicts, from the "
-                   "first; 0: none")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str();
+  add_number(*command, "--examples", options->examples,
+             "validation examples of a task that the best checkpoint predicts, from the "
+             "first; 0: none",
+             0, 1 << 30);
   options->common.add_to(*command, {.set = false, .device = false});
   return {command, [options] { run(*options); }};
 }

@@ -23,7 +23,8 @@ constexpr std::size_t shown_bytes = 100;  // of a neighbour
 struct SearchOptions {
   CommonOptions common;
   EmbeddingFlags flags;
-  std::string model, corpus, texts, dtype = "f32";
+  std::string model, corpus, texts;
+  DType dtype = DType::f32;
   TextArguments queries;
   std::int64_t top_k = 5;
   bool document = false, json = false;
@@ -121,9 +122,8 @@ void run(SearchOptions options) {
                 "--texts has the texts of a file of vectors, and {} is none; leave it out",
                 printable_path(options.corpus));
   Log log(options.common.quiet);
-  const VectorModel model =
-      open_vector_model(options.model, options.common.overrides, TaskKind::classification,
-                        value_named<DType>(options.dtype), device, log);
+  const VectorModel model = open_vector_model(options.model, options.common.overrides,
+                                              TaskKind::classification, options.dtype, device, log);
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::query);
   std::vector<Example> queries;
   std::vector<std::string> texts;
@@ -168,26 +168,18 @@ Command add_search_command(CLI::App& app) {
       "Examples:\n  nystrom search runs/mine corpus.txt \"Who built the bridge?\"\n  nystrom "
       "search "
       "runs/mine corpus.npy questions.txt --texts corpus.txt --top-k 10 --json");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
-      ->required();
+  add_model_to(*command, options->model);
   command
       ->add_option("CORPUS", options->corpus,
                    "vectors of nystrom embed (.npy, .safetensors, .jsonl), or texts, which are "
                    "embedded at each call")
       ->required();
   command->add_option("QUERY", options->queries.texts, "texts, or files of texts")->required();
-  command->add_option("--top-k", options->top_k, "neighbours of each query")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
+  add_number(*command, "--top-k", options->top_k, "neighbours of each query", 1, 1 << 24);
   command->add_option("--texts", options->texts,
                       "the texts of CORPUS, where it is .npy or .safetensors");
   options->flags.add_to(*command);
-  command
-      ->add_option("--dtype", options->dtype,
-                   "type of the computation; bf16 is faster where the processor has it; f16 only "
-                   "on GPUs")
-      ->check(CLI::IsMember(dtype_names))
-      ->capture_default_str();
+  add_choice(*command, "--dtype", options->dtype, inference_dtype_help, dtype_names);
   command->add_flag("--as-text", options->queries.as_text,
                     "take each QUERY for a text, even one that names a file");
   command->add_flag("--document", options->document,

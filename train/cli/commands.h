@@ -10,10 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.h"
+#include "core/base/fields.h"
 #include "core/base/log.h"
 #include "core/base/require.h"
-#include "core/base/fields.h"
 #include "core/base/stop_signals.h"
 #include "core/device.h"
 #include "core/dtype.h"
@@ -43,14 +42,33 @@ struct CommonOptions {
   void refuse_overrides(const std::string& command, const std::string& why) const;
 };
 
-/// The permitted values of a --dtype option.
-inline const std::vector<std::string> dtype_names = {"f32", "bf16", "f16", "f64"};
+// ---- Declaring options -------------------------------------------------------------------------
 
-/// The names of all values of an enum with enum_names (core/base/fields.h), for checks by CLI11.
+/// Declares MODEL, which open_model_folder opens.
+void add_model_to(CLI::App& command, std::string& model);
+
+/// Declares an option for a whole number from `lowest` to `highest`, with the default that `value`
+/// has.
+void add_number(CLI::App& command, const char* name, std::int64_t& value, const std::string& help,
+                std::int64_t lowest = 1, std::int64_t highest = std::int64_t{1} << 31);
+/// The same without a default.
+void add_number(CLI::App& command, const char* name, std::optional<std::int64_t>& value,
+                const std::string& help, std::int64_t lowest = 1,
+                std::int64_t highest = std::int64_t{1} << 31);
+
+/// The names of all values of an enum with enum_names (core/base/fields.h).
 template <class E>
 std::vector<std::string> names_of() {
   std::vector<std::string> names;
   for (const auto& entry : enum_names(E{})) names.emplace_back(entry.name);
+  return names;
+}
+
+/// The names of `values`.
+template <class E>
+std::vector<std::string> names_of(const std::vector<E>& values) {
+  std::vector<std::string> names;
+  for (const E value : values) names.emplace_back(enum_name(value));
   return names;
 }
 
@@ -62,6 +80,43 @@ E value_named(const std::string& name) {
   }
   throw Error("no value is called " + name);
 }
+
+/// Declares an option for the name of an enum's value, with the default that `value` has. `names`
+/// are the permitted ones.
+template <class E>
+CLI::Option* add_choice(CLI::App& command, const char* name, E& value, const char* help,
+                        const std::vector<std::string>& names = names_of<E>()) {
+  const auto take = [&value](const std::string& word) { value = value_named<E>(word); };
+  return command.add_option_function<std::string>(name, take, help)
+      ->check(CLI::IsMember(names))
+      ->default_str(enum_name(value));
+}
+/// The same without a default.
+template <class E>
+CLI::Option* add_choice(CLI::App& command, const char* name, std::optional<E>& value,
+                        const char* help) {
+  const auto take = [&value](const std::string& word) { value = value_named<E>(word); };
+  return command.add_option_function<std::string>(name, take, help)
+      ->check(CLI::IsMember(names_of<E>()));
+}
+/// The same for several values.
+template <class E>
+CLI::Option* add_choice(CLI::App& command, const char* name, std::vector<E>& values,
+                        const char* help, const std::vector<std::string>& names = names_of<E>()) {
+  const auto take = [&values](const std::vector<std::string>& words) {
+    values.clear();
+    for (const std::string& word : words) values.push_back(value_named<E>(word));
+  };
+  return command.add_option_function<std::vector<std::string>>(name, take, help)
+      ->check(CLI::IsMember(names))
+      ->default_str(fmt::format("[{}]", fmt::join(names_of(values), ",")));
+}
+
+/// The permitted values of a --dtype option, and its help.
+inline const std::vector<std::string> dtype_names = {"f32", "bf16", "f16", "f64"};
+inline constexpr const char* dtype_help = "type of the computation; f16 only on GPUs";
+inline constexpr const char* inference_dtype_help =
+    "type of the computation; bf16 is faster where the processor has it; f16 only on GPUs";
 
 /// A declared subcommand. main calls run() if the user chose it. Only a command that `spreads` its
 /// work may run in several processes.
@@ -92,16 +147,15 @@ Command add_extend_command(CLI::App& app);
 Command add_convert_command(CLI::App& app);
 Command add_report_command(CLI::App& app);
 
+/// A bar whose total is known from its first call on, which has the number of finished items.
+std::function<void(std::int64_t done, std::int64_t total)> progress_of(const char* unit, Log& log);
+
 /// Connects the processes that mpirun, srun or torchrun started, and runs `work` in this one with
 /// its device; without a launcher there is one process. With `--device cuda` the n-th process on a
 /// machine gets its n-th GPU. An error in one process ends all of them with its message. If all
 /// have the same error, rank 0 reports it.
 void with_processes(const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work);
-
-}  // namespace nystrom
-/// A bar whose total is known from its first call on, which has the number of finished items.
-std::function<void(std::int64_t done, std::int64_t total)> progress_of(const char* unit, Log& log);
 
 /// A command whose work several processes share: each calls `work` (with_processes).
 template <class Options>
@@ -115,3 +169,4 @@ Command spread(CLI::App* command, const std::shared_ptr<Options>& options,
   return {command, run, true};
 }
 
+}  // namespace nystrom

@@ -8,31 +8,26 @@
 namespace nystrom {
 
 void EmbeddingFlags::add_to(CLI::App& command) {
-  command
-      .add_option("--pooling", pooling,
-                  "mean of the tokens, the first token (cls), or mean of the landmarks; default: "
-                  "the model's own")
-      ->check(CLI::IsMember(names_of<SentencePooling>()));
+  add_choice(command, "--pooling", pooling,
+             "mean of the tokens, the first token (cls), or mean of the landmarks; default: "
+             "the model's own");
   auto* on = command.add_flag("--normalize", normalize,
                               "divide each vector by its length; default: as the model says");
   command.add_flag("--no-normalize", no_normalize, "leave vectors as they are")->excludes(on);
   add_dimensions_to(command);
-  command.add_option("--batch", batch_size, "texts computed at once; long ones fewer")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
+  add_number(command, "--batch", batch_size, "texts computed at once; long ones fewer", 1, 1 << 16);
 }
 
 void EmbeddingFlags::add_dimensions_to(CLI::App& command) {
-  command
-      .add_option("--dimensions", dimensions,
-                  "keep the first N numbers of each vector, for models trained so (Matryoshka)")
-      ->check(CLI::Range(1, 1 << 24));
+  add_number(command, "--dimensions", dimensions,
+             "keep the first N numbers of each vector, for models trained so (Matryoshka)", 1,
+             1 << 24);
 }
 
 TextEmbedder VectorModel::embedder(const EmbeddingFlags& flags, PromptKind prompt,
                                    Communicator* communicator) const {
   EmbeddingOptions options = embedding_options(folder.config, prompt, sequence_length);
-  if (flags.pooling) options.pooling = value_named<SentencePooling>(*flags.pooling);
+  options.pooling = flags.pooling.value_or(options.pooling);
   if (flags.normalize || flags.no_normalize) options.normalize = flags.normalize;
   options.dimensions = flags.dimensions;
   options.batch_size = flags.batch_size;

@@ -17,7 +17,7 @@ namespace nystrom {
 
 /// The options of vectors. Those that are not given are the model's own.
 struct EmbeddingFlags {
-  std::optional<std::string> pooling;
+  std::optional<SentencePooling> pooling;
   bool normalize = false, no_normalize = false;
   std::optional<std::int64_t> dimensions;
   std::int64_t batch_size = 32;
