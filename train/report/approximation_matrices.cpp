@@ -29,12 +29,6 @@ std::span<const EnumName<SequenceRule>> enum_names(SequenceRule) {
   return names;
 }
 
-std::span<const EnumName<StudyInverse>> enum_names(StudyInverse) {
-  static constexpr EnumName<StudyInverse> names[] = {{StudyInverse::exact, "exact"},
-                                                     {StudyInverse::iterative, "iterative"}};
-  return names;
-}
-
 namespace {
 
 /// Smaller errors, relative to the norm, count as rounding.
@@ -55,7 +49,7 @@ Tensor scores(ScoreKernel kernel, const Tensor& q, const Tensor& k) {
 }
 
 /// The indices of `count` random distinct rows of `length`, in increasing order.
-Tensor random_rows(std::int64_t length, std::int64_t count, std::uint64_t seed,
+Tensor random_rows(std::int64_t length, std::int64_t count, std::int64_t seed,
                    const std::string& name) {
   const std::vector<double> keys = normal_values(seed, name, length);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(length));
@@ -80,12 +74,12 @@ Tensor landmarks_of(LandmarkRule rule, const Tensor& x, std::int64_t count, cons
   return x;
 }
 
-std::string series_name(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse) {
+std::string series_name(const MatrixStudyOptions& o, LandmarkRule rule, Inverse inverse) {
   const char* rows = rule == LandmarkRule::first    ? "first rows"
                      : rule == LandmarkRule::random ? "random rows"
                                                     : "segment means";
-  return inverse == StudyInverse::exact ? fmt::format("{}, exact inverse", rows)
-                                        : fmt::format("{}, {} steps", rows, o.iterations);
+  return inverse == Inverse::exact ? fmt::format("{}, exact inverse", rows)
+                                   : fmt::format("{}, {} steps", rows, o.iterations);
 }
 
 std::string matrix_text(const char* title, const Tensor& x) {
@@ -100,13 +94,13 @@ std::string matrix_text(const char* title, const Tensor& x) {
 }
 
 /// Five tokens with two features and one landmark. The first row and the first column are exact.
-std::string worked_example(std::uint64_t seed) {
+std::string worked_example(std::int64_t seed) {
   MatrixStudyOptions o;
   o.d_model = 2, o.length = 5, o.seed = seed;
   const Tensor q = study_rows(o, 0, "queries"), k = study_rows(o, 0, "keys"),
                s = study_matrix(ScoreKernel::raw, q, k);
   const Tensor approximated =
-      approximate_matrix(o, LandmarkRule::first, StudyInverse::exact, q, k, 1, 0);
+      approximate_matrix(o, LandmarkRule::first, Inverse::exact, q, k, 1, 0);
   Tensor difference = (Var(approximated) - s).value();
   for (std::int64_t i = 0; i < difference.numel(); ++i) {
     double& value = difference.data<double>()[i];
@@ -121,7 +115,7 @@ std::string worked_example(std::uint64_t seed) {
 
 struct Curve {
   LandmarkRule rule;
-  StudyInverse inverse;
+  Inverse inverse;
   std::vector<Summary> errors;  // relative to the matrix's norm, for each number of landmarks
 };
 
@@ -223,7 +217,7 @@ Tensor study_matrix(ScoreKernel kernel, const Tensor& q, const Tensor& k) {
   return scores(kernel, q, k);
 }
 
-Tensor approximate_matrix(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse,
+Tensor approximate_matrix(const MatrixStudyOptions& o, LandmarkRule rule, Inverse inverse,
                           const Tensor& q, const Tensor& k, std::int64_t landmarks,
                           std::int64_t trial) {
   const Tensor random =
@@ -231,23 +225,23 @@ Tensor approximate_matrix(const MatrixStudyOptions& o, LandmarkRule rule, StudyI
   const Tensor qs = landmarks_of(rule, q, landmarks, random).contiguous(),
                ks = landmarks_of(rule, k, landmarks, random).contiguous();
   const Tensor a = scores(o.kernel, qs, ks).reshape({1, landmarks, landmarks});
-  const Var z = inverse == StudyInverse::exact ? pseudo_inverse_exact(a)
-                                               : pseudo_inverse_iterative(a, o.iterations);
+  const Var z = inverse == Inverse::exact ? pseudo_inverse_exact(a)
+                                          : pseudo_inverse_iterative(a, o.iterations);
   return matmul(matmul(scores(o.kernel, q, ks), z.value().reshape({landmarks, landmarks})),
                 scores(o.kernel, qs, k))
       .value();
 }
 
 Study study_matrices(const MatrixStudyOptions& o,
-                     const std::function<void(std::int64_t)>& progress) {
+                     const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const bool iterative =
-      std::find(o.inverses.begin(), o.inverses.end(), StudyInverse::iterative) != o.inverses.end();
+      std::find(o.inverses.begin(), o.inverses.end(), Inverse::iterative) != o.inverses.end();
   require_input(!iterative || o.kernel == ScoreKernel::softmax,
                 "--inverse iterative needs --kernel softmax: its first step is scaled for matrices "
                 "whose rows sum to 1");
   std::vector<Curve> curves;
   for (const LandmarkRule rule : o.landmarks) {
-    for (const StudyInverse inverse : o.inverses) curves.push_back({rule, inverse, {}});
+    for (const Inverse inverse : o.inverses) curves.push_back({rule, inverse, {}});
   }
   struct Trial {
     Tensor q, k, s;
@@ -280,7 +274,7 @@ Study study_matrices(const MatrixStudyOptions& o,
       study.tables[0].rows.push_back({enum_name(curve.rule), enum_name(curve.inverse), count,
                                       e.mean, e.median, e.low, e.high});
     }
-    if (progress) progress(count);
+    if (progress) progress(count, o.length);
   }
   study.settings = {{"kernel", enum_name(o.kernel)},
                     {"sequence", enum_name(o.sequence)},
@@ -288,7 +282,7 @@ Study study_matrices(const MatrixStudyOptions& o,
                     {"length", o.length},
                     {"trials", o.trials},
                     {"iterations", o.iterations},
-                    {"seed", static_cast<std::int64_t>(o.seed)}};
+                    {"seed", o.seed}};
   study.charts = {{"errors", chart_of(o, curves)}};
   study.text = worked_example(o.seed);
   study.verdict = verdict_of(o, curves);

@@ -5,6 +5,7 @@
 
 #include "core/base/fields.h"
 #include "core/tensor.h"
+#include "nn/model_config.h"
 #include "train/report/study.h"
 
 namespace nystrom {
@@ -16,23 +17,18 @@ enum class LandmarkRule { first, random, means };
 /// The rows of Q and K: independent normal ones, or smooth curves. In smooth curves each column is
 /// a sum of slow waves, so neighbours are similar, as in text.
 enum class SequenceRule { random, smooth };
-/// The inverse of the matrix between landmarks.
-enum class StudyInverse { exact, iterative };
-
 /// The options of study_matrices.
 struct MatrixStudyOptions {
-  std::int64_t d_model = 10, length = 50, trials = 10, iterations = 6;
-  std::uint64_t seed = 0;
+  std::int64_t d_model = 10, length = 50, trials = 10, iterations = 6, seed = 0;
   ScoreKernel kernel = ScoreKernel::raw;
   SequenceRule sequence = SequenceRule::random;
   std::vector<LandmarkRule> landmarks = {LandmarkRule::first};
-  std::vector<StudyInverse> inverses = {StudyInverse::exact};
+  std::vector<Inverse> inverses = {Inverse::exact};  ///< of landmarks: exact or iterative
 };
 
 std::span<const EnumName<ScoreKernel>> enum_names(ScoreKernel);
 std::span<const EnumName<LandmarkRule>> enum_names(LandmarkRule);
 std::span<const EnumName<SequenceRule>> enum_names(SequenceRule);
-std::span<const EnumName<StudyInverse>> enum_names(StudyInverse);
 
 /// The rows of Q or K for one trial: [length, d_model] f64.
 Tensor study_rows(const MatrixStudyOptions& options, std::int64_t trial, const char* name);
@@ -40,14 +36,15 @@ Tensor study_rows(const MatrixStudyOptions& options, std::int64_t trial, const c
 /// The exact matrix, [length, length] f64.
 Tensor study_matrix(ScoreKernel kernel, const Tensor& q, const Tensor& k);
 /// Its Nyström approximation through `landmarks` landmarks, [length, length] f64.
-Tensor approximate_matrix(const MatrixStudyOptions& options, LandmarkRule rule,
-                          StudyInverse inverse, const Tensor& q, const Tensor& k,
-                          std::int64_t landmarks, std::int64_t trial);
+Tensor approximate_matrix(const MatrixStudyOptions& options, LandmarkRule rule, Inverse inverse,
+                          const Tensor& q, const Tensor& k, std::int64_t landmarks,
+                          std::int64_t trial);
 
 /// Frobenius errors for 1 … length landmarks over all trials, and a worked example of five tokens.
-/// `progress` is called with the number of landmarks that are done. Throws an InputError for the
-/// iterative inverse of raw scores, because its first iterate assumes rows that sum to 1.
+/// `progress` is called with the number of landmarks that are done, and their total. Throws an
+/// InputError for the iterative inverse of raw scores, because its first iterate assumes rows that
+/// sum to 1.
 Study study_matrices(const MatrixStudyOptions& options,
-                     const std::function<void(std::int64_t)>& progress = {});
+                     const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
 }  // namespace nystrom

@@ -41,7 +41,7 @@ TEST(MatrixStudy, RawScoresAreExactFromTheirRankOn) {
             "give all of it");
 }
 
-double relative_error(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse,
+double relative_error(const MatrixStudyOptions& o, LandmarkRule rule, Inverse inverse,
                       std::int64_t count, std::int64_t trial) {
   const Tensor q = study_rows(o, trial, "queries"), k = study_rows(o, trial, "keys"),
                s = study_matrix(o.kernel, q, k);
@@ -55,7 +55,7 @@ TEST(MatrixStudy, OneLandmarkGivesItsRowAndColumn) {
   o.d_model = 2, o.length = 5;
   const Tensor q = study_rows(o, 0, "queries"), k = study_rows(o, 0, "keys"),
                s = study_matrix(o.kernel, q, k);
-  const auto got = approximate_matrix(o, LandmarkRule::first, StudyInverse::exact, q, k, 1, 0)
+  const auto got = approximate_matrix(o, LandmarkRule::first, Inverse::exact, q, k, 1, 0)
                        .to_doubles(),
              exact = s.to_doubles();
   for (std::size_t i = 0; i < 5; ++i) {
@@ -70,7 +70,7 @@ TEST(MatrixStudy, AsManyLandmarksAsRowsAndTheExactInverseAreExact) {
   o.kernel = ScoreKernel::softmax, o.d_model = 16, o.length = 12;
   for (std::int64_t trial = 0; trial < 5; ++trial) {
     for (const LandmarkRule rule : {LandmarkRule::first, LandmarkRule::random, LandmarkRule::means})
-      EXPECT_LE(relative_error(o, rule, StudyInverse::exact, 12, trial), 1e-9)
+      EXPECT_LE(relative_error(o, rule, Inverse::exact, 12, trial), 1e-9)
           << enum_name(rule) << " " << trial;
   }
 }
@@ -82,7 +82,7 @@ TEST(MatrixStudy, MoreSegmentMeansOfSmoothSequencesAreNoWorseOnAverage) {
   for (const std::int64_t count : {2, 4, 8, 16, 32}) {
     double mean = 0;
     for (std::int64_t trial = 0; trial < 10; ++trial)
-      mean += relative_error(o, LandmarkRule::means, StudyInverse::iterative, count, trial) / 10;
+      mean += relative_error(o, LandmarkRule::means, Inverse::iterative, count, trial) / 10;
     EXPECT_LE(mean, before) << count;
     before = mean;
   }
@@ -98,7 +98,7 @@ TEST(MatrixStudy, MedianOfTheExactInverseFallsAtEachDoublingOfSegmentMeans) {
     for (const std::int64_t count : {2, 4, 8, 16, 32}) {
       std::vector<double> errors;
       for (std::int64_t trial = 0; trial < 10; ++trial)
-        errors.push_back(relative_error(o, LandmarkRule::means, StudyInverse::exact, count, trial));
+        errors.push_back(relative_error(o, LandmarkRule::means, Inverse::exact, count, trial));
       const double median = summarise(errors).median;
       EXPECT_LE(median, before) << count << " landmarks, seed " << o.seed;
       before = median;
