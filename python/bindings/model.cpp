@@ -372,12 +372,10 @@ void bind_model(nb::module_& module) {
             ExportOptions options;
             options.format = value_called("format", format, enum_names(ExportFormat{}));
             options.softmax = softmax;
-            if (sentence_transformers) {
-              VectorExport& vectors = options.sentence_transformers.emplace();
-              if (*sentence_transformers != "model")
-                vectors.pooling = value_called("sentence_transformers", *sentence_transformers,
-                                               enum_names(SentencePooling{}));
-            }
+            options.sentence_transformers = sentence_transformers.has_value();
+            if (sentence_transformers && *sentence_transformers != "model")
+              options.pooling = value_called("sentence_transformers", *sentence_transformers,
+                                             enum_names(SentencePooling{}));
             options.onnx = value_called("onnx", onnx, enum_names(OnnxExport{}));
             options.verify = verify;
             return model.export_to(folder, options, weights_now, log);

@@ -1,8 +1,4 @@
 // nystrom export: write a model as a Hugging Face folder with its tokenizer and a model card.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
@@ -21,12 +17,13 @@ constexpr const char* own_pooling = "own";
 
 struct ExportCommand {
   CommonOptions common;
-  std::string model, folder, attention, pooling, format = "auto", onnx = "none";
+  std::string model, folder, attention, pooling;
   std::vector<std::string> text;
-  bool verify = false, json = false;
+  ExportOptions written;
+  bool json = false;
 
   /// Whether the results of the runtimes are compared.
-  bool measures() const { return verify || onnx == "int8"; }
+  bool measures() const { return written.verify || written.onnx == OnnxExport::int8; }
 };
 
 Json to_json(const std::string& folder, const ExportResult& result,
@@ -64,7 +61,7 @@ void print(const ExportCommand& options, const ExportResult& result,
            const std::optional<ExportScores>& scores, bool measured) {
   fmt::print("{}: {} parameters; {}\n", printable_path(options.folder), result.parameters,
              fmt::join(result.files, ", "));
-  if (options.verify) fmt::print("read back: equal\n");
+  if (options.written.verify) fmt::print("read back: equal\n");
   if (scores)
     print(*scores);
   else if (measured)
@@ -78,7 +75,7 @@ void print(const ExportCommand& options, const ExportResult& result,
   }
 }
 
-void run(const ExportCommand& options) {
+void run(ExportCommand options) {
   options.common.apply();
   require_input(options.text.empty() || options.measures(),
                 "--text is for --verify or --onnx int8, which measure results; give one of them");
@@ -95,16 +92,11 @@ void run(const ExportCommand& options) {
   require_input(options.text.empty() || source.config.head != Head::replaced_tokens,
                 "--text: {} tells replaced tokens, and a text has none; leave it out",
                 printable_path(source.path));
-  ExportOptions export_options{.format = value_named<ExportFormat>(options.format),
-                               .softmax = options.attention == "softmax",
-                               .verify = options.verify,
-                               .onnx = value_named<OnnxExport>(options.onnx)};
-  if (!options.pooling.empty())
-    export_options.sentence_transformers.emplace().pooling =
-        options.pooling == own_pooling
-            ? std::nullopt
-            : std::optional(value_named<SentencePooling>(options.pooling));
-  const ExportResult result = export_model(source, options.folder, export_options, log);
+  options.written.softmax = options.attention == "softmax";
+  options.written.sentence_transformers = !options.pooling.empty();
+  if (!options.pooling.empty() && options.pooling != own_pooling)
+    options.written.pooling = value_named<SentencePooling>(options.pooling);
+  const ExportResult result = export_model(source, options.folder, options.written, log);
   const bool measured = options.measures() && source.config.head != Head::replaced_tokens;
   const auto scores = measured
                           ? score_export(options.folder, source, options.text, overrides.run, log)
@@ -133,13 +125,12 @@ Command add_export_command(CLI::App& app) {
                    "run directory, checkpoint or Hugging Face folder")
       ->required();
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
-  command
-      ->add_option("--format", options->format,
-                   "bert, roberta, …: a folder of that model_type; nystrom: with the classes that "
-                   "compute the model; transformers: for transformers' Nyströmformer, whatever it "
-                   "computes, which --verify measures; auto: as BERT, RoBERTa, … where the model "
-                   "is one, else nystrom; default: auto")
-      ->check(CLI::IsMember(names_of<ExportFormat>()));
+  add_choice(*command, "--format", options->written.format,
+             "bert, roberta, …: a folder of that model_type; nystrom: with the classes that "
+             "compute the model; transformers: for transformers' Nyströmformer, whatever it "
+             "computes, which --verify measures; auto: as BERT, RoBERTa, … where the model is one, "
+             "else nystrom; default: auto")
+      ->default_str("");
   command
       ->add_option("--attention", options->attention,
                    "softmax: exact attention, which transformers runs at any length; default: the "
@@ -152,15 +143,13 @@ Command add_export_command(CLI::App& app) {
       ->expected(0, 1)
       ->default_str(own_pooling)
       ->check(CLI::IsMember({own_pooling, "mean", "cls"}));
-  command
-      ->add_option("--onnx", options->onnx,
-                   "also write onnx/model.onnx; int8: and onnx/model_int8.onnx, a quarter of its "
-                   "size, and measure how its rounding changes loss and metric")
+  add_choice(*command, "--onnx", options->written.onnx,
+             "also write onnx/model.onnx; int8: and onnx/model_int8.onnx, a quarter of its size, "
+             "and measure how its rounding changes loss and metric")
       ->expected(0, 1)
-      ->default_str("f32")
-      ->check(CLI::IsMember(names_of<OnnxExport>()));
+      ->default_str("f32");
   command->add_flag(
-      "--verify", options->verify,
+      "--verify", options->written.verify,
       "read the folder back and measure loss or metric on real text; where transformers runs its "
       "own class, also what that class computes");
   command->add_option("--text", options->text,

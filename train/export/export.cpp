@@ -251,7 +251,7 @@ void write_model(const fs::path& folder, const ModelFolder& source, const Model&
 ModelFolder resolved(ModelFolder source, const ExportOptions& options) {
   if (!options.sentence_transformers) return source;
   EmbeddingConfig& embedding = source.config.embedding;
-  embedding.pooling = options.sentence_transformers->pooling.value_or(embedding.pooling);
+  embedding.pooling = options.pooling.value_or(embedding.pooling);
   const std::string obstacle = vectors_obstacle(embedding);
   require_input(obstacle.empty(), "{}: {}", printable_path(source.path), obstacle);
   return source;
@@ -288,7 +288,7 @@ std::string config_text_of(const ModelFolder& source, const ModelConfig& config)
 ExportResult export_model(const ModelFolder& given, const fs::path& folder,
                           const ExportOptions& options, Log& log) {
   const ModelFolder source = resolved(given, options);
-  const bool vectors = options.sentence_transformers.has_value();
+  const bool vectors = options.sentence_transformers;
   ModelConfig config = with_context(printable_path(source.path),
                                     [&] { return exported_config(source.config, options); });
   const Architecture* architecture = architecture_of_export(source, config, options);

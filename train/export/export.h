@@ -37,17 +37,13 @@ enum class OnnxExport { none, f32, int8 };
 
 std::span<const EnumName<OnnxExport>> enum_names(OnnxExport);
 
-/// The vectors of an export for sentence-transformers.
-struct VectorExport {
-  std::optional<SentencePooling> pooling = std::nullopt;  ///< null: the model's
-};
-
 /// The options of an export.
 struct ExportOptions {
   ExportFormat format = ExportFormat::automatic;
   bool softmax = false;  ///< exact attention in place of the model's own
-  /// Adds the files of sentence-transformers, with the model's pooling or another.
-  std::optional<VectorExport> sentence_transformers = std::nullopt;
+  /// Adds the files of sentence-transformers, with this pooling, or with the model's.
+  bool sentence_transformers = false;
+  std::optional<SentencePooling> pooling = {};
   /// Reads the folder back and compares it. Where transformers runs its own classes, measures their
   /// differences and adds them to the card.
   bool verify = false;

@@ -277,7 +277,7 @@ TEST_F(ExportTest, SoftmaxOfWeightsThatDoNotFitItIsRefused) {
 
 TEST_F(ExportTest, SentenceTransformersGetsItsFiles) {
   run(write_model_with_tokenizer(masked_lm_config()),
-      {.sentence_transformers = VectorExport{SentencePooling::cls}});
+      {.sentence_transformers = true, .pooling = SentencePooling::cls});
   const auto modules = read_json_file(target() / "modules.json");
   ASSERT_EQ(modules.size(), 3U);
   EXPECT_EQ(modules[0]["type"], "sentence_transformers.models.Transformer");
@@ -299,7 +299,7 @@ TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
   config.embedding.projection = 4;
   config.embedding.query_prompt = "query: ";
   config.embedding.document_prompt = "passage: ";
-  run(write_model_with_tokenizer(config), {.sentence_transformers = VectorExport{}});
+  run(write_model_with_tokenizer(config), {.sentence_transformers = true});
   const auto modules = read_json_file(target() / "modules.json");
   ASSERT_EQ(modules.size(), 4U);
   EXPECT_EQ(modules[2]["path"], "2_Dense");
@@ -321,12 +321,12 @@ TEST_F(ExportTest, SentenceTransformersHasNoLandmarks) {
   ModelConfig config = masked_lm_config();
   config.embedding.pooling = SentencePooling::landmarks;
   const ModelFolder model = write_model_with_tokenizer(config);
-  EXPECT_EQ(input_error([&] { run(model, {.sentence_transformers = VectorExport{}}); }),
+  EXPECT_EQ(input_error([&] { run(model, {.sentence_transformers = true}); }),
             source().string() +
                 ": model.embedding.pooling is landmarks, which sentence-transformers lacks; "
                 "--sentence-transformers mean or cls exports another pooling");
   EXPECT_FALSE(fs::exists(target()));
-  run(model, {.sentence_transformers = VectorExport{SentencePooling::mean}});
+  run(model, {.sentence_transformers = true, .pooling = SentencePooling::mean});
   EXPECT_EQ(read_hf_config(target()).embedding.pooling, SentencePooling::mean);
 }
 
@@ -339,7 +339,7 @@ TEST_F(ExportTest, TheCardNamesTheOnnxFile) {
 TEST_F(ExportTest, SentenceTransformersNeedsATokenizer) {
   const ModelFolder model = write_model(masked_lm_config());
   EXPECT_EQ(
-      input_error([&] { run(model, {.sentence_transformers = VectorExport{}}); }),
+      input_error([&] { run(model, {.sentence_transformers = true}); }),
       source().string() + ": has no tokenizer, and --sentence-transformers makes vectors of texts");
   EXPECT_FALSE(fs::exists(target()));
 }
