@@ -10,7 +10,7 @@
 #include "nn/layer_kinds.h"
 #include "train/cli/commands.h"
 #include "train/export/conversion_study.h"
-#include "train/export/convert.h"
+#include "train/export/extend.h"
 #include "train/objectives/task_settings.h"
 #include "train/objectives/text_statistics.h"
 
@@ -130,13 +130,12 @@ Command add_convert_command(CLI::App& app) {
       "convert", "Write a model with exact attention, such as a BERT folder, as a Nyström encoder");
   command->footer(
       "All weights that the head reads are kept. The convolution starts at 0 and adds nothing "
-      "until it is learned. Go "
-      "on with model.from in the YAML\n"
+      "until it is learned. Go on with model.from in the YAML\n"
       "file of a pretraining or fine-tuning run. With --text the masked-LM loss before and after "
       "is printed, and how many landmarks\n"
       "each layer needs; the text is cut and masked as nystrom evaluate does.\n\n"
-      "Examples:\n  nystrom convert bert-base longer --landmarks 64 --length 4096 --text "
-      "heldout.txt\n"
+      "Examples:\n"
+      "  nystrom convert bert-base longer --landmarks 64 --length 4096 --text heldout.txt\n"
       "  nystrom convert bert-base longer --keep-exact 0,10-11");
   add_model_to(*command, options->model);
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();

@@ -1,10 +1,10 @@
-#include "train/export/convert.h"
-
+// Conversion of a model with exact attention into a Nyström encoder.
 #include <algorithm>
 
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/layer_kinds.h"
+#include "train/export/extend.h"
 #include "train/state/transformers_class.h"
 
 namespace nystrom {
@@ -73,8 +73,6 @@ void set_positions(ModelConfig& config, const ConvertOptions& options, const Mod
   config.segment_means_seq_len = options.length ? length : trained_length(source);
 }
 
-}  // namespace
-
 ModelConfig converted_config(const ModelFolder& source, const ConvertOptions& options) {
   ModelConfig config = source.config;
   const std::string where = printable_path(source.path);
@@ -89,6 +87,8 @@ ModelConfig converted_config(const ModelFolder& source, const ConvertOptions& op
   require_input(wrong.empty(), "{} as a Nyström encoder: {}", where, fmt::join(wrong, "; "));
   return config;
 }
+
+}  // namespace
 
 std::unique_ptr<Model> convert_model(const ModelFolder& source, const ConvertOptions& options) {
   return rebuilt_model(source, converted_config(source, options), options.positions);

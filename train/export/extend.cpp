@@ -128,12 +128,4 @@ std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptio
   return rebuilt_model(source, extended_config(source, options), options.positions);
 }
 
-ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options,
-                            const std::filesystem::path& folder, Log& log) {
-  require_empty_target(folder);  // before the weights are read
-  const auto model = extend_model(source, options);
-  write_model_folder(source, *model, options.length, folder, log);
-  return {model->parameters().count(), model->config().attention.num_landmarks};
-}
-
 }  // namespace nystrom

@@ -1,10 +1,12 @@
-// Extension of a trained model to longer sequences.
+// Models made of trained ones: for longer sequences, or with Nyström attention in the place of
+// exact attention (convert.cpp).
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "train/state/model_folder.h"
 
@@ -43,18 +45,27 @@ std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptio
 std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfig& config,
                                      NewPositions positions);
 
+/// The options of a conversion.
+struct ConvertOptions {
+  std::int64_t landmarks = 64;
+  /// Taps of the convolution; nothing: those of the model, else 33.
+  std::optional<std::int64_t> conv = {};
+  std::optional<std::int64_t> length = {};  ///< positions; nothing: as many as before
+  NewPositions positions = NewPositions::tile;
+  std::string keep_exact = {};  ///< layers that keep exact attention: "0,10-11"; empty: none
+};
+
+/// The converted model: attention.kind and semantics are nystrom, except in the layers of
+/// keep_exact. It has the weights of `source`. Taps of a new convolution are 0, so that it adds
+/// nothing until they are learned. Throws an InputError for a model that has other than exact
+/// attention, for fewer positions, more landmarks than positions, another convolution than the
+/// model's own, and layers that are malformed, absent, or all.
+std::unique_ptr<Model> convert_model(const ModelFolder& source, const ConvertOptions& options);
+
 /// Writes `model`, which was made of `source`, and the tokenizer of `source` into `folder`, for
 /// inputs of up to `longest` tokens. The folder must not exist or be empty. It has the form of a
 /// checkpoint, for model.from, and is complete or absent. `log` hears of a missing tokenizer.
 void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
                         const std::filesystem::path& folder, Log& log);
-
-/// The result of an extension.
-struct ExtendResult {
-  std::int64_t parameters = 0, landmarks = 0;
-};
-/// Writes the extended model and the tokenizer of `source` by write_model_folder.
-ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options,
-                            const std::filesystem::path& folder, Log& log);
 
 }  // namespace nystrom

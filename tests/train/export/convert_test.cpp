@@ -1,5 +1,5 @@
 // Conversion into Nyström encoders: every architecture, what is kept, and what is refused.
-#include "train/export/convert.h"
+#include "train/export/extend.h"
 
 #include <gtest/gtest.h>
 
