@@ -16,7 +16,6 @@
 #include "train/export/onnx_model.h"
 #include "train/objectives/task_settings.h"
 #include "train/state/hf_config.h"
-#include "train/state/sentence_modules.h"
 
 namespace nystrom {
 namespace {
@@ -257,21 +256,6 @@ ModelFolder resolved(ModelFolder source, const ExportOptions& options) {
   return source;
 }
 
-SentenceTransformersFiles vector_files(const ModelFolder& source, const Model& model,
-                                       std::int64_t longest) {
-  SentenceTransformersFiles files{.embedding = model.config().embedding,
-                                  .width = model.config().hidden_size,
-                                  .longest = longest};
-  if (const auto modules = read_sentence_modules(source.path)) {
-    files.prompts = modules->prompts;
-    files.default_prompt = modules->default_prompt;
-  }
-  for (const NamedTensor& tensor : weight_tensors(model))
-    if (tensor.name.starts_with("embedding."))
-      files.tensors[tensor.name] = tensor.tensor.cast(DType::f32);
-  return files;
-}
-
 void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onnx) {
   if (onnx == OnnxExport::none) return;
   make_folders(folder);
@@ -335,7 +319,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
                         printable_path(source.path)));
   }
   if (vectors) {
-    write_sentence_transformers(written.path(), vector_files(source, model, card.longest));
+    write_sentence_transformers(written.path(), source.path, model, card.longest);
     card.makes_vectors = true;
   }
   for (const std::string& note : card.notes) log.say("note: " + note);

@@ -6,6 +6,7 @@
 
 #include "core/base/file_io.h"
 #include "train/state/safetensors.h"
+#include "train/state/sentence_modules.h"
 
 namespace nystrom {
 
@@ -39,7 +40,9 @@ std::string vectors_obstacle(const EmbeddingConfig& embedding) {
 }
 
 void write_sentence_transformers(const std::filesystem::path& folder,
-                                 const SentenceTransformersFiles& files) {
+                                 const std::filesystem::path& source, const Model& model,
+                                 std::int64_t longest) {
+  const EmbeddingConfig& embedding = model.config().embedding;
   const auto write = [&](const std::string& name, const Json& json) {
     write_text_file(folder / name, json.dump(2) + "\n");
   };
@@ -58,9 +61,9 @@ void write_sentence_transformers(const std::filesystem::path& folder,
   const std::string pooling = add_module("Pooling");
   std::filesystem::create_directory(folder / pooling);
   // These keys are older than pooling_mode, and every version reads them.
-  const SentencePooling kind = files.embedding.pooling;
+  const SentencePooling kind = embedding.pooling;
   write(pooling + "/config.json",
-        {{"word_embedding_dimension", files.width},
+        {{"word_embedding_dimension", model.config().hidden_size},
          {"pooling_mode_cls_token", kind == SentencePooling::cls},
          {"pooling_mode_mean_tokens", kind == SentencePooling::mean},
          {"pooling_mode_max_tokens", kind == SentencePooling::max},
@@ -70,32 +73,37 @@ void write_sentence_transformers(const std::filesystem::path& folder,
   const auto add_dense = [&](const std::string& name, Activation activation) {
     const std::string dense = add_module("Dense");
     std::filesystem::create_directory(folder / dense);
-    const Tensor& weight = files.tensors.at("embedding." + name + ".weight");
+    const auto tensor = [&](const char* part) {
+      return model.parameters().master("embedding." + name + part).cast(DType::f32);
+    };
+    const Tensor weight = tensor(".weight");
     write(dense + "/config.json", {{"in_features", weight.dim(1)},
                                    {"out_features", weight.dim(0)},
                                    {"bias", true},
                                    {"activation_function", torch_class(activation)}});
     write_safetensors(folder / dense / "model.safetensors",
-                      {{"linear.weight", weight},
-                       {"linear.bias", files.tensors.at("embedding." + name + ".bias")}});
+                      {{"linear.weight", weight}, {"linear.bias", tensor(".bias")}});
   };
-  for (std::size_t i = 0; i < files.embedding.dense.size(); ++i)
-    add_dense(fmt::format("dense.{}", i), files.embedding.dense[i].activation);
-  if (files.embedding.projection) add_dense("projection", files.embedding.projection_act);
-  if (files.embedding.normalize) add_module("Normalize");
+  for (std::size_t i = 0; i < embedding.dense.size(); ++i)
+    add_dense(fmt::format("dense.{}", i), embedding.dense[i].activation);
+  if (embedding.projection) add_dense("projection", embedding.projection_act);
+  if (embedding.normalize) add_module("Normalize");
   write("modules.json", modules);
-  write("sentence_bert_config.json", {{"max_seq_length", files.longest}, {"do_lower_case", false}});
+  write("sentence_bert_config.json", {{"max_seq_length", longest}, {"do_lower_case", false}});
   Json prompts = Json::object();
-  for (const auto& [name, prompt] : files.prompts) prompts[name] = prompt;
+  Json default_prompt;
+  if (const auto given = read_sentence_modules(source)) {
+    for (const auto& [name, prompt] : given->prompts) prompts[name] = prompt;
+    if (given->default_prompt) default_prompt = *given->default_prompt;
+  }
   const auto add_prompt = [&](const char* name, const std::string& prompt) {
     if (!prompt.empty() || prompts.contains(name)) prompts[name] = prompt;
   };
-  add_prompt("query", files.embedding.query_prompt);
-  add_prompt("document", files.embedding.document_prompt);
-  write("config_sentence_transformers.json",
-        {{"prompts", prompts},
-         {"default_prompt_name", files.default_prompt ? Json(*files.default_prompt) : Json()},
-         {"similarity_fn_name", "cosine"}});
+  add_prompt("query", embedding.query_prompt);
+  add_prompt("document", embedding.document_prompt);
+  write("config_sentence_transformers.json", {{"prompts", prompts},
+                                              {"default_prompt_name", default_prompt},
+                                              {"similarity_fn_name", "cosine"}});
 }
 
 }  // namespace nystrom
