@@ -103,9 +103,8 @@ OnnxAttention::Rotation OnnxAttention::rotation(const OnnxValue& places, double 
   const std::vector<float> frequencies = rotary_frequencies(config_.head_dim(), theta);
   const std::string name = fmt::format("rotary_frequencies.{}", theta);
   if (!graph_.has_weight(name))
-    graph_.weight(
-        name, OnnxType::f32, {std::ssize(frequencies)},
-        {reinterpret_cast<const char*>(frequencies.data()), frequencies.size() * sizeof(float)});
+    graph_.weight(name, OnnxType::f32, {std::ssize(frequencies)},
+                  f32_bytes(Tensor::from(frequencies, {std::ssize(frequencies)})));
   const OnnxValue angles = graph_("Mul", {places, name});
   return {graph_("Cos", {angles}), graph_("Sin", {angles})};
 }

@@ -16,7 +16,7 @@ class OnnxWriter {
     const OnnxValue x = encode();
     write_head(x);
     const OnnxDimension rows = several_rows() ? OnnxDimension("rows") : batch_;
-    output(x, "last_hidden_state", {rows, length_, config_.hidden_size});
+    graph_.output(x, "last_hidden_state", {rows, length_, config_.hidden_size});
   }
 
  private:
@@ -26,24 +26,20 @@ class OnnxWriter {
       case Head::replaced_tokens: return judge(x);
       case Head::sequence_classification: return classify(x);
       case Head::token_classification:
-        return output(modules_.linear(transformed(x), "classifier"), "logits",
-                      {batch_, length_, config_.num_labels()});
+        return graph_.output(modules_.linear(transformed(x), "classifier"), "logits",
+                             {batch_, length_, config_.num_labels()});
       case Head::question_answering: return answer(x);
       case Head::multiple_choice: return choose(x);
       case Head::none: break;
     }
     if (config_.embed_dim)
-      output(last_token(x), "pooler_output", {batch_, config_.hidden_size});
+      graph_.output(last_token(x), "pooler_output", {batch_, config_.hidden_size});
     else if (config_.embedding.pooling != SentencePooling::landmarks)
-      output(sentence_vector(x), "sentence_embedding", {batch_, config_.vector_width()});
+      graph_.output(sentence_vector(x), "sentence_embedding", {batch_, config_.vector_width()});
   }
 
   bool several_rows() const {
     return config_.head == Head::multiple_choice || config_.has_towers();
-  }
-
-  void output(const OnnxValue& value, const char* name, const OnnxShape& shape) {
-    graph_.output(value, name, shape);
   }
 
   /// Declares an input of one number for each token, and returns it as rows [·, n].
@@ -244,8 +240,8 @@ class OnnxWriter {
       const auto decoder = graph_.enter("decoder");
       x = modules_.decode_words(x);
     }
-    output(graph_("Add", {x, modules_.parameter("bias")}), "logits",
-           {batch_, length_, config_.vocab_size});
+    graph_.output(graph_("Add", {x, modules_.parameter("bias")}), "logits",
+                  {batch_, length_, config_.vocab_size});
   }
 
   /// [a, b, a ∘ b, a − b] of the two rows of each sample.
@@ -262,29 +258,29 @@ class OnnxWriter {
                                                         : at(x, 0);
     pooled = config_.has_towers() ? tower_features(pooled) : transformed(pooled);
     const auto module = graph_.enter("classifier");
-    output(modules_.linear(head_dense(pooled, "dense"), "out_proj"), "logits",
-           {batch_, config_.num_labels()});
+    graph_.output(modules_.linear(head_dense(pooled, "dense"), "out_proj"), "logits",
+                  {batch_, config_.num_labels()});
   }
 
   void answer(const OnnxValue& x) {
     const OnnxValue both = modules_.linear(transformed(x), "qa_outputs");
     const auto module = graph_.enter("qa_outputs");
     for (const auto& [place, name] : {std::pair(0, "start_logits"), std::pair(1, "end_logits")})
-      output(graph_("Gather", {both, graph_.integer(place)}, {{"axis", 2}}), name,
-             {batch_, length_});
+      graph_.output(graph_("Gather", {both, graph_.integer(place)}, {{"axis", 2}}), name,
+                    {batch_, length_});
   }
 
   void judge(const OnnxValue& x) {
     const auto module = graph_.enter("discriminator_predictions");
     const OnnxValue y = modules_.activate(modules_.linear(x, "dense"), config_.hidden_act);
     const OnnxValue logits = modules_.linear(y, "dense_prediction");
-    output(graph_("Squeeze", {logits, graph_.integers({2})}), "logits", {batch_, length_});
+    graph_.output(graph_("Squeeze", {logits, graph_.integers({2})}), "logits", {batch_, length_});
   }
 
   void choose(const OnnxValue& x) {
     const OnnxValue y = head_dense(transformed(at(x, 0)), "pre_classifier");
     const OnnxValue scores = modules_.linear(y, "classifier");
-    output(graph_("Reshape", {scores, choices_}), "logits", {batch_, "num_choices"});
+    graph_.output(graph_("Reshape", {scores, choices_}), "logits", {batch_, "num_choices"});
   }
 
   OnnxModules modules_;

@@ -52,14 +52,18 @@ OnnxValue OnnxModules::parameter(std::string_view name) {
   return f32_weight(graph, graph.path(name), f32_values(model, graph.path(name)));
 }
 
+/// x Wᵀ for the weight of the present module, which is stored as [in, out].
+OnnxValue OnnxModules::product(const OnnxValue& x) {
+  const std::string weight = graph.path("weight");
+  if (int8) return int8_linear(*this, x, weight);
+  if (!graph.has_weight(weight))
+    f32_weight(graph, weight, f32_values(model, weight).transpose(0, 1).contiguous());
+  return graph("MatMul", {x, weight});
+}
+
 OnnxValue OnnxModules::linear(const OnnxValue& x, std::string_view name) {
   const auto module = graph.enter(name);
-  const std::string weight = graph.path("weight");
-  const auto transposed = [&] { return f32_values(model, weight).transpose(0, 1).contiguous(); };
-  const OnnxValue y = int8 ? int8_linear(*this, x, weight)
-                      : graph.has_weight(weight)
-                          ? graph("MatMul", {x, weight})
-                          : graph("MatMul", {x, f32_weight(graph, weight, transposed())});
+  const OnnxValue y = product(x);
   return has_bias() ? graph("Add", {y, parameter("bias")}) : y;
 }
 
@@ -90,12 +94,7 @@ OnnxValue OnnxModules::embed_words(const OnnxValue& ids) {
 }
 
 OnnxValue OnnxModules::decode_words(const OnnxValue& x) {
-  if (!model.config().tie_word_embeddings) {
-    const std::string weight = graph.path("weight");
-    if (int8) return int8_linear(*this, x, weight);
-    const Tensor columns = f32_values(model, weight).transpose(0, 1).contiguous();
-    return graph("MatMul", {x, f32_weight(graph, weight, columns)});
-  }
+  if (!model.config().tie_word_embeddings) return product(x);
   if (int8) return int8_decode(*this, x, words_name);
   return graph("MatMul",
                {x, graph("Transpose", {words_name}, {{"perm", std::vector<std::int64_t>{1, 0}}})});

@@ -18,8 +18,6 @@ struct OnnxModules {
 
   /// The parameter `name` of the present module, f32, in its own shape.
   OnnxValue parameter(std::string_view name);
-  /// Whether the present module has a bias.
-  bool has_bias() const;
   /// The dense layer `name`: x […, in] → […, out]. Its weight is stored as [in, out].
   OnnxValue linear(const OnnxValue& x, std::string_view name);
   /// The normalisation `name` over the last axis.
@@ -30,6 +28,10 @@ struct OnnxModules {
   OnnxValue embed_words(const OnnxValue& ids);
   /// x wordsᵀ for the decoder: […, hidden] → […, vocab_size]. A tied table is stored once.
   OnnxValue decode_words(const OnnxValue& x);
+
+ private:
+  bool has_bias() const;
+  OnnxValue product(const OnnxValue& x);
 };
 
 /// The values of parameter `name`, f32 on the CPU.
