@@ -1,6 +1,7 @@
 #include "train/export/forward.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "core/base/suggest.h"
@@ -55,7 +56,7 @@ class Inputs {
   /// Returns integers as i64. Throws an InputError for a value outside lowest … highest that is not
   /// `also`.
   Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest,
-                  std::int64_t highest, std::int64_t also) {
+                  std::int64_t highest, std::optional<std::int64_t> also = {}) {
     const Tensor& tensor = any(name);
     require_input(!is_float(tensor.dtype()), "{} is {}; expected i64, i32 or u8", name,
                   tensor.dtype());
@@ -64,14 +65,10 @@ class Inputs {
     for (const std::int64_t v : whole_numbers(tensor)) {
       require_input((v >= lowest && v <= highest) || v == also, "{}[{}] is {}; expected {} … {}{}",
                     name, place(shape, static_cast<std::int64_t>(values.size())), v, lowest,
-                    highest, also == lowest ? "" : fmt::format(" or {}", also));
+                    highest, also ? fmt::format(" or {}", *also) : "");
       values.push_back(v);
     }
     return Tensor::from(values, shape);
-  }
-  Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest,
-                  std::int64_t highest) {
-    return integers(name, shape, lowest, highest, lowest);
   }
 
   Tensor floats(const std::string& name, const Shape& shape) {
@@ -129,7 +126,7 @@ bool has_rows(const ModelConfig& config) {
 /// become rows.
 ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   ModelInput result;
-  Shape shape;
+  Shape shape, rows;
   if (config.embed_dim) {
     const Tensor& features = inputs.any("features");
     require_input(features.rank() == 3, "features are {}; expected [b, n, {}]", features.shape(),
@@ -137,7 +134,7 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
     require_not_empty("features", features.shape());
     result.features =
         inputs.floats("features", {features.dim(0), features.dim(1), *config.embed_dim});
-    shape = features.shape().without(-1);
+    rows = shape = features.shape().without(-1);
   } else {
     const bool several = has_rows(config);
     shape = inputs.any("input_ids").shape();
@@ -147,7 +144,7 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
                   : several           ? "[b, choices, n]"
                                       : "[b, n]");
     require_not_empty("input_ids", shape);
-    const Shape rows = several ? Shape{shape[0] * shape[1], shape[2]} : shape;
+    rows = several ? Shape{shape[0] * shape[1], shape[2]} : shape;
     result.input_ids = inputs.integers("input_ids", shape, 0, config.vocab_size - 1).reshape(rows);
     if (inputs.has("token_type_ids")) {
       require_input(config.type_vocab_size > 0,
@@ -155,12 +152,9 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
       result.token_type_ids =
           inputs.integers("token_type_ids", shape, 0, config.type_vocab_size - 1).reshape(rows);
     }
-    if (inputs.has("attention_mask"))
-      result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1)).reshape(rows);
-    return result;
   }
   if (inputs.has("attention_mask"))
-    result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1));
+    result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1)).reshape(rows);
   return result;
 }
 
