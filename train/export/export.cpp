@@ -131,11 +131,6 @@ ModelConfig exported_config(const ModelConfig& config, const ExportOptions& opti
   return exported;
 }
 
-bool needs_model_classes(const ModelConfig& exported, ExportFormat format) {
-  return format != ExportFormat::transformers &&
-         (!computed_by_transformers(exported) || convolution_reads_padding(exported));
-}
-
 std::vector<std::string> export_notes(const ModelConfig& exported) {
   const AttentionConfig& attention = exported.attention;
   const bool exact = exported.exact_in_transformers(),
@@ -156,9 +151,8 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
   if (exact) return notes;
   if (ours) {
     notes.push_back(fmt::format(
-        "transformers computes another Nyström attention than nystrom: {} padding, and "
-        "the texts of a batch share a scaling "
-        "factor",
+        "transformers computes another Nyström attention than nystrom: {} padding, and the texts "
+        "of a batch share a scaling factor",
         convolution_reads_padding(exported) ? "landmarks and convolution see" : "landmarks see"));
   }
   if (attention.inverse != Inverse::iterative) {
@@ -178,6 +172,13 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
 }
 
 namespace {
+
+/// Whether the folder of an export as a Nyströmformer holds model_classes(): transformers' own
+/// classes compute something else, at least for a batch with padding.
+bool needs_model_classes(const ModelConfig& exported, ExportFormat format) {
+  return format != ExportFormat::transformers &&
+         (!computed_by_transformers(exported) || convolution_reads_padding(exported));
+}
 
 /// The reason why a folder of `architecture` cannot hold the exported model; empty if it can.
 std::string obstacle_of(const Architecture& architecture, const ModelConfig& exported,
@@ -243,7 +244,8 @@ void write_model(const fs::path& folder, const ModelFolder& source, const Model&
   write_text_file(folder / "config.json", with_word_cut(text, source, card.config.head));
   write_safetensors(folder / "model.safetensors",
                     f32_weights(model, card.config, classes, card.architecture));
-  if (classes) write_model_classes(folder);
+  for (const EmbeddedFile& file : model_classes())
+    if (classes) write_text_file(folder / file.name, std::string(file.text));
 }
 
 /// The model that all files of an export are made of: with another pooling, where one is given.

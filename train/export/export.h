@@ -78,10 +78,6 @@ ExportResult export_model(const ModelFolder& source, const std::filesystem::path
 /// ExportFormat::transformers.
 ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options);
 
-/// Whether the folder of an export as a Nyströmformer holds model_classes(): transformers' own
-/// classes compute something else, at least for a batch with padding.
-bool needs_model_classes(const ModelConfig& exported, ExportFormat format);
-
 /// The differences of transformers' own class from nystrom for this model, one sentence each.
 std::vector<std::string> export_notes(const ModelConfig& exported);
 

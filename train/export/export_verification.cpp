@@ -27,20 +27,16 @@ using Ids = std::vector<std::int32_t>;
 /// Plain prose as sample input. Longer inputs repeat it.
 constexpr std::string_view sample_text =
     "The harbour was quiet before dawn, and the first boats left with the tide. A woman stood on "
-    "the quay and counted them, as she "
-    "had done every morning for eleven years. There were nine today. Her brother's boat had a new "
-    "sail, red as rust, and it was the "
-    "last to round the lighthouse. She wrote the number in a small book, put the pencil behind her "
-    "ear, and walked up the hill to the"
-    " school. The children were waiting at the gate because the door was locked, and nobody could "
-    "say who had the key. \"It is in the"
-    " clock,\" said the youngest, and so it was. In the afternoon the wind turned. By 4 o'clock "
-    "the sea had gone grey, the gulls sat "
-    "in rows along the wall, and people came out of their houses without being called. Eight sails "
-    "came back before the rain. The "
-    "ninth, which was red, came an hour later, slowly, with another boat in tow; and when both "
-    "were tied up, the whole town, wet to "
-    "the skin, went home to supper as if nothing had happened. ";
+    "the quay and counted them, as she had done every morning for eleven years. There were nine "
+    "today. Her brother's boat had a new sail, red as rust, and it was the last to round the "
+    "lighthouse. She wrote the number in a small book, put the pencil behind her ear, and walked "
+    "up the hill to the school. The children were waiting at the gate because the door was locked, "
+    "and nobody could say who had the key. \"It is in the clock,\" said the youngest, and so it "
+    "was. In the afternoon the wind turned. By 4 o'clock the sea had gone grey, the gulls sat in "
+    "rows along the wall, and people came out of their houses without being called. Eight sails "
+    "came back before the rain. The ninth, which was red, came an hour later, slowly, with another "
+    "boat in tow; and when both were tied up, the whole town, wet to the skin, went home to supper "
+    "as if nothing had happened. ";
 
 /// With exact attention both implementations compute the same sums, in almost the same order.
 constexpr double rounding = 1e-5;
@@ -170,10 +166,6 @@ ModelConfig config_in_transformers(const fs::path& folder) {
   nlohmann::json root = read_json_file(folder / "config.json");
   root.erase("nystrom");
   return parse_hf_config(root.dump(), printable_path(folder / "config.json"));
-}
-
-const char* result_name(const ModelConfig& config) {
-  return config.head == Head::none ? "last_hidden_state" : "logits";
 }
 
 std::vector<ExportDifference> verify_export(const fs::path& folder, const Model& source,

@@ -33,7 +33,4 @@ std::vector<ExportDifference> verify_export(const std::filesystem::path& folder,
 /// The configuration that transformers reads: config.json of `folder` without the `nystrom` block.
 ModelConfig config_in_transformers(const std::filesystem::path& folder);
 
-/// The name of the head's result in messages.
-const char* result_name(const ModelConfig& config);
-
 }  // namespace nystrom

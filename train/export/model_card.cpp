@@ -38,10 +38,9 @@ std::string front_matter(const ModelCard& card) {
   return fmt::format(
       "---\n"
       "library_name: transformers\n"
-      "{}"
-      "tags:\n"
-      "- {}\n{}"
-      "# license: other (choose the licence of your weights and remove this remark)\n"
+      "{}tags:\n"
+      "- {}\n"
+      "{}# license: other (choose the licence of your weights and remove this remark)\n"
       "---\n\n",
       pipeline ? fmt::format("pipeline_tag: {}\n", pipeline) : "",
       card.architecture ? card.architecture->model_type : "nystromformer",
@@ -254,12 +253,11 @@ std::string differences_of(const ModelCard& card) {
   }
   std::string text = fmt::format(
       "Measured on sample texts: the largest difference of any entry of `{}` at the text's tokens, "
-      "between nystrom (the text as it is) and "
-      "what "
-      "transformers computes ({}).\n\n"
+      "between nystrom (the text as it is) and what transformers computes ({}).\n\n"
       "| tokens | positions in transformers | difference | relative to the largest entry |\n"
       "|---|---|---|---|\n",
-      result_name(card.config), exact ? "the same" : "padded");
+      card.config.head == Head::none ? "last_hidden_state" : "logits",
+      exact ? "the same" : "padded");
   for (const ExportDifference& each : card.differences) {
     text += fmt::format("| {} | {} | {:.2g} | {:.2g} |\n", each.tokens, each.positions,
                         each.absolute, each.relative);

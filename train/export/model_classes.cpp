@@ -7,11 +7,6 @@
 
 namespace nystrom {
 
-void write_model_classes(const std::filesystem::path& folder) {
-  for (const EmbeddedFile& file : model_classes())
-    write_text_file(folder / file.name, std::string(file.text));
-}
-
 std::string foreign_classes(const std::filesystem::path& folder) {
   std::vector<std::string_view> names;
   for (const EmbeddedFile& file : model_classes()) {

@@ -12,9 +12,6 @@ namespace nystrom {
 /// definition.
 std::span<const EmbeddedFile> model_classes();
 
-/// Writes model_classes() into `folder`. Throws an InputError when the system refuses.
-void write_model_classes(const std::filesystem::path& folder);
-
 /// The files of `folder` that have the name of a model class and another text: "a.py and b.py".
 /// They were edited, or are of another version. Empty if there are none.
 std::string foreign_classes(const std::filesystem::path& folder);
