@@ -1,6 +1,5 @@
-#include "train/export/onnx_int8.h"
-
 #include "core/int8.h"
+#include "train/export/onnx_modules.h"
 
 namespace nystrom {
 namespace {

@@ -11,7 +11,7 @@ namespace nystrom {
 
 /// The options of an ONNX file.
 struct OnnxOptions {
-  bool int8 = false;  ///< dense layers and the word table in int8 (see onnx_int8.h)
+  bool int8 = false;  ///< dense layers and the word table in int8 (see onnx_modules.h)
   /// The most bytes of weights inside the file. A file of 2 GiB or more cannot be read.
   std::int64_t max_bytes = std::int64_t{2'000'000'000};
 };

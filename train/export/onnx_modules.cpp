@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "train/export/onnx_int8.h"
-
 namespace nystrom {
 namespace {
 

@@ -1,6 +1,7 @@
 // ONNX files: libonnx accepts them for every option, names, weights, data beside the file, and
 // refusals. Their results are compared in tests/reference/check_onnx.py.
 #include "train/export/onnx_model.h"
+#include "train/export/onnx_modules.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,6 @@
 #include "data/tokenizers/protobuf_reader.h"
 #include "tests/support/run_program.h"
 #include "tests/train/export/export_fixture.h"
-#include "train/export/onnx_int8.h"
 
 namespace nystrom::testing {
 namespace {
