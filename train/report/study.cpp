@@ -39,8 +39,7 @@ Json json_of(const Cell& cell) {
   return std::visit([](const auto& value) { return Json(value); }, cell);
 }
 
-}  // namespace
-
+/// The table as CSV with a header (RFC 4180) and numbers with nine digits.
 std::string csv_text(const StudyTable& table) {
   std::string text = fmt::format("{}\n", fmt::join(table.columns, ","));
   for (const auto& row : table.rows) {
@@ -50,6 +49,8 @@ std::string csv_text(const StudyTable& table) {
   }
   return text;
 }
+
+}  // namespace
 
 std::string aligned_text(const StudyTable& table) {
   std::vector<std::vector<std::string>> lines = {table.columns};

@@ -36,8 +36,6 @@ struct Study {
   std::vector<std::string> verdict;  ///< sentences
 };
 
-/// The table as CSV with a header (RFC 4180) and numbers with nine digits.
-std::string csv_text(const StudyTable& table);
 /// The table with aligned columns and numbers with four digits; "-" for missing ones.
 std::string aligned_text(const StudyTable& table);
 /// The study as a JSON object with name, settings, verdict, and a list of objects for each table.

@@ -212,7 +212,10 @@ TaskFindings judge_texts_of_label_sets(const TaskModel& task,
       if (text->empty()) *text = "(no label)";
     judged.push_back(std::move(example));
   }
-  return judge_label_sets(judged, sets, names);
+  TaskFindings findings = judge_labels(judged, {});
+  findings.labels = names;
+  findings.label_counts = label_counts(sets);
+  return findings;
 }
 
 TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
@@ -275,14 +278,6 @@ TaskFindings judge_labels(const std::vector<JudgedExample>& examples,
   std::stable_sort(findings.wrong.begin(), findings.wrong.end(),
                    [](const auto& a, const auto& b) { return b.confidence < a.confidence; });
   findings.wrong.resize(std::min(findings.wrong.size(), max_wrong));
-  return findings;
-}
-
-TaskFindings judge_label_sets(const std::vector<JudgedExample>& examples, const LabelSets& sets,
-                              const std::vector<std::string>& names) {
-  TaskFindings findings = judge_labels(examples, {});
-  findings.labels = names;
-  findings.label_counts = label_counts(sets);
   return findings;
 }
 

@@ -49,9 +49,6 @@ struct TaskFindings {
 /// The most confident wrong ones are the worst.
 TaskFindings judge_labels(const std::vector<JudgedExample>& examples,
                           const std::vector<std::string>& labels);
-/// The statistics of predicted sets of labels. `names` are those of `sets`.
-TaskFindings judge_label_sets(const std::vector<JudgedExample>& examples, const LabelSets& sets,
-                              const std::vector<std::string>& names);
 /// The statistics of predicted values. Those with the largest errors are the worst.
 TaskFindings judge_values(const std::vector<JudgedExample>& examples);
 
