@@ -64,7 +64,7 @@ class Grads {
 };
 
 /// The backward function of an op: adds the inputs' gradients to `grads`, from the output's
-/// gradient dy. Nothing else holds dy, so that a function that takes it by value may free it.
+/// gradient dy. The tape holds dy no longer: a function that takes it by value may free it.
 using Backward = std::function<void(Tensor dy, Grads grads)>;
 
 /// The layout of dy that a backward function accepts: contiguous only, or any strides.

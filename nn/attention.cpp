@@ -140,9 +140,9 @@ AttentionInputs SelfAttention::project(const Var& attending, const Var& x, const
       query(), key()};
 }
 
-bool SelfAttention::may_attend_alone(const Var& x, const Rotations& rotations) const {
+bool SelfAttention::may_attend_alone(const Rotations& rotations) const {
   const bool by_rows = kind_ == AttentionKind::softmax || kind_ == AttentionKind::nystrom;
-  return by_rows && x.value().device().is_cpu() && !has_window_ && !rotations.global.defined();
+  return by_rows && !has_window_ && !rotations.global.defined() && !query().weight().is_int8();
 }
 
 Var SelfAttention::observed(const Var& rows, const Tensor& read, const Var& x, const Ragged& batch,
@@ -160,8 +160,8 @@ Var SelfAttention::observed(const Var& rows, const Tensor& read, const Var& x, c
   });
   run.observe_attention(inputs, seen);
   return record("rows_read", rows.value(), {seen},
-                [rows_read, output](const Tensor& dy, Grads grads) {
-                  const Var all = Var::leaf(output);
+                [rows_read, shape = output.shape()](const Tensor& dy, Grads grads) {
+                  const Var all = Var::leaf(Tensor::zeros(shape, dy.dtype(), dy.device()));
                   Tape tape;
                   tape.backward(rows_read(all), dy);
                   grads.add(0, all.grad());
@@ -177,7 +177,7 @@ Var SelfAttention::operator()(const Var& x, const Ragged& batch, const Rotations
     return read ? gather_rows(flat_rows(rows), read->rows) : rows;
   };
   const bool for_observer = run.observe_attention && !run.training;
-  if (read && read->attending && !for_observer && may_attend_alone(x, rotations)) {
+  if (read && read->attending && !for_observer && may_attend_alone(rotations)) {
     const AttentionInputs inputs = project(chosen(x), x, *read->attending, rotations);
     Var rows = merge_heads((*method_)(inputs));
     if (run.observe_attention) rows = observed(rows, read->rows, x, batch, run);

@@ -28,7 +28,7 @@ struct AttentionInputs {
 /// The rows of a batch that the last layer computes, because the head reads no others.
 struct ReadRows {
   Tensor rows;                      ///< [p] i64
-  std::optional<Ragged> attending;  ///< the batch with these queries; nothing: in another order
+  std::optional<Ragged> attending;  ///< the batch with these queries; nothing: use those of all
 };
 
 /// The tables of rotate() for a batch: of layers that see all tokens, and of those with a window.
@@ -124,9 +124,9 @@ class SelfAttention {
   /// With kind reformer this is query(), because keys are queries there.
   const Linear& key() const { return projections_[projections_.size() - 2]; }
   const Linear& value() const { return projections_.back(); }
-  /// Whether some rows may attend without the others: where neither distances count nor, as on a
-  /// GPU, one product makes queries, keys and values.
-  bool may_attend_alone(const Var& x, const Rotations& rotations) const;
+  /// Whether some rows may attend without the others: where neither distances count nor, as in
+  /// int8, all rows share one rounding.
+  bool may_attend_alone(const Rotations& rotations) const;
   /// `rows`, the attention of the rows `read` alone, behind an observer that sees the attention of
   /// all rows and the gradient of these. It changes no bit of `rows` or of its gradient.
   Var observed(const Var& rows, const Tensor& read, const Var& x, const Ragged& batch,

@@ -1,6 +1,7 @@
 #include "nn/encoder.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "core/check.h"
@@ -199,13 +200,15 @@ Rotations Encoder::rotations_of(const Ragged& batch, const Var& x) const {
 Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext& run,
                         const ReadPositions& read) const {
   const RunContext rows = batch.of(run);
+  Var x = embeddings_(input, batch, rows);
+  input = {};
   std::optional<ReadRows> rows_read;
   if (read) {
     rows_read.emplace(ReadRows{batch.rows_at(*read), {}});
-    if (std::ranges::is_sorted(*read)) rows_read->attending = batch.attending_at(*read);
+    const bool increasing = std::ranges::adjacent_find(*read, std::greater_equal()) == read->end();
+    // On a GPU one product makes queries, keys and values of all rows.
+    if (increasing && x.value().device().is_cpu()) rows_read->attending = batch.attending_at(*read);
   }
-  Var x = embeddings_(input, batch, rows);
-  input = {};
   const Rotations rotations = rotations_of(batch, x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];

@@ -49,18 +49,22 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon)
         kernels::layer_norm(value, g, b, epsilon, result, mean, rstd);
         return result;
       });
-  return record("layer_norm", std::move(y), {x, gamma, beta},
-                [value, g = gamma.value(), mean, rstd, row, sums, again](const Tensor& dy,
-                                                                         Grads grads) {
-                  again->value = {};
-                  Tensor dx = empty_like(value);
-                  grads.add_sums(1, {row, row}, sums, value.device(), [&](auto& parameters) {
-                    kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, parameters[0],
-                                             parameters[1]);
-                  });
-                  grads.add(0, std::move(dx));
-                })
-      .recomputed_by(again);
+  const Var result = record(
+      "layer_norm", std::move(y), {x, gamma, beta},
+      [value, g = gamma.value(), mean, rstd, row, sums, again](const Tensor& dy, Grads grads) {
+        // Who still has the result may read it later, when the parameters have changed.
+        if (again.use_count() == 1) {
+          again->value = {};
+        } else if (!again->value.defined()) {
+          again->value = again->compute();
+        }
+        Tensor dx = empty_like(value);
+        grads.add_sums(1, {row, row}, sums, value.device(), [&](auto& parameters) {
+          kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, parameters[0], parameters[1]);
+        });
+        grads.add(0, std::move(dx));
+      });
+  return result.requires_grad() ? result.recomputed_by(again) : result;
 }
 
 Var residual_dropout(const Var& x, const Var& residual, const DropoutOptions& dropout) {

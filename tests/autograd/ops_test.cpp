@@ -139,6 +139,24 @@ TEST(FeedForward, KeepsAnInputThatOthersRead) {
   EXPECT_EQ(x.value().to_doubles(), before);
 }
 
+/// The weight's gradient is that of what the layer read, whatever the parameters are by then.
+TEST(LayerNorm, IsReadAsItWasByLaterTapes) {
+  const Tensor x = random_normal({5, 4}, 1);
+  for (const bool constant : {true, false}) {
+    SCOPED_TRACE(constant);
+    Tensor values = Tensor::full({4}, 1, DType::f64);
+    const Var gamma = constant ? Var(values) : Var::leaf(values), w = Var::leaf(x.slice(0, 0, 1));
+    Tape first;
+    const Var y = layer_norm(x, gamma, {}, 1e-5);
+    if (!constant) first.backward(sum(y));
+    kernels::fill(values, 3);
+    Tape second;
+    second.backward(sum(linear(y, w)));
+    const Tensor expected = sum(y.detach(), 0).value();
+    EXPECT_LE(relative_difference(w.grad().reshape({4}), expected), 1e-14);
+  }
+}
+
 TEST(LayerNorm, IsNotKeptForLinearLayers) {
   const Var x = Var::leaf(random_normal({1000, 64}, 1)), w = Var::leaf(random_normal({64, 64}, 2));
   const Var ones = Var::leaf(Tensor::full({64}, 1, DType::f64));

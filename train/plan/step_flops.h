@@ -20,7 +20,8 @@ struct StepFlops {
 };
 /// The operations for `sequences` sequences of `length` tokens. `predicted` is the share of tokens
 /// for which a masked language model computes its last dense layers and logits. Heads with labels
-/// count nothing, and their last layer as all others. A generator counts too.
+/// count nothing, and their last layer as all others. The last layer counts with all its queries,
+/// as GPUs compute it. A generator counts too.
 StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
                      double predicted);
 
