@@ -43,12 +43,12 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon)
          rstd = Tensor::empty(rows, sums, value.device());
   kernels::layer_norm(value, gamma.value(), beta.value(), epsilon, y, mean, rstd);
   // x is kept in any case, as the residual. One pass over it is cheaper than y's memory.
-  const auto again = std::make_shared<Recomputation>(
-      [value, g = gamma.value(), b = beta.value(), epsilon, mean, rstd]() mutable {
-        Tensor result = empty_like(value);
-        kernels::layer_norm(value, g, b, epsilon, result, mean, rstd);
-        return result;
-      });
+  const auto again = std::make_shared<Recomputation>();
+  again->compute = [value, g = gamma.value(), b = beta.value(), epsilon, mean, rstd]() mutable {
+    Tensor result = empty_like(value);
+    kernels::layer_norm(value, g, b, epsilon, result, mean, rstd);
+    return result;
+  };
   const Var result = record(
       "layer_norm", std::move(y), {x, gamma, beta},
       [value, g = gamma.value(), mean, rstd, row, sums, again](const Tensor& dy, Grads grads) {
