@@ -290,6 +290,19 @@ TEST(Report, ShowsMeansAndDeviationsOfASweep) {
   EXPECT_LT(html.find(">9e-5</text>"), html.find(">1e-4</text>")) << "ordered as numbers";
 }
 
+TEST(Report, MarksTheSmallestLossOfASweep) {
+  const SweepPoint good{{"optimizer.learning_rate=9e-5"}, {{3, "a", 1, 1, "loss", 0.5}}};
+  const SweepPoint bad{{"optimizer.learning_rate=1e-4"}, {{3, "b", 1, 1, "loss", 0.8}}};
+  const auto best_line = [](const std::string& html) {
+    const std::size_t begin = html.find("<polyline class=\"l1\"");
+    return html.substr(begin, html.find("/>", begin) - begin);
+  };
+  const std::string html = html_sweep({"loss", {good, bad}});
+  EXPECT_TRUE(holds(html, "<tr class=\"best\"><td class=\"text\">9e-5</td>"));
+  EXPECT_EQ(best_line(html), best_line(html_sweep({"loss", {bad, good}})));
+  EXPECT_NE(best_line(html), best_line(html_sweep({"f1", {good, bad}})));
+}
+
 /// The page and its charts are as wide as the screen; only tables scroll for themselves.
 TEST(ReportHtml, FitsNarrowScreens) {
   const std::string page = html_page("title", html_table({"a"}, {{"b"}}));
