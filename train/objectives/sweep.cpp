@@ -28,11 +28,6 @@ using Json = nlohmann::ordered_json;
 /// The file in a run directory with the result of the run and a hash of its configuration.
 constexpr const char* result_name = "result.json";
 
-/// Whether a is worse than b, by a metric. NaN is worse than every number.
-bool is_worse(const std::string& metric, double a, double b) {
-  return better(b, a, metric != enum_name(TaskMetric::loss));
-}
-
 std::string shown(double value) {
   return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
 }
@@ -184,6 +179,10 @@ GridAxis parse_grid_axis(const std::string& text) {
                   printable(text, 80), own);
   }
   return axis;
+}
+
+bool is_worse(const std::string& metric, double a, double b) {
+  return better(b, a, metric != enum_name(TaskMetric::loss));
 }
 
 std::string SweepPoint::name() const {

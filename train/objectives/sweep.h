@@ -28,6 +28,9 @@ struct SweepOptions {
   bool folds = false;  ///< a run for each fold of task.folds or task.splits, in place of seeds
 };
 
+/// Whether a is worse than b, by a metric. NaN is worse than every number.
+bool is_worse(const std::string& metric, double a, double b);
+
 /// One finished run.
 struct SweepRun {
   std::int64_t seed = 0;

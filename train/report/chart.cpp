@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
 
-#include "core/base/utf8.h"
 #include "core/check.h"
 #include "train/report/chart_scale.h"
 
@@ -18,11 +16,6 @@ constexpr double right = 14, top = 44, legend_line = 22, letter = 8.0;
 constexpr double min_left = 64, y_label_room = 34, swatch = 32, margin = 20;
 constexpr int dashes_begin = 8;  // lines of colours from this one on have dashes
 constexpr const char* level_look = "class=\"axis\" stroke-width=\"1.5\" stroke-dasharray=\"3 3\"";
-
-/// The number of characters in UTF-8.
-double letters(const std::string& text) {
-  return static_cast<double>(std::ranges::count_if(text, std::not_fn(is_utf8_continuation)));
-}
 
 std::string font_size(double size) {
   return size == 14 ? "" : fmt::format(" font-size=\"{:.1f}\"", size);

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
+
+#include "core/base/utf8.h"
 
 namespace nystrom {
 namespace {
@@ -180,6 +183,10 @@ Scale scale_of(Axis axis, const std::vector<const std::vector<double>*>& values,
 
 std::vector<std::string> tick_labels(const Scale& scale) {
   return scale.log ? logarithmic_labels(scale.ticks) : linear_labels(scale.ticks);
+}
+
+double letters(const std::string& text) {
+  return static_cast<double>(std::ranges::count_if(text, std::not_fn(is_utf8_continuation)));
 }
 
 }  // namespace nystrom

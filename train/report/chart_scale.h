@@ -32,4 +32,7 @@ Scale scale_of(Axis axis, const std::vector<const std::vector<double>*>& values,
 /// of fixed and scientific numbers.
 std::vector<std::string> tick_labels(const Scale& scale);
 
+/// The number of characters of a label in UTF-8.
+double letters(const std::string& text);
+
 }  // namespace nystrom

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
 
-#include "core/base/utf8.h"
 #include "core/check.h"
 #include "train/report/chart_scale.h"
 #include "train/report/report_html.h"
@@ -122,8 +120,9 @@ class ParallelDrawing {
       if (std::isfinite(line.metric)) lines_.push_back(line);
     }
     // The best line is drawn last, above the others.
-    const double sign = chart.metric == "loss" ? -1 : 1;
-    std::ranges::stable_sort(lines_, {}, [&](const auto& line) { return sign * line.metric; });
+    std::ranges::stable_sort(lines_, [&](const ParallelLine& a, const ParallelLine& b) {
+      return is_worse(chart.metric, a.metric, b.metric);
+    });
     std::vector<double> metrics;
     for (const ParallelLine& line : lines_) metrics.push_back(line.metric);
     metric_ = scale_of(Axis::linear, {&metrics}, -1e307);
@@ -170,9 +169,7 @@ class ParallelDrawing {
 
   void add_text(double x, double y, const std::string& text, const char* anchor, double room,
                 bool bold = false) {
-    const auto size =
-        static_cast<double>(std::ranges::count_if(text, std::not_fn(is_utf8_continuation)));
-    const double font = std::min(14.0, 14 * room / std::max(1.0, letter * size));
+    const double font = std::min(14.0, 14 * room / std::max(1.0, letter * letters(text)));
     body_ += fmt::format(
         "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{:.1f}\"{}>{}</text>\n", x,
         y, anchor, font, bold ? " font-weight=\"bold\"" : "", escape_markup(text));
