@@ -125,7 +125,6 @@ AttentionInputs SelfAttention::project(const Var& attending, const Var& x, const
     return {x, part(0), part(1), part(2), batch, query(), key(), qkv};
   }
   const auto heads = [&](const Linear& by) { return split_heads(by(x), heads_); };
-  const auto queries_of = [&](const Var& rows) { return split_heads(query()(rows), heads_); };
   const bool is_local = has_window_ && kind_ == AttentionKind::softmax;
   if (const Tensor& table = is_local ? rotations.local : rotations.global; table.defined()) {
     const auto rotated = [&](const Linear& by) {
@@ -134,7 +133,7 @@ AttentionInputs SelfAttention::project(const Var& attending, const Var& x, const
     return {x,  rotated(query()),      rotated(key()), heads(value()), batch, query(), key(),
             {}, rotations.global_theta};
   }
-  const Var queries = queries_of(attending);
+  const Var queries = split_heads(query()(attending), heads_);
   return {
       x,       queries, projections_.size() == 2 ? queries : heads(key()), heads(value()), batch,
       query(), key()};

@@ -14,14 +14,17 @@ void multiply_into(Grads::Destination destination, const Tensor& a, const Tensor
   kernels::matmul(a, b, CView{}, destination.tensor, destination.accumulate, precision);
 }
 
-void check(const Var& x, const Var& weight, const Var& bias) {
-  require(x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1),
-          "linear: x {} does not fit the weight {}; expected [out, in] for x […, in]", x.shape(),
+void check(const Shape& x, DType type, const Var& weight, const Var& bias) {
+  require(x.rank() >= 1 && weight.rank() == 2 && x[-1] == weight.dim(1),
+          "linear: x {} does not fit the weight {}; expected [out, in] for x […, in]", x,
           weight.shape());
   require(!bias.defined() || bias.shape() == Shape{weight.dim(0)},
           "linear: bias {} does not fit the weight {}", bias.shape(), weight.shape());
-  require(x.dtype() == weight.dtype(), "linear: x is {}, but the weight {}", x.dtype(),
-          weight.dtype());
+  require(type == weight.dtype(), "linear: x is {}, but the weight {}", type, weight.dtype());
+}
+
+void check(const Var& x, const Var& weight, const Var& bias) {
+  check(x.shape(), x.dtype(), weight, bias);
 }
 
 /// A bias has the result's type, because libraries differ in other types that they accept.
@@ -59,6 +62,15 @@ Var with_row_sum(Var y, const Var& bias) {
 void sum_rows(const Tensor& rows, const Tensor& sums, bool accumulate) {
   kernels::sum_middle(rows.reshape({1, rows.dim(0), rows.dim(1)}), sums.reshape({1, rows.dim(1)}),
                       accumulate);
+}
+
+/// The gradient of x, input 0, in its shape; its rows have the shape `rows`.
+void input_gradient(const Tensor& dy_rows, const Tensor& weight, const Shape& x, const Shape& rows,
+                    Precision precision, Grads grads) {
+  if (!grads.wants(0)) return;
+  auto dx = grads.into(0, x, dy_rows.device());
+  dx.tensor = dx.tensor.reshape(rows);
+  multiply_into(dx, dy_rows, weight, precision);
 }
 
 /// The gradient of the bias, input 2.
@@ -127,11 +139,7 @@ Var record_linear(const Tensor& y, const Var& x, const Tensor& rows, const Var& 
              [saved = saved_rows(x, rows), rows_shape = rows.shape(), w = weight.value(),
               x_shape = x.shape(), precision](const Tensor& dy, Grads grads) {
                const Tensor dy_rows = dy.reshape({rows_shape[0], w.dim(0)});
-               if (grads.wants(0)) {
-                 auto dx = grads.into(0, x_shape, dy.device());
-                 dx.tensor = dx.tensor.reshape(rows_shape);
-                 multiply_into(dx, dy_rows, w, precision);
-               }
+               input_gradient(dy_rows, w, x_shape, rows_shape, precision, grads);
                if (!grads.wants(1)) return bias_gradient(dy_rows, grads);
                parameter_gradients(dy_rows, saved.get().reshape(rows_shape), precision, grads);
              });
@@ -239,11 +247,7 @@ Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vecto
                 [saved = saved_rows(x, rows), rows_shape = rows.shape(), weight, weight_values,
                  x_shape = x.shape()](const Tensor& dy, Grads grads) {
                   const Tensor dy_rows = dy.reshape({rows_shape[0], weight.dim(0)});
-                  if (grads.wants(0)) {
-                    auto dx = grads.into(0, x_shape, dy.device());
-                    dx.tensor = dx.tensor.reshape(rows_shape);
-                    multiply_into(dx, dy_rows, weight, Precision::full);
-                  }
+                  input_gradient(dy_rows, weight, x_shape, rows_shape, Precision::full, grads);
                   joint_parameter_gradients(dy_rows, saved.get().reshape(rows_shape), 1,
                                             weight_values, Precision::full, grads);
                 });
@@ -255,7 +259,7 @@ Var feed_forward(Unary activation, const Var& x, const LinearParameters& up,
   const Tensor rows = rows_of(x);
   const Shape between{rows.dim(0), up.weight.dim(0)};
   Tensor inner = Tape::is_active() ? Tensor::empty(between, x.dtype(), rows.device()) : Tensor();
-  check(Var(Tensor::empty({0, between[1]}, x.dtype(), rows.device())), down.weight, down.bias);
+  check(between, x.dtype(), down.weight, down.bias);
   const Tensor y = Tensor::empty({rows.dim(0), down.weight.dim(0)}, x.dtype(), rows.device());
   feed_forward_into(activation, rows, up, down, inner, y);
   if (!inner.defined()) return y.reshape(shape_of(x, down.weight));
