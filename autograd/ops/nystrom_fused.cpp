@@ -1,6 +1,7 @@
 #include "autograd/ops/nystrom_fused.h"
 
 #include "autograd/ops/joined.h"
+#include "autograd/ops/products.h"
 #include "autograd/ops/ragged.h"
 
 namespace nystrom {
@@ -25,9 +26,6 @@ struct Saved {
   Shape taps_shape;
 };
 
-/// Rows [r, h, d] or [b, n, h, d] in the kernels' form: [r, h, d] or [b, h, n, d].
-Tensor by_heads(const Tensor& x) { return x.rank() == 4 ? x.transpose(1, 2) : x; }
-
 /// Queries, keys or values, for i = 0, 1, 2, of qkv, in the kernels' form.
 Tensor part(const Tensor& qkv, std::int64_t i) {
   const int axis = qkv.rank() - 2;
@@ -40,12 +38,6 @@ Tensor landmarks_of(const Saved& s, std::int64_t which) {
   const std::int64_t first = which == 0 ? 0 : s.size.parts - 1, heads = s.size.heads;
   return s.landmarks.reshape({s.size.batch, s.size.parts * heads, s.size.landmarks, s.size.width})
       .slice(1, first * heads, (first + 1) * heads);
-}
-
-Tensor product(const Tensor& a, const Tensor& b) {
-  Tensor c = Tensor::empty({a.dim(0), a.dim(1), b.dim(2)}, a.dtype(), a.device());
-  kernels::matmul(a, b, CView{}, c, false, Precision::full);
-  return c;
 }
 
 /// x [b, h, m, d] as [b · h, m, d].

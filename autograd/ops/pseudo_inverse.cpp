@@ -1,4 +1,5 @@
 #include "autograd/ops.h"
+#include "autograd/ops/products.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -12,12 +13,6 @@ Tensor as_batch(const char* name, const Var& a) {
           a.dtype());
   const std::int64_t m = a.dim(-1);
   return a.value().contiguous().reshape({m == 0 ? 0 : a.value().numel() / (m * m), m, m});
-}
-
-Tensor product(const Tensor& a, const Tensor& b) {
-  Tensor c = Tensor::empty({a.dim(0), a.dim(1), b.dim(2)}, a.dtype(), a.device());
-  kernels::matmul(a, b, CView{}, c, false, Precision::full);
-  return c;
 }
 
 Tensor identity_minus(const Tensor& x) {

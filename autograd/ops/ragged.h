@@ -32,6 +32,9 @@ inline Tensor with_unit_columns(const Tensor& x) {
   return x.dim(-1) <= 1 || x.stride(x.rank() - 1) == 1 ? x : x.contiguous();
 }
 
+/// The kernels' form of rows: ragged [r, h, d] as it is, dense [b, n, h, d] as [b, h, n, d].
+inline Tensor by_heads(const Tensor& x) { return x.rank() == 4 ? x.transpose(1, 2) : x; }
+
 /// The shape of the log-sum-exps of queries of this shape.
 inline Shape log_sum_exp_shape(const Shape& queries, const RowSpans& spans) {
   return spans.ragged() ? Shape{queries[1], queries[0]} : queries.without(-1);

@@ -3,13 +3,6 @@
 #include "core/check.h"
 
 namespace nystrom {
-namespace {
-
-/// The kernel's form of rows: [r, h, d], or dense [b, h, n, d] of [b, n, h, d].
-Tensor by_heads(const Tensor& x) { return x.rank() == 4 ? x.transpose(1, 2) : x; }
-
-}  // namespace
-
 Var sequence_conv(const Var& x, const Var& weight, const RowSpans& given) {
   const bool ragged = given.ragged();
   require(x.rank() == (ragged ? 3 : 4), "sequence_conv: expected {}, got {}",

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 
 namespace nystrom {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// The log-odds of each class. They order entries as probabilities do, do not saturate, and are
 /// the same for every order of the other classes.
@@ -52,18 +49,18 @@ double cohen_kappa(std::span<const std::int64_t> truth, std::span<const std::int
   for (const auto& [label, counts] : classes) {
     chance += static_cast<double>(counts.truth) / n * (static_cast<double>(counts.predicted) / n);
   }
-  return classes.size() < 2 ? nan : (accuracy(truth, predicted) - chance) / (1 - chance);
+  return classes.size() < 2 ? NAN : (accuracy(truth, predicted) - chance) / (1 - chance);
 }
 
 double roc_auc(const std::vector<bool>& positive, std::span<const double> scores) {
-  if (std::ranges::any_of(scores, [](double score) { return std::isnan(score); })) return nan;
+  if (std::ranges::any_of(scores, [](double score) { return std::isnan(score); })) return NAN;
   double pairs = 0, below = 0, positives = 0;  // below: negative entries of lower scores
   for (const Tie& tie : ties_of(positive, scores)) {
     pairs += tie.positive * (below + tie.negative / 2);
     below += tie.negative;
     positives += tie.positive;
   }
-  return positives == 0 || below == 0 ? nan : pairs / (positives * below);
+  return positives == 0 || below == 0 ? NAN : pairs / (positives * below);
 }
 
 std::vector<ClassFigures> class_figures(std::span<const std::int64_t> truth,
@@ -90,7 +87,7 @@ std::vector<ClassFigures> class_figures(std::span<const std::int64_t> truth,
 double mean_auc(std::span<const ClassFigures> classes) {
   double sum = 0;
   for (const ClassFigures& figures : classes) sum += figures.auc;
-  return classes.empty() ? nan : sum / static_cast<double>(classes.size());
+  return classes.empty() ? NAN : sum / static_cast<double>(classes.size());
 }
 
 }  // namespace nystrom

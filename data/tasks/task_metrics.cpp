@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "core/check.h"
 
 namespace nystrom {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 template <class A, class B>
 void check_sizes(const A& truth, const B& predicted) {
@@ -118,7 +115,7 @@ double matthews_correlation(std::span<const std::int64_t> truth,
 double pearson_correlation(std::span<const double> a, std::span<const double> b) {
   check_sizes(a, b);
   if (a.size() < 2 || !all_finite(a) || !all_finite(b) || is_constant(a) || is_constant(b))
-    return nan;
+    return NAN;
   const double mean_a = mean(a), mean_b = mean(b);
   double aa = 0, bb = 0, ab = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -132,7 +129,7 @@ double pearson_correlation(std::span<const double> a, std::span<const double> b)
 
 double spearman_correlation(std::span<const double> a, std::span<const double> b) {
   check_sizes(a, b);
-  if (!all_finite(a) || !all_finite(b)) return nan;
+  if (!all_finite(a) || !all_finite(b)) return NAN;
   return pearson_correlation(ranks(a), ranks(b));
 }
 

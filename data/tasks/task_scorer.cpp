@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
@@ -13,8 +12,6 @@
 
 namespace nystrom {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 std::int64_t largest(std::span<const double> scores) {
   return std::ranges::max_element(scores) - scores.begin();
@@ -105,7 +102,7 @@ TaskScores span_scores(const TaskDataset& data, const AnswerTo& answer_to) {
 /// `scores` with its decisive metric.
 TaskScores decided(const TaskDataset& data, TaskScores scores) {
   scores.metric = enum_name(deciding_metric(data));
-  if (deciding_metric(data) == TaskMetric::loss) scores.decisive = nan;  // not of predictions
+  if (deciding_metric(data) == TaskMetric::loss) scores.decisive = NAN;  // not of predictions
   for (const auto& [name, value] : scores.values)
     if (name == scores.metric) scores.decisive = value;
   return scores;

@@ -15,8 +15,6 @@
 namespace nystrom {
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{1} << 18;
-
 class PlainSource : public ByteSource {
  public:
   explicit PlainSource(const std::filesystem::path& path) : file_(InputFile::open(path)) {}
@@ -40,7 +38,7 @@ class PlainSource : public ByteSource {
 class CompressedSource : public ByteSource {
  public:
   explicit CompressedSource(const std::filesystem::path& path)
-      : name_(printable_path(path)), file_(path), block_(block_bytes) {}
+      : name_(printable_path(path)), file_(path), block_(read_block_bytes) {}
 
   std::size_t read(std::span<char> buffer) override {
     std::size_t filled = 0;
@@ -117,7 +115,7 @@ class GzipSource : public CompressedSource {
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
     stream_.avail_in = static_cast<uInt>(in.size());
     stream_.next_out = reinterpret_cast<Bytef*>(output.data());
-    stream_.avail_out = static_cast<uInt>(std::min(output.size(), block_bytes));
+    stream_.avail_out = static_cast<uInt>(std::min(output.size(), read_block_bytes));
     const uInt room = stream_.avail_out;
     const int code = inflate(&stream_, Z_NO_FLUSH);
     consume(in.size() - stream_.avail_in);
@@ -152,7 +150,7 @@ class ZstdSource : public CompressedSource {
   std::size_t decode(std::span<char> output) override {
     const auto bytes = input();
     ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
-    ZSTD_outBuffer out{output.data(), std::min(output.size(), block_bytes), 0};
+    ZSTD_outBuffer out{output.data(), std::min(output.size(), read_block_bytes), 0};
     wanted_ = ZSTD_decompressStream(stream_, &out, &in);
     require_input(ZSTD_isError(wanted_) == 0,
                   "{}: not valid zstd data ({}); unpack it by hand or make it anew", name(),

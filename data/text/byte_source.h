@@ -21,6 +21,9 @@ class DecompressionBomb : public InputError {
 inline constexpr std::int64_t bomb_ratio = 200;
 inline constexpr std::int64_t bomb_free_bytes = 1 << 20;
 
+/// How much readers take of a file at once.
+inline constexpr std::size_t read_block_bytes = std::size_t{1} << 18;
+
 /// Reads a file sequentially.
 class ByteSource {
  public:

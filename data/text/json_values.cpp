@@ -7,7 +7,6 @@
 namespace nystrom {
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{1} << 16;
 constexpr int at_end = -1;
 
 bool is_json_blank(int c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
@@ -15,7 +14,7 @@ bool is_json_blank(int c) { return c == ' ' || c == '\t' || c == '\n' || c == '\
 }  // namespace
 
 JsonValues::JsonValues(const std::filesystem::path& file)
-    : name_(printable_path(file)), source_(open_byte_source(file)), block_(block_bytes) {
+    : name_(printable_path(file)), source_(open_byte_source(file)), block_(read_block_bytes) {
   size_ = source_->read(block_);
   if (std::string_view(block_.data(), size_).starts_with(byte_order_mark))
     used_ = byte_order_mark.size();

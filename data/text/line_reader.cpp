@@ -5,14 +5,9 @@
 #include "core/check.h"
 
 namespace nystrom {
-namespace {
-
-constexpr std::size_t block_bytes = std::size_t{1} << 16;
-
-}  // namespace
 
 LineReader::LineReader(const std::filesystem::path& file)
-    : name_(printable_path(file)), source_(open_byte_source(file)), block_(block_bytes) {}
+    : name_(printable_path(file)), source_(open_byte_source(file)), block_(read_block_bytes) {}
 
 bool LineReader::next(std::string& line) {
   line.clear();
@@ -66,7 +61,7 @@ void check_text(std::string_view text, const std::string& place) {
 std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes) {
   const auto source = open_byte_source(file);
   std::string text;
-  std::vector<char> block(block_bytes);
+  std::vector<char> block(read_block_bytes);
   while (true) {
     const std::size_t count = source->read(block);
     text.append(block.data(), count);

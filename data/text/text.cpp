@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view white_space = " \t\n\v\f\r";
-
 struct BadByte {
   SkipReason reason;
   std::size_t position;

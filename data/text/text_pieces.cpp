@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t block_bytes = std::size_t{1} << 18;
-constexpr std::string_view white_space = " \t\n\v\f\r";
 constexpr std::string_view blanks = " \t\v\f\r";  // white space within a line
 
 /// The position to cut `text`, which has more than `limit` bytes: after white space if possible,
@@ -122,7 +120,7 @@ class PlainPieces : public FilePieces {
     buffer_.erase(0, start_);
     start_ = 0;
     const bool first = block_.empty();
-    block_.resize(block_bytes);
+    block_.resize(read_block_bytes);
     std::string_view block(block_.data(), source_->read(block_));
     const bool ended = block.empty();
     if (first && block.substr(0, 3) == "\xEF\xBB\xBF") block.remove_prefix(3);

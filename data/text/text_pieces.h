@@ -11,6 +11,8 @@
 
 namespace nystrom {
 
+constexpr std::string_view white_space = " \t\n\v\f\r";
+
 /// The number of line ends.
 inline std::int64_t count_lines(std::string_view text) {
   return std::count(text.begin(), text.end(), '\n');

@@ -23,7 +23,7 @@ std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
 std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FF; }
 std::uint32_t offset_of(std::uint32_t unit) { return (unit >> 10) << ((unit >> 6) & 8); }
 
-struct Parts {
+struct CharsmapParts {
   std::size_t units;
   const char* trie;
   std::string_view strings;
@@ -35,7 +35,7 @@ struct Parts {
   }
 };
 
-Parts split(std::string_view charsmap, const std::string& source) {
+CharsmapParts split(std::string_view charsmap, const std::string& source) {
   require_input(charsmap.size() <= max_charsmap_bytes,
                 "{}: the charsmap has {} bytes, expected at most {}", source, charsmap.size(),
                 max_charsmap_bytes);
@@ -56,7 +56,7 @@ Parts split(std::string_view charsmap, const std::string& source) {
 /// largest number of keys on a path below it is stored.
 class Walk {
  public:
-  Walk(const Parts& parts, const std::string& source)
+  Walk(const CharsmapParts& parts, const std::string& source)
       : parts_(parts), source_(source), keys_below_(parts.units, unseen) {}
 
   void run() {
@@ -126,7 +126,7 @@ class Walk {
                   value);
   }
 
-  const Parts& parts_;
+  const CharsmapParts& parts_;
   const std::string& source_;
   std::vector<std::int8_t> keys_below_;
   std::vector<Node> path_;
@@ -135,7 +135,7 @@ class Walk {
 /// Calls use(replacement) for the keys that are prefixes of `text`, the shortest first. Stops when
 /// `use` returns false.
 template <class Use>
-void for_each_key(const Parts& parts, std::string_view text, const Use& use) {
+void for_each_key(const CharsmapParts& parts, std::string_view text, const Use& use) {
   std::uint32_t position = offset_of(parts.unit(0));
   for (const char byte : text) {
     position ^= static_cast<unsigned char>(byte);
@@ -163,7 +163,7 @@ void check_strings(std::string_view strings, const std::string& source) {
 
 void check_charsmap(std::string_view charsmap, const std::string& source) {
   if (charsmap.empty()) return;
-  const Parts parts = split(charsmap, source);
+  const CharsmapParts parts = split(charsmap, source);
   check_strings(parts.strings, source);
   Walk(parts, source).run();
 }
@@ -171,7 +171,7 @@ void check_charsmap(std::string_view charsmap, const std::string& source) {
 std::string longest_replacement(std::string_view charsmap, std::string_view text) {
   const std::string_view own = text.substr(0, text.empty() ? 0 : utf8_length(text[0]));
   if (charsmap.empty()) return std::string(own);
-  const Parts parts = split(charsmap, "charsmap");
+  const CharsmapParts parts = split(charsmap, "charsmap");
   std::string_view found = own;
   for_each_key(parts, text, [&](std::string_view replacement) {
     found = replacement;

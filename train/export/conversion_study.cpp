@@ -9,7 +9,7 @@
 namespace nystrom {
 namespace {
 
-constexpr std::int64_t batch_size = 16, max_sequences = 8;
+constexpr std::int64_t study_batch = 16, studied_sequences = 8;
 
 /// Adds the errors of one layer on one sequence, weighted by `share`.
 void add_errors(const ModelConfig& parent, const AttentionInputs& in, const Tensor& exact,
@@ -35,11 +35,11 @@ std::optional<std::int64_t> LayerError::advised_landmarks() const {
 ConversionStudy study_conversion(const Model& parent, const Model& converted,
                                  const MaskedSamples& samples, const ConversionProgress& progress) {
   const std::int64_t size = samples.packing->size();
-  const std::vector<MaskedSequence> sequences = longest_sequences(samples, max_sequences);
+  const std::vector<MaskedSequence> sequences = longest_sequences(samples, studied_sequences);
   const std::int64_t total = 2 * size + std::ssize(sequences);
   Communicator alone;
   const auto evaluate = [&](const Model& model, std::int64_t before) {
-    return evaluate_masked_lm(model, samples, batch_size, alone,
+    return evaluate_masked_lm(model, samples, study_batch, alone,
                               [&](std::int64_t done) { progress(before + done, total); });
   };
   ConversionStudy study;

@@ -1,13 +1,12 @@
 #include "train/report/approximation_model.h"
 
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "core/singular_values.h"
 #include "nn/attention_diagnostics.h"
 #include "nn/layer_kinds.h"
 #include "train/objectives/longest_sequences.h"
@@ -16,7 +15,6 @@ namespace nystrom {
 namespace {
 
 constexpr std::int64_t max_steps = 12, loss_factor = 8;
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 ModelConfig with_kind(ModelConfig config, AttentionKind kind) {
   config.attention.kind = kind;
@@ -75,13 +73,6 @@ std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_
 
 // ---- Layer by layer -----------------------------------------------------------------------------
 
-std::vector<double> singular_values(const double* matrix, std::int64_t n) {
-  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Eigen::VectorXd values =
-      Eigen::BDCSVD<Matrix>(Eigen::Map<const Matrix>(matrix, n, n)).singularValues();
-  return {values.begin(), values.end()};
-}
-
 /// Roy & Vetterli, EUSIPCO 2007. The result is 1 for rank one, and n for equal singular values.
 double effective_rank(const std::vector<double>& sigma) {
   const double total = std::accumulate(sigma.begin(), sigma.end(), 0.0);
@@ -121,7 +112,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
   }
   for (std::size_t v = 0; v < findings.variants.size(); ++v) {
     if (!findings.variants[v].has_errors) {
-      for (HeadFindings& head : heads) head.errors[v] = {unknown, unknown};
+      for (HeadFindings& head : heads) head.errors[v] = {NAN, NAN};
       continue;
     }
     ParameterStore none;
@@ -166,7 +157,7 @@ LossFindings compare_losses(const std::vector<double>& sums, const std::vector<d
     total += sums[i];
     if (!exact.empty()) difference += sums[i] - exact[i];
   }
-  if (exact.empty()) return {total / tokens, unknown, unknown};
+  if (exact.empty()) return {total / tokens, NAN, NAN};
   const double change = difference / tokens;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const double residual = sums[i] - exact[i] - change * static_cast<double>(sequences[i].chosen);
@@ -242,7 +233,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
     const AttentionVariant& variant = findings.variants[static_cast<std::size_t>(v)];
     findings.losses.push_back(
         fits(variant) ? compare_losses(loss_sums(folder, variant, sequences), exact, sequences)
-                      : LossFindings{unknown, unknown, unknown});
+                      : LossFindings{NAN, NAN, NAN});
     if (progress) progress(findings.sequences + v + 1, total);
   }
   return findings;

@@ -1,6 +1,6 @@
 // The page that compares several runs.
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <set>
 
 #include "core/check.h"
@@ -11,8 +11,6 @@
 
 namespace nystrom {
 namespace {
-
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 /// A table of runs with their states and final metrics.
 std::string reached(const std::vector<RunHistory>& runs) {
@@ -30,10 +28,10 @@ std::string reached(const std::vector<RunHistory>& runs) {
   bool comparable = true;
   for (const RunHistory& run : runs) {
     const EvaluationRecord* top = run.best();
-    rows.push_back({run.name, state_of(run), top ? Cell(top->step) : Cell(unknown)});
+    rows.push_back({run.name, state_of(run), top ? Cell(top->step) : Cell(NAN)});
     for (const std::string& metric : metrics) {
       rows.back().emplace_back(top && top->metrics.contains(metric) ? top->metrics.at(metric)
-                                                                    : unknown);
+                                                                    : NAN);
     }
     rows.back().emplace_back(speed_of(run));
     rows.back().emplace_back(largest_of(run, "peak_memory_bytes") / 1e9);

@@ -13,8 +13,7 @@ namespace nystrom {
 namespace {
 
 constexpr std::size_t max_points = 2000;
-constexpr std::string_view validation = "validation_";
-constexpr std::string_view mean = "mean_";  // mean over the steps since the last record
+constexpr std::string_view mean_prefix = "mean_";  // mean over the steps since the last record
 constexpr std::string_view layer = "layer_#_";
 
 /// The display of a metric: its title, the unit of its axis, and the divisor of its values.
@@ -46,7 +45,7 @@ MetricView view_of(const std::string& metric) {
 
 /// The metric without its prefix.
 std::string base_of(const std::string& metric) {
-  for (const std::string_view prefix : {validation, mean}) {
+  for (const std::string_view prefix : {validation_prefix, mean_prefix}) {
     if (metric.starts_with(prefix)) return metric.substr(prefix.size());
   }
   return metric;
@@ -59,7 +58,7 @@ std::vector<std::string> ordered(const std::set<std::string>& metrics,
                                                 "loss_scale",        "tokens_per_second",
                                                 "peak_memory_bytes", "reserved_memory_bytes"};
   const auto rank = [&](const std::string& name) {
-    const bool held_out = name.starts_with(validation);
+    const bool held_out = name.starts_with(validation_prefix);
     const auto last = std::find(of_training.begin(), of_training.end(), base_of(name));
     if (last != of_training.end()) return 100 + static_cast<int>(last - of_training.begin());
     if (base_of(name) == decisive) return held_out ? 0 : 10;
@@ -101,7 +100,7 @@ void add_baseline(Chart& chart, const RunHistory& run) {
 Chart single_chart(const RunHistory& run, const std::string& base) {
   const MetricView view = view_of(base);
   Chart chart = small_chart(view.title, "step", view.unit);
-  const bool has_means = run.curves.contains(std::string(mean) + base);
+  const bool has_means = run.curves.contains(std::string(mean_prefix) + base);
   const auto add = [&](const std::string& metric, const char* name, int colour) {
     const auto found = run.curves.find(metric);
     if (found == run.curves.end()) return;
@@ -110,8 +109,8 @@ Chart single_chart(const RunHistory& run, const std::string& base) {
   };
   add(base, "training", 0);
   if (has_means && !chart.series.empty()) chart.series.back().faint = true;
-  add(std::string(mean) + base, "training, mean", 0);
-  add(std::string(validation) + base, "validation", 1);
+  add(std::string(mean_prefix) + base, "training, mean", 0);
+  add(std::string(validation_prefix) + base, "validation", 1);
   if (base == run.metric_name()) add_baseline(chart, run);
   return chart;
 }
@@ -130,7 +129,7 @@ std::set<std::string> bases_of(const RunHistory& run) {
 }
 
 bool is_held_out(const RunHistory& run, const std::string& base) {
-  return run.curves.contains(std::string(validation) + base);
+  return run.curves.contains(std::string(validation_prefix) + base);
 }
 
 /// Charts of families, in the order of their first members. `of_layers` selects families of layers
@@ -149,7 +148,7 @@ std::vector<Chart> family_charts(const RunHistory& run, bool of_layers) {
     const MetricView view = view_of(family);
     if (place == charts.end())
       place = charts.insert(place, {family, small_chart(view.title, "step", view.unit)});
-    for (const std::string& metric : {base, std::string(mean) + base}) {
+    for (const std::string& metric : {base, std::string(mean_prefix) + base}) {
       const auto found = run.curves.find(metric);
       if (found == run.curves.end()) continue;
       place->second.series.push_back(
@@ -193,9 +192,9 @@ std::string compared_curves(const std::vector<RunHistory>& runs) {
   });
   std::vector<Chart> charts, of_layers;
   for (const std::string& metric : ordered(metrics, decisive)) {
-    const char* kind = metric.starts_with(validation) ? ", validation"
-                       : metric.starts_with(mean)     ? ", mean"
-                                                      : "";
+    const char* kind = metric.starts_with(validation_prefix) ? ", validation"
+                       : metric.starts_with(mean_prefix)     ? ", mean"
+                                                             : "";
     const std::string base = base_of(metric), family = without_numbers(base);
     const bool of_layer = family.starts_with(layer);
     const MetricView view = view_of(of_layer ? family : base);
@@ -207,7 +206,8 @@ std::string compared_curves(const std::vector<RunHistory>& runs) {
       chart.series.push_back(series_of(found->second, runs[i].name, view.divisor));
       chart.series.back().colour = static_cast<int>(i);  // the same in every chart
     }
-    if (same_baseline && metric == std::string(validation) + decisive) add_baseline(chart, runs[0]);
+    if (same_baseline && metric == std::string(validation_prefix) + decisive)
+      add_baseline(chart, runs[0]);
     (of_layer ? of_layers : charts).push_back(chart);
   }
   const std::string folded =

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/check.h"
 #include "nn/layer_kinds.h"
@@ -14,7 +13,6 @@ namespace nystrom {
 namespace {
 
 constexpr std::size_t max_evaluations = 1000, long_table = 12;
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 std::string kind_of(const RunHistory& run) {
   if (!has_task(run.config))
@@ -83,7 +81,7 @@ std::string evaluations_of(const RunHistory& run) {
     rows.push_back({evaluation.step});
     for (const std::string& metric : metrics) {
       const auto found = evaluation.metrics.find(metric);
-      rows.back().emplace_back(found == evaluation.metrics.end() ? unknown : found->second);
+      rows.back().emplace_back(found == evaluation.metrics.end() ? NAN : found->second);
     }
   }
   const std::string table = html_table(columns, rows, best);

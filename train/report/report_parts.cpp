@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/check.h"
 #include "train/report/report_html.h"
@@ -10,16 +9,14 @@
 namespace nystrom {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
 double median_of(const RunHistory& run, const char* metric) {
   const auto found = run.curves.find(metric);
-  if (found == run.curves.end()) return unknown;
+  if (found == run.curves.end()) return NAN;
   std::vector<double> values;
   for (const double value : found->second.values) {
     if (std::isfinite(value)) values.push_back(value);
   }
-  return values.empty() ? unknown : summarise(values).median;
+  return values.empty() ? NAN : summarise(values).median;
 }
 
 /// A line of the box, and the runs that have it.
@@ -61,7 +58,7 @@ double speed_of(const RunHistory& run) {
 
 double largest_of(const RunHistory& run, const char* metric) {
   const auto found = run.curves.find(metric);
-  double largest = unknown;
+  double largest = NAN;
   if (found == run.curves.end()) return largest;
   for (const double value : found->second.values) largest = std::fmax(largest, value);
   return largest;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <set>
 
@@ -54,14 +53,13 @@ std::string table_of(const SweepResult& sweep, const std::vector<std::string>& o
   for (const SweepPoint& point : sweep.points) {
     std::vector<Cell> row;
     for (const std::string& value : values_of(point, options)) row.emplace_back(value);
-    double low = std::numeric_limits<double>::quiet_NaN(), high = low;
+    double low = NAN, high = low;
     for (const SweepRun& run : point.runs) {
       low = std::fmin(low, run.value);
       high = std::fmax(high, run.value);
     }
     // The deviation of a single run is unknown.
-    const double deviation =
-        point.runs.size() < 2 ? std::numeric_limits<double>::quiet_NaN() : point.deviation();
+    const double deviation = point.runs.size() < 2 ? NAN : point.deviation();
     row.insert(row.end(),
                {static_cast<std::int64_t>(point.runs.size()), point.mean(), deviation, low, high});
     rows.push_back(std::move(row));
@@ -85,9 +83,6 @@ struct ParallelChart {
   std::string metric;
   std::vector<ParallelLine> lines;  // those with a metric that is not finite are left out
 };
-
-constexpr double left = 60, right = 80, top = 44, plot_height = 260, letter = 8.0;
-constexpr double min_spacing = 150, min_width = 480;
 
 std::optional<double> number_in(const std::string& text) {
   double value = 0;
@@ -141,6 +136,9 @@ class ParallelDrawing {
   }
 
  private:
+  static constexpr double left = 60, right = 80, top = 44, plot_height = 260, letter = 8.0;
+  static constexpr double min_spacing = 150, min_width = 480;
+
   double x_of(std::size_t axis) const { return left + spacing_ * static_cast<double>(axis); }
 
   double y_of(double share) const { return top + (1 - share) * plot_height; }

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t max_metrics = 200, max_warnings = 50, log_lines = 30;
-constexpr std::string_view validation = "validation_", baseline = "validation_baseline";
+constexpr std::string_view baseline = "validation_baseline";
 
 /// The number after `word` in `line`.
 std::optional<std::int64_t> number_behind(std::string_view line, std::string_view word) {
@@ -55,7 +55,8 @@ void add_record(RunHistory& run, const std::string& line, const std::string& sou
     MetricCurve& curve = run.curves[name];
     curve.steps.push_back(static_cast<double>(step));
     curve.values.push_back(number);
-    if (name.starts_with(validation)) evaluation.metrics[name.substr(validation.size())] = number;
+    if (name.starts_with(validation_prefix))
+      evaluation.metrics[name.substr(validation_prefix.size())] = number;
   }
   if (!evaluation.metrics.empty()) run.evaluations.push_back(std::move(evaluation));
   run.steps = step;

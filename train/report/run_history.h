@@ -12,6 +12,9 @@
 
 namespace nystrom {
 
+/// Names of metrics on held-out data begin with it.
+inline constexpr std::string_view validation_prefix = "validation_";
+
 /// The values of one metric by step, in order. NaN stands for a recorded null.
 struct MetricCurve {
   std::vector<double> steps, values;

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -164,7 +163,7 @@ Summary summarise(std::vector<double> values) {
 
 double fitted_exponent(const std::vector<double>& x, const std::vector<double>& y) {
   const auto n = static_cast<double>(x.size());
-  if (x.size() < 2) return std::numeric_limits<double>::quiet_NaN();
+  if (x.size() < 2) return NAN;
   double sx = 0, sy = 0, sxx = 0, sxy = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double u = std::log(x[i]), v = std::log(y[i]);

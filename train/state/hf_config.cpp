@@ -116,7 +116,7 @@ void refuse_absent_type(const Reader& reader) {
 }
 
 /// The architecture of a folder of BERT's family; null for a Nyströmformer.
-const Architecture* architecture_of(const Reader& reader) {
+const Architecture* named_architecture(const Reader& reader) {
   const json* type = reader.find("model_type");
   if (type == nullptr) refuse_absent_type(reader);
   if (type == nullptr || *type == transformers_type) return nullptr;
@@ -283,7 +283,7 @@ ModelConfig parse_keys(std::string_view text, const std::string& source, HeadUse
   const json root = parse_json(text, source);
   require_input(root.is_object(), "{}: expected an object, got {}", source, shown(root));
   Reader reader(root, source);
-  const Architecture* architecture = architecture_of(reader);
+  const Architecture* architecture = named_architecture(reader);
   check_flags(reader, architecture);
   ModelConfig config = architecture != nullptr ? read_architecture(reader, *architecture)
                                                : read_nystromformer(reader, source);

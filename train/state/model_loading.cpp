@@ -65,8 +65,8 @@ std::set<std::string> names_of(const ParameterStore& store) {
 }
 
 /// The weights that a model with `head` does not read, of those in a folder of BERT's family.
-std::vector<std::string> unread(const ModelWeights& weights, const Architecture& architecture,
-                                Head head) {
+std::vector<std::string> unread_names(const ModelWeights& weights, const Architecture& architecture,
+                                      Head head) {
   std::vector<std::string> names = weights.names();
   std::erase_if(names, [&](const std::string& name) {
     return architecture.parameter_name(name, head) || architecture.is_redundant(name);
@@ -299,7 +299,7 @@ std::vector<std::string> unread_tensors(const ModelFolder& folder) {
   const Architecture* architecture = architecture_of(folder.path);
   const ModelWeights weights = ModelWeights::open(folder.path);
   std::vector<std::string> names;
-  if (architecture != nullptr) names = unread(weights, *architecture, folder.config.head);
+  if (architecture != nullptr) names = unread_names(weights, *architecture, folder.config.head);
   const Model model(folder.config);
   const std::set<std::string> known = names_of(model.parameters());
   const WeightSource source = source_of(weights, folder.path, folder.config);
@@ -367,7 +367,7 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   }
   std::erase_if(result.source.entries, unused);
   if (architecture != nullptr)
-    for (const std::string& name : unread(weights, *architecture, config.head))
+    for (const std::string& name : unread_names(weights, *architecture, config.head))
       result.names.unused.push_back(name);
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();

@@ -109,7 +109,7 @@ Decoder read_metaspace(const JsonPart& part) {
   };
 }
 
-Decoder read_replace(const JsonPart& part) {
+Decoder read_replacing_decoder(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
   if (const auto text = pattern.find("String"))
@@ -151,7 +151,7 @@ Decoder read_strip(const JsonPart& part) {
   };
 }
 
-Decoder read_sequence(const JsonPart& part) {
+Decoder read_decoder_sequence(const JsonPart& part) {
   std::vector<Decoder> steps;
   for (const JsonPart& each : part["decoders"].elements()) steps.push_back(read_decoder(each));
   return [steps = std::move(steps)](Parts& parts) {
@@ -211,11 +211,11 @@ std::string clean_up_spaces(std::string text) {
 
 Decoder read_decoder(const JsonPart& part) {
   const std::string type = part["type"].text();
-  if (type == "Sequence") return read_sequence(part);
+  if (type == "Sequence") return read_decoder_sequence(part);
   if (type == "ByteLevel") return decode_byte_level;
   if (type == "WordPiece") return read_wordpiece(part);
   if (type == "Metaspace") return read_metaspace(part);
-  if (type == "Replace") return read_replace(part);
+  if (type == "Replace") return read_replacing_decoder(part);
   if (type == "ByteFallback") return join_bytes;
   if (type == "Fuse") return fuse;
   if (type == "Strip") return read_strip(part);

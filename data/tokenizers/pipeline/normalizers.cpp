@@ -78,7 +78,7 @@ void clean_as_nmt(AlignedText& text) {
   });
 }
 
-TextNormalizer read_replace(const JsonPart& part) {
+TextNormalizer read_replacing_normalizer(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
   const auto text = pattern.find("String");
@@ -96,7 +96,7 @@ TextNormalizer read_replace(const JsonPart& part) {
   };
 }
 
-TextNormalizer read_sequence(const JsonPart& part) {
+TextNormalizer read_normalizer_sequence(const JsonPart& part) {
   std::vector<TextNormalizer> steps;
   for (const JsonPart& each : part["normalizers"].elements())
     steps.push_back(read_normalizer(each));
@@ -125,7 +125,7 @@ TextNormalizer read_bert(const JsonPart& part) {
 
 TextNormalizer read_normalizer(const JsonPart& part) {
   const std::string type = part["type"].text();
-  if (type == "Sequence") return read_sequence(part);
+  if (type == "Sequence") return read_normalizer_sequence(part);
   if (type == "NFC") return [](AlignedText& text) { normalize_unicode(text, false, true); };
   if (type == "NFD") return [](AlignedText& text) { normalize_unicode(text, false, false); };
   if (type == "NFKC") return [](AlignedText& text) { normalize_unicode(text, true, true); };
@@ -133,7 +133,7 @@ TextNormalizer read_normalizer(const JsonPart& part) {
   if (type == "Lowercase") return lower;
   if (type == "StripAccents") return [](AlignedText& text) { strip_marks(text, is_mark); };
   if (type == "BertNormalizer") return read_bert(part);
-  if (type == "Replace") return read_replace(part);
+  if (type == "Replace") return read_replacing_normalizer(part);
   if (type == "Prepend")
     return [prefix = part["prepend"].text()](AlignedText& text) { text.prepend(prefix); };
   if (type == "Nmt") return clean_as_nmt;

@@ -124,7 +124,7 @@ void rebuild(Words& words, const Append& append) {
   words = std::move(made);
 }
 
-PreTokenizer read_sequence(const JsonPart& part) {
+PreTokenizer read_pre_tokenizer_sequence(const JsonPart& part) {
   std::vector<PreTokenizer> steps;
   WordMarks marks;
   for (const JsonPart& each : part["pretokenizers"].elements()) {
@@ -267,7 +267,7 @@ void split_as_bert(Words& words) {
 
 PreTokenizer read_pre_tokenizer(const JsonPart& part) {
   const std::string type = part["type"].text();
-  if (type == "Sequence") return read_sequence(part);
+  if (type == "Sequence") return read_pre_tokenizer_sequence(part);
   if (type == "BertPreTokenizer") return {split_as_bert};
   if (type == "Whitespace") return {split_words_from_signs};
   if (type == "WhitespaceSplit")

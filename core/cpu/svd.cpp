@@ -1,4 +1,6 @@
-// The exact Moore–Penrose inverse, by Eigen's singular value decomposition.
+// What needs Eigen's singular value decompositions, whose templates take long to compile.
+#include "core/singular_values.h"
+
 #include <Eigen/SVD>
 
 #include "core/cpu/parallel.h"
@@ -38,3 +40,15 @@ void pseudo_inverse_svd(CView a, View z) {
 }
 
 }  // namespace nystrom::kernels::cpu
+
+namespace nystrom {
+
+std::vector<double> singular_values(const double* matrix, std::int64_t n) {
+  // Columns as rows: the transposed matrix has the same values.
+  const Eigen::VectorXd values =
+      Eigen::BDCSVD<Eigen::MatrixXd>(Eigen::Map<const Eigen::MatrixXd>(matrix, n, n))
+          .singularValues();
+  return {values.begin(), values.end()};
+}
+
+}  // namespace nystrom

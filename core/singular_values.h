@@ -1,0 +1,13 @@
+// Singular values of a matrix, for studies of attention.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace nystrom {
+
+/// The singular values of a matrix [n, n] in f64, the largest first (divide and conquer: Gu &
+/// Eisenstat, SIAM J. Matrix Anal. Appl. 1995).
+std::vector<double> singular_values(const double* matrix, std::int64_t n);
+
+}  // namespace nystrom
