@@ -74,11 +74,11 @@ std::vector<Case> cases() {
   };
 }
 
-class BadJson : public testing::TestWithParam<Case> {};
+class BadJson : public ::testing::TestWithParam<Case> {};
 
 TEST_P(BadJson, IsRefusedWithThePlace) { EXPECT_EQ(error_of(GetParam().text), GetParam().message); }
 
-INSTANTIATE_TEST_SUITE_P(All, BadJson, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(All, BadJson, ::testing::ValuesIn(cases()),
                          [](const auto& it) { return std::string(it.param.name); });
 
 TEST(Json, ThirtyTwoLevelsAreRead) {

@@ -18,20 +18,21 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = FileOperation::Kind;
 
-struct Save {
+struct LossSave {
   std::int64_t step;
   int version;
 };
-/// The folder keeps three checkpoints. A run that stops during an evaluation saves its step again.
-constexpr Save saves[] = {{1, 0}, {2, 0}, {3, 0}, {3, 1}, {4, 0}, {4, 1}, {5, 0}};
+/// The folder keeps three checkpoints. A run that stops during an evaluation loss_saves its step
+/// again.
+constexpr LossSave loss_saves[] = {{1, 0}, {2, 0}, {3, 0}, {3, 1}, {4, 0}, {4, 1}, {5, 0}};
 
-/// Records all saves, starting without a run directory.
+/// Records all loss_saves, starting without a run directory.
 std::vector<FileOperation> history(Exchange exchange) {
   const TemporaryFolder root;
   FileRecorder recorder(root.path(), exchange);
   CheckpointFolder folder(checkpoints_below(root.path()), 3);
-  for (std::int64_t number = 0; number < std::ssize(saves); ++number) {
-    save_step(folder, saves[number].step, saves[number].version);
+  for (std::int64_t number = 0; number < std::ssize(loss_saves); ++number) {
+    save_step(folder, loss_saves[number].step, loss_saves[number].version);
     recorder.acknowledge(number + 1);
   }
   return recorder.operations();
@@ -62,8 +63,9 @@ void write_tree(const Tree& tree, const fs::path& folder) {
 /// The number of the save that wrote the checkpoint at `path`, counted from 1, or 0.
 std::int64_t save_at(const fs::path& path) {
   const std::string weights = read_bytes(path / "weights");
-  for (std::int64_t number = 0; number < std::ssize(saves); ++number)
-    if (weights == weights_of(saves[number].step, saves[number].version)) return number + 1;
+  for (std::int64_t number = 0; number < std::ssize(loss_saves); ++number)
+    if (weights == weights_of(loss_saves[number].step, loss_saves[number].version))
+      return number + 1;
   return 0;
 }
 

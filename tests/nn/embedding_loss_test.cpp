@@ -20,7 +20,7 @@ struct LossCase {
   Options options;
 };
 
-std::vector<LossCase> cases() {
+std::vector<LossCase> loss_cases() {
   using enum EmbeddingLoss;
   const auto kind = [](EmbeddingLoss name) { return Options{.name = name}; };
   const auto triplet_of = [](TripletDistance distance, double margin) {
@@ -69,7 +69,7 @@ TEST_P(EqualToSentenceTransformers, InValueAndGradients) {
                 expected["gradients"][i].get<std::vector<double>>());
 }
 
-INSTANTIATE_TEST_SUITE_P(Losses, EqualToSentenceTransformers, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Losses, EqualToSentenceTransformers, ::testing::ValuesIn(loss_cases()),
                          [](const auto& each) { return std::string(each.param.name); });
 
 Var vectors(const std::vector<double>& values, std::int64_t width) {
@@ -107,7 +107,7 @@ TEST(MultipleNegativesRanking, LeavesOutCandidatesBeyondTheMargin) {
 }
 
 TEST(EmbeddingLoss, IsFiniteForVectorsOfZeros) {
-  for (const LossCase& each : cases()) {
+  for (const LossCase& each : loss_cases()) {
     SCOPED_TRACE(each.name);
     std::vector<Var> columns;
     const bool three = each.options.name == EmbeddingLoss::triplet;

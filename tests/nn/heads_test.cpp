@@ -18,13 +18,13 @@ std::vector<double> block_logits(const std::string& row, int filler) {
   return (*model)(input_of(config, layout)).logits.value().to_doubles();
 }
 
-void expect_near(const std::vector<double>& a, const std::vector<double>& b) {
+void expect_close(const std::vector<double>& a, const std::vector<double>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-10);
 }
 
 TEST(SequenceBlockHead, ReadsTheLastValidStep) {
-  expect_near(block_logits("11100", 1), block_logits("111", 0));
+  expect_close(block_logits("11100", 1), block_logits("111", 0));
   EXPECT_NE(block_logits("11100", 0), block_logits("11000", 0));
 }
 
@@ -94,7 +94,7 @@ TEST(LogitsOnly, EqualThoseOfAllPositions) {
           return at_places(places ? out.logits : column(out.start_logits), token_places(unequal));
         return out.logits;
       };
-      expect_near(logits(some).value().to_doubles(), logits(all).value().to_doubles());
+      expect_close(logits(some).value().to_doubles(), logits(all).value().to_doubles());
     }
   }
 }
@@ -109,8 +109,8 @@ TEST(LogitsOnly, MaskedTokensEqualThoseOfAllPositions) {
     const Tensor all = (*model)(input).logits.value();
     for (const std::int64_t place : {0, 5, 9}) {
       const Tensor one = model->masked_lm_logits(input, {place}).value();
-      expect_near(one.to_doubles(),
-                  all.reshape({21, config.vocab_size}).slice(0, place, place + 1).to_doubles());
+      expect_close(one.to_doubles(),
+                   all.reshape({21, config.vocab_size}).slice(0, place, place + 1).to_doubles());
     }
   }
 }
@@ -132,7 +132,7 @@ TEST(LogitsOnly, GradientsEqualThoseOfAllPositions) {
         return model->parameters().gradients().to_doubles();
       };
       const std::vector<double> all = gradient(false);
-      expect_near(gradient(true), all);
+      expect_close(gradient(true), all);
     }
   }
 }
@@ -182,15 +182,15 @@ TEST(LogitsOnly, AMaskedLmStepEqualsThatOfAllPositions) {
 }
 
 TEST(MeanPooling, DependsOnNoPadding) {
-  expect_near(text_logits({"111110"}, {4}, 1, Pairs::joined),
-              text_logits({"11111"}, {4}, 0, Pairs::joined));
+  expect_close(text_logits({"111110"}, {4}, 1, Pairs::joined),
+               text_logits({"11111"}, {4}, 0, Pairs::joined));
   EXPECT_NE(text_logits({"11111"}, {4}, 0, Pairs::joined),
             text_logits({"11110"}, {4}, 0, Pairs::joined));
 }
 
 TEST(MeanPooling, OfNothingIsZero) {
   const auto empty = text_logits({"0000"}, {1}, 0, Pairs::joined);
-  expect_near(empty, text_logits({"000000"}, {2}, 1, Pairs::joined));
+  expect_close(empty, text_logits({"000000"}, {2}, 1, Pairs::joined));
   for (const double logit : empty) EXPECT_TRUE(std::isfinite(logit));
 }
 
@@ -205,7 +205,7 @@ TEST(Towers, DependOnNoPaddingAndOnNoOtherPair) {
   const auto alone = text_logits({"11111", "11000"}, {4, 7}, 0, Pairs::towers);
   const auto padded =
       text_logits({"11111000", "11000000", "11111111", "10000000"}, {4, 7, 2, 3}, 1, Pairs::towers);
-  expect_near({padded.begin(), padded.begin() + 3}, alone);
+  expect_close({padded.begin(), padded.begin() + 3}, alone);
 }
 
 TEST(Towers, ReadTheTextsInOrder) {
@@ -217,7 +217,7 @@ TEST(Towers, DrawDropoutByTheSampleAlone) {
   const auto alone = text_logits({"11111", "11000"}, {4, 5}, 0, Pairs::towers, true);
   const auto behind = text_logits({"11100000", "10000000", "11111000", "11000000"}, {8, 9, 4, 5}, 1,
                                   Pairs::towers, true);
-  expect_near({behind.begin() + 3, behind.end()}, alone);
+  expect_close({behind.begin() + 3, behind.end()}, alone);
 }
 
 /// In bf16 the logits of different texts would often be equal, and metrics would count ties.

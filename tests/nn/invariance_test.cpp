@@ -7,18 +7,18 @@
 namespace nystrom::testing {
 namespace {
 
-struct Case {
+struct InvarianceCase {
   const char* name;
   void (*change)(ModelConfig&);
   bool f64_alone = false;
   bool sees_places = false;  ///< depends on the positions of tokens in a row
 };
-void PrintTo(const Case& test, std::ostream* out) {
+void PrintTo(const InvarianceCase& test, std::ostream* out) {
   *out << test.name;
 }  // NOLINT: GoogleTest's name
 
 using C = ModelConfig;
-const Case cases[] = {
+const InvarianceCase invariance_cases[] = {
     {"defaults", [](C&) {}},
     {"conv_33", [](C& c) { c.attention.conv_kernel_size = 33; }},
     {"no_conv", [](C& c) { c.attention.conv_kernel_size.reset(); }},
@@ -59,7 +59,7 @@ struct Tolerance {
 };
 constexpr Tolerance tolerances[] = {{DType::f64, 1e-10, 1e-10}, {DType::f32, 1e-5, 1e-4}};
 
-ModelConfig config_of(const Case& test) {
+ModelConfig invariance_config(const InvarianceCase& test) {
   ModelConfig config = tiny_config();
   config.vocab_size = 40;
   config.hidden_size = 16;
@@ -114,7 +114,7 @@ void expect_equal(const Results& got, const Results& expected, const Tolerance& 
 
 /// Compares rows of one layout with rows of another that contain the same sequences, in all types
 /// of the case.
-void expect_same(const Case& test, const ModelConfig& config, const Layout& layout,
+void expect_same(const InvarianceCase& test, const ModelConfig& config, const Layout& layout,
                  const Layout& other, bool dropout = false,
                  const std::vector<std::size_t>& rows = {},
                  const std::vector<std::size_t>& other_rows = {}) {
@@ -132,10 +132,10 @@ const std::vector<std::string> rows = {"11111011110111111011", "1111111111111111
                                        "01001001000000010000", "11000000000000000000",
                                        "00000000000000000000", "10101010101010101010"};
 
-class Invariance : public ::testing::TestWithParam<Case> {};
+class Invariance : public ::testing::TestWithParam<InvarianceCase> {};
 
 TEST_P(Invariance, OfWhatPaddingHolds) {
-  const ModelConfig config = config_of(GetParam());
+  const ModelConfig config = invariance_config(GetParam());
   expect_same(GetParam(), config, {rows, {}, 0}, {rows, {}, 1});
 }
 
@@ -144,12 +144,12 @@ TEST_P(Invariance, OfPaddingOnTheRight) {
     SCOPED_TRACE(amount);
     Layout longer{rows, {}, 2};
     for (auto& row : longer.rows) row += std::string(amount, '0');
-    expect_same(GetParam(), config_of(GetParam()), {rows}, longer);
+    expect_same(GetParam(), invariance_config(GetParam()), {rows}, longer);
   }
 }
 
 TEST_P(Invariance, OfTheRestOfTheBatch) {
-  const ModelConfig config = config_of(GetParam());
+  const ModelConfig config = invariance_config(GetParam());
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (rows[row].find('1') == std::string::npos) continue;  // nothing to compare
     SCOPED_TRACE(rows[row]);
@@ -162,7 +162,7 @@ TEST_P(Invariance, OfTheRestOfTheBatch) {
 /// anywhere.
 TEST_P(Invariance, OfPaddingAnywhere) {
   if (GetParam().sees_places) GTEST_SKIP() << "each place has weights of its own";
-  ModelConfig config = config_of(GetParam());
+  ModelConfig config = invariance_config(GetParam());
   config.positions = Positions::none;
   config.attention.conv_kernel_size.reset();
   expect_same(GetParam(), config, {{"1111111111000", "1110000000000"}},
@@ -170,7 +170,7 @@ TEST_P(Invariance, OfPaddingAnywhere) {
 }
 
 TEST_P(Invariance, OfDropoutMasks) {
-  const ModelConfig config = config_of(GetParam());
+  const ModelConfig config = invariance_config(GetParam());
   const Layout batch{{"1111111110", "1100000000", "1111101111"}, {0, 1, 2}};
   const Layout other{{"11111011110000", "11111111110000", "11111111100000"},
                      {2, 3, 0},
@@ -178,11 +178,11 @@ TEST_P(Invariance, OfDropoutMasks) {
   expect_same(GetParam(), config, batch, other, true, {2}, {0});
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, Invariance, ::testing::ValuesIn(cases),
+INSTANTIATE_TEST_SUITE_P(Options, Invariance, ::testing::ValuesIn(invariance_cases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(DropoutOfModel, ChangesWithTheSample) {
-  const ModelConfig config = config_of(cases[0]);
+  const ModelConfig config = invariance_config(invariance_cases[0]);
   const auto model = make_model(config, DType::f64);
   const ModelInput input = input_of(config, {{"11111"}});
   const auto hidden = [&](std::int64_t sample) {
@@ -193,7 +193,7 @@ TEST(DropoutOfModel, ChangesWithTheSample) {
 }
 
 TEST(ActivationCheckpointing, GivesTheSameBits) {
-  ModelConfig config = config_of(cases[0]);
+  ModelConfig config = invariance_config(invariance_cases[0]);
   config.head = Head::masked_lm;
   const ModelInput input = input_of(config, {rows});
   const Tensor labels = Tensor::full({6, 20}, 3, DType::i64);

@@ -17,7 +17,7 @@ struct Case {
   const char* expected;  // empty: the configuration is valid
 };
 
-class ModelProblems : public testing::TestWithParam<Case> {};
+class ModelProblems : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ModelProblems, AreExactly) {
   ModelConfig config;
@@ -210,10 +210,10 @@ const Case unbuildable[] = {
      "to have them"},
 };
 
-std::string case_name(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Buildable, ModelProblems, testing::ValuesIn(buildable), case_name);
-INSTANTIATE_TEST_SUITE_P(Unbuildable, ModelProblems, testing::ValuesIn(unbuildable), case_name);
+INSTANTIATE_TEST_SUITE_P(Buildable, ModelProblems, ::testing::ValuesIn(buildable), case_name);
+INSTANTIATE_TEST_SUITE_P(Unbuildable, ModelProblems, ::testing::ValuesIn(unbuildable), case_name);
 
 TEST(EnumNames, OfHeadsAreHuggingFaceClasses) {
   EXPECT_STREQ(enum_name(Head::masked_lm), "NystromformerForMaskedLM");

@@ -21,14 +21,14 @@ const std::vector<std::string> padded = {"1111100", "1111111"};
 
 enum class Mode { plain, checkpointed, dropout };
 
-struct Case {
+struct GradientCase {
   const char* name;
   void (*change)(ModelConfig&);
   std::vector<std::string> rows = holes;
   Mode mode = Mode::plain;
   double tolerance = 1e-6;
 };
-void PrintTo(const Case& test, std::ostream* out) {
+void PrintTo(const GradientCase& test, std::ostream* out) {
   *out << test.name;
 }  // NOLINT: GoogleTest's name
 
@@ -56,7 +56,7 @@ void baseline(C& c, AttentionKind kind) {
   c.attention.bucket_size = 2;
 }
 
-const Case cases[] = {
+const GradientCase gradient_cases[] = {
     {"defaults", [](C&) {}, mixed},
     {"no_padding", [](C&) {}, full},
     {"holes", [](C&) {}},
@@ -178,10 +178,10 @@ Var loss_of(const Model& model, const Layout& layout, const ModelInput& input,
   return loss;
 }
 
-class ModelGradient : public ::testing::TestWithParam<Case> {};
+class ModelGradient : public ::testing::TestWithParam<GradientCase> {};
 
 TEST_P(ModelGradient, EqualsNumericalOne) {
-  const Case& test = GetParam();
+  const GradientCase& test = GetParam();
   ModelConfig config = tiny_config();
   test.change(config);
   const auto model = make_model(config, DType::f64, 1.7);
@@ -216,7 +216,7 @@ TEST_P(ModelGradient, EqualsNumericalOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, ModelGradient, ::testing::ValuesIn(cases),
+INSTANTIATE_TEST_SUITE_P(Options, ModelGradient, ::testing::ValuesIn(gradient_cases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

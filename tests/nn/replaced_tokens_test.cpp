@@ -24,9 +24,9 @@ ModelConfig config_of() {
   return config;
 }
 
-const Layout layout{{"111111111", "111110000", "110000000"}};
+const Layout token_layout{{"111111111", "111110000", "110000000"}};
 
-ModelInput input() { return without_padding(input_of(config_of(), layout)); }
+ModelInput input() { return without_padding(input_of(config_of(), token_layout)); }
 Tensor labels() {
   return int_tensor({none, 3, none, none, 4, none, none, 6, none, none, 9, none, none, none, 5, 8},
                     {16});
@@ -115,14 +115,14 @@ TEST(ReplacedTokens, ItsGradientIsTheNumericalOne) {
 TEST(ReplacedTokens, PaddedInputGivesTheSame) {
   const auto model = make_model(config_of(), DType::f64, 1.5);
   std::vector<std::int64_t> in_places(27, none);
-  const Tensor places = token_places(layout), own = labels();
+  const Tensor places = token_places(token_layout), own = labels();
   for (std::int64_t i = 0; i < 16; ++i)
     in_places[static_cast<std::size_t>(places.data<std::int64_t>()[i])] =
         own.data<std::int64_t>()[i];
   for (const bool training : {false, true}) {
     const RunContext run = run_of(training);
     const auto rows = model->replaced_tokens(input(), own, scale, run),
-               padded = model->replaced_tokens(input_of(config_of(), layout),
+               padded = model->replaced_tokens(input_of(config_of(), token_layout),
                                                Tensor::from(in_places, {3, 9}), scale, run);
     EXPECT_NEAR(padded.loss.value().item(), rows.loss.value().item(), 1e-11);
     EXPECT_EQ(padded.right, rows.right);

@@ -18,7 +18,7 @@ void PrintTo(const RowsCase& test, std::ostream* out) {
 const std::vector<std::string> equal_rows = {"11111", "11111"},
                                with_empty_rows = {"0000", "1111", "1100"};
 
-const RowsCase cases[] = {
+const RowsCase rows_cases[] = {
     {"hidden", [](ModelConfig&) {}},
     {"of_one_length", [](ModelConfig&) {}, equal_rows},
     {"with_an_empty_sequence", [](ModelConfig&) {}, with_empty_rows},
@@ -94,7 +94,7 @@ TEST_P(RowsInput, GivesWhatPaddedInputGives) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, RowsInput, ::testing::ValuesIn(cases),
+INSTANTIATE_TEST_SUITE_P(Cases, RowsInput, ::testing::ValuesIn(rows_cases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(RowsInputTraining, DropsWhatPaddedInputDrops) {

@@ -161,7 +161,7 @@ std::vector<OpCase> product_cases() {
   };
 }
 
-std::vector<OpCase> attention_cases() {
+std::vector<OpCase> attention_op_cases() {
   return {
       {"softmax", {{3, 5, 17}}, [](const Vars& v) { return softmax(v[0]); }},
       {"softmax_of_one", {{3, 1}}, [](const Vars& v) { return softmax(v[0]); }},
@@ -460,7 +460,7 @@ std::vector<OpCase> other_cases() {
 const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
-    for (auto part : {elementwise_cases(), product_cases(), attention_cases(), other_cases()})
+    for (auto part : {elementwise_cases(), product_cases(), attention_op_cases(), other_cases()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -44,7 +44,7 @@ TEST(Packing, CutsDocumentsAndDropsShortRemains) {
 
 TEST(Packing, JoinsDocumentsWithSepWhenAsked) {
   const TemporaryFolder folder;
-  const Documents documents{{11, 12, 13}, {14}, {15, 16, 17, 18, 19, 20}, {21}};
+  const TokenLists documents{{11, 12, 13}, {14}, {15, 16, 17, 18, 19, 20}, {21}};
   write_set(folder / "x", documents);
   const Packing packing(open_set(folder / "x"), {.sequence_length = 6, .cross_documents = true});
   // The token stream is: 11 12 13 s | 14 s 15 16 | 17 18 19 20 | s 21
@@ -131,7 +131,7 @@ TEST_P(ManyDocuments, EqualThePlainRule) {
   std::vector<std::size_t> lengths;
   for (std::uint64_t i = 0; i < 5000; ++i)
     lengths.push_back(1 + mix64(i) % (i % 100 == 0 ? 300 : 30));
-  const Documents documents = documents_of(lengths);
+  const TokenLists documents = documents_of(lengths);
   write_set(folder / "x", documents, 10000);
   const Packing packing(open_set(folder / "x"),
                         {.sequence_length = 34, .cross_documents = GetParam()});

@@ -8,7 +8,7 @@
 namespace nystrom::testing {
 namespace {
 
-const std::vector<std::int64_t> special{0, 1, 2, 3, 4};
+const std::vector<std::int64_t> special_ids{0, 1, 2, 3, 4};
 
 /// cls, the ids 100 … 100 + count − 1, sep.
 std::vector<std::int64_t> sample(std::size_t count) {
@@ -30,7 +30,7 @@ std::vector<std::int64_t> text_of(const Segments& s, std::size_t& cut) {
 }
 
 TEST(Segments, AreTheTextInTwoParts) {
-  const MaskingTable table(1000, 4, special);
+  const MaskingTable table(1000, 4, special_ids);
   std::int64_t swapped = 0;
   std::set<std::size_t> cuts;
   for (std::uint64_t number = 0; number < 2000; ++number) {
@@ -54,7 +54,7 @@ TEST(Segments, AreTheTextInTwoParts) {
 TEST(Segments, BeginAtWords) {
   std::vector<std::string> surfaces(1000);
   for (std::size_t id = 0; id < surfaces.size(); ++id) surfaces[id] = id % 5 == 0 ? " a" : "a";
-  const MaskingTable table(1000, 4, special, surfaces);
+  const MaskingTable table(1000, 4, special_ids, surfaces);
   for (std::uint64_t number = 0; number < 200; ++number) {
     std::size_t cut = 0;
     text_of(cut_in_segments(sample(20), table, {1, 0, number}), cut);
@@ -65,7 +65,7 @@ TEST(Segments, BeginAtWords) {
 }
 
 TEST(Segments, DependOnSeedEpochAndSampleAlone) {
-  const MaskingTable table(1000, 4, special);
+  const MaskingTable table(1000, 4, special_ids);
   const auto ids = sample(500);
   const Segments first = cut_in_segments(ids, table, {1, 2, 3});
   EXPECT_EQ(cut_in_segments(ids, table, {1, 2, 3}).ids, first.ids);

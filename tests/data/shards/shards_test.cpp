@@ -18,13 +18,13 @@
 namespace nystrom::testing {
 namespace {
 
-std::vector<std::uint32_t> joined(const Documents& documents) {
+std::vector<std::uint32_t> joined(const TokenLists& documents) {
   std::vector<std::uint32_t> all;
   for (const auto& document : documents) all.insert(all.end(), document.begin(), document.end());
   return all;
 }
 
-std::vector<std::int64_t> starts_of(const Documents& documents) {
+std::vector<std::int64_t> starts_of(const TokenLists& documents) {
   std::vector<std::int64_t> starts;
   std::int64_t at = 0;
   for (const auto& document : documents) {
@@ -36,7 +36,7 @@ std::vector<std::int64_t> starts_of(const Documents& documents) {
 
 TEST(Shards, GivesBackDocumentsForEverySizeOfShard) {
   const TemporaryFolder folder;
-  const Documents documents = documents_of({3, 1, 0, 40000, 7, 20000, 1, 1, 0});
+  const TokenLists documents = documents_of({3, 1, 0, 40000, 7, 20000, 1, 1, 0});
   const auto all = joined(documents);
   for (const std::int64_t shard_tokens : {1'000'000, 20000, 16384, 9999, 333}) {
     const auto place = folder / std::to_string(shard_tokens);
@@ -66,7 +66,7 @@ TEST(Shards, LargeVocabulariesTakeFourBytes) {
   const TemporaryFolder folder;
   for (const std::uint32_t vocab_size : {65536u, 65537u, 500000u}) {
     const auto place = folder / std::to_string(vocab_size);
-    const Documents documents{{5, vocab_size - 1, 6}};
+    const TokenLists documents{{5, vocab_size - 1, 6}};
     write_set(place, documents, 10, small_info(vocab_size));
     EXPECT_EQ(TokenDataset::open(place).read(0, 3), documents[0]);
     const Hdf5File file(
@@ -85,7 +85,7 @@ TEST(Shards, SameDocumentsSameBytes) {
 
 TEST(Shards, SeveralThreadsReadTheSame) {
   const TemporaryFolder folder;
-  const Documents documents = documents_of(std::vector<std::size_t>(300, 777));
+  const TokenLists documents = documents_of(std::vector<std::size_t>(300, 777));
   write_set(folder / "x", documents, 50000);
   const auto all = joined(documents);
   // The cache holds two chunks, so threads evict each other's chunks.
@@ -108,7 +108,7 @@ TEST(Shards, SeveralThreadsReadTheSame) {
 
 TEST(Shards, AKilledWriterLeavesNothingThatLooksWhole) {
   const TemporaryFolder folder;
-  const Documents documents = documents_of(std::vector<std::size_t>(200, 500));
+  const TokenLists documents = documents_of(std::vector<std::size_t>(200, 500));
   for (int round = 0; round < 10; ++round) {
     const pid_t child = fork();
     if (child == 0) {

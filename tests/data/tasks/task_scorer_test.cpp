@@ -15,11 +15,11 @@ namespace {
 using testing::message_of;
 using Named = std::vector<std::pair<std::string, double>>;
 
-const LetterTokenizer tokenizer;
+const LetterTokenizer letters;
 
 TaskDataset dataset_of(TaskConfig task, const std::vector<Example>& examples,
                        std::vector<std::string> labels = {}) {
-  const TaskEncoder encoder(resolve_task(std::move(task)), LabelSet(std::move(labels)), tokenizer,
+  const TaskEncoder encoder(resolve_task(std::move(task)), LabelSet(std::move(labels)), letters,
                             16);
   return TaskDataset::from(encoder, examples, true);
 }

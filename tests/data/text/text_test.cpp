@@ -100,7 +100,7 @@ TEST(Utf8, ValidPrefix) {
       {"\xED\x9F\xBF\xEE\x80\x80", 6},
   };
   for (const auto& [text, valid] : cases)
-    EXPECT_EQ(valid_utf8_prefix(text), valid) << testing::PrintToString(text);
+    EXPECT_EQ(valid_utf8_prefix(text), valid) << ::testing::PrintToString(text);
 }
 
 TEST(Utf8, CodePointsBackAndForth) {

@@ -1,4 +1,4 @@
-// Hostile SentencePiece models, each with its exact message, and valid ones.
+// HostileModel SentencePiece models, each with its exact message, and valid ones.
 #include "data/tokenizers/sentencepiece_scan.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using testing::unit;
 using testing::varint;
 using testing::with_charsmap;
 
-struct Hostile {
+struct HostileModel {
   std::string bytes;
   const char* message;
 };
@@ -75,7 +75,7 @@ TEST(SentencePieceScan, SmallestModels) {
             "no error");
 }
 
-const Hostile hostile_messages[] = {
+const HostileModel hostile_messages[] = {
     {"", "m: the file is empty; expected a SentencePiece model"},
     {"\x0A", "m: byte 1: a number runs past the end of its message"},
     {"\x0A\x05", "m: byte 0: a field of 5 bytes has only 0 left in its message"},
@@ -102,7 +102,7 @@ const Hostile hostile_messages[] = {
      "m: byte 2: a field of 9 bytes has only 3 left in its message"},
 };
 
-const Hostile hostile_pieces[] = {
+const HostileModel hostile_pieces[] = {
     {bytes_field(1, number_field(1, 5)), "m: byte 3: piece has wire type 0, expected 2"},
     {bytes_field(1, bytes_field(1, "a") + number_field(2, 5)),
      "m: byte 6: score has wire type 0, expected 5"},
@@ -149,7 +149,7 @@ std::string with_normalizer(const std::string& fields) {
   return smallest_model() + bytes_field(3, fields);
 }
 
-const Hostile hostile_settings[] = {
+const HostileModel hostile_settings[] = {
     {with_trainer(number_field(3, 3)),
      "m: byte 34: model_type 3 is not supported; expected 1 (unigram) or 2 (BPE)"},
     {with_trainer(bytes_field(3, "2")), "m: byte 35: model_type has wire type 2, expected 0"},
@@ -192,7 +192,7 @@ std::vector<std::uint32_t> chain(std::uint32_t keys) {
 
 const std::string nul(1, '\0');
 
-const Hostile hostile_charsmaps[] = {
+const HostileModel hostile_charsmaps[] = {
     {"1234", "the charsmap has 4 bytes, too few for its own header"},
     {std::string("\x08\0\0\0"
                  "12345678",
@@ -232,19 +232,19 @@ const Hostile hostile_charsmaps[] = {
 };
 
 TEST(SentencePieceScan, HostileMessages) {
-  for (const Hostile& each : hostile_messages) EXPECT_EQ(scan_error(each.bytes), each.message);
+  for (const HostileModel& each : hostile_messages) EXPECT_EQ(scan_error(each.bytes), each.message);
 }
 
 TEST(SentencePieceScan, HostilePieces) {
-  for (const Hostile& each : hostile_pieces) EXPECT_EQ(scan_error(each.bytes), each.message);
+  for (const HostileModel& each : hostile_pieces) EXPECT_EQ(scan_error(each.bytes), each.message);
 }
 
 TEST(SentencePieceScan, HostileSettings) {
-  for (const Hostile& each : hostile_settings) EXPECT_EQ(scan_error(each.bytes), each.message);
+  for (const HostileModel& each : hostile_settings) EXPECT_EQ(scan_error(each.bytes), each.message);
 }
 
 TEST(SentencePieceScan, HostileCharsmaps) {
-  for (const Hostile& each : hostile_charsmaps) {
+  for (const HostileModel& each : hostile_charsmaps) {
     const std::string message = scan_error(with_charsmap(each.bytes));
     const std::string expected = each.message;
     EXPECT_TRUE(message == expected || message.ends_with(": " + expected))

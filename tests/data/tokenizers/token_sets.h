@@ -14,12 +14,12 @@ inline TokenSetInfo small_info(std::int64_t vocab_size = 1000) {
   return {"0123456789abcdef", vocab_size, {.cls = 2, .sep = 3, .pad = 0, .mask = 4, .unk = 1}};
 }
 
-using Documents = std::vector<std::vector<std::uint32_t>>;
+using TokenLists = std::vector<std::vector<std::uint32_t>>;
 
 /// Documents of these lengths with ordinary ids. They depend only on the seed.
-inline Documents documents_of(const std::vector<std::size_t>& lengths, std::uint64_t seed = 1,
-                              std::uint32_t vocab_size = 1000) {
-  Documents documents;
+inline TokenLists documents_of(const std::vector<std::size_t>& lengths, std::uint64_t seed = 1,
+                               std::uint32_t vocab_size = 1000) {
+  TokenLists documents;
   for (const std::size_t length : lengths) {
     std::vector<std::uint32_t>& document = documents.emplace_back(length);
     for (std::uint32_t& id : document)
@@ -28,7 +28,7 @@ inline Documents documents_of(const std::vector<std::size_t>& lengths, std::uint
   return documents;
 }
 
-inline void write_set(const std::filesystem::path& folder, const Documents& documents,
+inline void write_set(const std::filesystem::path& folder, const TokenLists& documents,
                       std::int64_t shard_tokens = default_shard_tokens,
                       const TokenSetInfo& info = small_info(),
                       const std::string& statistics = "{}") {

@@ -24,8 +24,8 @@ ModelConfig config_of(std::int64_t layers = 2, std::int64_t hidden = 16) {
   return config;
 }
 
-const std::vector<std::string> rows = {"111111111111", "111111110000", "110000000000",
-                                       "111101110111"};
+const std::vector<std::string> text_rows = {"111111111111", "111111110000", "110000000000",
+                                            "111101110111"};
 // The rows have different numbers of masked tokens.
 const std::vector<std::vector<int>> chosen = {{0, 3, 4, 7, 11}, {2}, {}, {1, 8}};
 
@@ -41,7 +41,7 @@ Tensor labels_of_rows() {
 
 /// Splits the batch into `parts` micro-batches.
 std::vector<Batch> batch_in(const ModelConfig& config, std::int64_t parts) {
-  const ModelInput whole = input_of(config, {rows});
+  const ModelInput whole = input_of(config, {text_rows});
   const Tensor labels = labels_of_rows(), samples = int_tensor({40, 41, 42, 43}, {4});
   std::vector<Batch> micro;
   for (std::int64_t p = 0; p < parts; ++p) {

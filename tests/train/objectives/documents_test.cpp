@@ -4,7 +4,7 @@
 namespace nystrom::testing {
 namespace {
 
-class Documents : public FinetuneTest {
+class DocumentTasks : public FinetuneTest {
  protected:
   /// Writes folder/water and folder/people. What tells a document's label stands at its end, behind
   /// the 32 tokens of a row.
@@ -30,7 +30,7 @@ class Documents : public FinetuneTest {
   }
 };
 
-TEST_F(Documents, WindowsSeeWhatTheBeginningDoesNotShow) {
+TEST_F(DocumentTasks, WindowsSeeWhatTheBeginningDoesNotShow) {
   configure("max");
   train();
   const double accuracy = measured("accuracy", "dev");
@@ -40,7 +40,7 @@ TEST_F(Documents, WindowsSeeWhatTheBeginningDoesNotShow) {
   EXPECT_LT(json::parse(last_.out).at("accuracy"), 0.8);
 }
 
-TEST_F(Documents, FoldersArePredictedFileByFile) {
+TEST_F(DocumentTasks, FoldersArePredictedFileByFile) {
   configure("max");
   train();
   const double accuracy = measured("accuracy", "dev");
@@ -57,7 +57,7 @@ TEST_F(Documents, FoldersArePredictedFileByFile) {
   EXPECT_TRUE(last_.out.starts_with("dev/water/0.txt\n  ")) << "the name, not the text";
 }
 
-TEST_F(Documents, AnyClassifierReadsThemOnRequest) {
+TEST_F(DocumentTasks, AnyClassifierReadsThemOnRequest) {
   configure_classification("epochs: 1");
   train();
   write_documents("dev", 4, 2);
@@ -77,7 +77,7 @@ TEST_F(Documents, AnyClassifierReadsThemOnRequest) {
       << last_.err;
 }
 
-TEST_F(Documents, AModelThatLearnsNothingIsToldSo) {
+TEST_F(DocumentTasks, AModelThatLearnsNothingIsToldSo) {
   configure_classification("epochs: 1");
   run("finetune run.yaml --threads 1 --set optimizer.learning_rate=1.0e-9");
   EXPECT_NE(last_.err.find("is no better than always the most frequent label ("), std::string::npos)

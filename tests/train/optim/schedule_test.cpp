@@ -15,7 +15,7 @@ struct RateCase {
   double expected;
 };
 
-class LearningRate : public testing::TestWithParam<RateCase> {};
+class LearningRate : public ::testing::TestWithParam<RateCase> {};
 
 TEST_P(LearningRate, OfOneStep) {
   const RateCase& c = GetParam();
@@ -24,20 +24,20 @@ TEST_P(LearningRate, OfOneStep) {
 
 INSTANTIATE_TEST_SUITE_P(
     Schedule, LearningRate,
-    testing::Values(RateCase{"FirstOfWarmup", {4, Decay::linear}, 8, 1, 0.5},  //
-                    RateCase{"WithinWarmup", {4, Decay::cosine}, 8, 3, 1.5},   //
-                    RateCase{"PeakEndsWarmup", {4, Decay::constant}, 8, 4, 2.0},
-                    RateCase{"LinearFirst", {4, Decay::linear}, 8, 5, 1.6},  //
-                    RateCase{"LinearLast", {4, Decay::linear}, 8, 8, 0.4},   //
-                    RateCase{"CosineHalfway", {1, Decay::cosine}, 4, 3, 1.0},
-                    RateCase{"CosineLast", {1, Decay::cosine}, 3, 3, 0.5},
-                    RateCase{"ConstantLast", {4, Decay::constant}, 8, 8, 2.0},
-                    RateCase{"PlateauLast", {2, Decay::wsd, {}, 0.3}, 10, 7, 2.0},
-                    RateCase{"WsdFirst", {2, Decay::wsd, {}, 0.3}, 10, 8, 1.0},
-                    RateCase{"WsdAfterWarmup", {7, Decay::wsd, {}, 1.0}, 10, 8, 1.0},
-                    RateCase{"WsdTenthByDefault", {2, Decay::wsd}, 30, 27, 2.0},
-                    RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
-                    RateCase{"OnlyWarmupLast", {4, Decay::linear}, 4, 4, 2.0}),
+    ::testing::Values(RateCase{"FirstOfWarmup", {4, Decay::linear}, 8, 1, 0.5},  //
+                      RateCase{"WithinWarmup", {4, Decay::cosine}, 8, 3, 1.5},   //
+                      RateCase{"PeakEndsWarmup", {4, Decay::constant}, 8, 4, 2.0},
+                      RateCase{"LinearFirst", {4, Decay::linear}, 8, 5, 1.6},  //
+                      RateCase{"LinearLast", {4, Decay::linear}, 8, 8, 0.4},   //
+                      RateCase{"CosineHalfway", {1, Decay::cosine}, 4, 3, 1.0},
+                      RateCase{"CosineLast", {1, Decay::cosine}, 3, 3, 0.5},
+                      RateCase{"ConstantLast", {4, Decay::constant}, 8, 8, 2.0},
+                      RateCase{"PlateauLast", {2, Decay::wsd, {}, 0.3}, 10, 7, 2.0},
+                      RateCase{"WsdFirst", {2, Decay::wsd, {}, 0.3}, 10, 8, 1.0},
+                      RateCase{"WsdAfterWarmup", {7, Decay::wsd, {}, 1.0}, 10, 8, 1.0},
+                      RateCase{"WsdTenthByDefault", {2, Decay::wsd}, 30, 27, 2.0},
+                      RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
+                      RateCase{"OnlyWarmupLast", {4, Decay::linear}, 4, 4, 2.0}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Warmup, IsATenthOfTheStepsWhereNothingIsSaid) {

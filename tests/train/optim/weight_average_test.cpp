@@ -8,7 +8,7 @@
 namespace nystrom::testing {
 namespace {
 
-void declare(ParameterStore& store) {
+void declare_scalar(ParameterStore& store) {
   const Scope scope(store);
   scope.parameter("weight", {5, 7});
   scope.parameter("bias", {7});
@@ -18,7 +18,7 @@ class WeightAverageOf : public ::testing::TestWithParam<DType> {
  protected:
   /// Creates the store's slabs and initial values.
   void start(std::optional<SlabRange> masters = {}) {
-    declare(store_);
+    declare_scalar(store_);
     store_.allocate(GetParam(), StoreMode::training, cpu_device, masters);
     store_.initialise(1, 0.5);
   }
@@ -108,7 +108,7 @@ TEST_P(WeightAverageOf, OfARangeLeavesTheRestAlone) {
 
 /// 1/3 is no sum of d/3 and (1 − d)/3 in floating point.
 TEST_P(WeightAverageOf, KeepsTheBitsOfFrozenParameters) {
-  declare(store_);
+  declare_scalar(store_);
   store_.freeze("weight");
   store_.allocate(GetParam(), StoreMode::training);
   store_.initialise(1, 1.0 / 3);
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Types, WeightAverageOf,
 
 TEST(WeightAverage, RefusesADecayThatIsNone) {
   ParameterStore store;
-  declare(store);
+  declare_scalar(store);
   store.allocate(DType::f32, StoreMode::training);
   EXPECT_EQ(message_of([&] { WeightAverage(store, 1); }),
             "WeightAverage: decay 1 is not at least 0 and below 1");

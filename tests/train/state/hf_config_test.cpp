@@ -288,14 +288,14 @@ const BadCase bad_cases[] = {
      "nystrom.embed_dim: expected a whole number at least 1, got 0"},
 };
 
-class BadHfConfig : public testing::TestWithParam<BadCase> {};
+class BadHfConfig : public ::testing::TestWithParam<BadCase> {};
 
 TEST_P(BadHfConfig, IsRefusedWithTheReason) {
   EXPECT_EQ(input_error([&] { read(GetParam().text); }),
             std::string("config.json: ") + GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadHfConfig, testing::ValuesIn(bad_cases),
+INSTANTIATE_TEST_SUITE_P(All, BadHfConfig, ::testing::ValuesIn(bad_cases),
                          [](const auto& it) { return std::string(it.param.name); });
 
 TEST(HfConfig, SyntaxErrorsHaveAPlace) {
@@ -464,7 +464,7 @@ const TypeCase types[] = {
      "nystrom"},
 };
 
-class ModelTypeOf : public testing::TestWithParam<TypeCase> {};
+class ModelTypeOf : public ::testing::TestWithParam<TypeCase> {};
 
 /// The class of transformers is named only when it computes the same results. The configuration
 /// must be read back unchanged.
@@ -479,7 +479,7 @@ TEST_P(ModelTypeOf, IsTransformersWhereItComputesTheSame) {
       << "an export is explicit";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ModelTypeOf, testing::ValuesIn(types),
+INSTANTIATE_TEST_SUITE_P(All, ModelTypeOf, ::testing::ValuesIn(types),
                          [](const auto& it) { return std::string(it.param.name); });
 
 TEST(HfConfig, ArchitecturesAndTheAutoMapNameTheClassesOfTheFolder) {

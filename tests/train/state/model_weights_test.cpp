@@ -146,7 +146,7 @@ const IndexCase index_cases[] = {
      "/model.safetensors.index.json: does not list tensor b of one.safetensors"},
 };
 
-class HostileIndex : public testing::TestWithParam<IndexCase> {};
+class HostileIndex : public ::testing::TestWithParam<IndexCase> {};
 
 TEST_P(HostileIndex, IsRefusedWithTheReason) {
   const TemporaryFolder folder;
@@ -154,7 +154,7 @@ TEST_P(HostileIndex, IsRefusedWithTheReason) {
   EXPECT_EQ(error_of(folder), GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HostileIndex, testing::ValuesIn(index_cases),
+INSTANTIATE_TEST_SUITE_P(All, HostileIndex, ::testing::ValuesIn(index_cases),
                          [](const auto& it) { return std::string(it.param.name); });
 
 TEST(HostileIndex, WithoutAWeightMapIsRefused) {

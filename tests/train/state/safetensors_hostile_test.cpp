@@ -236,7 +236,7 @@ std::vector<HostileCase> integrity_cases() {
   };
 }
 
-class SafetensorsHostile : public testing::TestWithParam<HostileCase> {};
+class SafetensorsHostile : public ::testing::TestWithParam<HostileCase> {};
 
 TEST_P(SafetensorsHostile, IsRefusedWithTheReason) {
   const TemporaryFolder folder;
@@ -249,12 +249,12 @@ TEST_P(SafetensorsHostile, IsRefusedWithTheReason) {
   EXPECT_EQ(message, path.string() + ": " + GetParam().message);
 }
 
-std::string case_name(const testing::TestParamInfo<HostileCase>& info) { return info.param.name; }
+std::string case_name(const ::testing::TestParamInfo<HostileCase>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Frame, SafetensorsHostile, testing::ValuesIn(frame_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Keys, SafetensorsHostile, testing::ValuesIn(key_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Values, SafetensorsHostile, testing::ValuesIn(value_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Integrity, SafetensorsHostile, testing::ValuesIn(integrity_cases()),
+INSTANTIATE_TEST_SUITE_P(Frame, SafetensorsHostile, ::testing::ValuesIn(frame_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Keys, SafetensorsHostile, ::testing::ValuesIn(key_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Values, SafetensorsHostile, ::testing::ValuesIn(value_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Integrity, SafetensorsHostile, ::testing::ValuesIn(integrity_cases()),
                          case_name);
 
 }  // namespace

@@ -10,22 +10,22 @@
 namespace nystrom {
 namespace {
 
-std::string length_prefix(std::uint64_t length) {
+std::string header_length(std::uint64_t length) {
   std::string bytes;
   for (int i = 0; i < 8; ++i) bytes += static_cast<char>(length >> (8 * i) & 0xff);
   return bytes;
 }
 
 /// The bytes of a file with this header and data.
-std::string file_of(const std::string& header, const std::string& data = "") {
-  return length_prefix(header.size()) + header + data;
+std::string file_with(const std::string& header, const std::string& data = "") {
+  return header_length(header.size()) + header + data;
 }
 
 /// The bytes of a file with one tensor "a".
 std::string file_with(const std::string& dtype, const std::string& shape, const std::string& data) {
-  return file_of("{\"a\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
-                     ",\"data_offsets\":[0," + std::to_string(data.size()) + "]}}",
-                 data);
+  return file_with("{\"a\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
+                       ",\"data_offsets\":[0," + std::to_string(data.size()) + "]}}",
+                   data);
 }
 
 std::vector<NamedTensor> every_type() {
@@ -86,15 +86,15 @@ TEST(Safetensors, HeaderIsPaddedToEightBytes) {
 
 TEST(Safetensors, AFileWithoutTensorsIsRead) {
   const TemporaryFolder folder;
-  write_bytes(folder / "a", file_of("{}      "));
+  write_bytes(folder / "a", file_with("{}      "));
   EXPECT_TRUE(TensorFile::open(folder / "a").tensors().empty());
 }
 
 TEST(Safetensors, TensorsAreReadWhateverTheOrderOfTheHeader) {
   const TemporaryFolder folder;
-  write_bytes(folder / "a", file_of(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
-                                    R"("a":{"data_offsets":[0,1],"shape":[1],"dtype":"U8"}})",
-                                    "\x01\x02"));
+  write_bytes(folder / "a", file_with(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
+                                      R"("a":{"data_offsets":[0,1],"shape":[1],"dtype":"U8"}})",
+                                      "\x01\x02"));
   const auto file = TensorFile::open(folder / "a");
   EXPECT_EQ(file.read("a").item(), 1);
   EXPECT_EQ(file.read("b").item(), 2);
