@@ -224,7 +224,7 @@ def build(drawn: list[Mutant]) -> list[Mutant]:
         write_sources(mutants)
         if not (BUILD / "build.ninja").exists():
             subprocess.run(
-                ["cmake", "--preset", "release"], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL
+                ["cmake", "--preset", "release", "-DNYSTROM_UNITY=OFF"], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL
             )
         say(f"building with {len(mutants)} mutants")
         command = ["cmake", "--build", str(BUILD), "--target", *LIBRARIES, "--", "-k", "0"]
