@@ -1,0 +1,178 @@
+"""Files, options, symbols and lines of code that README and docs name exist in the repository."""
+
+import json
+import re
+import subprocess
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Program
+from doc_blocks import NAMES, Code, codes
+
+TRACKED = set(
+    subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+)
+TRACKED |= {str(folder) for name in TRACKED for folder in Path(name).parents}
+FOLDERS = "core|autograd|nn|data|train|python|tests|bench|docs|configs|examples"
+PATH = re.compile(
+    rf"(?<![\w./-])(?:(?:{FOLDERS})/[\w./*{{}},-]*[\w*}}]|(?<!…)\b\w+\.(?:cpp|h|cu|cuh|py|sh)\b)"
+)
+NOT_HERE = {
+    "run_mlm.py": "a script of transformers",
+    "data/*.tsv": "files of a user",
+    "optimizer.epsilon_root": "the option that an example adds",
+    "model.labels": "an attribute in Python",
+}
+OTHER_PROGRAMS = {  # their options
+    "--allow-run-as-root", "--oversubscribe", "--host", "--map-by", "--mpi", "--signal",
+    "--kill-on-bad-exit", "--logdir", "--bf16", "--fp16",
+}  # fmt: skip
+
+
+def words(page: str, *kinds: str) -> list[Code]:
+    return [code for code in codes(page) if code.kind in (kinds or ("inline", "cell"))]
+
+
+def exists(path: str) -> bool:
+    if alternatives := re.fullmatch(r"(.*){(.*)}(.*)", path):
+        before, names, behind = alternatives.groups()
+        return all(exists(f"{before}{name}{behind}") for name in names.split(","))
+    path = path.replace("NAME", "*")
+    return any(name == path or name.endswith(f"/{path}") or fnmatch(name, path) or
+               fnmatch(name, f"*/{path}") for name in TRACKED)  # fmt: skip
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_files_exist(page: str) -> None:
+    named = [(code, path) for code in words(page) for path in PATH.findall(code.text)]
+    assert [
+        f"{c.place}: {path}" for c, path in named if path not in NOT_HERE and not exists(path)
+    ] == []
+    text = re.sub(r"(?ms)^```.*?^```", "", (ROOT / page).read_text())
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if not link.startswith("http")]
+    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+def known_options() -> set[str]:
+    found = set()
+
+    def walk(schema: dict, path: str) -> None:
+        for each in [schema, *schema.get("anyOf", []), schema.get("items", {})]:
+            for name, inner in each.get("properties", {}).items():
+                found.add(path + name)
+                walk(inner, f"{path}{name}.")
+            if each is not schema and ("items" in each or "anyOf" in each):
+                walk(each, path)
+
+    walk(json.loads((ROOT / "docs" / "config.schema.json").read_text()), "")
+    return found
+
+
+KNOWN = known_options()
+SECTIONS = "|".join(sorted(name for name in KNOWN if any(k.startswith(f"{name}.") for k in KNOWN)))
+OPTION = re.compile(rf"(?<![\w./-])(?:{SECTIONS})(?:\.[a-z_]+)+(?![\w(/])")
+FILES = ("json", "safetensors", "model", "onnx_data", "yaml")  # model.safetensors, tokenizer.json
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_options_of_a_run_exist(page: str) -> None:
+    found = [
+        (c, name)
+        for c in words(page, "inline", "cell", "indented")
+        for name in OPTION.findall(c.text)
+    ]
+    other = [(c, name) for c, name in found if name.split(".")[-1] not in FILES]
+    known = KNOWN | NOT_HERE.keys()
+    assert [f"{c.place}: {name}" for c, name in other if name not in known] == []
+
+
+def test_options_of_commands_exist(program: Program) -> None:
+    """Those between backticks. In test_commands_of_docs.py commands show what they know."""
+    helps = {"": program.run("--help")}
+    for name in re.findall(r"(?m)^  ([a-z]+) ", helps[""].split("Subcommands:")[1]):
+        helps[name] = program.run(name, "--help")
+    for study in ("matrices", "model", "cost"):
+        helps["approximation"] += program.run("approximation", study, "--help")
+    scripts = [
+        p.read_text() for folder in ("bench", "tests") for p in (ROOT / folder).rglob("*.py")
+    ]
+    known = OTHER_PROGRAMS | set(
+        re.findall(r"--[\w-]+", "".join([*helps.values(), (ROOT / "dev").read_text()]))
+    )
+    known |= set(re.findall(r'"(--[\w-]+)"', "".join(scripts)))
+    wrong = []
+    for code in [code for page in NAMES for code in words(page)]:
+        command = re.match(r"nystrom ([a-z]+)", code.text)
+        for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", code.text):
+            if "_" in option:  # of run_mlm.py
+                continue
+            if option not in (helps.get(command[1], helps[""]) if command else known):
+                wrong.append(f"{code.place}: {option} in {code.text}")
+    assert wrong == []
+
+
+SOURCE = re.compile(r"\.(cpp|h|cu|cuh|py|txt|cmake|sh)$|Presets\.json$|^dev$|^\.ci/run$")
+SOURCES = {
+    name: (ROOT / name).read_text()
+    for name in TRACKED
+    if SOURCE.search(name) and "of_docs" not in name
+}
+TEXT = "\n".join(SOURCES.values())
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/library.md"])
+def test_symbols_exist(page: str) -> None:
+    known = set(re.findall(r"\w+", TEXT)) | {
+        word for name in TRACKED for word in re.findall(r"\w+", name)
+    }
+    known |= {
+        "target_clones",
+        "CMAKE_ARGS",
+        "DCMAKE_CUDA_ARCHITECTURES",
+        "epsilon_root",
+    }  # see NOT_HERE
+    named = [
+        (code, word) for code in words(page) for word in re.findall(r"[A-Za-z]\w{3,}", code.text)
+    ]
+    unknown = {
+        f"{code.place}: {word}" for code, word in named if word not in known and "NAME" not in word
+    }
+    assert (
+        unknown - {place for place in unknown if place.endswith("_")} == set()
+    )  # prefixes, as max_
+
+
+def test_functions_are_where_architecture_says() -> None:
+    wrong = []
+    for number, line in enumerate((ROOT / "docs/architecture.md").read_text().split("\n"), 1):
+        if (row := re.fullmatch(r"\|.* `([\w/.]+)`.*\| (.*) \|", line)) and row[1] in SOURCES:
+            for name in re.findall(r"`([\w:]+)(?:\(\))?`", row[2]):
+                *scope, last = name.split("::")
+                missing = [
+                    word
+                    for word in [*scope, last]
+                    if not re.search(rf"\b{word}\b", SOURCES[row[1]])
+                ]
+                wrong += [f"docs/architecture.md:{number}: {name} in {row[1]}"] if missing else []
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_lines_of_cpp_stand_in_sources(page: str) -> None:
+    """Those of a whole program are built and run by tests/install_test.cmake."""
+    text = re.sub(r"\s+", " ", TEXT)
+    lines = [
+        (c, line)
+        for c in words(page, "cpp", "cmake")
+        if "int main" not in c.text
+        for line in c.text.split("\n")
+    ]
+    parts = [(c, part.strip()) for c, line in lines for part in line.split("…")]
+    example = ("epsilon_root", "my_program", "find_package")
+    wrong = [
+        f"{c.place}: {part}"
+        for c, part in parts
+        if part not in text and not any(x in part for x in example)
+    ]
+    assert wrong == []
