@@ -74,14 +74,16 @@ class Workshop:
             self.write(name, f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
             (folder / name).chmod(0o755)
         path = f"{folder}/bin:{os.environ['PATH']}"
-        self.environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+        threads = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+        self.environment = {**os.environ, "PATH": path, **threads}
 
     def finish(self) -> None:
         """What is here now is what `restore` brings back."""
         shutil.copytree(self.folder, self.original, symlinks=True)
+        self.contents = contents(self.original)
 
     def restore(self) -> None:
-        here, before = contents(self.folder), contents(self.original)
+        here, before = contents(self.folder), self.contents
         for name in sorted(here.keys() - before.keys(), reverse=True):  # files before folders
             (self.folder / name).rmdir() if here[name] is None else (self.folder / name).unlink()
         for name in sorted(name for name in before if here.get(name, "") != before[name]):
@@ -168,7 +170,9 @@ def task_files(shop: Workshop) -> None:
             shop.write(f"{folder}{part}.tsv", cells)
         labels = (["sea", "war"][: n % 3] for n in range(24))
         records = zip(table, labels)
-        shop.write(f"{part}.jsonl", [json.dumps({"text": r["text"], "label": x}) for r, x in records])
+        shop.write(
+            f"{part}.jsonl", [json.dumps({"text": r["text"], "label": x}) for r, x in records]
+        )
         shop.write(f"ner/{part}.conll", [*tags, "", *reversed(tags)])
         shop.write(f"squad/{part}-v1.1.json", squad)
         shop.write(f"n_{part}.tsv", [f"{max(n % 10, 3)}\t[MAX {n % 10} 3 ]" for n in range(20)])
