@@ -25,7 +25,7 @@ NOT_HERE = {
     "model.labels": "an attribute in Python",
 }
 OTHER_PROGRAMS = {  # their options
-    "--allow-run-as-root", "--oversubscribe", "--host", "--map-by", "--mpi", "--signal",
+    "--allow-run-as-root", "--oversubscribe", "--host", "--local-dir", "--map-by", "--mpi", "--signal",
     "--kill-on-bad-exit", "--logdir", "--bf16", "--fp16",
 }  # fmt: skip
 
