@@ -109,6 +109,8 @@ def complaint(command: str) -> str:
         wrong = [word for word in re.findall(r"--[\w-]+", found[2]) if word not in known]
         return f"./dev help has no {found[1]} {wrong}" if wrong or not known else ""
     if found := re.match(r"\S*python3? ((?:bench|tests)/\S+\.py)(.*)", command):
+        if not (ROOT / found[1]).is_file():
+            return f"there is no {found[1]}"
         wrong = set(re.findall(r"(--[\w-]+)", found[2])) - options_of(found[1])
         return f"{found[1]} has no {wrong}" if wrong else ""
     if found := re.search(r"_tests --gtest_filter='?([^' ]+)'?$", command):
