@@ -116,9 +116,7 @@ def test_options_of_commands_exist(program: Program) -> None:
 
 SOURCE = re.compile(r"\.(cpp|h|cu|cuh|py|txt|cmake|sh)$|Presets\.json$|^dev$|^\.ci/run$")
 SOURCES = {
-    name: path.read_text()
-    for name, path in THERE.items()
-    if SOURCE.search(name) and path.is_file() and "of_docs" not in name
+    name: path.read_text() for name, path in THERE.items() if SOURCE.search(name) and path.is_file()
 }
 TEXT = "\n".join(SOURCES.values())
 
