@@ -223,9 +223,8 @@ def build(drawn: list[Mutant]) -> list[Mutant]:
         mutants = [mutant for mutant in drawn if mutant.name + mutant.point.code not in refused]
         write_sources(mutants)
         if not (BUILD / "build.ninja").exists():
-            subprocess.run(
-                ["cmake", "--preset", "release", "-DNYSTROM_UNITY=OFF"], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL
-            )
+            command = ["cmake", "--preset", "release", "-DNYSTROM_UNITY=OFF"]
+            subprocess.run(command, cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
         say(f"building with {len(mutants)} mutants")
         command = ["cmake", "--build", str(BUILD), "--target", *LIBRARIES, "--", "-k", "0"]
         made = subprocess.run(command, capture_output=True, text=True, errors="replace")
