@@ -1,0 +1,157 @@
+# ./dev bundle, wheel, deb and release. Read by dev, whose functions it uses.
+
+# Libraries that are not bundled: those of libc. Those of CUDA are loaded when a GPU is chosen.
+readonly system_libraries='^lib(c|m|dl|rt|pthread|resolv)\.so'
+
+# Prints the libraries that a program needs and their paths, one on each line.
+libraries_of() { ldd "$1" | sed -n 's/^\s*\(\S*\) => \(\S*\).*/\1 \2/p'; }
+
+# The version in CMakeLists.txt.
+version() { sed -n 's/^project(nystrom VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt; }
+
+# pack FOLDER FILE: dist/FILE, a tar.gz or tar.xz, which unpacks to a folder of its name.
+pack() {
+  mkdir -p dist
+  tar --create --auto-compress --file "dist/$2" --owner=0 --group=0 --numeric-owner \
+    --directory "$(dirname "$1")" --transform "s,^$(basename "$1"),${2%.tar.*}," \
+    "$(basename "$1")"
+  say_size "dist/$2"
+}
+
+say_size() { say "$1 ($(($(stat -c %s "$1") / 1048576)) MiB)"; }
+
+# Copies the program and its libraries beyond libc to dist/nystrom. It then runs on machines without
+# installed packages. With --cuda the bundle also has what ./dev gpu runs.
+command_bundle() {
+  local library path program preset=release programs=(nystrom) bundle=dist/nystrom name sources
+  name=nystrom-$(version)-linux-$(uname -m)
+  case ${1:-} in
+    '') ;;
+    --cuda) preset=cuda programs=(nystrom cuda_tests) name+=-cuda ;;
+    --hopper) preset=cuda-hopper programs=(nystrom cuda_tests) name+=-hopper ;;
+    *) fail "unknown option '$1'; known: --cuda, --hopper" ;;
+  esac
+  command_setup
+  build_preset "$preset" "${programs[@]}"
+  rm -rf "$bundle" && mkdir -p "$bundle/lib"
+  cp LICENSE NOTICE "$bundle"
+  if [[ $preset == cuda* ]]; then
+    mkdir -p "$bundle"/{bench,tests,tools,configs,examples}
+    cp dev "$bundle"
+    cp tools/gpu.sh "$bundle/tools"
+    cp bench/gpu*.py "$bundle/bench"
+    mkdir "$bundle/bench/results"
+    cp bench/results/{quickstart-losses,*-first}.json "$bundle/bench/results" 2> /dev/null || true
+    cp configs/quickstart.yaml "$bundle/configs"
+    cp -r examples/quickstart "$bundle/examples"
+    cp -r tests/fixtures "$bundle/tests"
+  fi
+  # Only distributed runs load these. MPI and NCCL themselves come from the machine.
+  for library in libnystrom_mpi.so libnystrom_nccl.so; do
+    [[ ! -f build/$preset/$library ]] || cp "build/$preset/$library" "$bundle/lib"
+  done
+  for program in "${programs[@]}"; do
+    cp "build/$preset/$program" "$bundle"
+    while read -r library path; do
+      [[ $library =~ $system_libraries ]] || cp -L "$path" "$bundle/lib/$library"
+    done < <(libraries_of "build/$preset/$program")
+    strip "$bundle/$program"
+    while read -r library path; do
+      [[ $library =~ $system_libraries || $path == "$PWD/$bundle"/* ]] ||
+        fail "$bundle/$program finds $library at $path instead of in $bundle/lib"
+    done < <(libraries_of "$bundle/$program")
+  done
+  strip "$bundle"/lib/*
+  [[ $preset != cuda* ]] || bundle_tokenizer "$bundle"
+  copy_licences "$bundle"
+  if [[ $preset != cuda-hopper ]]; then
+    pack "$bundle" "$name.tar.gz"
+    return
+  fi
+  # It travels to machines that take 64 MiB, beside the files of the repository.
+  pack "$bundle" "$name.tar.xz"
+  sources=$(git ls-files -z | xargs -0 stat -c %s | awk '{ sum += $1 } END { print sum }')
+  (($(stat -c %s "dist/$name.tar.xz") + sources < 63 * 1048576)) ||
+    fail "dist/$name.tar.xz and the sources are together larger than 63 MiB"
+}
+
+# Trains the quickstart's tokenizer, so that no time on a GPU goes into it.
+bundle_tokenizer() {
+  rm -rf build/bundle-cache
+  "$1/nystrom" prepare configs/quickstart.yaml --quiet --set data.cache=build/bundle-cache
+  cp -r build/bundle-cache/tokenizer-* "$1/tokenizer"
+}
+
+# Copies the licences of a bundle's libraries from their Debian packages.
+copy_licences() {
+  local library package files=()
+  mkdir -p "$1/licences"
+  while read -r library; do files+=("*-linux-gnu/$library"); done < <(ls "$1/lib")
+  while read -r package; do
+    cp -L "/usr/share/doc/$package/copyright" "$1/licences/$package"
+  done < <(dpkg-query --search "${files[@]}" 2> /dev/null | cut -d : -f 1 | sort -u)
+}
+
+# Makes dist/nystrom-….whl: the Python package, the program and their libraries. MPI itself comes
+# from the machine, and with --cuda so do the driver, cuBLAS, cuDNN and NCCL.
+command_wheel() {
+  local python=build/python/bin made=build/wheelhouse name
+  name=nystrom-$(version)
+  case ${1:-} in
+    '') ;;
+    --cuda) find_cuda && export NYSTROM_CUDA=1 && name+=+cuda ;;
+    *) fail "unknown option '$1'; known: --cuda" ;;
+  esac
+  command_setup
+  install_packages python3-dev
+  python_environment build/python "${python_packages[@]}"
+  rm -rf "$made" dist/"$name"-*.whl
+  say "building (its compiler runs are shared with ./dev build through ccache)"
+  # Of the same name as in other builds, or ccache takes the compiler for another one.
+  CXX=${CXX:-c++} $python/python -m pip wheel . --quiet --no-deps --no-build-isolation \
+    --wheel-dir "$made"
+  PATH=$PWD/$python:$PATH $python/auditwheel repair --exclude libmpi.so.40 \
+    --exclude libnccl.so.2 --wheel-dir dist "$made"/*.whl &> build/auditwheel.log ||
+    fail "auditwheel failed; see build/auditwheel.log"
+  $python/python python/wheel_sizes.py dist/"$name"-*.whl
+}
+
+# Makes the Debian package for this machine's distribution (train/cli/package).
+command_deb() {
+  local package
+  command_setup
+  install_packages dpkg-dev
+  build_preset release nystrom
+  rm -rf build/release/package/out
+  cpack --config build/release/CPackConfig.cmake -B build/release/package/out > build/deb.log ||
+    fail "cpack failed; see build/deb.log"
+  package=$(basename build/release/package/out/*.deb)
+  mkdir -p dist && mv "build/release/package/out/$package" dist
+  say_size "dist/$package"
+}
+
+# Makes every package, the docs site and checksums. Uses each package where nothing is installed.
+# Before a release the changelog has a section of the version.
+command_release() {
+  local package packages=(deb bundle wheel)
+  grep -q "^## \[$(version)\]" CHANGELOG.md ||
+    say "CHANGELOG.md has no section [$(version)]: packages to try, not a release"
+  rm -rf dist
+  for package in "${packages[@]}"; do "command_$package"; done
+  command_docs_site
+  pack build/site "nystrom-$(version)-docs.tar.gz"
+  (cd dist && sha256sum -- *.* > SHA256SUMS)
+  install_packages debootstrap
+  trial_model
+  for package in "${packages[@]}"; do as_root tests/bare_root.sh "$package"; done
+  say "done; dist/SHA256SUMS:" && cat dist/SHA256SUMS
+}
+
+# A model of two minutes for the trials of packages: the quickstart's first 200 steps.
+trial_model() {
+  [[ -d build/bare/model ]] && return
+  say "training a small model for the trials (two minutes)"
+  build/release/nystrom pretrain configs/quickstart.yaml --quiet --set run_dir=build/bare/run \
+    --set training.steps=200
+  build/release/nystrom export build/bare/run build/bare/model
+}
