@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/base/long_list.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -83,10 +84,10 @@ std::string HangDetector::verdict() const {
       "all processes end; the same command goes on from the last checkpoint";
   if (!missing.empty())
     return fmt::format("no answer from {} within {:g} seconds (training.timeout); {}",
-                       fmt::join(missing, ", "), limit_, advice);
+                       long_list(missing), limit_, advice);
   if (least < most)
     return fmt::format("{} did not come along within {:g} seconds (training.timeout); {}",
-                       fmt::join(behind, ", "), limit_, advice);
+                       long_list(behind), limit_, advice);
   return fmt::format(
       "all processes wait for each other, and nothing arrives within {:g} seconds "
       "(training.timeout): is the network between them down? {}",

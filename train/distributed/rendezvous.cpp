@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/checksum.h"
+#include "core/base/long_list.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -125,10 +126,10 @@ class Host {
     served_[0] = true;
   }
 
-  std::vector<int> missing() const {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < place_.size; ++rank)
-      if (!served_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+  std::vector<std::string> missing() const {
+    std::vector<std::string> ranks;
+    for (std::size_t rank = 0; rank < served_.size(); ++rank)
+      if (!served_[rank]) ranks.push_back(std::to_string(rank));
     return ranks;
   }
 
@@ -196,10 +197,10 @@ class Host {
 void give_to_all(const MeetingPlace& place, std::span<const std::byte> bytes,
                  Clock::time_point end) {
   Host host(place, bytes);
-  for (std::vector<int> missing = host.missing(); !missing.empty(); missing = host.missing()) {
+  for (auto missing = host.missing(); !missing.empty(); missing = host.missing()) {
     if (Clock::now() >= end)
       throw Error(fmt::format("rank 0 waited at {} in vain for ranks {}", shown(place),
-                              fmt::join(missing, ", ")));
+                              long_list(missing)));
     host.attend();
   }
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
+#include "core/base/long_list.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/held_out.h"
@@ -145,17 +146,12 @@ std::vector<std::string> describe(const TaskStatistics& report, const RunConfig&
     const std::string cut = describe_cut(*config.task.kind, counts, config.data.sequence_length);
     if (!cut.empty()) line += "; " + cut;
     lines.push_back(line);
-    constexpr std::size_t max_labels = 30;
     std::vector<std::string> labels;
-    for (const auto& [label, count] : set->labels) {
-      if (labels.size() < max_labels)
-        labels.push_back(fmt::format("{} {}", printable(label), count));
-    }
-    const std::size_t more = set->labels.size() - labels.size();
+    for (const auto& [label, count] : set->labels)
+      labels.push_back(fmt::format("{} {}", printable(label), count));
     if (!labels.empty())
       lines.push_back(fmt::format(
-          "  labels: {}{}{}", fmt::join(labels, ", "),
-          more > 0 ? fmt::format(" and {} more", more) : "",
+          "  labels: {}{}", long_list(labels, 30),
           set->without_label > 0 ? fmt::format("; without any {}", set->without_label) : ""));
   }
   lines.push_back(

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
+#include "core/base/long_list.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/tokenizer_folder.h"
@@ -247,14 +248,10 @@ std::string decoder_notice(const ModelFolder& folder) {
 /// One line about the tensors that the model does not read; empty if there are none.
 std::string unread_notice(const ModelFolder& folder) {
   if (!ModelWeights::exist(folder.path)) return "";
-  std::vector<std::string> names = unread_tensors(folder);
+  const std::vector<std::string> names = unread_tensors(folder);
   if (names.empty()) return "";
-  constexpr std::size_t most = 8;
-  const std::size_t more = names.size() - std::min(names.size(), most);
-  names.resize(names.size() - more);
-  return fmt::format("note: tensors of {} that this model does not read: {}{}",
-                     printable_path(folder.path), fmt::join(names, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  return fmt::format("note: tensors of {} that this model does not read: {}",
+                     printable_path(folder.path), long_list(names));
 }
 
 }  // namespace
