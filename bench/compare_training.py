@@ -62,6 +62,8 @@ def overrides(arguments: argparse.Namespace, dtype: str) -> list[str]:
         f"run_dir={arguments.work / dtype}",
         "model.hidden_dropout_prob=0",
         "model.attention.semantics=transformers",
+        "optimizer={name: adamw, learning_rate: 1.0e-3}",
+        "schedule.warmup_steps=100",
         f"training.steps={steps}",
         f"training.dtype={dtype}",
         f"evaluation.every={steps}",

@@ -339,6 +339,7 @@ def quickstart(gpu: Gpu, run: Path, options: dict) -> list:
     """A run of the quickstart's model with the tokenizer that the bundle has."""
     given = {"run_dir": run, "data.cache": gpu.scratch / "cache", "logging.every": 1}
     given |= {"evaluation.every": 1000, "checkpoint.every": 1000} | options
+    given |= {"optimizer.name": "adamw", "optimizer.learning_rate": 1e-3}  # as in LOSSES
     if gpu.dry:
         text = gpu.scratch / "text.txt"
         lines = [f"the {i} old ships sailed home {i % 7} times\n" for i in range(200)]
