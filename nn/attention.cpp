@@ -115,9 +115,10 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
 
 AttentionInputs SelfAttention::project(const Var& attending, const Var& x, const Ragged& batch,
                                        const Rotations& rotations) const {
-  // On a GPU, where launches take time, Nyström attention is fused. Short sequences have none.
+  // On a GPU, where launches take time, Nyström attention is fused, unless it rotates. Short
+  // sequences have none.
   if (kind_ == AttentionKind::nystrom && !x.value().device().is_cpu() &&
-      !query().weight().is_int8() && batch.split(landmarks_).many) {
+      !rotations.global.defined() && !query().weight().is_int8() && batch.split(landmarks_).many) {
     const Var qkv =
         joint_linear(x, {query().weight(), key().weight(), value().weight()},
                      {query().bias_or_zeros(), key().bias_or_zeros(), value().bias_or_zeros()});
@@ -170,11 +171,10 @@ Var SelfAttention::observed(const Var& rows, const Tensor& read, const Var& x, c
 Var SelfAttention::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
                               const std::optional<ReadRows>& read, const RunContext& run) const {
   require_input(!(has_window_ || rotations.global.defined()) || batch.without_gaps(),
-                "attention_mask has padding before or between tokens, where windows and rotary "
-                "positions count places; put padding behind them");
-  const auto chosen = [&](const Var& rows) {
-    return read ? gather_rows(flat_rows(rows), read->rows) : rows;
-  };
+                "attention_mask has padding before or between tokens, or a row without tokens; "
+                "windows and rotary positions count places: put padding behind tokens, and leave "
+                "out such rows");
+  const auto chosen = [&](const Var& rows) { return read ? read->of(rows) : rows; };
   const bool for_observer = run.observe_attention && !run.training;
   if (read && read->attending && !for_observer && may_attend_alone(rotations)) {
     const AttentionInputs inputs = project(chosen(x), x, *read->attending, rotations);

@@ -192,12 +192,12 @@ inline Tensor token_places(const Layout& layout, const std::vector<std::size_t>&
 
 /// Selects the rows of x [b, n, c] at `places`: [k, c].
 inline Var at_places(const Var& x, const Tensor& places) {
-  return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), places);
+  return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), places.to(x.value().device()));
 }
 
 /// Σ w ∘ x with standard normal w. Every entry of x then has a different effect on this loss.
 inline Var weighted_sum(const Var& x) {
-  return sum(x * random_normal(x.shape(), 5).cast(x.dtype()));
+  return sum(x * random_normal(x.shape(), 5).cast(x.dtype()).to(x.value().device()));
 }
 
 /// Whether the gradient of key biases is identically 0. They shift all scores of a query equally,
