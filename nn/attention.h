@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "autograd/ops.h"
 #include "nn/layers.h"
 #include "nn/ragged.h"
 
@@ -29,6 +30,9 @@ struct AttentionInputs {
 struct ReadRows {
   Tensor rows;                      ///< [p] i64
   std::optional<Ragged> attending;  ///< the batch with these queries; nothing: use those of all
+
+  /// These rows of x […, hidden], [p, hidden].
+  Var of(const Var& x) const { return gather_rows(flat_rows(x), rows); }
 };
 
 /// The tables of rotate() for a batch: of layers that see all tokens, and of those with a window.

@@ -53,8 +53,8 @@ void fields(V& v, EmbeddingLossOptions& c) {
     "multiple_negatives_ranking, cosent, angle: similarities are divided by it", positive);
   v(c.symmetric, "symmetric", "multiple_negatives_ranking: each positive must also find its text");
   v(c.false_negative_margin, "false_negative_margin",
-    "multiple_negatives_ranking: a text of the batch that is more similar than the positive plus "
-    "this is taken for a positive too, and left out; null: none is",
+    "multiple_negatives_ranking: texts of the batch that are more similar than the positive plus "
+    "this are left out, as probable positives; null: none are",
     between(-2, 2));
   v(c.triplet_margin, "triplet_margin",
     "triplet: how much nearer the positive must be than the negative; null: 0.5, and 5 for "

@@ -150,7 +150,7 @@ Var EncoderLayer::feed_forward(const Var& x) const {
 
 Var EncoderLayer::attend(const Var& x, const Ragged& batch, const Rotations& rotations,
                          const std::optional<ReadRows>& read, const RunContext& run) const {
-  const Var rest = read ? gather_rows(flat_rows(x), read->rows) : x;
+  const Var rest = read ? read->of(x) : x;
   if (!attention_) return rest;
   const auto& [attention, output, norm, dropout] = *attention_;
   const bool before = norm_ == Norm::pre;
@@ -231,7 +231,7 @@ Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext&
       x = layer(x, batch, rotations, own, of_output);
     }
   }
-  if (layers_.empty() && read) x = gather_rows(flat_rows(x), rows_read->rows);
+  if (layers_.empty() && read) x = rows_read->of(x);
   return final_norm_ ? (*final_norm_)(x) : x;
 }
 

@@ -229,7 +229,7 @@ void fields(V& v, TaskConfig& c) {
   v(c.labels, "labels",
     "labels in the order of the model's outputs; empty: those of the training files, sorted");
   v(c.multi_label, "multi_label",
-    "classification: a text has any number of labels, also none. The label is a list in JSON, or "
+    "classification: a text has any number of labels, or none. The label is a list in JSON, or "
     "see label_separator and columns.labels. null: whether one of these is given");
   v(c.label_separator, "label_separator",
     "multi_label: what stands between the labels of a cell, such as a semicolon; an empty cell "
@@ -267,8 +267,8 @@ void fields(V& v, TaskConfig& c) {
   v(c.no_answer, "no_answer",
     "questions: the context may have no answer, as in SQuAD 2.0. null: false");
   v(c.no_answer_threshold, "no_answer_threshold",
-    "questions: how far the logarithm of an answer's score may lie below that of none and the "
-    "answer still be given");
+    "questions: an answer is given if the logarithm of its score is at most this far below that of "
+    "no answer");
 }
 
 /// The names of the built-in recipes.

@@ -177,12 +177,12 @@ void check_multi_label(const TaskConfig& task, Problems& found) {
                {"label_separator", "columns.labels"});
   if (task.multi_label == false && (task.label_separator || by_columns))
     add(found, {"multi_label", "label_separator", "columns.labels"},
-        "task.multi_label is false, and task.{} is for several labels a text; leave one of them "
+        "task.multi_label is false, and task.{} is for several labels per text; leave one of them "
         "out",
         by_columns ? "columns.labels" : "label_separator");
   if (task.multi_label == false && task.threshold)
     add(found, {"threshold", "multi_label"},
-        "task.threshold is for several labels a text (task.multi_label); a text with one gets the "
+        "task.threshold is for several labels per text (task.multi_label); a text with one gets the "
         "most probable: leave it out");
   if (task.label_separator && task.label_separator->empty())
     add(found, {"label_separator"}, "task.label_separator is empty; give a character, such as ;");
@@ -237,7 +237,7 @@ Problems problems(const TaskConfig& given) {
     add(found, {"metric", "kind", "multi_label"},
         "task.metric {} does not measure a task of kind {}{}; expected one of {}",
         enum_name(*task.metric), enum_name(kind),
-        *task.multi_label ? " with several labels a text" : "", words(metrics));
+        *task.multi_label ? " with several labels per text" : "", words(metrics));
   check_columns(task, found);
   check_labels(task, found);
   check_multi_label(task, found);

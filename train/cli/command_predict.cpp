@@ -272,7 +272,8 @@ Command add_predict_command(CLI::App& app) {
       "predict runs/small texts.txt --top-k 3 "
       "--json\n"
       "  nystrom predict runs/sst2 \"A gripping film.\" reviews.tsv --json --skip-bad\n"
-      "  nystrom predict runs/reviews inbox/ --json\n  nystrom predict runs/squad \"Who built "
+      "  nystrom predict runs/reviews --document inbox/ --json\n  nystrom predict runs/squad \"Who "
+      "built "
       "it?\" --pair \"The bridge was built by Brunel.\"");
   add_model_to(*command, options->model);
   command

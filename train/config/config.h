@@ -107,7 +107,7 @@ void fields(V& v, DataConfig& c) {
   v(c.length_schedule, "length_schedule",
     "sequences of pretraining that grow: steps, and the tokens of a sequence after as many steps, "
     "such as {0: 512, 300: 1024, 700: 4096}. The last length is sequence_length, and each divides "
-    "it: a step has as many more sequences as they are shorter, so its tokens stay the same. "
+    "it: a step has proportionally more of the shorter sequences, and as many tokens. "
     "Empty: all have sequence_length",
     at_least(8));
   v(c.cross_documents, "cross_documents", "let a sequence go on into the next document");

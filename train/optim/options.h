@@ -33,8 +33,8 @@ void fields(V& v, ParameterGroup& c) {
   v(c.learning_rate_factor, "learning_rate_factor",
     "factor of the learning rate, beside that of layer_decay", positive);
   v(c.weight_decay, "weight_decay",
-    "weight decay in place of the optimizer's, which again excludes biases and layer "
-    "normalisation; null: the optimizer's",
+    "weight decay in place of the optimizer's; biases and layer normalisation have none all the "
+    "same; null: the optimizer's",
     not_negative);
   v(c.freeze, "freeze", "leave them as they are: no gradients, no update, no weight decay");
 }

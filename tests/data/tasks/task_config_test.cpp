@@ -150,14 +150,14 @@ const BadConfig bad_configs[] = {
        task.multi_label = false;
        task.label_separator = "|";
      },
-     "task.multi_label is false, and task.label_separator is for several labels a text; leave one "
+     "task.multi_label is false, and task.label_separator is for several labels per text; leave one "
      "of them out"},
     {"threshold_of_one_label",
      [](TaskConfig& task) {
        task.kind = TaskKind::classification;
        task.threshold = 0.7;
      },
-     "task.threshold is for several labels a text (task.multi_label); a text with one gets the "
+     "task.threshold is for several labels per text (task.multi_label); a text with one gets the "
      "most probable: leave it out"},
     {"metric_of_one_label",
      [](TaskConfig& task) {
