@@ -179,8 +179,7 @@ class Reader:
         if told := re.search("run_dir: runs/(mine|reviews|documents)", code.text):
             name = "my.yaml" if told[1] == "mine" else f"{told[1]}.yaml"
             self.shop.write(name, whole)
-            if code.page != "README.md" or name != "my.yaml":  # there it only shows a file
-                self.edit(name)
+            self.edit(name)
 
     def follow(self, code: Code) -> None:
         if code.kind in ("indented", "bash"):
