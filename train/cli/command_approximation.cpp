@@ -146,7 +146,7 @@ Command add_model(CLI::App& parent) {
       "model",
       "Compare a trained model's attention with exact attention, layer by layer, on real text");
   command->footer(fmt::format(
-      "Looks into --sequences of the text's longest sequences, of at most {} tokens (exact "
+      "Examines --sequences of the text's longest sequences, of at most {} tokens (exact "
       "attention matrices are formed), and measures the\n"
       "masked loss on eight times as many. Text is cut and masked as in the model's training; "
       "--set data.…, masking.… and model.… change that.\n\n"
@@ -158,7 +158,7 @@ Command add_model(CLI::App& parent) {
   add_model_to(*command, options->model);
   command->add_option("TEXT", options->text, "text files: paths and patterns; plain, .gz or .zst")
       ->required();
-  add_number(*command, "--sequences", options->sequences, "sequences to look into", 1, 10000);
+  add_number(*command, "--sequences", options->sequences, "sequences to examine", 1, 10000);
   options->add_to(*command, {.device = false});
   return {command, [options] { run_model(*options); }};
 }
@@ -186,7 +186,7 @@ Command add_cost(CLI::App& parent) {
   auto* command = parent.add_subcommand(
       "cost", "Measure time and memory of every attention kind against the length of the sequence");
   command->footer(
-      "One attention without projections: the fastest of --repeats runs after one more, and the "
+      "One attention without projections: the fastest of --repeats runs after a warm-up, and the "
       "exact peak of memory beyond the inputs.\n"
       "Exponents are fitted to the three longest lengths. Nothing else should run on the "
       "machine.\n\n"
@@ -197,16 +197,16 @@ Command add_cost(CLI::App& parent) {
   add_choice(*command, "--kinds", study.kinds, "attention kinds; without it all of them");
   add_number(*command, "--shortest", study.shortest, "tokens of the first measurement", 16,
              std::int64_t{1} << 24);
-  add_number(*command, "--longest", study.longest, "tokens are doubled up to it", 16,
-             std::int64_t{1} << 24);
+  add_number(*command, "--longest", study.longest,
+             "tokens of the last one; each doubles the length", 16, std::int64_t{1} << 24);
   add_number(*command, "--batch", study.batch, "sequences", 1, 4096);
-  add_number(*command, "--tokens", study.tokens, "as many sequences as have them; 0: --batch", 0,
-             std::int64_t{1} << 31);
+  add_number(*command, "--tokens", study.tokens,
+             "tokens of a measurement, in place of --batch; 0: --batch", 0, std::int64_t{1} << 31);
   add_number(*command, "--heads", study.heads, "heads", 1, 4096);
   add_number(*command, "--head-dim", study.head_dim, "width of a head", 1, 4096);
   add_number(*command, "--landmarks", study.attention.num_landmarks, "landmarks of nystrom", 1,
              65536);
-  add_number(*command, "--repeats", study.repeats, "runs of which the fastest counts", 1, 1000);
+  add_number(*command, "--repeats", study.repeats, "timed runs; the fastest counts", 1, 1000);
   command->add_option("--mode", options->mode, "forward and backward, or only forward")
       ->check(CLI::IsMember({"train", "forward"}))
       ->capture_default_str();

@@ -125,10 +125,10 @@ Command add_bench_command(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->capture_default_str();
   add_number(*command, "--batch", b.batch, "sequences of a step");
-  add_number(*command, "--tokens", options->tokens, "tokens of a step, in the place of --batch", 0);
+  add_number(*command, "--tokens", options->tokens, "tokens of a step, in place of --batch", 0);
   add_number(*command, "--vocab", b.vocab, "vocabulary", 5);
   add_number(*command, "--conv", b.conv, "taps of the convolution skip, odd; 0: none", 0);
-  add_number(*command, "--warmup", b.warmup, "steps before those, not timed", 0);
+  add_number(*command, "--warmup", b.warmup, "untimed steps before the timed ones", 0);
   add_number(*command, "--steps", b.steps, "steps to time");
   command->add_option("--mode", options->mode, "what to time")
       ->check(CLI::IsMember({"train", "forward", "encode"}))
@@ -138,7 +138,7 @@ Command add_bench_command(CLI::App& app) {
   command->add_flag("--activation-checkpointing", b.activation_checkpointing,
                     "compute each layer again in the backward pass: less memory, more time");
   command->add_flag("--profile", b.profile,
-                    "also show the time of each kernel in a step, of as many steps again");
+                    "also show the time of each kernel, over as many further steps");
   command->add_flag("--products", b.products,
                     "also show the algorithms that cuBLASLt offers for each product, timed");
   command->add_flag("--json", options->json, "print one JSON object");

@@ -63,8 +63,8 @@ Command add_cache_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("cache", "List or prune the cache of tokenizers and token shards");
   command->footer(
-      "A run that goes on makes its entries anew from the same text. Those that a run on this "
-      "machine uses now are kept.\n\n"
+      "A run that resumes rebuilds its entries from the same text. Entries in use by a run on this "
+      "machine are kept.\n\n"
       "Examples:\n  nystrom cache\n  nystrom cache runs/cache --prune");
   command->add_option("FOLDER", options->folder, "the folder of data.cache")->capture_default_str();
   command->add_flag("--prune", options->prune, "remove what no running command uses");

@@ -232,7 +232,7 @@ Command add_check_command(CLI::App& app) {
       "--data tokenizes the text, or uses the tokens in the cache, and shows samples as the model\n"
       "sees them. For a task it shows lengths, truncation and labels.\n\n"
       "--gpus, --memory, --bandwidth and --speed estimate whether the run fits, and how long a\n"
-      "step takes. Nothing is computed for it.\n\n"
+      "step takes. No training step is run.\n\n"
       "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G "
       "--bandwidth 50 --speed 300T");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
@@ -242,11 +242,11 @@ Command add_check_command(CLI::App& app) {
   command->add_option("--gpus", options->devices, "devices that share the run, or processes")
       ->check(CLI::Range(1, 1000000));
   command->add_option("--memory", options->memory, "memory of each: 80G, 512M");
-  command->add_option("--bandwidth", options->bandwidth, "GB a second in and out of each")
+  command->add_option("--bandwidth", options->bandwidth, "GB per second in and out of each")
       ->check(CLI::PositiveNumber);
   command->add_option(
       "--speed", options->speed,
-      "operations a second that each really does, as nystrom bench finds them: 300T, 400G");
+      "operations per second that each achieves, as nystrom bench measures: 300T, 400G");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -35,7 +35,7 @@ void run(const DoctorOptions& options) {
 Command add_doctor_command(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
   auto* command = app.add_subcommand(
-      "doctor", "Check this machine and this build, and say how to mend each problem");
+      "doctor", "Check this machine and this build, and say how to fix each problem");
   command->footer(
       "ok: in order; note: worth knowing; missing: this machine has something that this build "
       "cannot use.\n\nExample:\n  nystrom doctor");

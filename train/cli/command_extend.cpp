@@ -47,8 +47,8 @@ Command add_extend_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "extend", "Write a model with a longer position table, to train on at that length");
   command->footer(
-      "The folder is one as checkpoints are; go on with model.from in the YAML file of a "
-      "pretraining or fine-tuning run.\n\n"
+      "The folder has the form of a checkpoint. To train it on, name it as model.from in the YAML "
+      "file of a run.\n\n"
       "Example:\n  nystrom extend runs/small longer --length 4096 --landmarks 64");
   add_model_to(*command, options->model);
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();

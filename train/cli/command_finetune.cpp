@@ -61,7 +61,7 @@ Command add_finetune_command(CLI::App& app) {
       "learning_rate=2e-5,3e-5");
   command->add_option("CONFIG", options->config, "YAML file of the run, with a task")->required();
   add_number(*command, "--seeds", options->seeds,
-             "runs with as many seeds: that of the configuration, and the next ones", 1, 1000);
+             "number of runs, with consecutive seeds from the configuration's on", 1, 1000);
   command
       ->add_option("--folds", options->folds,
                    "all: a run for each fold of task.folds or task.splits, and a table of their "

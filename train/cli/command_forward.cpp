@@ -66,8 +66,9 @@ Command add_forward_command(CLI::App& app) {
   add_model_to(*command, options->model);
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
   command
-      ->add_option("--output", options->output,
-                   "safetensors file to write; replaces an earlier result alone")
+      ->add_option(
+          "--output", options->output,
+          "safetensors file to write; of existing files only an earlier result is replaced")
       ->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
   add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);

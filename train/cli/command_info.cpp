@@ -126,8 +126,8 @@ Command add_info_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "info", "Show a model's parameters by part, shapes, options and output, without building it");
   command->footer(
-      "Of a run's YAML file also the memory that training it takes, by part: for that a few small "
-      "steps run here.\n\n"
+      "For a run's YAML file it also estimates the memory of training, by part, without running a "
+      "step.\n\n"
       "Examples:\n  nystrom info models/base\n  nystrom info configs/base.yaml --set "
       "model.num_hidden_layers=6 --json");
   command

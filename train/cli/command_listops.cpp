@@ -56,7 +56,8 @@ Command add_listops_command(CLI::App& app) {
       "Writes basic_train.tsv, basic_val.tsv and basic_test.tsv with the columns Source and "
       "Target, drawn as Long Range Arena's script "
       "draws\n"
-      "them; no sample is there twice, every value is computed twice. The same options give the "
+      "them; no sample occurs twice, and every value is computed twice, as a check. The same "
+      "options give the "
       "same files.\n\n"
       "Example:\n  nystrom listops listops --seed 1\n  nystrom config lra-listops > my.yaml && "
       "nystrom finetune my.yaml");
@@ -68,12 +69,12 @@ Command add_listops_command(CLI::App& app) {
   count("--train", options->train, "samples to train on", 1);
   count("--validation", options->validation, "samples to validate", 1);
   count("--test", options->test, "samples to test", 1);
-  count("--max-depth", options->listops.max_depth, "lists within each other, plus one", 1);
+  count("--max-depth", options->listops.max_depth, "nesting depth; a single digit has depth 1", 1);
   count("--max-args", options->listops.max_arguments, "most arguments of a list", 2);
   count("--min-length", options->listops.min_length,
         "an expression has more symbols, parentheses not counted", 0);
   count("--max-length", options->listops.max_length, "an expression has fewer symbols", 2);
-  command->add_option("--seed", options->listops.seed, "decides what is drawn")
+  command->add_option("--seed", options->listops.seed, "seed of the random numbers")
       ->capture_default_str();
   options->common.add_to(*command, {.set = false, .device = false});
   return {command, [options] { run(*options); }};

@@ -286,8 +286,7 @@ Command add_predict_command(CLI::App& app) {
           "--pair", options->pair,
           "the second text of a pair; the text that answers a question; how each choice begins")
       ->allow_extra_args(false);
-  command
-      ->add_option("--choice", options->choices, "a choice; several are given by several --choice")
+  command->add_option("--choice", options->choices, "a choice; repeat the option for the others")
       ->allow_extra_args(false);
   add_number(*command, "--top-k", options->top_k,
              fmt::format("predictions for each mask; most labels, answers or choices shown; "

@@ -38,7 +38,7 @@ Command add_pretrain_command(CLI::App& app) {
                                      "Pretrain a masked language model from one YAML file; "
                                      "prepares the data first, resumes by itself");
   command->footer(
-      "A file with a task: the model fills masks in the inputs of its examples.\n\nExamples:\n"
+      "A run with a task pretrains on the inputs of the task's examples.\n\nExamples:\n"
       "  nystrom pretrain my.yaml --set training.steps=2000\n"
       "  nystrom pretrain task.yaml --set run_dir=runs/inputs");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();

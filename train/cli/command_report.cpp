@@ -91,9 +91,8 @@ Command add_report_command(CLI::App& app) {
                    "those that the run recorded (logging.fill_masks)")
       ->allow_extra_args(false);
   add_number(*command, "--examples", options->examples,
-             "validation examples of a task that the best checkpoint predicts, from the "
-             "first; 0: none",
-             0, 1 << 30);
+             "how many of a task's validation examples the best checkpoint predicts; 0: none", 0,
+             1 << 30);
   options->common.add_to(*command, {.set = false, .device = false});
   return {command, [options] { run(*options); }};
 }

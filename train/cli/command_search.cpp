@@ -181,7 +181,7 @@ Command add_search_command(CLI::App& app) {
   options->flags.add_to(*command);
   add_choice(*command, "--dtype", options->dtype, inference_dtype_help, dtype_names);
   command->add_flag("--as-text", options->queries.as_text,
-                    "take each QUERY for a text, even one that names a file");
+                    "treat each QUERY as text, even one that names a file");
   command->add_flag("--document", options->document,
                     "read each file of CORPUS, or of --texts, as one text");
   command->add_flag("--json", options->json, "print one JSON line a query");

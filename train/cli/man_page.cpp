@@ -19,7 +19,7 @@ An internal error, or another process of the run was lost.
 The input is wrong: a file, an option or the machine. One line says what to do.
 .TP
 .B 130
-A signal stopped the command. The same command goes on from its last checkpoint.
+A signal stopped the command. The same command resumes from its last checkpoint.
 )";
 
 /// Text for roff: hyphens as they are typed, no line that reads as a request, and long lists of

@@ -74,7 +74,7 @@ bool is_path(const TextArguments& arguments, const std::string& text) {
 }
 
 void TextArguments::add_flags_to(CLI::App& command) {
-  command.add_flag("--as-text", as_text, "take each TEXT for a text, even one that names a file");
+  command.add_flag("--as-text", as_text, "treat each TEXT as text, even one that names a file");
   command.add_flag("--document", document,
                    "read each file, and each file in a folder, as one text");
 }
