@@ -1,4 +1,5 @@
-// A batch of sequences as rows: their tokens one behind another, without padding.
+// A batch of sequences as rows: their tokens one behind another, without padding, and which rows
+// belong to which sequence.
 #pragma once
 
 #include <map>

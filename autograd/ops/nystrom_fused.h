@@ -1,4 +1,4 @@
-// The fused form of nystrom_attention.
+// The fused form of nystrom_attention. Layers ask for it on GPUs (SelfAttention::project).
 #pragma once
 
 #include "autograd/ops.h"

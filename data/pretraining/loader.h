@@ -41,8 +41,9 @@ struct SampleUse {
   std::size_t source = 0;
 };
 
-/// Makes the batch of these samples of one source or several, which have the same options.
-/// `masked_share` takes the place of their MaskingOptions::probability.
+/// Makes the batch of these samples of one source or several, which have the same options: their
+/// sequences one behind another, without padding. `masked_share` takes the place of their
+/// MaskingOptions::probability.
 Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleUse> uses,
                  std::optional<double> masked_share = {});
 

@@ -15,7 +15,8 @@
 
 namespace nystrom {
 
-/// Sequences of tokens as the input of a model. Token types are undefined if all are 0.
+/// Sequences of tokens one behind another, without padding, with their offsets. Token types are
+/// undefined if all are 0.
 ModelInput joined_rows(std::span<const WrappedIds* const> sequences);
 
 /// The batch of these samples with the given ids: Batch::sample_ids before choices. Features of

@@ -1,5 +1,6 @@
 // Published metrics of predictions, computed as by their reference implementations. All are shares
-// or correlations, not per cent.
+// or correlations, not per cent. Those of answers are in answer_metrics.cpp; more of classes are in
+// class_metrics.h, those of sets of labels in multi_label_metrics.h.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Metrics of a task, from a model's outputs for a whole data set.
+// Metrics of a task, from a model's outputs for a whole data set: those that training, evaluate and
+// exports show. metrics_of (data/tasks/task_config.h) lists those that may decide.
 #pragma once
 
 #include <cstdint>

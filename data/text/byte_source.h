@@ -1,4 +1,5 @@
-// The decompressed bytes of text files.
+// The decompressed bytes of texts and tables, whose ending names the compression. name_ending
+// (data/text/match_files.h) names the form below it, and knows the same endings.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Files by patterns and below folders.
+// Files by patterns and below folders, and the endings of their names.
 #pragma once
 
 #include <filesystem>

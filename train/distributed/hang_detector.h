@@ -1,6 +1,7 @@
-// Detects the process that hangs. There is no heartbeat: a rank that waits too long writes a file,
-// and the rank without a file is the one that hangs. As long as no rank waits long, no file is
-// written.
+// Detects the process that hangs. There is no heartbeat: a rank that waits for half of the limit
+// writes a file with the number of its operation, and then every rank that waits does. The rank
+// without a file hangs, or the one with the lowest number. As long as no rank waits long, no file
+// is written. Communicator::wait asks the detector, and Communicator::TimeLimit makes it.
 #pragma once
 
 #include <cstdint>

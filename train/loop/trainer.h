@@ -45,8 +45,7 @@ struct RunObserver {
 /// of model.from.
 ///
 /// Throws an InputError:
-/// - if the run directory holds a run with other settings. The message names all changed keys.
-/// steps, epochs, zero, timeout, on_loss_spike, logging, evaluation and checkpoint may change.
+/// - if the run directory holds a run with other settings: see require_same_settings.
 /// - after three steps in a row with a non-finite gradient.
 /// - at the fourth loss spike after one checkpoint.
 ///

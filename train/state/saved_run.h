@@ -1,4 +1,5 @@
-// The settings of the run that a run directory already holds: config.yaml, which is read once.
+// The settings of the run that a run directory already holds: config.yaml, which is read once. A
+// resumed run must have the same, save those that require_same_settings lets change.
 #pragma once
 
 #include <filesystem>
@@ -24,8 +25,9 @@ SavedRun read_saved_run(const std::filesystem::path& run_dir);
 /// reverse.
 void require_same_kind(const RunConfig& config, const SavedRun& saved);
 /// Throws an InputError that names the changed keys if the saved run has checkpoints with other
-/// settings. steps, epochs, zero, timeout, on_loss_spike, logging, evaluation, checkpoint and the
-/// names of run directory and cache may change.
+/// settings. steps, epochs, zero, timeout, on_loss_spike, max_unreadable, logging, evaluation,
+/// checkpoint and the names of run directory and cache may change, and the words for one warm-up.
+/// Other steps or epochs give other learning rates, which follow from the number of steps.
 void require_same_settings(const RunConfig& config, const SavedRun& saved);
 /// Calls require_same_settings, then writes config.yaml into the run directory. A file with the
 /// same options stays as it is, with what a user has noted in it. Throws an InputError if the

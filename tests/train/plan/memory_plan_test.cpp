@@ -1,4 +1,5 @@
-// The memory plan compared with the memory that training uses.
+// The memory plan compared with the memory that training uses. The plan counts the steps of a GPU,
+// with fused Nyström attention; the measurement is on the CPU, with the composed form.
 #include "train/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
