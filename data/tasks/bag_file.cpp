@@ -4,11 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <regex>
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "core/npy_header.h"
 #include "core/safetensors_header.h"
 #include "data/hdf5/hdf5.h"
 #include "data/text/match_files.h"
@@ -21,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t block_bytes = std::int64_t{8} << 20;
 constexpr std::int64_t digest_rows = 16;
+constexpr double exact_limit = 9007199254740992;  // 2^53: below it a double is exact
 constexpr std::array hdf5_arrays = {"features", "coords"};
 
 /// Where the features are, for all forms of files.
@@ -51,33 +51,15 @@ std::string bytes_at(const InputFile& file, std::int64_t offset, std::int64_t co
 
 Place place_in_npy(const InputFile& file) {
   const std::string name = printable_path(file.path());
-  const std::string head = bytes_at(file, 0, std::min<std::int64_t>(file.size(), 4096));
-  const bool npy =
-      head.size() > 12 && head.starts_with("\x93NUMPY") && head[6] >= 1 && head[6] <= 3;
-  require_input(npy, "{}: not an npy file", name);
-  const std::size_t begin = head[6] == 1 ? 10 : 12;
-  std::size_t length = 0;
-  for (std::size_t i = begin; i > 8; --i)
-    length = 256 * length + static_cast<unsigned char>(head[i - 1]);
-  require_input(length <= head.size() - begin, "{}: its header is longer than 4096 bytes", name);
-  const std::string text = head.substr(begin, length);
-  static const std::regex form(
-      R"(\{'descr': '<f([248])', 'fortran_order': False, 'shape': \(((?:\d{1,12},? ?){1,8})\), ?\} *\n?)");
-  std::smatch found;
-  require_input(std::regex_match(text, found, form),
-                "{}: expected an array of f16, f32 or f64 in C order; its header is {}", name,
-                printable(text, 100));
-  Place place;
-  std::vector<std::int64_t> shape;
-  const std::string sizes = found[2].str();
-  for (const std::string_view size : words_between(sizes, ", "))
-    shape.push_back(
-        number_of<std::int64_t>(size).value_or(std::numeric_limits<std::int64_t>::max()));
-  set_shape(place, shape, name + ": the array");
-  const std::string size = found[1].str();
-  place.type = size == "2" ? StoredType::f16 : size == "4" ? StoredType::f32 : StoredType::f64;
-  place.offset = static_cast<std::int64_t>(begin + length);
-  return place;
+  return with_context(name, [&] {
+    const NpyHeader header =
+        parse_npy_header(bytes_at(file, 0, std::min(file.size(), max_npy_header)));
+    Place place;
+    set_shape(place, header.shape, "the array");
+    place.type = header.type;
+    place.offset = header.begin;
+    return place;
+  });
 }
 
 Place place_in_safetensors(const InputFile& file) {
@@ -298,6 +280,11 @@ std::optional<BagArray> BagFile::coords() const {
   coords.whole = !array->is_floating();
   coords.values.resize(static_cast<std::size_t>(rows() * coords.columns));
   array->read(std::vector<std::int64_t>(shape.size()), shape, coords.values);
+  for (std::size_t i = 0; coords.whole && i < coords.values.size(); ++i)
+    require_input(std::abs(coords.values[i]) < exact_limit,
+                  "{}: coords[{}] is beyond 2^53, where whole numbers lose their last digits; "
+                  "write coords in pixels of the slide",
+                  s.name(), i / static_cast<std::size_t>(coords.columns));
   return coords;
 }
 

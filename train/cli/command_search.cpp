@@ -100,18 +100,21 @@ void print_json(const Example& query, const std::vector<Neighbour>& neighbours,
   fmt::print("{}\n", line.dump());
 }
 
+/// A row of the corpus for people: by its text and id, else by its number.
+std::string shown_row(std::int64_t row, const Example& example) {
+  if (example.id.empty() && example.text.empty()) return fmt::format("row {}", row);
+  if (example.id.empty()) return printable(example.text, shown_bytes);
+  if (example.text.empty() || is_whole_file(example)) return printable(example.id, shown_bytes);
+  return printable(example.id + ": " + example.text, shown_bytes);
+}
+
 void print(const Example& query, const std::vector<Neighbour>& neighbours,
            const std::map<std::int64_t, Example>& rows) {
   fmt::print("{}\n", shown(query.text));
   for (const Neighbour& neighbour : neighbours) {
-    std::string text = fmt::format("row {}", neighbour.key);
-    if (const auto found = rows.find(neighbour.key); found != rows.end()) {
-      const Example& example = found->second;
-      text = is_whole_file(example) ? printable(example.id, shown_bytes)
-             : example.id.empty()   ? printable(example.text, shown_bytes)
-                                    : printable(example.id + ": " + example.text, shown_bytes);
-    }
-    fmt::print("  {:.4f}  {}\n", neighbour.score, text);
+    const auto found = rows.find(neighbour.key);
+    fmt::print("  {:.4f}  {}\n", neighbour.score,
+               shown_row(neighbour.key, found == rows.end() ? Example() : found->second));
   }
 }
 

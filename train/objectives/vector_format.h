@@ -1,8 +1,8 @@
 // The forms of files with vectors, one vector a text.
 //
-// npy: NumPy's format 1.0, [rows, width]. safetensors: one tensor `vectors` [rows, width]. jsonl: a
-// line {"text": …, "vector": […]} a text, with "id" where the text has one; the whole files of
-// --document have {"document": name, "vector": […]}.
+// npy: NumPy's array [rows, width], written in format 1.0. safetensors: one tensor `vectors` [rows,
+// width]. jsonl: a line {"text": …, "vector": […]} a text, with "id" where the text has one; the
+// whole files of --document have {"document": name, "vector": […]}.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr const char* vectors_tensor = "vectors";
 /// The form that the ending of a name tells. Throws an InputError for another ending.
 VectorFormat vector_format_of(const std::filesystem::path& path);
 
-/// The size of a matrix of vectors, in f32 or f16.
+/// The size of a matrix of vectors. f32 and f16 are written.
 struct VectorMatrix {
   std::int64_t rows = 0, width = 0;
   DType dtype = DType::f32;

@@ -1,15 +1,14 @@
 #include "train/objectives/vector_reader.h"
 
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "core/npy_header.h"
 #include "core/safetensors_header.h"
 #include "data/text/line_reader.h"
 
@@ -40,28 +39,27 @@ std::string beginning(const InputFile& file, std::int64_t count) {
   return text;
 }
 
+/// The types that vectors may have. They are computed with in f32.
+void require_floating(StoredType type, const std::string& what) {
+  require_input(type == StoredType::f16 || type == StoredType::bf16 || type == StoredType::f32 ||
+                    type == StoredType::f64,
+                "{} is {}; expected F16, BF16, F32 or F64", what, stored_name(type));
+}
+
+/// A type as it lies in a file.
+DType stored_dtype(StoredType type) {
+  return type == StoredType::f16 ? DType::f16 : dtype_of_stored(type);
+}
+
 StoredRows rows_of_npy(const InputFile& file) {
-  const std::string name = printable_path(file.path()), head = beginning(file, 4096);
-  const bool npy = head.starts_with(std::string_view("\x93NUMPY\x01\x00", 8)) && head.size() > 10;
-  require_input(npy, "{}: is no npy file of format 1.0", name);
-  const std::int64_t length =
-      static_cast<unsigned char>(head[8]) + 256 * static_cast<unsigned char>(head[9]);
-  const std::string text = head.substr(10, static_cast<std::size_t>(length));
-  static const std::regex form(
-      R"(\{'descr': '<f([24])', 'fortran_order': False, 'shape': \((\d{1,12}), (\d{1,9})\), \} *\n)");
-  std::smatch found;
-  require_input(std::regex_match(text, found, form),
-                "{}: expected a matrix [rows, width] of f32 or f16 in C order; its header is {}",
-                name, printable(text, 100));
-  const auto number = [&](int part) {
-    std::int64_t value = 0;
-    const std::string digits = found[part].str();
-    std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return value;
-  };
-  return {{number(2), number(3), number(1) == 2 ? DType::f16 : DType::f32},
-          10 + length,
-          file.size() - 10 - length};
+  return with_context(printable_path(file.path()), [&] {
+    const NpyHeader header = parse_npy_header(beginning(file, max_npy_header));
+    require_input(header.shape.size() == 2, "the array is [{}], expected [rows, width]",
+                  fmt::join(header.shape, ", "));
+    return StoredRows{{header.shape[0], header.shape[1], stored_dtype(header.type)},
+                      header.begin,
+                      file.size() - header.begin};
+  });
 }
 
 StoredRows rows_of_safetensors(const InputFile& file) {
@@ -75,11 +73,11 @@ StoredRows rows_of_safetensors(const InputFile& file) {
     const SafetensorsHeader header = parse_safetensors_header(text, file.size() - begin);
     for (const StoredTensor& tensor : header.tensors) {
       if (tensor.name != vectors_tensor) continue;
-      const bool f16 = tensor.type == StoredType::f16;
-      require_input(tensor.shape.rank() == 2 && (f16 || tensor.type == StoredType::f32),
-                    "tensor {} is {} {}; expected [rows, width] of F32 or F16", vectors_tensor,
-                    stored_name(tensor.type), tensor.shape);
-      return StoredRows{{tensor.shape[0], tensor.shape[1], f16 ? DType::f16 : DType::f32},
+      const std::string what = fmt::format("tensor {}", vectors_tensor);
+      require_floating(tensor.type, what);
+      require_input(tensor.shape.rank() == 2, "{} is {}; expected [rows, width]", what,
+                    tensor.shape);
+      return StoredRows{{tensor.shape[0], tensor.shape[1], stored_dtype(tensor.type)},
                         begin + tensor.begin,
                         tensor.bytes(),
                         tensor.checksum};
@@ -167,8 +165,8 @@ class LineVectors : public VectorReader {
   Example example_of(const nlohmann::json& object) const {
     const auto text = [&](const char* key) {
       const auto found = object.find(key);
-      return found != object.end() && found->is_string() ? found->get<std::string>()
-                                                         : std::string();
+      if (found == object.end() || found->is_structured() || found->is_null()) return std::string();
+      return found->is_string() ? found->get<std::string>() : found->dump();
     };
     Example example;
     example.id = text("id");

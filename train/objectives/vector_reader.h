@@ -27,7 +27,8 @@ class VectorReader {
   virtual std::optional<VectorBlock> next(std::int64_t rows) = 0;
 };
 
-/// Opens a file of vectors in f32 or f16. Throws an InputError for a file of another form.
+/// Opens a file of vectors in f16, bf16, f32 or f64 (rounded to f32). Throws an InputError for a
+/// file of another form.
 std::unique_ptr<VectorReader> open_vectors(const std::filesystem::path& path);
 
 /// Whether a file holds vectors: by its ending, and for .jsonl by its first line.

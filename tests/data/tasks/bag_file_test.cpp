@@ -113,6 +113,23 @@ TEST(BagFile, GivesTheCoordsBesideTheFeatures) {
   EXPECT_EQ(coords->values[23], 256);
 }
 
+TEST(BagFile, RefusesCoordsThatLoseDigits) {
+  const TemporaryFolder folder;
+  const double exact = 9007199254740991;  // 2^53 - 1
+  for (const double last : {exact, exact + 1, 9223372036854775808.0}) {
+    const hid_t file =
+        H5Fcreate((folder / "a.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put(file, "features", H5T_IEEE_F32LE, {2, 1}, {1, 2});
+    put(file, "coords", H5T_STD_U64LE, {2, 2}, {0, 0, 0, last});
+    H5Fclose(file);
+    EXPECT_EQ(message_of([&] { BagFile(folder / "a.h5").coords(); }),
+              last == exact ? ""
+                            : (folder / "a.h5").string() +
+                                  ": coords[1] is beyond 2^53, where whole numbers lose their last "
+                                  "digits; write coords in pixels of the slide");
+  }
+}
+
 std::string refusal(const TemporaryFolder& folder, const std::string& name,
                     const std::string& bytes) {
   write_bytes(folder / name, bytes);
@@ -128,11 +145,11 @@ TEST(BagFile, RefusesOtherForms) {
   const TemporaryFolder folder;
   const Values values = counting(6);
   const std::string data = bytes_of<float>(values);
-  EXPECT_EQ(refusal(folder, "a.npy", "no array at all"), ": not an npy file");
+  EXPECT_EQ(refusal(folder, "a.npy", "no array at all"), ": is no npy file");
   EXPECT_NE(refusal(folder, "a.npy", npy("<f4", "3, 2", data, "True"))
-                .find(": expected an array of f16, f32 or f64 in C order; its header is"),
+                .find(": expected <f2, <f4 or <f8 in C order, got <f4 in Fortran order; np.save"),
             std::string::npos);
-  EXPECT_NE(refusal(folder, "a.npy", npy("<i8", "3, 2", data)).find("expected an array"),
+  EXPECT_NE(refusal(folder, "a.npy", npy("<i8", "3, 2", data)).find("got <i8 in C order"),
             std::string::npos);
   EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "6,", data)),
             ": the array is [6], expected [rows, width]");

@@ -1,0 +1,59 @@
+#include "core/npy_header.h"
+
+#include <charconv>
+#include <regex>
+#include <string>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+constexpr const char* remedy =
+    "np.save(FILE, np.ascontiguousarray(ARRAY, dtype=np.float32)) writes one that is read";
+
+std::vector<std::int64_t> numbers_in(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  for (const char *at = text.data(), *const end = at + text.size(); at < end;) {
+    std::int64_t number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error == std::errc()) numbers.push_back(number);
+    at = error == std::errc() ? next : at + 1;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+NpyHeader parse_npy_header(std::string_view head) {
+  require_input(head.size() > 12 && head.starts_with("\x93NUMPY"), "is no npy file");
+  const int version = head[6];
+  require_input(version >= 1 && version <= 3, "is npy format {}; formats 1 to 3 are read",
+                static_cast<unsigned char>(head[6]));
+  const std::size_t begin = version == 1 ? 10 : 12;
+  std::size_t length = 0;
+  for (std::size_t i = begin; i > 8; --i)
+    length = 256 * length + static_cast<unsigned char>(head[i - 1]);
+  require_input(length <= head.size() - begin,
+                "its header of {} bytes is cut short, or longer than {} bytes", length,
+                max_npy_header);
+  std::string text(head.substr(begin, length));
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  static const std::regex form(
+      R"(\{'descr': '([^']{1,40})', 'fortran_order': (True|False), 'shape': \(((?:\d{1,12},? ?){0,8})\),? ?\})");
+  std::smatch found;
+  require_input(std::regex_match(text, found, form),
+                "expected an array of numbers; its header is {}; {}", printable(text, 100), remedy);
+  const std::string type = found[1];
+  const bool known = type == "<f2" || type == "<f4" || type == "<f8";
+  require_input(known && found[2] == "False",
+                "expected <f2, <f4 or <f8 in C order, got {} in {} order; {}", printable(type),
+                found[2] == "True" ? "Fortran" : "C", remedy);
+  return {type == "<f2"   ? StoredType::f16
+          : type == "<f4" ? StoredType::f32
+                          : StoredType::f64,
+          numbers_in(found[3].str()), static_cast<std::int64_t>(begin + length)};
+}
+
+}  // namespace nystrom
