@@ -3,6 +3,7 @@
 #include <png.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -119,6 +120,37 @@ std::string picture_of(const std::vector<double>& scores, const BagArray& coords
   return file;
 }
 
+/// The arrays of a map.
+constexpr std::array map_arrays = {"attention", "coords"};
+
+/// Whether a file is a map: it has `attention`, and no array of another name.
+bool is_map(const fs::path& file) {
+  try {
+    const std::vector<std::string> names =
+        Hdf5File(std::make_shared<const InputFile>(InputFile::open(file))).names();
+    return std::ranges::find(names, map_arrays[0]) != names.end() &&
+           std::ranges::all_of(names, [](const std::string& name) {
+             return std::ranges::find(map_arrays, name) != map_arrays.end();
+           });
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+/// Refuses to replace anything but an earlier map, and the picture beside one. `picture` may be
+/// empty.
+void check_map_place(const fs::path& output, const fs::path& picture) {
+  const auto exists = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
+  const bool earlier = exists(output) && is_map(output);
+  require_input(earlier || !exists(output),
+                "--attention {}: exists and is no attention map; move it, or give another name",
+                printable_path(output));
+  require_input(earlier || picture.empty() || !exists(picture),
+                "--attention {}: {} exists, and would be replaced by the map's picture; move it, "
+                "or give another name",
+                printable_path(output), printable_path(picture));
+}
+
 }  // namespace
 
 void write_attention(const TaskModel& task, const std::string& file, const fs::path& output,
@@ -141,14 +173,16 @@ void write_attention(const TaskModel& task, const std::string& file, const fs::p
   const std::optional<BagArray> coords = dataset->bag(0).coords();
   std::string picture;
   if (coords) picture = with_context(file, [&] { return picture_of(scores, *coords); });
+  fs::path beside = output;
+  beside.replace_extension(".png");
+  check_map_place(output, coords ? beside : fs::path());
   Hdf5Writer writer(output);
-  writer.add_numbers("attention", scores, 0, false);
-  if (coords) writer.add_numbers("coords", coords->values, coords->columns, coords->whole);
+  writer.add_numbers(map_arrays[0], scores, 0, false);
+  if (coords) writer.add_numbers(map_arrays[1], coords->values, coords->columns, coords->whole);
   writer.commit();
   log.say(fmt::format("{}: the attention to {} rows", printable_path(output), scores.size()));
   if (!coords) return;
-  fs::path beside = output;
-  write_text_file(beside.replace_extension(".png"), picture);
+  write_text_file(beside, picture);
   log.say(fmt::format("{}: their picture", printable_path(beside)));
 }
 
