@@ -252,6 +252,11 @@ std::int64_t TaskDataset::width() const {
   return files_.empty() ? 0 : files_[0].width();
 }
 
+const std::filesystem::path& TaskDataset::first_file() const {
+  require(has_bags() || !files_.empty(), "task data: no file of features");
+  return has_bags() ? bags_[0].path() : files_[0].path();
+}
+
 const BagFile& TaskDataset::bag(std::int64_t index) const {
   require(index >= 0 && index < std::ssize(bags_), "task data: bag {} of {}", index, bags_.size());
   return bags_[static_cast<std::size_t>(index)];

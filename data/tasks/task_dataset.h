@@ -81,6 +81,8 @@ class TaskDataset {
 
   /// The width of the features; 0 for text.
   std::int64_t width() const;
+  /// The first file of features. Throws an Error for text.
+  const std::filesystem::path& first_file() const;
   /// Fills `features` with the length(index) · width() numbers of a sample.
   void read_sample_features(std::int64_t index, std::span<float> features) const;
   /// Whether the samples are bags, one a file.

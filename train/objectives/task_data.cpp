@@ -43,8 +43,10 @@ std::shared_ptr<const TaskDataset> TaskReader::from(const std::vector<Example>& 
 std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) const {
   if (task_.kind == TaskKind::features) {
     require_input(dataset.width() == model_.embed_dim,
-                  "the features are {} numbers wide, but model.embed_dim is {}; set it to {}",
-                  dataset.width(), model_.embed_dim.value_or(0), dataset.width());
+                  "{}: the features are {} numbers wide, and the model takes {}; a new model takes "
+                  "them with model.embed_dim {}",
+                  printable_path(dataset.first_file()), dataset.width(),
+                  model_.embed_dim.value_or(0), dataset.width());
     const std::int64_t longest = model_.longest_sequence().value_or(dataset.counts().longest);
     for (std::int64_t i = 0; i < dataset.size() && dataset.has_bags(); ++i)
       require_input(dataset.length(i) <= longest,
