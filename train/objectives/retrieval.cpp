@@ -7,6 +7,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/blanks.h"
 #include "data/text/table_reader.h"
 #include "train/objectives/nearest.h"
 #include "train/objectives/text_blocks.h"
@@ -194,11 +195,13 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
   set.split = judgements.stem().string();
   const fs::path file = folder / "queries.jsonl";
   std::set<std::string> seen;
+  std::vector<std::string> blank;
   for_each_text(file, [&](const TableRow& row, const std::string& id, std::string text) {
     require_input(seen.insert(id).second, "{}: query '{}' is there twice", place_of(file, row),
                   printable(id, 60));
     const auto found = judged.find(id);
     if (found == judged.end()) return;
+    if (is_blank(text)) blank.push_back(id);
     set.query_ids.push_back(id);
     set.queries.push_back(std::move(text));
     set.judged.push_back(std::move(found->second));
@@ -206,6 +209,10 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
   });
   set.documents = read_document_ids(set.corpus);
   check_judgements(judgements, set, judged);
+  if (!blank.empty())
+    set.notes.push_back(fmt::format("{}: {} of {} queries are blank; the first: '{}'",
+                                    printable_path(file), blank.size(), set.queries.size(),
+                                    printable(blank[0], 60)));
   return set;
 }
 
