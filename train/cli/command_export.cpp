@@ -96,11 +96,11 @@ void run(ExportCommand options) {
   options.written.sentence_transformers = !options.pooling.empty();
   if (!options.pooling.empty() && options.pooling != own_pooling)
     options.written.pooling = value_named<SentencePooling>(options.pooling);
-  const ExportResult result = export_model(source, options.folder, options.written, log);
   const bool measured = options.measures() && source.config.head != Head::replaced_tokens;
-  const auto scores = measured
-                          ? score_export(options.folder, source, options.text, overrides.run, log)
-                          : std::optional<ExportScores>();
+  std::optional<ScoringData> data;
+  if (measured) data.emplace(source, options.text, overrides.run, log);
+  const ExportResult result = export_model(source, options.folder, options.written, log);
+  const auto scores = data ? data->score(options.folder, log) : std::optional<ExportScores>();
   if (options.json) {
     fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
   } else {

@@ -37,7 +37,7 @@ struct Runtime {
   std::unique_ptr<Model> model;
 };
 
-/// The programs that run the export in different ways, nystrom first: see score_export.
+/// The programs that run the export in different ways, nystrom first: see ScoringData.
 std::vector<Runtime> runtimes_of(const fs::path& folder) {
   ModelConfig config = read_hf_config(folder);
   config.attention.semantics = Semantics::nystrom;
@@ -58,20 +58,32 @@ struct Sums {
   double loss = 0, correct = 0, same = 0;
 };
 
-ExportScores score_text(const fs::path& folder, const ModelFolder& source,
-                        const std::vector<std::string>& patterns,
-                        const std::vector<std::string>& overrides, Log& log) {
-  const RunConfig config = masked_lm_settings(source, overrides);
-  const auto tokenizer = open_masked_lm_tokenizer(source);
+/// Text for a masked language model.
+struct TextData {
+  RunConfig config;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::vector<std::string> patterns;
+  ScratchFolder scratch;
+  MaskedSamples samples;
+
+  TextData(const ModelFolder& source, std::vector<std::string> files,
+           const std::vector<std::string>& overrides, Log& log)
+      : config(masked_lm_settings(source, overrides)),
+        tokenizer(open_masked_lm_tokenizer(source)),
+        patterns(std::move(files)) {
+    auto tokens = tokenize(match_texts(patterns, text_form(config.data)), text_form(config.data),
+                           *tokenizer, scratch.path() / "tokens", log, [](const TextPiece& piece) {
+                             return piece.document < 4 * max_sequences;
+                           });
+    report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
+    samples = masked_samples(std::move(tokens), *tokenizer, config);
+  }
+};
+
+ExportScores score_text(const fs::path& folder, const TextData& text, Log& log) {
   const EndAtSignals stop("stopped; the folder is complete, and was not measured");
-  const ScratchFolder scratch;
-  auto tokens = tokenize(match_texts(patterns, text_form(config.data)), text_form(config.data),
-                         *tokenizer, scratch.path() / "tokens", log,
-                         [](const TextPiece& piece) { return piece.document < 4 * max_sequences; });
-  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
-  Prefetcher batches = evaluation_batches(masked_samples(std::move(tokens), *tokenizer, config),
-                                          {batch_size, batch_size});
+  Prefetcher batches = evaluation_batches(text.samples, {batch_size, batch_size});
   std::vector<Sums> sums(runtimes.size());
   ExportScores scores;
   Progress progress("sequence", 0, max_sequences, log);
@@ -92,7 +104,8 @@ ExportScores score_text(const fs::path& folder, const ModelFolder& source,
   }
   require_input(scores.targets > 0, "--text: the text holds no token to predict");
   const auto n = static_cast<double>(scores.targets);
-  scores.data = fmt::format("{} masked tokens of {}", scores.targets, fmt::join(patterns, ", "));
+  scores.data =
+      fmt::format("{} masked tokens of {}", scores.targets, fmt::join(text.patterns, ", "));
   for (std::size_t i = 0; i < runtimes.size(); ++i)
     scores.runtimes.push_back(
         {runtimes[i].name, sums[i].loss / n, "accuracy", sums[i].correct / n, sums[i].same / n});
@@ -143,16 +156,27 @@ void add_outputs(TaskScorer& scorer, const TaskDataset& data, const Batch& batch
     scorer.add(batch, out.logits.value());
 }
 
-ExportScores score_task(const fs::path& folder, const ModelFolder& source,
-                        const ExampleSource& examples, const std::vector<std::string>& overrides,
-                        Log& log) {
-  const TaskModel task =
-      open_task_model(source, settings_of(source, std::nullopt, overrides), DType::f32, cpu_device);
-  const auto data = task.reader->read(examples, Labelled::required);
+/// Examples for the model's task.
+struct TaskData {
+  TaskModel task;  // without its model
+  std::vector<std::string> patterns;
+  std::shared_ptr<const TaskDataset> examples;
+  bool equal_lengths;
+
+  TaskData(const ModelFolder& source, const ExampleSource& files,
+           const std::vector<std::string>& overrides)
+      : task(open_task(source, settings_of(source, std::nullopt, overrides))),
+        patterns(files.patterns),
+        examples(task.reader->read(files, Labelled::required)),
+        equal_lengths(source.config.needs_equal_lengths()) {}
+};
+
+ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) {
+  const std::shared_ptr<const TaskDataset>& data = task.examples;
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
-  options.equal_lengths = task.model->config().needs_equal_lengths();
+  options.equal_lengths = task.equal_lengths;
   TaskEvaluationLoader loader(data, options);
   std::deque<TaskScorer> scorers;
   for (std::size_t i = 0; i < runtimes.size(); ++i) scorers.emplace_back(data);
@@ -176,7 +200,7 @@ ExportScores score_task(const fs::path& folder, const ModelFolder& source,
     progress.update(done += std::ssize(batch->samples), "", false);
   }
   ExportScores scores{
-      fmt::format("{} examples of {}", data->examples(), fmt::join(examples.patterns, ", ")),
+      fmt::format("{} examples of {}", data->examples(), fmt::join(task.patterns, ", ")),
       data->examples(),
       {}};
   for (std::size_t i = 0; i < runtimes.size(); ++i) {
@@ -190,14 +214,19 @@ ExportScores score_task(const fs::path& folder, const ModelFolder& source,
 
 }  // namespace
 
-std::optional<ExportScores> score_export(const fs::path& folder, const ModelFolder& source,
-                                         const std::vector<std::string>& text,
-                                         const std::vector<std::string>& overrides, Log& log) {
+struct ScoringData::State {
+  std::optional<TextData> text;
+  std::optional<TaskData> task;
+};
+
+ScoringData::ScoringData(const ModelFolder& source, const std::vector<std::string>& text,
+                         const std::vector<std::string>& overrides, Log& log)
+    : state_(std::make_unique<State>()) {
   const bool masked_lm = source.config.head == Head::masked_lm;
-  if (source.config.head == Head::none || source.config.embed_dim) return std::nullopt;
+  if (source.config.head == Head::none || source.config.embed_dim) return;
   ExampleSource examples = text;
   if (text.empty()) {
-    if (!fs::exists(source.path / "config.yaml")) return std::nullopt;
+    if (!fs::exists(source.path / "config.yaml")) return;
     const RunConfig config = settings_of(source, std::nullopt, {});
     const bool held_out = config.task.validation_fraction.has_value();
     const std::vector<std::string> patterns = masked_lm  ? patterns_of(config.data.validation)
@@ -210,12 +239,22 @@ std::optional<ExportScores> score_export(const fs::path& folder, const ModelFold
         return true;  // the run's files may be on another machine
       }
     };
-    if (patterns.empty() || std::ranges::any_of(patterns, missing)) return std::nullopt;
+    if (patterns.empty() || std::ranges::any_of(patterns, missing)) return;
     examples =
         masked_lm ? patterns : task_sources(resolve_task(config.task), config.seed).validation;
   }
-  return masked_lm ? score_text(folder, source, examples.patterns, overrides, log)
-                   : score_task(folder, source, examples, overrides, log);
+  if (masked_lm)
+    state_->text.emplace(source, examples.patterns, overrides, log);
+  else
+    state_->task.emplace(source, examples, overrides);
+}
+
+ScoringData::~ScoringData() = default;
+
+std::optional<ExportScores> ScoringData::score(const fs::path& folder, Log& log) const {
+  if (state_->text) return score_text(folder, *state_->text, log);
+  if (state_->task) return score_task(folder, *state_->task, log);
+  return std::nullopt;
 }
 
 }  // namespace nystrom
