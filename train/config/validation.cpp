@@ -244,12 +244,23 @@ void check_distillation(const RunConfig& config, Problems& found) {
                      "exact attention from which it was converted"});
 }
 
+/// A folder that is made: `~` would be made by that name.
+void check_new_folder(const char* key, const std::string& folder, Problems& found) {
+  if (folder == "~" || folder.starts_with("~/"))
+    found.push_back({{key},
+                     fmt::format("{} is {}, and only a shell takes ~ for your home; write the "
+                                 "folder out, such as /home/me/runs",
+                                 key, quote_for_message(folder))});
+}
+
 }  // namespace
 
 Problems validate(const RunConfig& config) {
   Problems found;
   if (config.run_dir.empty())
     found.push_back({{"run_dir"}, "run_dir is empty; expected a folder such as runs/base"});
+  check_new_folder("run_dir", config.run_dir, found);
+  check_new_folder("data.cache", config.data.cache, found);
   std::ranges::move(in_section("model", problems(config.model)), std::back_inserter(found));
   check_steps(config, found);
   check_data(config, found);

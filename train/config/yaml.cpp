@@ -6,6 +6,7 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <optional>
 #include <sstream>
 
 #include "core/base/printable.h"
@@ -147,6 +148,17 @@ void check_letters(std::string_view text) {
   }
 }
 
+/// The first tab in the indentation of a line, if there is one.
+std::optional<YamlMark> tab_in_indentation(std::string_view text) {
+  YamlMark mark;
+  for (bool indents = true; const char c : text) {
+    if (indents && c == '\t') return mark;
+    indents = c == '\n' || (indents && c == ' ');
+    mark = c == '\n' ? YamlMark{mark.line + 1, 1} : YamlMark{mark.line, mark.column + 1};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 const YamlEntry* YamlNode::find(std::string_view key) const {
@@ -166,6 +178,8 @@ YamlNode parse_yaml(std::string_view text) {
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
+    if (const auto tab = tab_in_indentation(text))
+      throw YamlError(*tab, "not valid YAML: a tab indents the line; use spaces");
     const bool alias = error.msg.find("anchor") != std::string::npos;
     throw YamlError(from_yaml_cpp(error.mark),
                     "not valid YAML: " + error.msg +
