@@ -123,29 +123,29 @@ std::string picture_of(const std::vector<double>& scores, const BagArray& coords
 /// The arrays of a map.
 constexpr std::array map_arrays = {"attention", "coords"};
 
-/// Whether a file is a map: it has `attention`, and no array of another name.
-bool is_map(const fs::path& file) {
+/// The arrays of an earlier map; none for any other file. A map has no arrays of other names.
+std::vector<std::string> arrays_of_map(const fs::path& file) {
   try {
-    const std::vector<std::string> names =
+    std::vector<std::string> names =
         Hdf5File(std::make_shared<const InputFile>(InputFile::open(file))).names();
-    return std::ranges::find(names, map_arrays[0]) != names.end() &&
-           std::ranges::all_of(names, [](const std::string& name) {
-             return std::ranges::find(map_arrays, name) != map_arrays.end();
-           });
+    for (const std::string& name : names)
+      if (std::ranges::find(map_arrays, name) == map_arrays.end()) return {};
+    return names;
   } catch (const InputError&) {
-    return false;
+    return {};
   }
 }
 
-/// Refuses to replace anything but an earlier map, and the picture beside one. `picture` may be
-/// empty.
+/// Refuses to replace anything but an earlier map, and the picture beside one with coords.
+/// `picture` may be empty.
 void check_map_place(const fs::path& output, const fs::path& picture) {
   const auto exists = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
-  const bool earlier = exists(output) && is_map(output);
-  require_input(earlier || !exists(output),
+  const std::vector<std::string> earlier = arrays_of_map(output);
+  require_input(!exists(output) || !earlier.empty(),
                 "--attention {}: exists and is no attention map; move it, or give another name",
                 printable_path(output));
-  require_input(earlier || picture.empty() || !exists(picture),
+  const bool drawn = std::ranges::find(earlier, map_arrays[1]) != earlier.end();
+  require_input(picture.empty() || drawn || !exists(picture),
                 "--attention {}: {} exists, and would be replaced by the map's picture; move it, "
                 "or give another name",
                 printable_path(output), printable_path(picture));

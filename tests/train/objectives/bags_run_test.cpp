@@ -141,6 +141,11 @@ TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
   EXPECT_NE(refusal("predict run bags/s0.h5 bags/s1.h5 --attention map.h5").find("one bag"),
             std::string::npos);
   EXPECT_NE(refusal("predict run bags/s0.h5 --attention map.csv").find(".h5"), std::string::npos);
+  write_bytes(folder_ / "map.png", "mine");
+  EXPECT_NE(refusal("predict run bags/s0.h5 --attention map.h5")
+                .find("map.png exists, and would be replaced by the map's picture"),
+            std::string::npos);
+  EXPECT_EQ(read_bytes(folder_ / "map.png"), "mine");
   EXPECT_NE(refusal("export run exported").find("pooling is token"), std::string::npos);
 }
 
