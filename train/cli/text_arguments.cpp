@@ -6,6 +6,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/blanks.h"
 #include "data/text/match_files.h"
 #include "data/text/table_reader.h"
 
@@ -82,7 +83,7 @@ void TextArguments::add_flags_to(CLI::App& command) {
 std::vector<std::string> checked_texts(const TextArguments& arguments) {
   std::vector<std::string> texts;
   for (const std::string& text : arguments.texts) {
-    require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
+    require_input(!is_blank(text), "TEXT is empty; give a text, or the name of a file");
     const bool path = arguments.document || ends_like_data(text) || looks_like_path(text);
     require_input(arguments.as_text || is_path(arguments, text) || !path,
                   "{}: no such file or folder; --as-text takes it for a text",
