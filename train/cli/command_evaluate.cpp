@@ -129,6 +129,9 @@ void measure(const EvaluateOptions& options, const ModelFolder& folder,
   for (std::size_t i = 0; i < files.size(); ++i) {
     PairFile& file = files[i];
     const auto pairs = static_cast<std::size_t>(file.pairs.size());
+    if (const std::int64_t ties = count_ties(*tokenizer, file.pairs); ties > 0)
+      log.warn(fmt::format("{}: {} of {} pairs are two times the same tokens, and count as wrong",
+                           printable_path(file.path), ties, pairs));
     const auto part = [&](std::int64_t rank) {
       return pairs * static_cast<std::size_t>(rank) / static_cast<std::size_t>(communicator.size());
     };

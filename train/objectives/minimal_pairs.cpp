@@ -108,6 +108,12 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
   return sums;
 }
 
+std::int64_t count_ties(const Tokenizer& tokenizer, std::span<const MinimalPair> pairs) {
+  return std::ranges::count_if(pairs, [&](const MinimalPair& pair) {
+    return tokenizer.encode(pair.good) == tokenizer.encode(pair.bad);
+  });
+}
+
 std::int64_t count_preferred(const Model& model, const Tokenizer& tokenizer,
                              std::span<const MinimalPair> pairs, const std::string& source,
                              std::int64_t batch_size) {

@@ -42,6 +42,9 @@ std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer
                                              std::span<const std::vector<std::int32_t>> ids,
                                              std::int64_t batch_size);
 
+/// The number of pairs whose sentences are the same tokens: a tie for every model.
+std::int64_t count_ties(const Tokenizer& tokenizer, std::span<const MinimalPair> pairs);
+
 /// The number of pairs whose good sentence has the larger likelihood, in the form of the model's
 /// head; a tie does not count. Throws an InputError that begins with `source` for a sentence that
 /// is longer than the model takes.
