@@ -50,6 +50,7 @@ class ArgumentReader : public ExampleReader {
                               Labelled::optional);
         continue;
       }
+      require_input(!is_blank(text), "TEXT is blank; give a text, or the name of a file");
       Example example;
       example.text = text;
       return example;
@@ -83,7 +84,7 @@ void TextArguments::add_flags_to(CLI::App& command) {
 std::vector<std::string> checked_texts(const TextArguments& arguments) {
   std::vector<std::string> texts;
   for (const std::string& text : arguments.texts) {
-    require_input(!is_blank(text), "TEXT is empty; give a text, or the name of a file");
+    require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
     const bool path = arguments.document || ends_like_data(text) || looks_like_path(text);
     require_input(arguments.as_text || is_path(arguments, text) || !path,
                   "{}: no such file or folder; --as-text takes it for a text",

@@ -36,7 +36,8 @@ void refuse_folder(const std::string& path, const std::string& why);
 TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::string>& overrides,
                         TaskConfig task, const std::string& file);
 
-/// All examples of checked arguments, one after another. `task` is resolved.
+/// All examples of checked arguments, one after another, for vectors: next() throws an InputError
+/// for an argument of white space. `task` is resolved.
 std::unique_ptr<ExampleReader> open_arguments(TextArguments arguments,
                                               std::vector<std::string> overrides, TaskConfig task);
 
