@@ -144,7 +144,7 @@ const BadFile bad_files[] = {
      "DIR/a.tsv: all labels are '1'; there is nothing to learn: name the others in task.labels"},
     {"unknown_ending", classification, unchanged, "a.dat", "x",
      "DIR/a.dat: the ending of its name does not tell its form; set task.format"},
-    // Several labels a text
+    // Several labels per text
     {"list_for_one_label", classification, unchanged, "a.jsonl",
      R"({"text": "x", "label": ["a", "b"]})",
      "DIR/a.jsonl:1: 'label' is a list, expected a text or a number; if a text has several labels, "

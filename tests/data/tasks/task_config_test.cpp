@@ -150,7 +150,8 @@ const BadConfig bad_configs[] = {
        task.multi_label = false;
        task.label_separator = "|";
      },
-     "task.multi_label is false, and task.label_separator is for several labels per text; leave one "
+     "task.multi_label is false, and task.label_separator is for several labels per text; leave "
+     "one "
      "of them out"},
     {"threshold_of_one_label",
      [](TaskConfig& task) {
@@ -165,7 +166,7 @@ const BadConfig bad_configs[] = {
        task.multi_label = true;
        task.metric = TaskMetric::accuracy;
      },
-     "task.metric accuracy does not measure a task of kind classification with several labels a "
+     "task.metric accuracy does not measure a task of kind classification with several labels per "
      "text; expected one of f1_micro, f1_macro, mean_average_precision, exact_match, loss"},
     {"separator_in_a_label",
      [](TaskConfig& task) {
