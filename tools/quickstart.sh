@@ -10,10 +10,10 @@ command_quickstart() {
     *) fail "unknown option '$1'; known: --cuda" ;;
   esac
   command_setup
-  say "building (about three minutes the first time)"
+  say "building (about four minutes the first time)"
   build_preset "$preset" nystrom
   nystrom=build/$preset/nystrom
-  say "pretraining on nine novels (about five minutes on two cores)"
+  say "pretraining on nine novels (about three minutes on two cores)"
   "$nystrom" pretrain configs/quickstart.yaml "${device[@]}"
   say "how well it predicts a novel that it has not seen"
   "$nystrom" evaluate "$run" --text examples/quickstart/heldout.txt.gz "${device[@]}"
