@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ranges>
+#include <sstream>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -215,8 +215,8 @@ void run(const CheckOptions& options) {
     }
   } catch (const InputError& error) {
     Json errors = Json::array();
-    for (const auto line : std::views::split(std::string_view(error.what()), '\n'))
-      errors.push_back(std::string(line.begin(), line.end()));
+    std::istringstream lines(error.what());
+    for (std::string line; std::getline(lines, line);) errors.push_back(line);
     if (options.json) fmt::print("{}\n", Json{{"ok", false}, {"errors", errors}}.dump());
     throw;
   }
