@@ -129,17 +129,18 @@ void measure(const EvaluateOptions& options, const ModelFolder& folder,
   for (std::size_t i = 0; i < files.size(); ++i) {
     PairFile& file = files[i];
     const auto pairs = static_cast<std::size_t>(file.pairs.size());
-    if (const std::int64_t ties = count_ties(*tokenizer, file.pairs); ties > 0)
-      log.warn(fmt::format("{}: {} of {} pairs are two times the same tokens, and count as wrong",
-                           printable_path(file.path), ties, pairs));
     const auto part = [&](std::int64_t rank) {
       return pairs * static_cast<std::size_t>(rank) / static_cast<std::size_t>(communicator.size());
     };
     const std::size_t begin = part(communicator.rank()), end = part(communicator.rank() + 1);
-    const std::int64_t right =
-        count_preferred(*model, *tokenizer, std::span(file.pairs).subspan(begin, end - begin),
-                        printable_path(file.path), options.batch);
-    file.accuracy = communicator.sum(static_cast<double>(right)) / static_cast<double>(pairs);
+    const PairCounts counts =
+        count_pairs(*model, *tokenizer, std::span(file.pairs).subspan(begin, end - begin),
+                    printable_path(file.path), options.batch);
+    file.accuracy =
+        communicator.sum(static_cast<double>(counts.preferred)) / static_cast<double>(pairs);
+    if (const double ties = communicator.sum(static_cast<double>(counts.ties)); ties > 0)
+      log.warn(fmt::format("{}: {} of {} pairs are two times the same tokens, and count as wrong",
+                           printable_path(file.path), ties, pairs));
     progress.update(static_cast<std::int64_t>(i + 1), "", i + 1 == files.size());
   }
 }

@@ -108,18 +108,12 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
   return sums;
 }
 
-std::int64_t count_ties(const Tokenizer& tokenizer, std::span<const MinimalPair> pairs) {
-  return std::ranges::count_if(pairs, [&](const MinimalPair& pair) {
-    return tokenizer.encode(pair.good) == tokenizer.encode(pair.bad);
-  });
-}
-
-std::int64_t count_preferred(const Model& model, const Tokenizer& tokenizer,
-                             std::span<const MinimalPair> pairs, const std::string& source,
-                             std::int64_t batch_size) {
+PairCounts count_pairs(const Model& model, const Tokenizer& tokenizer,
+                       std::span<const MinimalPair> pairs, const std::string& source,
+                       std::int64_t batch_size) {
   constexpr std::size_t pairs_at_once = 64;  // bounds the rows in memory
   const auto longest = model.config().longest_sequence();
-  std::int64_t preferred = 0;
+  PairCounts counts;
   for (std::size_t begin = 0; begin < pairs.size(); begin += pairs_at_once) {
     std::vector<Ids> ids;
     for (const MinimalPair& pair :
@@ -134,9 +128,12 @@ std::int64_t count_preferred(const Model& model, const Tokenizer& tokenizer,
     const auto likelihoods = model.config().head == Head::replaced_tokens ? original_log_likelihoods
                                                                           : pseudo_log_likelihoods;
     const std::vector<double> sums = likelihoods(model, tokenizer, ids, batch_size);
-    for (std::size_t i = 0; i < sums.size(); i += 2) preferred += sums[i] > sums[i + 1];
+    for (std::size_t i = 0; i < sums.size(); i += 2) {
+      counts.preferred += sums[i] > sums[i + 1];
+      counts.ties += ids[i] == ids[i + 1];
+    }
   }
-  return preferred;
+  return counts;
 }
 
 }  // namespace nystrom

@@ -42,14 +42,16 @@ std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer
                                              std::span<const std::vector<std::int32_t>> ids,
                                              std::int64_t batch_size);
 
-/// The number of pairs whose sentences are the same tokens: a tie for every model.
-std::int64_t count_ties(const Tokenizer& tokenizer, std::span<const MinimalPair> pairs);
+/// What a model makes of some pairs.
+struct PairCounts {
+  std::int64_t preferred = 0;  ///< the good sentence has the larger likelihood
+  std::int64_t ties = 0;       ///< both sentences are the same tokens: no model prefers one
+};
 
-/// The number of pairs whose good sentence has the larger likelihood, in the form of the model's
-/// head; a tie does not count. Throws an InputError that begins with `source` for a sentence that
-/// is longer than the model takes.
-std::int64_t count_preferred(const Model& model, const Tokenizer& tokenizer,
-                             std::span<const MinimalPair> pairs, const std::string& source,
-                             std::int64_t batch_size);
+/// Compares the likelihoods of each pair, in the form of the model's head. Throws an InputError
+/// that begins with `source` for a sentence that is longer than the model takes.
+PairCounts count_pairs(const Model& model, const Tokenizer& tokenizer,
+                       std::span<const MinimalPair> pairs, const std::string& source,
+                       std::int64_t batch_size);
 
 }  // namespace nystrom

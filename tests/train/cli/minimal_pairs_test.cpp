@@ -55,7 +55,7 @@ TEST_F(MinimalPairs, ASentenceScoresTheSumOfItsTokens) {
 
 TEST_F(MinimalPairs, ATieDoesNotCount) {
   const std::vector<MinimalPair> pairs = {{"the sea", "the sea"}};
-  EXPECT_EQ(count_preferred(*tiny_.model, tiny_.tokenizer, pairs, "file", 4), 0);
+  EXPECT_EQ(count_pairs(*tiny_.model, tiny_.tokenizer, pairs, "file", 4).preferred, 0);
 }
 
 TEST_F(MinimalPairs, EachPairIsRightInOneOrder) {
@@ -65,7 +65,7 @@ TEST_F(MinimalPairs, EachPairIsRightInOneOrder) {
     swapped.push_back({pairs.back().bad, pairs.back().good});
   }
   const auto preferred = [&](const auto& of) {
-    return count_preferred(*tiny_.model, tiny_.tokenizer, of, "file", 16);
+    return count_pairs(*tiny_.model, tiny_.tokenizer, of, "file", 16).preferred;
   };
   EXPECT_EQ(preferred(pairs) + preferred(swapped), 70);
 }
