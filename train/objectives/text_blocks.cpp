@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/tasks/blanks.h"
+#include "data/text/line_reader.h"
+
 namespace nystrom {
 
 bool is_full_block(std::int64_t texts, std::int64_t bytes, std::int64_t batch_size) {
   constexpr std::int64_t batches = 64, max_bytes = std::int64_t{4} << 20;
   return texts >= batches * batch_size || bytes >= max_bytes;
+}
+
+void refuse_blank(const std::string& text, const Example& example) {
+  if (is_blank(text)) throw BadRow(example.place() + ": a text is blank");
 }
 
 void TextBlocks::add(Example example) {

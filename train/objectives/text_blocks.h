@@ -13,6 +13,9 @@ namespace nystrom {
 /// length pays within 64 batches. The bytes bound the memory.
 bool is_full_block(std::int64_t texts, std::int64_t bytes, std::int64_t batch_size);
 
+/// Throws a BadRow for a text of the example that is white space alone: its vector says nothing.
+void refuse_blank(const std::string& text, const Example& example);
+
 /// Turns a stream of texts into vectors, block by block. The blocks follow from the texts alone.
 class TextBlocks {
  public:

@@ -2,10 +2,8 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/blanks.h"
 #include "data/tasks/labels.h"
 #include "data/tasks/task_metrics.h"
-#include "data/text/line_reader.h"
 #include "train/objectives/logistic_regression.h"
 #include "train/objectives/text_blocks.h"
 
@@ -34,7 +32,7 @@ LabelledVectors read_vectors(TextEmbedder& embedder, const TaskConfig& task,
   });
   SkippedRows skipped;
   for_each_example(task, patterns, Labelled::required, skipped, [&](Example&& example) {
-    if (is_blank(example.text)) throw BadRow(example.place() + ": a text is blank");
+    refuse_blank(example.text, example);
     blocks.add(std::move(example));
   });
   blocks.finish();

@@ -3,9 +3,7 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "data/tasks/blanks.h"
 #include "data/tasks/task_metrics.h"
-#include "data/text/line_reader.h"
 #include "train/objectives/text_blocks.h"
 
 namespace nystrom {
@@ -37,8 +35,8 @@ PairScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskC
   };
   SkippedRows skipped;
   for_each_example(task, patterns, Labelled::required, skipped, [&](Example&& example) {
-    if (is_blank(example.text) || is_blank(*example.pair))
-      throw BadRow(example.place() + ": a text is blank");
+    refuse_blank(example.text, example);
+    refuse_blank(*example.pair, example);
     bytes += std::ssize(example.text) + std::ssize(*example.pair);
     texts.push_back(std::move(example.text));
     pairs.push_back(std::move(*example.pair));
