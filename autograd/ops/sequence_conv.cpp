@@ -3,6 +3,7 @@
 #include "core/check.h"
 
 namespace nystrom {
+
 Var sequence_conv(const Var& x, const Var& weight, const RowSpans& given) {
   const bool ragged = given.ragged();
   require(x.rank() == (ragged ? 3 : 4), "sequence_conv: expected {}, got {}",
@@ -13,8 +14,7 @@ Var sequence_conv(const Var& x, const Var& weight, const RowSpans& given) {
   require(x.dtype() == weight.dtype(), "sequence_conv: x is {}, but the weight {}", x.dtype(),
           weight.dtype());
   require_spans("sequence_conv", given, x.dim(0));
-  const Tensor value =
-      x.dim(-1) <= 1 || x.value().stride(x.rank() - 1) == 1 ? x.value() : x.value().contiguous();
+  const Tensor value = with_unit_columns(x.value());
   const RowSpans spans = given.on(value.device());
   const auto empty = [=] {
     return ragged ? empty_rows(value.shape(), spans, value.dtype(), value.device())

@@ -183,8 +183,7 @@ void check_multi_label(const TaskConfig& task, Problems& found) {
   if (task.multi_label == false && task.threshold)
     add(found, {"threshold", "multi_label"},
         "task.threshold is for several labels per text (task.multi_label); a text with one gets "
-        "the "
-        "most probable: leave it out");
+        "the most probable: leave it out");
   if (task.label_separator && task.label_separator->empty())
     add(found, {"label_separator"}, "task.label_separator is empty; give a character, such as ;");
   if (by_columns && (columns.label || task.label_separator))
