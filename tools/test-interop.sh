@@ -1,7 +1,7 @@
 # ./dev test-interop. Read by dev, whose functions it uses.
 
-readonly interop_packages=(torch==2.15.0 transformers==4.57.1 numpy safetensors sentencepiece protobuf
-  scikit-learn scipy seqeval h5py accelerate playwright pytrec-eval-terrier)
+readonly interop_packages=(torch==2.15.0 transformers==4.57.1 numpy safetensors sentencepiece
+  protobuf scikit-learn scipy seqeval h5py accelerate playwright pytrec-eval-terrier)
 readonly newest_packages=(torch==2.15.0 transformers==5.23.0 sentence-transformers==6.2.0
   onnx==1.23.2 onnxruntime==1.32.0 openvino==2026.4.1 accelerate)
 

@@ -2,7 +2,7 @@
 
 A page is followed from its top to its end, in a folder that has what the pages name
 (doc_workshop.py). Commands of other programs, and scripts that take hours, are compared with what
-these know. What cannot be tried stands in NOT_TRIED and NOT_RUN. Names are the matter of test_names_of_docs.py.
+these know. What cannot be tried is in NOT_TRIED and NOT_RUN. test_names_of_docs.py tests names.
 """
 
 import ast

@@ -22,7 +22,8 @@ def test_the_walk_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     )
     assert len(walk.splitlines()) < 40 and walk != example
     small = (ROOT / "configs" / "quickstart.yaml").read_text()
-    small = small.replace("warmup_steps: 20", "warmup_steps: 1").replace("vocab_size: 8000", "vocab_size: 300")
+    small = small.replace("warmup_steps: 20", "warmup_steps: 1")
+    small = small.replace("vocab_size: 8000", "vocab_size: 300")
     for name in ("configs", "examples"):
         (tmp_path / name).mkdir()
     (tmp_path / "configs" / "quickstart.yaml").write_text(small)

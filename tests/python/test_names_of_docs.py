@@ -13,7 +13,7 @@ from doc_blocks import NAMES, Code, codes
 HERE = [each for each in ROOT.iterdir() if each.name not in (".git", "build", "dist", "runs")]
 INSIDE = [path for folder in HERE if folder.is_dir() for path in folder.rglob("*")]
 THERE = {str(path.relative_to(ROOT)): path for path in [*HERE, *INSIDE]}
-FOLDERS = "core|autograd|nn|data|train|python|tests|bench|docs|configs|examples"
+FOLDERS = "core|autograd|nn|data|train|python|tests|bench|tools|docs|configs|examples"
 PATH = re.compile(
     rf"(?<![\w./-])(?:(?:{FOLDERS})/[\w./*{{}},-]*[\w*}}]|(?<!…)\b\w+\.(?:cpp|h|cu|cuh|py|sh)\b)"
 )
