@@ -298,11 +298,12 @@ struct ModelConfig {
   bool needs_equal_lengths() const {
     return attention.semantics == Semantics::transformers && !fixed_length();
   }
-  /// The limit of a sequence's tokens, with the special ones; nothing: no limit.
+  /// The limit of a sequence's tokens, with the special ones but without a class token; nothing: no
+  /// limit.
   std::optional<std::int64_t> longest_sequence() const {
     if (fixed_length()) return fixed_length();
     const bool limited = positions != Positions::none || has_kind(AttentionKind::linformer);
-    return limited ? std::optional(max_position_embeddings) : std::nullopt;
+    return limited ? std::optional(max_position_embeddings - has_class_token()) : std::nullopt;
   }
 
   /// Whether the encoder puts a learned row in front of each sequence.

@@ -171,7 +171,8 @@ Var loss_of(const Model& model, const Layout& layout, const ModelInput& input,
                  : layout);
   const auto by_position = [&](const Var& x) { return weighted_sum(at_places(x, places)); };
   const auto column = [](const Var& x) { return reshape(x, {x.dim(0), x.dim(1), 1}); };
-  Var loss = by_position(out.last_hidden_state);
+  Var loss = model.config().has_class_token() ? weighted_sum(out.last_hidden_state)
+                                              : by_position(out.last_hidden_state);
   if (model.config().head == Head::replaced_tokens)
     loss = loss + by_position(column(out.logits));
   else if (out.logits.defined())
