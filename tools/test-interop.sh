@@ -29,11 +29,11 @@ command_test_interop() {
   shared=build/interop python_environment build/interop-newest "${newest_packages[@]}"
   for script in "${scripts[@]}"; do
     case $script in
-      *_onnx.py | *_sentence_*.py) ;;
+      *_onnx.py | *_drawn.py | *_sentence_*.py) ;;
       *) say "$script" && build/interop/bin/python "$script" "${short[@]}" || code=1 ;;
     esac
     case $script in
-      *_onnx.py | *_sentence_*.py | *_export.py | *_exported_tokenizers.py | \
+      *_onnx.py | *_drawn.py | *_sentence_*.py | *_export.py | *_exported_tokenizers.py | \
         *_finetune.py | *_modeling.py)
         say "$script, newest" && build/interop-newest/bin/python "$script" "${short[@]}" || code=1
         ;;
