@@ -67,8 +67,7 @@ std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
 
 std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer,
                                    std::span<const std::uint8_t> values) {
-  const std::int64_t rest = tokenizer.vocab_size() - (first_byte_id + bytes);
-  bool fits = rest == 0 || rest == 1;  // older folders have no mask
+  bool fits = tokenizer.vocab_size() == first_byte_id + bytes + 1;  // the last is the mask
   for (int byte = 0; fits && byte < bytes; ++byte)
     fits = tokenizer.find(byte_level_character(static_cast<unsigned char>(byte))) ==
            first_byte_id + byte;

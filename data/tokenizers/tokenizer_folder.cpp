@@ -29,20 +29,10 @@ std::string read(const fs::path& file) { return read_text_file(file, max_tokeniz
 
 bool is_sentencepiece(const fs::path& file) { return file.extension() == ".model"; }
 
-/// Whether the folder is one that older versions of this program wrote. There spiece.model decides,
-/// and tokenizer.json is made of it.
-bool is_of_older_version(const fs::path& folder) {
-  if (!fs::exists(folder / "spiece.model")) return false;
-  const TokenizerSettings settings = read_tokenizer_settings(folder);
-  return settings.its_class != nullptr && settings.its_class->name == "PreTrainedTokenizer" &&
-         settings.keep_accents;  // an option of ALBERT's class
-}
-
 /// Returns the file of a folder that decides its tokenizer, or an empty path when there is none.
 fs::path deciding_file(const fs::path& folder) {
   const auto exists = [&](const char* name) { return fs::exists(folder / name); };
-  if (exists("tokenizer.json"))
-    return folder / (is_of_older_version(folder) ? "spiece.model" : "tokenizer.json");
+  if (exists("tokenizer.json")) return folder / "tokenizer.json";
   for (const char* name : sentencepiece_names)
     if (exists(name)) return folder / name;
   if (exists("vocab.txt")) return folder / "vocab.txt";
@@ -144,12 +134,6 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
   add_tokens_of(settings, parts, name == "tokenizer.json" || is_sentencepiece(file));
   find_special_ids(parts, settings);
   std::vector<std::string> names = own_files(name);
-  if (name == "spiece.model") {  // the definition of older versions: runs go on
-    parts.definition = fmt::format("{} {} ", settings.lower_case.value_or(true),
-                                   settings.keep_accents.value_or(false)) +
-                       read(file);
-    names.clear();
-  }
   names.insert(names.end(), std::begin(settings_names), std::end(settings_names));
   for (const std::string& each : names) {
     if (!fs::exists(file.parent_path() / each)) continue;

@@ -11,13 +11,11 @@ namespace nystrom {
 
 /// Opens a tokenizer. `place` is a folder or one of its tokenizer files. In a folder the first of
 /// these files counts:
-/// 1. spiece.model, in a folder that an older version of this program wrote
-/// 2. tokenizer.json
-/// 3. a SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model (with the ids
-/// of
-///    XLM-RoBERTa or CamemBERT, if it has their pieces; else ALBERT's)
-/// 4. vocab.txt (BERT)
-/// 5. vocab.json with merges.txt (GPT-2 and RoBERTa)
+/// 1. tokenizer.json
+/// 2. a SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model (with the ids
+///    of XLM-RoBERTa or CamemBERT, if it has their pieces; else ALBERT's)
+/// 3. vocab.txt (BERT)
+/// 4. vocab.json with merges.txt (GPT-2 and RoBERTa)
 ///
 /// All of them are read through the tokenizer.json that transformers makes of them.
 /// tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json are read too.

@@ -49,9 +49,6 @@ TEST(OpenTokenizer, TheFilesOfAFolderDecide) {
   fs::copy_file(fixtures / "small/unigram/tokenizer.json", folder / "tokenizer.json");
   EXPECT_FALSE(is_alberts(folder.path()));
   write_bytes(folder / "tokenizer_config.json",
-              R"({"tokenizer_class": "PreTrainedTokenizerFast", "keep_accents": false})");
-  EXPECT_TRUE(is_alberts(folder.path())) << "of an older version";
-  write_bytes(folder / "tokenizer_config.json",
               R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
   EXPECT_FALSE(is_alberts(folder.path()));
   EXPECT_TRUE(is_alberts(folder / "spiece.model")) << "a file is taken by its name";
