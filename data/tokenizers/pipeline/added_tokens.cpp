@@ -99,10 +99,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer& n
     forms.push_back(form.text());
   }
   std::vector<std::pair<std::string_view, std::int32_t>> entries[2];
-  for (std::size_t i = tokens_.size(); i-- > 0;) {
+  for (std::size_t i = tokens_.size(); i-- > 0;)
     entries[tokens_[i].normalized].emplace_back(forms[i], static_cast<std::int32_t>(i));
-    begins_[tokens_[i].normalized][static_cast<unsigned char>(forms[i][0])] = true;
-  }
   for (const int which : {0, 1}) tries_[which] = PrefixTrie(std::move(entries[which]));
 }
 
@@ -110,13 +108,8 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
                                                   SpecialNames names) const {
   std::vector<Part> parts;
   const PrefixTrie& trie = tries_[normalized];
-  const std::vector<bool>& begins = begins_[normalized];
   std::size_t done = 0;
   for (std::size_t at = 0; !trie.empty() && at < text.size();) {
-    if (!begins[static_cast<unsigned char>(text[at])]) {
-      ++at;
-      continue;
-    }
     const auto [length, index] = trie.longest(text.substr(at));
     if (length == 0) {
       ++at;

@@ -85,8 +85,6 @@ class AddedTokens {
  private:
   std::vector<AddedToken> tokens_;
   PrefixTrie tries_[2];  // index 1: normalized forms. Values are indices into tokens_
-  /// The first bytes of the tokens of each trie.
-  std::vector<bool> begins_[2] = {std::vector<bool>(256), std::vector<bool>(256)};
 };
 
 }  // namespace nystrom
