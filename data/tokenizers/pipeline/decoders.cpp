@@ -37,20 +37,11 @@ void replace_all(std::string& text, std::string_view searched, std::string_view 
 /// The number of bytes at the start of `bytes`, which begin no whole character, that a character
 /// may begin with; at least 1.
 std::size_t length_of_prefix(std::string_view bytes) {
-  const auto lead = static_cast<unsigned char>(bytes[0]);
-  if (lead < 0xC2 || lead > 0xF4) return 1;
-  const std::size_t most = std::min(utf8_length(bytes[0]), bytes.size());
-  // Of the second byte: no overlong forms, no surrogates, nothing above U+10FFFF.
-  int low = lead == 0xE0   ? 0xA0
-            : lead == 0xF0 ? 0x90
-                           : 0x80,
-      high = lead == 0xED   ? 0x9F
-             : lead == 0xF4 ? 0x8F
-                            : 0xBF;
-  std::size_t length = 1;
-  for (; length < most; ++length, low = 0x80, high = 0xBF)
-    if (const auto byte = static_cast<unsigned char>(bytes[length]); byte < low || byte > high)
-      break;
+  std::size_t length = std::min<std::size_t>(bytes.size(), 3);
+  const auto begins_one = [&] {
+    return valid_utf8_character(std::string(bytes.substr(0, length)) + "\x80\x80") > length;
+  };
+  while (length > 1 && !begins_one()) --length;
   return length;
 }
 
