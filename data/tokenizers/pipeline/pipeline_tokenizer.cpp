@@ -1,12 +1,11 @@
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <mutex>
 
 #include "core/check.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 #include "data/tokenizers/pipeline/unicode.h"
-#include "data/tokenizers/word_cache.h"
 
 namespace nystrom {
 namespace {
@@ -30,6 +29,55 @@ Spaces spaces_of(std::string_view piece) {
   });
   return spaces;
 }
+
+/// The encoded words of one thread, as models encode each word independently of its context. It
+/// changes the speed only, never the result.
+class WordCache {
+ public:
+  /// Returns the tokens of `word` with their offsets in it, from the cache or from encode(word,
+  /// tokens). `encode` appends the tokens. The reference is valid until the next call.
+  template <class Encode>
+  const std::vector<Token>& find(std::string_view word, const Encode& encode) {
+    const bool keeps = word.size() <= max_word_bytes;
+    if (keeps) {
+      const auto found = words_.find(word);
+      if (found != words_.end()) return found->second;
+    }
+    uncached_.clear();
+    encode(word, uncached_);
+    if (!keeps || words_.size() >= max_words) return uncached_;
+    return words_.emplace(word, uncached_).first->second;
+  }
+
+ private:
+  static constexpr std::size_t max_words = std::size_t{1} << 15;
+  static constexpr std::size_t max_word_bytes = 48;
+
+  StringMap<std::vector<Token>> words_;
+  std::vector<Token> uncached_;
+};
+
+/// The caches of one tokenizer: one for each active thread.
+class WordCaches {
+ public:
+  /// Returns a cache for exclusive use. Return it with back().
+  std::unique_ptr<WordCache> borrow() {
+    const std::lock_guard lock(mutex_);
+    if (caches_.empty()) return std::make_unique<WordCache>();
+    auto cache = std::move(caches_.back());
+    caches_.pop_back();
+    return cache;
+  }
+  /// Takes a borrowed cache back.
+  void back(std::unique_ptr<WordCache> cache) {
+    const std::lock_guard lock(mutex_);
+    caches_.push_back(std::move(cache));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WordCache>> caches_;  // the caches that no thread uses
+};
 
 class PipelineTokenizer final : public Tokenizer {
  public:
