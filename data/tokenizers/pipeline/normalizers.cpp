@@ -6,9 +6,7 @@
 #include "core/check.h"
 #include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/pattern.h"
-#include "data/tokenizers/pipeline/precompiled.h"
 #include "data/tokenizers/pipeline/unicode.h"
-#include "data/tokenizers/pipeline/unicode_forms.h"
 
 namespace nystrom {
 namespace {

@@ -1,5 +1,4 @@
-#include "data/tokenizers/pipeline/precompiled.h"
-
+// The Precompiled normalizer of a tokenizer.json.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/sentencepiece_scan.h"
 
 namespace nystrom {

@@ -1,5 +1,4 @@
-#include "data/tokenizers/pipeline/unicode_forms.h"
-
+// Unicode normalization forms of aligned text.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {

@@ -6,19 +6,19 @@
 namespace nystrom {
 namespace {
 
-enum class Kind { letter, number, space, other };
+enum class CharacterKind { letter, number, space, other };
 
-Kind kind_of(char32_t c) {
+CharacterKind kind_of(char32_t c) {
   if (c < 0x80)
-    return is_letter(c)        ? Kind::letter
-           : is_number(c)      ? Kind::number
-           : is_white_space(c) ? Kind::space
-                               : Kind::other;
-  if (is_white_space(c)) return Kind::space;
+    return is_letter(c)        ? CharacterKind::letter
+           : is_number(c)      ? CharacterKind::number
+           : is_white_space(c) ? CharacterKind::space
+                               : CharacterKind::other;
+  if (is_white_space(c)) return CharacterKind::space;
   const std::uint32_t bit = category_bit_of(c);
-  return (bit & letter_bits) != 0   ? Kind::letter
-         : (bit & number_bits) != 0 ? Kind::number
-                                    : Kind::other;
+  return (bit & letter_bits) != 0   ? CharacterKind::letter
+         : (bit & number_bits) != 0 ? CharacterKind::number
+                                    : CharacterKind::other;
 }
 
 /// Returns the end of 's, 't, 're, 've, 'm, 'll or 'd at `begin`, or `begin` when none matches.
@@ -38,7 +38,7 @@ std::size_t end_of_contraction(std::string_view text, std::size_t begin, bool ig
   return ignores_case && text.substr(begin + 1).starts_with(long_s) ? begin + 3 : begin;
 }
 
-std::size_t end_of_run(std::string_view text, std::size_t begin, Kind kind) {
+std::size_t end_of_run(std::string_view text, std::size_t begin, CharacterKind kind) {
   while (begin < text.size()) {
     std::size_t behind = begin;
     if (kind_of(next_code_point(text, behind)) != kind) break;
@@ -49,7 +49,7 @@ std::size_t end_of_run(std::string_view text, std::size_t begin, Kind kind) {
 
 /// Matches \s+(?!\S)|\s+ at white space. The last white space before a word is left to that word.
 std::size_t end_of_space(std::string_view text, std::size_t begin) {
-  const std::size_t end = end_of_run(text, begin, Kind::space);
+  const std::size_t end = end_of_run(text, begin, CharacterKind::space);
   if (end == text.size()) return end;
   std::size_t last = end - 1;
   while (is_utf8_continuation(text[last])) --last;
@@ -59,23 +59,23 @@ std::size_t end_of_space(std::string_view text, std::size_t begin) {
 std::size_t end_of_gpt2_word(std::string_view text, std::size_t begin) {
   if (const std::size_t end = end_of_contraction(text, begin, false); end > begin) return end;
   std::size_t behind = begin;
-  Kind kind = kind_of(next_code_point(text, behind));
+  CharacterKind kind = kind_of(next_code_point(text, behind));
   if (text[begin] == ' ' && behind < text.size()) {  // a word may start with one space
     std::size_t first_end = behind;
-    const Kind next = kind_of(next_code_point(text, first_end));
-    if (next != Kind::space) {
+    const CharacterKind next = kind_of(next_code_point(text, first_end));
+    if (next != CharacterKind::space) {
       kind = next;
       behind = first_end;
     }
   }
-  return kind == Kind::space ? end_of_space(text, begin) : end_of_run(text, behind, kind);
+  return kind == CharacterKind::space ? end_of_space(text, begin) : end_of_run(text, behind, kind);
 }
 
 bool is_line_end(char byte) { return byte == '\r' || byte == '\n'; }
 
 /// Matches \s*[\r\n]+|\s+(?!\S)|\s+ at white space.
 std::size_t end_of_lines(std::string_view text, std::size_t begin) {
-  const std::size_t end = end_of_run(text, begin, Kind::space);
+  const std::size_t end = end_of_run(text, begin, CharacterKind::space);
   for (std::size_t last = end; last > begin; --last)
     if (is_line_end(text[last - 1])) return last;
   return end_of_space(text, begin);
@@ -85,12 +85,12 @@ template <int max_digits>
 std::size_t end_of_llama3_word(std::string_view text, std::size_t begin) {
   if (const std::size_t end = end_of_contraction(text, begin, true); end > begin) return end;
   std::size_t behind = begin;
-  const Kind kind = kind_of(next_code_point(text, behind));
-  if (kind == Kind::letter) return end_of_run(text, behind, kind);
-  if (kind == Kind::number) {
+  const CharacterKind kind = kind_of(next_code_point(text, behind));
+  if (kind == CharacterKind::letter) return end_of_run(text, behind, kind);
+  if (kind == CharacterKind::number) {
     for (int digits = 1; digits < max_digits && behind < text.size(); ++digits) {
       std::size_t next = behind;
-      if (kind_of(next_code_point(text, next)) != Kind::number) break;
+      if (kind_of(next_code_point(text, next)) != CharacterKind::number) break;
       behind = next;
     }
     return behind;
@@ -98,10 +98,12 @@ std::size_t end_of_llama3_word(std::string_view text, std::size_t begin) {
   // One character other than a line end may precede letters. One space may precede symbols, and
   // line ends may follow them.
   std::size_t next_end = behind;
-  const Kind next = behind < text.size() ? kind_of(next_code_point(text, next_end)) : Kind::space;
-  if (next == Kind::letter && !is_line_end(text[begin])) return end_of_run(text, next_end, next);
-  if (kind == Kind::other || (text[begin] == ' ' && next == Kind::other)) {
-    std::size_t end = end_of_run(text, behind, Kind::other);
+  const CharacterKind next =
+      behind < text.size() ? kind_of(next_code_point(text, next_end)) : CharacterKind::space;
+  if (next == CharacterKind::letter && !is_line_end(text[begin]))
+    return end_of_run(text, next_end, next);
+  if (kind == CharacterKind::other || (text[begin] == ' ' && next == CharacterKind::other)) {
+    std::size_t end = end_of_run(text, behind, CharacterKind::other);
     while (end < text.size() && is_line_end(text[end])) ++end;
     return end;
   }
