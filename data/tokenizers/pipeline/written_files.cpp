@@ -30,10 +30,7 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
   for (const AddedToken& token : added) json["added_tokens"].push_back(added_token_json(token));
   if (json.contains("truncation") && json["truncation"].is_object())
     json["truncation"]["max_length"] = max_length;
-  for (const char* key :
-       {"truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"})
-    if (!json.contains(key)) json[key] = nullptr;
-  return json.dump() + "\n";
+  return tokenizer_json_text(std::move(json));
 }
 
 /// PreTrainedTokenizerFast takes tokenizer.json as it is. Version 5 leaves out token_type_ids, and
