@@ -1,12 +1,10 @@
 #include "data/tokenizers/roberta_pieces.h"
 
-#include <algorithm>
-#include <array>
-
-#include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/added_tokens.h"
 #include "data/tokenizers/pipeline/part_json.h"
+#include "data/tokenizers/pipeline/post_processors.h"
+#include "data/tokenizers/pipeline/vocabulary.h"
 
 namespace nystrom {
 namespace {
@@ -14,33 +12,30 @@ namespace {
 using Json = nlohmann::json;
 using Type = SentencePiece::Type;
 
-constexpr std::array<std::string_view, 3> first_pieces = {"<unk>", "<s>", "</s>"};
-
 /// Pieces with their scores, indexed by id.
 using Scores = std::vector<std::pair<std::string, double>>;
 
-Scores in_order(const SentencePieceModel& model, PieceOrder order) {
-  const bool xlm = order == PieceOrder::xlm_roberta;
-  Scores scores = xlm ? Scores{{"<s>", 0}, {"<pad>", 0}, {"</s>", 0}, {"<unk>", 0}}
-                      : Scores{{"<s>NOTUSED", 0},
-                               {"<pad>", 0},
-                               {"</s>NOTUSED", 0},
-                               {"<unk>", 0},
-                               {"<unk>NOTUSED", -100}};
-  for (std::size_t i = xlm ? 3 : 1; i < model.pieces.size(); ++i)
+Scores in_order(const SentencePieceModel& model, bool is_camembert) {
+  Scores scores = is_camembert ? Scores{{"<s>NOTUSED", 0},
+                                        {"<pad>", 0},
+                                        {"</s>NOTUSED", 0},
+                                        {"<unk>", 0},
+                                        {"<unk>NOTUSED", -100}}
+                               : Scores{{"<s>", 0}, {"<pad>", 0}, {"</s>", 0}, {"<unk>", 0}};
+  for (std::size_t i = is_camembert ? 1 : 3; i < model.pieces.size(); ++i)
     scores.emplace_back(model.pieces[i].text, model.pieces[i].score);
   scores.emplace_back("<mask>", 0);
   return scores;
 }
 
 /// Special tokens, and pieces that the text itself may not cut.
-Json added_tokens(const SentencePieceModel& model, const Scores& scores, PieceOrder order) {
+Json added_tokens(const SentencePieceModel& model, const Scores& scores, bool is_camembert) {
   const auto is_special = [&](std::size_t id) {
     const std::string& text = scores[id].first;
     return text == "<s>" || text == "</s>" || text == "<pad>" || text == "<unk>" ||
            text == "<mask>" || text.ends_with("NOTUSED");
   };
-  const std::size_t shift = order == PieceOrder::xlm_roberta ? 1 : 4;
+  const std::size_t shift = is_camembert ? 4 : 1;
   Json added = Json::array();
   for (std::size_t id = 0; id < scores.size(); ++id) {
     const bool in_model = id >= shift && id - shift < model.pieces.size();
@@ -66,54 +61,33 @@ Json normalizer(const SentencePieceModel& model) {
   return {{"type", "Sequence"}, {"normalizers", steps}};
 }
 
-/// <s> A </s>, and <s> A </s> </s> B </s>.
 Json post_processor(const Scores& scores) {
-  const auto token = [](const char* name) {
-    return Json{{"SpecialToken", {{"id", name}, {"type_id", 0}}}};
-  };
-  const auto text = [](const char* name) {
-    return Json{{"Sequence", {{"id", name}, {"type_id", 0}}}};
-  };
-  Json tokens = Json::object();
-  for (const char* name : {"<s>", "</s>"}) {
-    const auto found = std::ranges::find(scores, name, &Scores::value_type::first);
-    tokens[name] = {{"id", name},
-                    {"ids", Json::array({found - scores.begin()})},
-                    {"tokens", Json::array({name})}};
-  }
-  const Json single = Json::array({token("<s>"), text("A"), token("</s>")});
-  Json pair = single;
-  for (const Json& part : {token("</s>"), text("B"), token("</s>")}) pair.push_back(part);
-  return {{"type", "TemplateProcessing"},
-          {"single", single},
-          {"pair", pair},
-          {"special_tokens", tokens}};
+  Vocabulary vocabulary;
+  for (const auto& [text, score] : scores) vocabulary.add(text, vocabulary.size());
+  const auto id = [&](const char* name) { return vocabulary.find(name).value(); };
+  return post_processor_json(PostProcessor::roberta(id("<s>"), id("</s>")), vocabulary);
 }
 
 }  // namespace
 
 bool has_roberta_pieces(const SentencePieceModel& model) {
-  for (std::size_t i = 0; i < first_pieces.size(); ++i)
-    if (i >= model.pieces.size() || model.pieces[i].text != first_pieces[i]) return false;
-  return true;
+  const auto& pieces = model.pieces;
+  return pieces.size() >= 3 && pieces[0].text == "<unk>" && pieces[1].text == "<s>" &&
+         pieces[2].text == "</s>";
 }
 
-std::string roberta_tokenizer_json(const SentencePieceModel& model, PieceOrder order,
+std::string roberta_tokenizer_json(const SentencePieceModel& model, bool is_camembert,
                                    const std::string& source) {
   require_input(model.kind == SentencePieceModel::Kind::unigram,
                 "{}: is a BPE model; XLM-RoBERTa and CamemBERT have unigram models", source);
-  require_input(has_roberta_pieces(model),
-                "{}: its first piece is '{}'; expected <unk>, <s> and </s>, as XLM-RoBERTa's and "
-                "CamemBERT's have",
-                source, printable(model.pieces.front().text));
-  for (std::size_t i = first_pieces.size(); i < model.pieces.size(); ++i)
+  for (std::size_t i = 3; i < model.pieces.size(); ++i)
     require_input(model.pieces[i].text != "<mask>" && model.pieces[i].text != "<pad>",
                   "{}: has a piece '{}', which transformers adds itself", source,
                   model.pieces[i].text);
-  const Scores scores = in_order(model, order);
+  const Scores scores = in_order(model, is_camembert);
   Json vocabulary = Json::array();
   for (const auto& [text, score] : scores) vocabulary.push_back({text, score});
-  return tokenizer_json_text({{"added_tokens", added_tokens(model, scores, order)},
+  return tokenizer_json_text({{"added_tokens", added_tokens(model, scores, is_camembert)},
                               {"normalizer", normalizer(model)},
                               {"pre_tokenizer", metaspace_json()},
                               {"post_processor", post_processor(scores)},

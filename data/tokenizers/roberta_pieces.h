@@ -9,20 +9,14 @@
 
 namespace nystrom {
 
-/// The order of ids around the pieces of the file.
-enum class PieceOrder {
-  /// <s>, <pad>, </s>, <unk>, the pieces from the fourth on, <mask>
-  xlm_roberta,
-  /// <s>NOTUSED, <pad>, </s>NOTUSED, <unk>, <unk>NOTUSED, the pieces from the second on, <mask>
-  camembert
-};
-
 /// Whether the model has RoBERTa's special pieces: <unk>, <s> and </s> come first.
 bool has_roberta_pieces(const SentencePieceModel& model);
 
-/// Returns the tokenizer.json that transformers makes of the model. Throws an InputError that
-/// begins with `source` for a BPE model, and unless has_roberta_pieces(model).
-std::string roberta_tokenizer_json(const SentencePieceModel& model, PieceOrder order,
+/// Returns the tokenizer.json that transformers makes of a model that has_roberta_pieces. Its ids
+/// are <s>, <pad>, </s>, <unk>, the pieces from the fourth on, <mask>. Those of CamemBERT are
+/// <s>NOTUSED, <pad>, </s>NOTUSED, <unk>, <unk>NOTUSED, the pieces from the second on, <mask>.
+/// Throws an InputError that begins with `source` for a BPE model.
+std::string roberta_tokenizer_json(const SentencePieceModel& model, bool is_camembert,
                                    const std::string& source);
 
 /// The digits of `bytes` to the base 64, as JSON files hold a charsmap.

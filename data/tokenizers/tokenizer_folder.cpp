@@ -67,11 +67,7 @@ std::string json_of_sentencepiece(const std::string& bytes, const std::string& s
       has_roberta_pieces(model)) {
     require_class(source, {"XLMRobertaTokenizer", "CamembertTokenizer", "PreTrainedTokenizer"},
                   settings);
-    return roberta_tokenizer_json(model,
-                                  settings.its_class->name == "CamembertTokenizer"
-                                      ? PieceOrder::camembert
-                                      : PieceOrder::xlm_roberta,
-                                  source);
+    return roberta_tokenizer_json(model, settings.its_class->name == "CamembertTokenizer", source);
   }
   require_class(source, {"AlbertTokenizer", "PreTrainedTokenizer"}, settings);
   return albert_tokenizer_json(

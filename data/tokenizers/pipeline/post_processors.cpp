@@ -107,6 +107,14 @@ PostProcessor PostProcessor::bert(std::int32_t cls, std::int32_t sep) {
   return result;
 }
 
+PostProcessor PostProcessor::roberta(std::int32_t cls, std::int32_t sep) {
+  PostProcessor result = bert(cls, sep);
+  result.pair = result.single;
+  result.pair.insert(result.pair.end(),
+                     {{Kind::special, 0, {sep}}, {Kind::second, 0, {}}, {Kind::special, 0, {sep}}});
+  return result;
+}
+
 PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabulary) {
   const std::string type = part["type"].text();
   PostProcessor result;
@@ -118,11 +126,7 @@ PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabu
   } else if (type == "RobertaProcessing") {
     const std::int32_t cls = read_named_id(part["cls"], vocabulary),
                        sep = read_named_id(part["sep"], vocabulary);
-    result = PostProcessor::bert(cls, sep);  // <s> A </s>, and <s> A </s> </s> B </s>
-    result.pair = result.single;
-    result.pair.insert(
-        result.pair.end(),
-        {{Kind::special, 0, {sep}}, {Kind::second, 0, {}}, {Kind::special, 0, {sep}}});
+    result = PostProcessor::roberta(cls, sep);
     result.trims_offsets = part.boolean_or("trim_offsets", true);
     result.adds_prefix_space = part.boolean_or("add_prefix_space", true);
   } else if (type == "ByteLevel") {

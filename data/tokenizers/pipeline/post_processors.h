@@ -40,6 +40,8 @@ struct PostProcessor {
 
   /// The template [cls] first [sep] second [sep]. The second text has type 1.
   static PostProcessor bert(std::int32_t cls, std::int32_t sep);
+  /// The template <s> first </s> </s> second </s>. All have type 0.
+  static PostProcessor roberta(std::int32_t cls, std::int32_t sep);
 };
 
 /// Reads the post-processor that a part of a tokenizer.json describes. Throws an InputError for an
