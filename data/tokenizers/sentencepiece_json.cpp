@@ -285,7 +285,7 @@ void require_writable(const SentencePieceModel& model, const std::string& source
   Vocabulary vocabulary;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
     vocabulary.add(model.pieces[id].text, static_cast<std::int32_t>(id));
-  const auto merged = bpe_model(std::move(vocabulary), merges(model), {}, source);
+  const auto merged = bpe_model(std::move(vocabulary), merges(model), source);
   std::vector<std::pair<std::string_view, std::int32_t>> entries;
   for (const std::string_view piece : user_defined_pieces(model)) entries.emplace_back(piece, 0);
   const PrefixTrie user_defined(std::move(entries));

@@ -4,10 +4,22 @@
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
+#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/word_models.h"
 
 namespace nystrom {
 namespace {
+
+struct BpeOptions {
+  /// Empty: characters without a piece are dropped. Not a piece itself: such characters are
+  /// rejected.
+  std::string unknown;
+  std::string continuing_prefix, end_suffix;
+  bool fuse_unknown = false;  // adjacent unknown characters form one token
+  /// Whether a character without a piece is encoded as pieces <0x00> to <0xFF>, when they exist.
+  bool byte_fallback = false;
+  bool ignore_merges = false;  // a word that is a piece becomes that piece without merges
+};
 
 class Bpe final : public WordModel {
  public:
@@ -169,11 +181,45 @@ class Bpe final : public WordModel {
   std::unordered_map<std::uint64_t, Merge> merges_;
 };
 
+/// Reads merges. Each is a list of two pieces, or a string with a space between them.
+Merges read_merges(const JsonPart& part) {
+  Merges merges;
+  if (!part.value().is_array()) part.fail("expected a list");
+  for (const nlohmann::json& each : part.value()) {
+    if (each.is_array() && each.size() == 2 && each[0].is_string() && each[1].is_string()) {
+      merges.emplace_back(each[0].get<std::string>(), each[1].get<std::string>());
+      continue;
+    }
+    const std::string text = each.is_string() ? each.get<std::string>() : "";
+    const std::size_t space = text.find(' ');
+    if (space == text.npos || text.find(' ', space + 1) != text.npos)
+      part.fail(fmt::format(
+          "merge {} is {}, expected two pieces", merges.size(),
+          printable(each.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60)));
+    merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+  }
+  return merges;
+}
+
 }  // namespace
 
 std::unique_ptr<WordModel> bpe_model(Vocabulary vocabulary, const Merges& merges,
-                                     const BpeOptions& options, const std::string& where) {
-  return std::make_unique<Bpe>(std::move(vocabulary), merges, options, where);
+                                     const std::string& where) {
+  return std::make_unique<Bpe>(std::move(vocabulary), merges, BpeOptions(), where);
+}
+
+std::unique_ptr<WordModel> read_bpe(const JsonPart& part) {
+  if (const auto dropout = part.find("dropout"); dropout && dropout->number() != 0)
+    dropout->fail("dropout of merges is not supported");
+  BpeOptions options;
+  options.unknown = part.text_or("unk_token", "");
+  options.continuing_prefix = part.text_or("continuing_subword_prefix", "");
+  options.end_suffix = part.text_or("end_of_word_suffix", "");
+  options.fuse_unknown = part.boolean_or("fuse_unk", false);
+  options.byte_fallback = part.boolean_or("byte_fallback", false);
+  options.ignore_merges = part.boolean_or("ignore_merges", false);
+  return std::make_unique<Bpe>(Vocabulary::read(part["vocab"]), read_merges(part["merges"]),
+                               options, part.where());
 }
 
 }  // namespace nystrom

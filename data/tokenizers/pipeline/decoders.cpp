@@ -151,7 +151,7 @@ Decoder read_decoder_sequence(const JsonPart& part) {
 }
 
 /// BERT's decoder: a space before each piece without the prefix.
-Decoder read_wordpiece(const JsonPart& part) {
+Decoder read_wordpiece_decoder(const JsonPart& part) {
   const std::string prefix = part.text_or("prefix", "##");
   const bool cleanup = part.boolean_or("cleanup", true);
   return [prefix, cleanup](Parts& parts) {
@@ -204,7 +204,7 @@ Decoder read_decoder(const JsonPart& part) {
   const std::string type = part["type"].text();
   if (type == "Sequence") return read_decoder_sequence(part);
   if (type == "ByteLevel") return decode_byte_level;
-  if (type == "WordPiece") return read_wordpiece(part);
+  if (type == "WordPiece") return read_wordpiece_decoder(part);
   if (type == "Metaspace") return read_metaspace(part);
   if (type == "Replace") return read_replacing_decoder(part);
   if (type == "ByteFallback") return join_bytes;

@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
+#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/word_models.h"
 
@@ -115,10 +117,29 @@ class Unigram final : public WordModel {
 
 }  // namespace
 
-std::unique_ptr<WordModel> unigram_model(Vocabulary vocabulary, std::vector<double> scores,
-                                         std::optional<std::int32_t> unknown, bool byte_fallback) {
+std::unique_ptr<WordModel> read_unigram(const JsonPart& part) {
+  const JsonPart list = part["vocab"];
+  if (!list.value().is_array()) list.fail("expected a list of pieces with scores");
+  if (list.value().empty()) list.fail("the vocabulary is empty");
+  if (list.value().size() > max_pieces)
+    list.fail(fmt::format("{} pieces, expected at most {}", list.value().size(), max_pieces));
+  Vocabulary vocabulary;
+  std::vector<double> scores;
+  for (const nlohmann::json& each : list.value()) {
+    const bool fits =
+        each.is_array() && each.size() == 2 && each[0].is_string() && each[1].is_number();
+    if (!fits)
+      list.fail(fmt::format("element {} is no list of a piece and its score", scores.size()));
+    const auto piece = each[0].get<std::string>();
+    if (!vocabulary.add(piece, static_cast<std::int32_t>(scores.size())))
+      list.fail(fmt::format("'{}' stands in it twice", printable(piece)));
+    scores.push_back(each[1].get<double>());
+  }
+  std::optional<std::int32_t> unknown;
+  if (const auto id = part.find("unk_id"))
+    unknown = static_cast<std::int32_t>(id->integer(0, vocabulary.size() - 1));
   return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), unknown,
-                                   byte_fallback);
+                                   part.boolean_or("byte_fallback", false));
 }
 
 std::optional<std::vector<std::int32_t>> byte_pieces(const Vocabulary& vocabulary,

@@ -48,36 +48,22 @@ class WordModel {
 /// type, and for inconsistent pieces, merges or ids.
 std::unique_ptr<WordModel> read_word_model(const JsonPart& part);
 
-/// WordPiece (Schuster and Nakajima 2012) as BERT uses it: greedy longest match from left to right.
-/// A word with an unmatched part, or with more than `max_characters` characters, is unknown.
-struct WordPieceOptions {
-  std::string unknown = "[UNK]", prefix = "##";
-  std::int64_t max_characters = 100;
-};
-/// Creates a WordPiece model.
-std::unique_ptr<WordModel> wordpiece_model(Vocabulary vocabulary, const WordPieceOptions& options);
+/// Reads WordPiece (Schuster and Nakajima 2012) as BERT uses it: greedy longest match from left to
+/// right. A word with an unmatched part, or with too many characters, is unknown.
+std::unique_ptr<WordModel> read_wordpiece(const JsonPart& part);
 
-/// BPE (Sennrich et al. 2016): the adjacent pair with the earliest merge is merged, repeatedly.
-struct BpeOptions {
-  /// Empty: characters without a piece are dropped. Not a piece itself: such characters are
-  /// rejected.
-  std::string unknown;
-  std::string continuing_prefix, end_suffix;
-  bool fuse_unknown = false;  ///< adjacent unknown characters form one token
-  /// Whether a character without a piece is encoded as pieces <0x00> to <0xFF>, when they exist.
-  bool byte_fallback = false;
-  bool ignore_merges = false;  ///< a word that is a piece becomes that piece without merges
-};
+/// Reads BPE (Sennrich et al. 2016): the adjacent pair with the earliest merge is merged,
+/// repeatedly.
+std::unique_ptr<WordModel> read_bpe(const JsonPart& part);
 using Merges = std::vector<std::pair<std::string, std::string>>;
-/// Creates a BPE model. Throws an InputError "where: merge i …" for a merge whose parts or result
-/// are not pieces.
+/// A BPE model without options: characters without a piece are dropped. Throws an InputError
+/// "where: merge i …" for a merge whose parts or result are not pieces.
 std::unique_ptr<WordModel> bpe_model(Vocabulary vocabulary, const Merges& merges,
-                                     const BpeOptions& options, const std::string& where);
+                                     const std::string& where);
 
-/// Creates a unigram model (Kudo 2018). It selects the segmentation with the largest sum of scores;
+/// Reads a unigram model (Kudo 2018). It selects the segmentation with the largest sum of scores;
 /// the first one found wins a tie. Adjacent unknown characters form one token.
-std::unique_ptr<WordModel> unigram_model(Vocabulary vocabulary, std::vector<double> scores,
-                                         std::optional<std::int32_t> unknown, bool byte_fallback);
+std::unique_ptr<WordModel> read_unigram(const JsonPart& part);
 
 /// Throws the InputError for a text that needs the unknown piece when the vocabulary lacks it.
 [[noreturn]] void refuse_unknown(const std::string& unknown);

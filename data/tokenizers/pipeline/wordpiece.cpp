@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <limits>
 
 #include "core/base/utf8.h"
+#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/word_models.h"
 
@@ -9,16 +11,17 @@ namespace {
 
 class WordPiece final : public WordModel {
  public:
-  WordPiece(Vocabulary pieces, const WordPieceOptions& options)
+  WordPiece(Vocabulary pieces, std::string unknown, std::string prefix, std::int64_t max_characters)
       : WordModel(std::move(pieces)),
-        options_(options),
-        unknown_(vocabulary().find(options.unknown)) {
+        unknown_name_(std::move(unknown)),
+        prefix_(std::move(prefix)),
+        max_characters_(max_characters),
+        unknown_(vocabulary().find(unknown_name_)) {
     std::vector<std::pair<std::string_view, std::int32_t>> first, continuing;
     for (std::int32_t id = 0; id < vocabulary().size(); ++id) {
       const std::string_view piece = vocabulary().piece(id);
       first.emplace_back(piece, id);
-      if (piece.starts_with(options.prefix))
-        continuing.emplace_back(piece.substr(options.prefix.size()), id);
+      if (piece.starts_with(prefix_)) continuing.emplace_back(piece.substr(prefix_.size()), id);
     }
     first_ = PrefixTrie(std::move(first));
     continuing_ = PrefixTrie(std::move(continuing));
@@ -29,9 +32,8 @@ class WordPiece final : public WordModel {
     const std::size_t before = tokens.size();
     const auto end_of_word = static_cast<std::uint32_t>(word.size());
     const auto is_first_byte = [](char byte) { return !is_utf8_continuation(byte); };
-    const bool fits =
-        word.size() <= static_cast<std::size_t>(options_.max_characters) ||
-        std::count_if(word.begin(), word.end(), is_first_byte) <= options_.max_characters;
+    const bool fits = word.size() <= static_cast<std::size_t>(max_characters_) ||
+                      std::count_if(word.begin(), word.end(), is_first_byte) <= max_characters_;
     for (std::uint32_t begin = 0; fits && begin < end_of_word;) {
       Token longest{0, begin, begin};
       (begin == 0 ? first_ : continuing_)
@@ -45,22 +47,29 @@ class WordPiece final : public WordModel {
     }
     if (tokens.size() > before && tokens.back().end == end_of_word) return;
     tokens.resize(before);
-    if (!unknown_) refuse_unknown(options_.unknown);
+    if (!unknown_) refuse_unknown(unknown_name_);
     tokens.push_back({*unknown_, 0, end_of_word});
   }
   std::optional<std::int32_t> unknown() const override { return unknown_; }
-  std::string_view continuing_prefix() const override { return options_.prefix; }
+  std::string_view continuing_prefix() const override { return prefix_; }
 
  private:
-  WordPieceOptions options_;
+  std::string unknown_name_, prefix_;
+  std::int64_t max_characters_;
   std::optional<std::int32_t> unknown_;
   PrefixTrie first_, continuing_;
 };
 
 }  // namespace
 
-std::unique_ptr<WordModel> wordpiece_model(Vocabulary vocabulary, const WordPieceOptions& options) {
-  return std::make_unique<WordPiece>(std::move(vocabulary), options);
+std::unique_ptr<WordModel> read_wordpiece(const JsonPart& part) {
+  const std::string unknown = part.text_or("unk_token", "[UNK]"),
+                    prefix = part.text_or("continuing_subword_prefix", "##");
+  const auto most = part.find("max_input_chars_per_word");
+  const std::int64_t max_characters =
+      most ? most->integer(1, std::numeric_limits<std::int32_t>::max()) : 100;
+  return std::make_unique<WordPiece>(Vocabulary::read(part["vocab"]), unknown, prefix,
+                                     max_characters);
 }
 
 }  // namespace nystrom
