@@ -11,10 +11,12 @@ constexpr std::size_t longest_growth = 64;
 
 }  // namespace
 
-void find_places(std::string_view text, std::string_view searched, std::vector<ByteRange>& found) {
+std::vector<ByteRange> places_of(std::string_view text, std::string_view searched) {
+  std::vector<ByteRange> found;
   for (std::size_t at = text.find(searched); at != text.npos;
        at = text.find(searched, at + searched.size()))
     found.push_back(byte_range(at, at + searched.size()));
+  return found;
 }
 
 AlignedText::AlignedText(std::string_view source, std::uint32_t offset)

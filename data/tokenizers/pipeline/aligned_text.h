@@ -22,8 +22,8 @@ inline ByteRange byte_range(std::size_t begin, std::size_t end) {
   return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
 }
 
-/// Adds the places of `searched`, which is not empty, in `text` to `found`; they do not overlap.
-void find_places(std::string_view text, std::string_view searched, std::vector<ByteRange>& found);
+/// The places of `searched`, which is not empty, in `text`; they do not overlap.
+std::vector<ByteRange> places_of(std::string_view text, std::string_view searched);
 
 /// A character of the new text and its effect on the old text. With 0 it replaces the next old
 /// character. With −n it also removes the n old characters after it. With 1 it is inserted, and its

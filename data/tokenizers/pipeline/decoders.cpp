@@ -23,15 +23,20 @@ void check_size(const std::string& text) {
                 "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
 }
 
-void replace_all(std::string& text, std::string_view searched, std::string_view content) {
-  if (searched.empty() || text.find(searched) == text.npos) return;
+/// Replaces parts of a text, which are in order.
+void replace(std::string& text, const std::vector<ByteRange>& parts, std::string_view content) {
+  if (parts.empty()) return;
   std::string made;
   std::size_t done = 0;
-  for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, done)) {
-    check_size(made.append(text, done, at - done).append(content));
-    done = at + searched.size();
+  for (const ByteRange& part : parts) {
+    check_size(made.append(text, done, part.begin - done).append(content));
+    done = part.end;
   }
   text = made.append(text, done);
+}
+
+void replace_all(std::string& text, std::string_view searched, std::string_view content) {
+  if (!searched.empty()) replace(text, places_of(text, searched), content);
 }
 
 /// The number of bytes at the start of `bytes`, which begin no whole character, that a character
@@ -103,22 +108,10 @@ Decoder read_metaspace(const JsonPart& part) {
 Decoder read_replacing_decoder(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
-  if (const auto text = pattern.find("String"))
-    return [searched = text->text(), content](Parts& parts) {
-      for (std::string& each : parts) replace_all(each, searched, content);
-    };
-  const JsonPart expression = pattern["Regex"];
-  auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
-  return [compiled, content](Parts& parts) {
-    for (std::string& each : parts) {
-      std::string made;
-      std::size_t done = 0;
-      for (const ByteRange& match : compiled->find_all(each)) {
-        check_size(made.append(each, done, match.begin - done).append(content));
-        done = match.end;
-      }
-      each = made.append(each, done);
-    }
+  if (const auto text = pattern.find("String"); text && text->text().empty())
+    return [](Parts&) {};  // it changes nothing
+  return [find = read_matcher(pattern), content](Parts& parts) {
+    for (std::string& each : parts) replace(each, find(each), content);
   };
 }
 

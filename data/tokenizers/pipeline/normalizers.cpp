@@ -79,18 +79,8 @@ void clean_as_nmt(AlignedText& text) {
 TextNormalizer read_replacing_normalizer(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
-  const auto text = pattern.find("String");
-  if (text && !text->text().empty())
-    return [searched = text->text(), content](AlignedText& aligned) {
-      std::vector<ByteRange> places;
-      find_places(aligned.text(), searched, places);
-      aligned.replace(places, content);
-    };
-  // The empty text is an expression too: it matches before every character.
-  const JsonPart expression = text ? *text : pattern["Regex"];
-  auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
-  return [compiled, content](AlignedText& aligned) {
-    aligned.replace(compiled->find_all(aligned.text()), content);
+  return [find = read_matcher(pattern), content](AlignedText& text) {
+    text.replace(find(text.text()), content);
   };
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
+#include "data/tokenizers/pipeline/json_part.h"
 
 namespace nystrom {
 namespace {
@@ -217,6 +218,15 @@ std::vector<ByteRange> Pattern::find_all(std::string_view text) const {
       start += start < text.size() ? utf8_length(text[start]) : 1;
   }
   return found;
+}
+
+Matcher read_matcher(const JsonPart& part) {
+  const auto text = part.find("String");
+  if (text && !text->text().empty())
+    return [searched = text->text()](std::string_view all) { return places_of(all, searched); };
+  const JsonPart expression = text ? *text : part["Regex"];
+  const auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
+  return [compiled](std::string_view all) { return compiled->find_all(all); };
 }
 
 }  // namespace nystrom

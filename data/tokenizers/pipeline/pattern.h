@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,8 @@
 struct re_pattern_buffer;  // compiled expression of Oniguruma
 
 namespace nystrom {
+
+class JsonPart;
 
 /// A regular expression in Oniguruma's own syntax over UTF-8. Character classes follow the Unicode
 /// version of the Oniguruma library. Const members may be called from several threads.
@@ -52,5 +55,12 @@ class Pattern {
   std::unique_ptr<re_pattern_buffer, Free> regex_;
   std::string expression_, where_;
 };
+
+/// Returns the places of a text that match, from left to right; they do not overlap. Throws as
+/// Pattern::find_all.
+using Matcher = std::function<std::vector<ByteRange>(std::string_view text)>;
+/// Reads {"String": text} or {"Regex": expression}. The empty text is an expression too: it matches
+/// before every character. Throws an InputError for anything else, and as Pattern's constructor.
+Matcher read_matcher(const JsonPart& part);
 
 }  // namespace nystrom

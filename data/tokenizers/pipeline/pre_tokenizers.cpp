@@ -92,13 +92,6 @@ void split_at(Words& words, Delimiter delimiter, const Is& is) {
   });
 }
 
-/// Splits at each place of a text, which is not empty.
-void split_at_text(Words& words, Delimiter delimiter, bool invert, std::string_view searched) {
-  split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
-    find_places(word, searched, matches);
-  });
-}
-
 /// Splits into the words that `scanner` finds.
 void scan(Words& words, Delimiter delimiter, bool invert, WordScanner scanner) {
   split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
@@ -210,7 +203,11 @@ PreTokenizer read_metaspace(const JsonPart& part) {
                                                       : Prepend::always;
   return {[=](Words& words) {
             write_marks(words, mark, scheme);
-            if (splits) split_at_text(words, Delimiter::merged_with_next, false, mark);
+            if (!splits) return;
+            split(words, Delimiter::merged_with_next, false,
+                  [&](std::string_view word, std::vector<ByteRange>& matches) {
+                    matches = places_of(word, mark);
+                  });
           },
           {.space = mark}};
 }
@@ -219,20 +216,12 @@ PreTokenizer read_split(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const Delimiter delimiter = read_delimiter(part["behavior"]);
   const bool invert = part.boolean_or("invert", false);
-  const auto text = pattern.find("String");
-  if (text && !text->text().empty())
-    return {[searched = text->text(), delimiter, invert](Words& words) {
-      split_at_text(words, delimiter, invert, searched);
-    }};
-  // The empty text is an expression too: it matches before every character.
-  const JsonPart expression = text ? *text : pattern["Regex"];
-  if (const WordScanner scanner = find_word_scanner(expression.text()))
-    return {[=](Words& words) { scan(words, delimiter, invert, scanner); }};
-  auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
-  return {[compiled, delimiter, invert](Words& words) {
-    split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
-      matches = compiled->find_all(word);
-    });
+  if (!pattern.find("String"))
+    if (const WordScanner scanner = find_word_scanner(pattern["Regex"].text()))
+      return {[=](Words& words) { scan(words, delimiter, invert, scanner); }};
+  return {[find = read_matcher(pattern), delimiter, invert](Words& words) {
+    split(words, delimiter, invert,
+          [&](std::string_view word, std::vector<ByteRange>& matches) { matches = find(word); });
   }};
 }
 
