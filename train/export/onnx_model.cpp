@@ -65,11 +65,11 @@ class OnnxWriter {
     OnnxValue ids;
     if (!config_.embed_dim) ids = input("input_ids");
     const OnnxValue mask = input("attention_mask");
-    std::optional<OnnxAttention> attention;
+    OnnxAttention attention;
     {
       const auto tokens = graph_.enter("tokens");
       tokens_ = onnx_tokens(graph_, mask);
-      attention.emplace(modules_, tokens_);
+      attention = onnx_attention(modules_, tokens_);
     }
     OnnxValue x = config_.embed_dim ? project_features() : embed(ids);
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
@@ -77,7 +77,7 @@ class OnnxWriter {
       const bool normed = config_.norm == Norm::post || i > 0 || config_.first_attention_norm;
       x = block(x, "attention.output", normed, [&](const OnnxValue& y) {
         const auto self = graph_.enter("attention.self");
-        return (*attention)(i, y);
+        return attention(i, y);
       });
       x = block(x, "output", true, [&](const OnnxValue& y) {
         const OnnxValue wide = modules_.linear(y, "intermediate.dense");
