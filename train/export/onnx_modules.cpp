@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "core/int8.h"
+
 namespace nystrom {
 namespace {
 
@@ -18,6 +20,47 @@ OnnxValue f32_weight(OnnxGraph& graph, const std::string& name, const Tensor& va
              ? name
              : graph.weight(name, OnnxType::f32, sizes_of(values), f32_bytes(values));
 }
+
+/// The values of parameter `name`, f32 on the CPU.
+Tensor f32_values(const Model& model, const std::string& name) {
+  return model.parameters().master(name).to(cpu_device).contiguous().cast(DType::f32);
+}
+
+// ---- Dense layers in int8 -----------------------------------------------------------------------
+
+std::string scale_name(const std::string& weight) { return weight + "_scale"; }
+
+/// Stores a parameter [rows, width] as int8 with one scale a row, and returns its name.
+/// `transposed` stores it as [width, rows].
+OnnxValue int8_weight(OnnxModules& modules, const std::string& name, bool transposed) {
+  OnnxGraph& graph = modules.graph;
+  if (graph.has_weight(name)) return name;
+  const Tensor matrix = f32_values(modules.model, name);
+  const std::int64_t rows = matrix.dim(0), width = matrix.dim(1);
+  const Int8Rows rounded = to_int8_rows(matrix);
+  std::string bytes(rounded.values.size(), '\0');
+  for (std::int64_t i = 0; i < rows * width; ++i) {
+    const std::int64_t place = transposed ? i % width * rows + i / width : i;
+    bytes[static_cast<std::size_t>(place)] =
+        static_cast<char>(rounded.values[static_cast<std::size_t>(i)]);
+  }
+  graph.weight(scale_name(name), OnnxType::f32, {rows}, f32_bytes(rounded.scales));
+  return graph.weight(name, OnnxType::i8,
+                      transposed ? std::vector{width, rows} : std::vector{rows, width},
+                      std::move(bytes));
+}
+
+/// x w for x […, in] and int8 w [in, out] with one scale for each column.
+OnnxValue int8_product(OnnxModules& modules, const OnnxValue& x, const OnnxValue& w,
+                       const OnnxValue& scales) {
+  OnnxGraph& graph = modules.graph;
+  std::vector<OnnxValue>& whole = modules.quantised[x];
+  if (whole.empty()) whole = graph.outputs(3, "DynamicQuantizeLinear", {x});
+  const OnnxValue sums = graph("MatMulInteger", {whole[0], w, whole[2]});
+  return graph("Mul", {graph.cast(sums, OnnxType::f32), graph("Mul", {whole[1], scales})});
+}
+
+// ---- Activations --------------------------------------------------------------------------------
 
 /// x (1 + erf(x / √2)) / 2.
 OnnxValue gelu(OnnxGraph& graph, const OnnxValue& x) {
@@ -37,10 +80,6 @@ OnnxValue gelu_new(OnnxGraph& graph, const OnnxValue& x) {
 
 }  // namespace
 
-Tensor f32_values(const Model& model, const std::string& name) {
-  return model.parameters().master(name).to(cpu_device).contiguous().cast(DType::f32);
-}
-
 std::string f32_bytes(const Tensor& values) {
   return {reinterpret_cast<const char*>(values.data<float>()),
           static_cast<std::size_t>(values.bytes())};
@@ -53,7 +92,10 @@ OnnxValue OnnxModules::parameter(std::string_view name) {
 /// x Wᵀ for the weight of the present module, which is stored as [in, out].
 OnnxValue OnnxModules::product(const OnnxValue& x) {
   const std::string weight = graph.path("weight");
-  if (int8) return int8_linear(*this, x, weight);
+  if (int8) {
+    const OnnxValue w = int8_weight(*this, weight, true);
+    return int8_product(*this, x, w, scale_name(weight));
+  }
   if (!graph.has_weight(weight))
     f32_weight(graph, weight, f32_values(model, weight).transpose(0, 1).contiguous());
   return graph("MatMul", {x, weight});
@@ -88,14 +130,29 @@ OnnxValue OnnxModules::activate(const OnnxValue& x, Activation activation) {
 
 OnnxValue OnnxModules::embed_words(const OnnxValue& ids) {
   const auto module = graph.enter("word_embeddings");
-  return int8 ? int8_rows(*this, ids, words_name) : graph("Gather", {parameter("weight"), ids});
+  if (!int8) return graph("Gather", {parameter("weight"), ids});
+  const OnnxValue rows = graph("Gather", {int8_weight(*this, words_name, false), ids});
+  const OnnxValue floats = graph.cast(rows, OnnxType::f32);
+  const OnnxValue scales = graph("Gather", {scale_name(words_name), ids});
+  return graph("Mul", {floats, graph("Unsqueeze", {scales, graph.integers({-1})})});
 }
 
 OnnxValue OnnxModules::decode_words(const OnnxValue& x) {
   if (!model.config().tie_word_embeddings) return product(x);
-  if (int8) return int8_decode(*this, x, words_name);
-  return graph("MatMul",
-               {x, graph("Transpose", {words_name}, {{"perm", std::vector<std::int64_t>{1, 0}}})});
+  const OnnxValue columns =
+      graph("Transpose", {words_name}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+  return int8 ? int8_product(*this, x, columns, scale_name(words_name))
+              : graph("MatMul", {x, columns});
+}
+
+void round_to_int8(Model& model) {
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    const std::string& name = parameter.name();
+    const bool other = parameter.shape().rank() != 2 || name.find("_projection.") != name.npos ||
+                       name.find("position_embeddings") != name.npos ||
+                       name.find("token_type_embeddings") != name.npos;
+    if (!other) model.parameters().round_to_int8(name);
+  }
 }
 
 }  // namespace nystrom
