@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 
+#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -161,6 +162,16 @@ void require_same_tokens(const fs::path& folder, const Tokenizer& tokenizer) {
 }
 
 }  // namespace
+
+std::string foreign_classes(const std::filesystem::path& folder) {
+  std::vector<std::string_view> names;
+  for (const EmbeddedFile& file : model_classes()) {
+    const std::filesystem::path path = folder / file.name;
+    if (std::filesystem::exists(path) && read_text_file(path) != file.text)
+      names.push_back(file.name);
+  }
+  return fmt::format("{}", fmt::join(names, " and "));
+}
 
 ModelConfig config_in_transformers(const fs::path& folder) {
   nlohmann::json root = read_json_file(folder / "config.json");

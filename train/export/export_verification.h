@@ -30,6 +30,10 @@ std::vector<ExportDifference> verify_export(const std::filesystem::path& folder,
                                             const Model& source, const Tokenizer* tokenizer,
                                             std::int64_t longest);
 
+/// The files of `folder` that have the name of a model class and another text: "a.py and b.py".
+/// They were edited, or are of another version. Empty if there are none.
+std::string foreign_classes(const std::filesystem::path& folder);
+
 /// The configuration that transformers reads: config.json of `folder` without the `nystrom` block.
 ModelConfig config_in_transformers(const std::filesystem::path& folder);
 
