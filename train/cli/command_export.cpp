@@ -97,10 +97,11 @@ void run(ExportCommand options) {
   if (!options.pooling.empty() && options.pooling != own_pooling)
     options.written.pooling = value_named<SentencePooling>(options.pooling);
   const bool measured = options.measures() && source.config.head != Head::replaced_tokens;
-  std::optional<ScoringData> data;
-  if (measured) data.emplace(source, options.text, overrides.run, log);
+  ExportScoring score;
+  if (measured) score = export_scoring(source, options.text, overrides.run, log);
   const ExportResult result = export_model(source, options.folder, options.written, log);
-  const auto scores = data ? data->score(options.folder, log) : std::optional<ExportScores>();
+  const auto scores =
+      score ? std::optional(score(options.folder, log)) : std::optional<ExportScores>();
   if (options.json) {
     fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
   } else {

@@ -37,7 +37,7 @@ struct Runtime {
   std::unique_ptr<Model> model;
 };
 
-/// The programs that run the export in different ways, nystrom first: see ScoringData.
+/// The programs that run the export in different ways, nystrom first: see ExportScoring.
 std::vector<Runtime> runtimes_of(const fs::path& folder) {
   ModelConfig config = read_hf_config(folder);
   config.attention.semantics = Semantics::nystrom;
@@ -214,19 +214,13 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
 
 }  // namespace
 
-struct ScoringData::State {
-  std::optional<TextData> text;
-  std::optional<TaskData> task;
-};
-
-ScoringData::ScoringData(const ModelFolder& source, const std::vector<std::string>& text,
-                         const std::vector<std::string>& overrides, Log& log)
-    : state_(std::make_unique<State>()) {
+ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::string>& text,
+                             const std::vector<std::string>& overrides, Log& log) {
   const bool masked_lm = source.config.head == Head::masked_lm;
-  if (source.config.head == Head::none || source.config.embed_dim) return;
+  if (source.config.head == Head::none || source.config.embed_dim) return {};
   ExampleSource examples = text;
   if (text.empty()) {
-    if (!fs::exists(source.path / "config.yaml")) return;
+    if (!fs::exists(source.path / "config.yaml")) return {};
     const RunConfig config = settings_of(source, std::nullopt, {});
     const bool held_out = config.task.validation_fraction.has_value();
     const std::vector<std::string> patterns = masked_lm  ? patterns_of(config.data.validation)
@@ -239,22 +233,15 @@ ScoringData::ScoringData(const ModelFolder& source, const std::vector<std::strin
         return true;  // the run's files may be on another machine
       }
     };
-    if (patterns.empty() || std::ranges::any_of(patterns, missing)) return;
+    if (patterns.empty() || std::ranges::any_of(patterns, missing)) return {};
     examples =
         masked_lm ? patterns : task_sources(resolve_task(config.task), config.seed).validation;
   }
   if (masked_lm)
-    state_->text.emplace(source, examples.patterns, overrides, log);
-  else
-    state_->task.emplace(source, examples, overrides);
-}
-
-ScoringData::~ScoringData() = default;
-
-std::optional<ExportScores> ScoringData::score(const fs::path& folder, Log& log) const {
-  if (state_->text) return score_text(folder, *state_->text, log);
-  if (state_->task) return score_task(folder, *state_->task, log);
-  return std::nullopt;
+    return [data = std::make_shared<const TextData>(source, examples.patterns, overrides, log)](
+               const fs::path& folder, Log& later) { return score_text(folder, *data, later); };
+  return [data = std::make_shared<const TaskData>(source, examples, overrides)](
+             const fs::path& folder, Log& later) { return score_task(folder, *data, later); };
 }
 
 }  // namespace nystrom

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,27 +29,17 @@ struct ExportScores {
   std::vector<RuntimeScore> runtimes;
 };
 
-/// The data that an export is scored on. It is read before the folder is written: a mistake in it
-/// leaves no folder behind.
-class ScoringData {
- public:
-  /// Takes the files that `text` matches, read as `overrides` of data say; without any, the
-  /// validation data of `source`'s run. At most 64 sequences of a text are taken, and all examples
-  /// of a task. There may be no such data, and a model may have no head to score. Throws an
-  /// InputError for files that do not match or cannot be read.
-  ScoringData(const ModelFolder& source, const std::vector<std::string>& text,
-              const std::vector<std::string>& overrides, Log& log);
-  ~ScoringData();
+/// Scores the exported model at `folder`. For a folder that names transformers' own class,
+/// transformers is computed by this program in semantics transformers, every row padded as there.
+/// For a folder with an int8 file this program rounds as that file does, in batches of eight.
+using ExportScoring = std::function<ExportScores(const std::filesystem::path& folder, Log& log)>;
 
-  /// Runs the exported model at `folder`. For a folder that names transformers' own class,
-  /// transformers is computed by this program in semantics transformers, every row padded as there.
-  /// For a folder with an int8 file this program rounds as that file does, in batches of eight.
-  /// Nothing if there is no data.
-  std::optional<ExportScores> score(const std::filesystem::path& folder, Log& log) const;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+/// Reads the data that an export of `source` is scored on, before the folder is written: a mistake
+/// in it leaves no folder behind. The data are the files that `text` matches, read as `overrides`
+/// of data say; without any, the validation data of `source`'s run. At most 64 sequences of a text
+/// are taken, and all examples of a task. Empty if there are no such data, or if the model has no
+/// head to score. Throws an InputError for files that do not match or cannot be read.
+ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::string>& text,
+                             const std::vector<std::string>& overrides, Log& log);
 
 }  // namespace nystrom
