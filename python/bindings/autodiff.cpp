@@ -45,7 +45,7 @@ nb::class_<Context<T>> bind_context(nb::module_& module, const char* name, const
           nb::rv_policy::reference)
       .def(
           "__exit__", [](Context<T>& self, nb::handle, nb::handle, nb::handle) { self.exit(); },
-          nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none());
+          "type"_a.none(), "value"_a.none(), "traceback"_a.none());
 }
 
 nb::object numpy_of(const Var& x) { return array_of(x.value().to(cpu_device)); }
@@ -59,7 +59,7 @@ nb::object array_as_asked(const Var& x, const nb::object& dtype, const nb::objec
   const bool shares = x.value().device().is_cpu();
   if (!shares && !copy.is_none() && !nb::cast<bool>(copy))
     throw nb::value_error("the tensor lies on a GPU: NumPy cannot read it without a copy");
-  return nb::module_::import_("numpy").attr("array")(numpy_of(x), dtype, nb::arg("copy") = copy);
+  return nb::module_::import_("numpy").attr("array")(numpy_of(x), dtype, "copy"_a = copy);
 }
 
 /// What NumPy does with a read-only array: only a consumer that knows of the flag may have it.
@@ -95,7 +95,7 @@ void bind_tensor(nb::module_& module) {
             const Tensor value = lent_tensor(array);
             new (self) Var(requires_grad ? Var::leaf(value) : Var(value));
           },
-          nb::arg("array"), nb::arg("requires_grad") = false,
+          "array"_a, "requires_grad"_a = false,
           nb::sig("def __init__(self, array: typing.Annotated[numpy.typing.NDArray, "
                   "dict(device='cpu', writable=False)], requires_grad: bool = False) -> None"),
           "On the memory of an array of NumPy or another library, without a copy. requires_grad: "
@@ -104,8 +104,7 @@ void bind_tensor(nb::module_& module) {
            "The values as an array of NumPy on the same memory: read-only if the tensor was made "
            "from a read-only array. bf16, which NumPy lacks, becomes an object with __dlpack__ "
            "alone.")
-      .def("__array__", &array_as_asked, nb::arg("dtype").none() = nb::none(),
-           nb::arg("copy").none() = nb::none())
+      .def("__array__", &array_as_asked, "dtype"_a = nb::none(), "copy"_a = nb::none())
       .def("__dlpack__", &dlpack_of)
       .def("__dlpack_device__",
            [](const Var&) { return nb::make_tuple(nb::device::cpu::value, 0); })
@@ -197,7 +196,7 @@ void bind_autodiff(nb::module_& module) {
             const Unlocked unlocked;
             given.defined() ? kept->backward(output, given) : kept->backward(output);
           },
-          nb::arg("output"), nb::arg("seed").none() = nb::none(), doc::Tape_backward)
+          "output"_a, "seed"_a = nb::none(), doc::Tape_backward)
       .def(
           "__len__", [](Context<Tape>& tape) { return tape.object()->size(); }, doc::Tape_size);
   bind_context<NoGrad>(module, "NoGrad", doc::NoGrad);
@@ -208,7 +207,7 @@ void bind_autodiff(nb::module_& module) {
         const Unlocked unlocked;
         return checkpoint(function, inputs);
       },
-      nb::arg("f"), nb::arg("inputs"), doc::checkpoint);
+      "f"_a, "inputs"_a, doc::checkpoint);
 }
 
 }  // namespace nystrom::python

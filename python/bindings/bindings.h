@@ -19,6 +19,7 @@
 namespace nystrom::python {
 
 namespace nb = nanobind;
+using namespace nb::literals;  // "x"_a: the argument x
 
 /// An array of any library in CPU memory, which is not written to.
 using Array = nb::ndarray<nb::ro, nb::device::cpu>;

@@ -252,7 +252,7 @@ void bind_model(nb::module_& module) {
             const Unlocked unlocked;
             new (place) LoadedModel(path, dtype, device, overrides, log);
           },
-          nb::arg("path"), nb::arg("dtype"), nb::arg("device"), nb::arg("overrides"))
+          "path"_a, "dtype"_a, "device"_a, "overrides"_a)
       .def_prop_ro("path", [](const LoadedModel& model) { return model.folder().path.string(); })
       .def_prop_ro("config",
                    [](const LoadedModel& model) { return hf_config_text(model.folder().config); })
@@ -262,8 +262,8 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("labels", &LoadedModel::labels)
       .def_prop_ro("num_parameters",
                    [](const LoadedModel& model) { return model.parameters().count(); })
-      .def("fill_masks", &LoadedModel::fill_masks, nb::arg("texts"), nb::arg("top_k"),
-           nb::arg("batch_size"), ReleaseLock())
+      .def("fill_masks", &LoadedModel::fill_masks, "texts"_a, "top_k"_a, "batch_size"_a,
+           ReleaseLock())
       .def(
           "predict",
           [](LoadedModel& model, const Strings& texts,
@@ -275,8 +275,7 @@ void bind_model(nb::module_& module) {
             return model.predict(given_texts(texts, pairs, choices), {top_k, threshold}, batch_size,
                                  truncate, log);
           },
-          nb::arg("texts"), nb::arg("pairs"), nb::arg("choices"), nb::arg("top_k"),
-          nb::arg("threshold").none(), nb::arg("batch_size"), nb::arg("truncate"))
+          "texts"_a, "pairs"_a, "choices"_a, "top_k"_a, "threshold"_a, "batch_size"_a, "truncate"_a)
       .def(
           "encode",
           [](const LoadedModel& model, const Strings& texts,
@@ -294,9 +293,8 @@ void bind_model(nb::module_& module) {
             }
             return array_of(vectors);
           },
-          nb::arg("texts"), nb::arg("pooling").none(), nb::arg("normalize").none(),
-          nb::arg("dimensions").none(), nb::arg("prompt"), nb::arg("batch_size"),
-          nb::arg("max_length").none(), nb::arg("truncate").none(),
+          "texts"_a, "pooling"_a, "normalize"_a, "dimensions"_a, "prompt"_a, "batch_size"_a,
+          "max_length"_a, "truncate"_a,
           nb::sig("def encode(self, texts: list[str], pooling: str | None, "
                   "normalize: bool | None, dimensions: int | None, prompt: str, batch_size: int, "
                   "max_length: int | None, truncate: bool | None) -> numpy.ndarray"))
@@ -317,7 +315,7 @@ void bind_model(nb::module_& module) {
               result[output.name.c_str()] = array_of(output.tensor);
             return result;
           },
-          nb::arg("inputs"),
+          "inputs"_a,
           nb::sig("def forward(self, inputs: dict[str, typing.Any]) -> dict[str, numpy.ndarray]"))
       .def(
           "parameters",
@@ -352,8 +350,7 @@ void bind_model(nb::module_& module) {
             for (const auto& [name, array] : weights)
               model.parameters().set(name, tensor_of(array).contiguous());
           },
-          nb::arg("weights"),
-          nb::sig("def set_weights(self, weights: dict[str, typing.Any]) -> None"))
+          "weights"_a, nb::sig("def set_weights(self, weights: dict[str, typing.Any]) -> None"))
       .def(
           "save",
           [](const LoadedModel& model, const std::string& folder) {
@@ -361,7 +358,7 @@ void bind_model(nb::module_& module) {
             const Unlocked unlocked;
             model.save(folder, log);
           },
-          nb::arg("folder"))
+          "folder"_a)
       .def(
           "export",
           [](const LoadedModel& model, const std::string& folder, const std::string& format,
@@ -380,9 +377,8 @@ void bind_model(nb::module_& module) {
             options.verify = verify;
             return model.export_to(folder, options, weights_now, log);
           },
-          nb::arg("folder"), nb::arg("format"), nb::arg("softmax"),
-          nb::arg("sentence_transformers").none(), nb::arg("onnx"), nb::arg("verify"),
-          nb::arg("weights_now"));
+          "folder"_a, "format"_a, "softmax"_a, "sentence_transformers"_a, "onnx"_a, "verify"_a,
+          "weights_now"_a);
 }
 
 }  // namespace nystrom::python

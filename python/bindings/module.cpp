@@ -48,7 +48,7 @@ NB_MODULE(_core, module) {
         require_input(n >= 1, "n {}; expected at least 1", n);
         set_num_threads(n);
       },
-      nb::arg("n"), "Sets the number of CPU threads for calls from this thread of Python.");
+      "n"_a, "Sets the number of CPU threads for calls from this thread of Python.");
   module.def("num_threads", &num_threads,
              "The number of CPU threads for calls from this thread of Python.");
   bind_autodiff(module);

@@ -43,57 +43,57 @@ void bind_parameters(nb::module_& nn) {
             store.allocate(dtype_called(dtype),
                            training ? StoreMode::training : StoreMode::inference);
           },
-          nb::arg("dtype") = "f32", nb::arg("training") = true, doc::ParameterStore_allocate)
+          "dtype"_a = "f32", "training"_a = true, doc::ParameterStore_allocate)
       .def(
           "initialise",
           [](ParameterStore& store, std::uint64_t seed, double standard_deviation) {
             store.initialise(seed, standard_deviation);
           },
-          nb::arg("seed"), nb::arg("standard_deviation"), doc::ParameterStore_initialise)
+          "seed"_a, "standard_deviation"_a, doc::ParameterStore_initialise)
       .def(
           "set",
           [](ParameterStore& store, const std::string& name, const Array& values) {
             store.set(name, tensor_of(values).contiguous());
           },
-          nb::arg("name"), nb::arg("values"), doc::ParameterStore_set)
+          "name"_a, "values"_a, doc::ParameterStore_set)
       .def("parameters", &ParameterStore::parameters, doc::ParameterStore_parameters)
       .def("count", &ParameterStore::count, doc::ParameterStore_count);
   nb::class_<Scope>(nn, "Scope", doc::Scope)
       .def(
           "__truediv__", [](const Scope& scope, const std::string& name) { return scope / name; },
-          nb::arg("name"), nb::keep_alive<0, 1>(), "The scope `name` below this one.")
+          "name"_a, nb::keep_alive<0, 1>(), "The scope `name` below this one.")
       .def_prop_ro("path", &Scope::path, doc::Scope_path)
       .def(
           "parameter",
           [](const Scope& scope, const std::string& name, const std::vector<std::int64_t>& shape,
              bool decay) { return scope.parameter(name, Shape(shape), {}, decay); },
-          nb::arg("name"), nb::arg("shape"), nb::arg("decay") = true, doc::Scope_parameter);
+          "name"_a, "shape"_a, "decay"_a = true, doc::Scope_parameter);
 }
 
 void bind_layers(nb::module_& nn) {
   nb::class_<Linear>(nn, "Linear", doc::Linear)
-      .def(nb::init<const Scope&, std::int64_t, std::int64_t>(), nb::arg("scope"),
-           nb::arg("inputs"), nb::arg("outputs"), doc::Linear_Linear)
+      .def(nb::init<const Scope&, std::int64_t, std::int64_t>(), "scope"_a, "inputs"_a, "outputs"_a,
+           doc::Linear_Linear)
       .def(
-          "__call__", [](const Linear& layer, const Var& x) { return layer(x); }, nb::arg("x"),
+          "__call__", [](const Linear& layer, const Var& x) { return layer(x); }, "x"_a,
           ReleaseLock())
       .def_prop_ro("weight", &Linear::weight, doc::Linear_weight)
       .def_prop_ro("bias", &Linear::bias, doc::Linear_bias);
   nb::class_<LayerNorm>(nn, "LayerNorm", doc::LayerNorm)
-      .def(nb::init<const Scope&, std::int64_t, double>(), nb::arg("scope"), nb::arg("width"),
-           nb::arg("epsilon") = 1e-5, doc::LayerNorm_LayerNorm)
+      .def(nb::init<const Scope&, std::int64_t, double>(), "scope"_a, "width"_a, "epsilon"_a = 1e-5,
+           doc::LayerNorm_LayerNorm)
       .def(
-          "__call__", [](const LayerNorm& layer, const Var& x) { return layer(x); }, nb::arg("x"),
+          "__call__", [](const LayerNorm& layer, const Var& x) { return layer(x); }, "x"_a,
           ReleaseLock());
   nb::class_<Dropout>(nn, "Dropout", doc::Dropout)
-      .def(nb::init<const Scope&, double>(), nb::arg("scope"), nb::arg("p"), doc::Dropout_Dropout)
+      .def(nb::init<const Scope&, double>(), "scope"_a, "p"_a, doc::Dropout_Dropout)
       .def(
           "__call__",
           [](const Dropout& layer, const Var& x, bool training,
              const std::optional<Array>& sample_ids, std::uint64_t seed,
              std::uint64_t step) { return layer(x, context_of(training, sample_ids, seed, step)); },
-          nb::arg("x"), nb::arg("training") = false, nb::arg("sample_ids").none() = nb::none(),
-          nb::arg("seed") = 0, nb::arg("step") = 0, ReleaseLock());
+          "x"_a, "training"_a = false, "sample_ids"_a = nb::none(), "seed"_a = 0, "step"_a = 0,
+          ReleaseLock());
 }
 
 /// An encoder that knows its configuration, from options of the section model.
@@ -127,8 +127,7 @@ class ConfiguredEncoder {
 
 void bind_encoder(nb::module_& nn) {
   nb::class_<ConfiguredEncoder>(nn, "Encoder", doc::Encoder)
-      .def(nb::init<const Scope&, const std::vector<std::string>&>(), nb::arg("scope"),
-           nb::arg("options"),
+      .def(nb::init<const Scope&, const std::vector<std::string>&>(), "scope"_a, "options"_a,
            "`options` are those of the section model, each as text: hidden_size=64.")
       .def(
           "__call__",
@@ -137,9 +136,8 @@ void bind_encoder(nb::module_& nn) {
              const std::optional<Array>& sample_ids, std::uint64_t seed, std::uint64_t step) {
             return encoder(input_ids, attention_mask, context_of(training, sample_ids, seed, step));
           },
-          nb::arg("input_ids"), nb::arg("attention_mask").none() = nb::none(),
-          nb::arg("training") = false, nb::arg("sample_ids").none() = nb::none(),
-          nb::arg("seed") = 0, nb::arg("step") = 0,
+          "input_ids"_a, "attention_mask"_a = nb::none(), "training"_a = false,
+          "sample_ids"_a = nb::none(), "seed"_a = 0, "step"_a = 0,
           "The hidden states [b, n, hidden] of ids [b, n].", ReleaseLock());
 }
 
@@ -155,16 +153,15 @@ void bind_optim(nb::module_& optim) {
             options.epsilon = epsilon;
             new (self) Optimizer(store, options);
           },
-          nb::arg("parameters"), nb::arg("weight_decay") = 0.01,
-          nb::arg("betas") = std::pair(0.9, 0.999), nb::arg("epsilon") = 1e-8,
-          nb::keep_alive<1, 2>(), doc::Optimizer_Optimizer)
-      .def("step", &Optimizer::step, nb::arg("learning_rate"), nb::arg("gradient_scale") = 1.0,
+          "parameters"_a, "weight_decay"_a = 0.01, "betas"_a = std::pair(0.9, 0.999),
+          "epsilon"_a = 1e-8, nb::keep_alive<1, 2>(), doc::Optimizer_Optimizer)
+      .def("step", &Optimizer::step, "learning_rate"_a, "gradient_scale"_a = 1.0,
            doc::Optimizer_step, ReleaseLock())
       .def("zero_gradients", &Optimizer::zero_gradients, doc::Optimizer_zero_gradients,
            ReleaseLock())
       .def("gradient_norm", &Optimizer::gradient_norm, doc::Optimizer_gradient_norm, ReleaseLock())
       .def_prop_ro("steps_taken", &Optimizer::steps_taken, doc::Optimizer_steps_taken);
-  optim.def("clip_factor", &clip_factor, nb::arg("norm"), nb::arg("limit"), doc::clip_factor);
+  optim.def("clip_factor", &clip_factor, "norm"_a, "limit"_a, doc::clip_factor);
 }
 
 }  // namespace

@@ -29,31 +29,30 @@ constexpr EnumName<PinvScale> scale_names[] = {{PinvScale::per_matrix, "per_matr
                                                {PinvScale::whole_batch, "whole_batch"}};
 
 void bind_elementwise(nb::module_& ops) {
-  ops.def("affine", &affine, nb::arg("x"), nb::arg("scale"), nb::arg("shift") = 0.0, doc::affine,
-          ReleaseLock());
-  ops.def("gelu_erf", &gelu_erf, nb::arg("x"), doc::gelu_erf, ReleaseLock());
-  ops.def("gelu_tanh", &gelu_tanh, nb::arg("x"), doc::gelu_erf, ReleaseLock());
-  ops.def("relu", &relu, nb::arg("x"), doc::relu, ReleaseLock());
+  ops.def("affine", &affine, "x"_a, "scale"_a, "shift"_a = 0.0, doc::affine, ReleaseLock());
+  ops.def("gelu_erf", &gelu_erf, "x"_a, doc::gelu_erf, ReleaseLock());
+  ops.def("gelu_tanh", &gelu_tanh, "x"_a, doc::gelu_erf, ReleaseLock());
+  ops.def("relu", &relu, "x"_a, doc::relu, ReleaseLock());
   ops.def(
-      "tanh", [](const Var& x) { return tanh(x); }, nb::arg("x"), doc::tanh, ReleaseLock());
+      "tanh", [](const Var& x) { return tanh(x); }, "x"_a, doc::tanh, ReleaseLock());
   ops.def(
-      "exp", [](const Var& x) { return exp(x); }, nb::arg("x"), doc::exp, ReleaseLock());
-  ops.def("square", &square, nb::arg("x"), doc::square, ReleaseLock());
+      "exp", [](const Var& x) { return exp(x); }, "x"_a, doc::exp, ReleaseLock());
+  ops.def("square", &square, "x"_a, doc::square, ReleaseLock());
   ops.def(
       "cast", [](const Var& x, const std::string& type) { return cast(x, dtype_called(type)); },
-      nb::arg("x"), nb::arg("dtype"), doc::cast, ReleaseLock());
+      "x"_a, "dtype"_a, doc::cast, ReleaseLock());
   ops.def(
       "round_to",
-      [](const Var& x, const std::string& type) { return round_to(x, dtype_called(type)); },
-      nb::arg("x"), nb::arg("dtype"), doc::round_to, ReleaseLock());
+      [](const Var& x, const std::string& type) { return round_to(x, dtype_called(type)); }, "x"_a,
+      "dtype"_a, doc::round_to, ReleaseLock());
   ops.def(
       "dropout",
       [](const Var& x, double p, const Array& sample_ids, std::uint64_t seed, std::uint64_t step,
          std::uint32_t site) {
         return dropout(x, p, {seed, step, site}, python::tensor_of(sample_ids));
       },
-      nb::arg("x"), nb::arg("p"), nb::arg("sample_ids"), nb::arg("seed") = 0, nb::arg("step") = 0,
-      nb::arg("site") = 0, doc::dropout, ReleaseLock());
+      "x"_a, "p"_a, "sample_ids"_a, "seed"_a = 0, "step"_a = 0, "site"_a = 0, doc::dropout,
+      ReleaseLock());
 }
 
 void bind_products(nb::module_& ops) {
@@ -64,15 +63,13 @@ void bind_products(nb::module_& ops) {
         return linear(x, weight, bias.value_or(Var()),
                       value_called<Precision>("precision", precision, precision_names));
       },
-      nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
-      nb::arg("precision") = "full", doc::linear, ReleaseLock());
+      "x"_a, "weight"_a, "bias"_a = nb::none(), "precision"_a = "full", doc::linear, ReleaseLock());
   ops.def(
       "linear_unrounded",
       [](const Var& x, const Var& weight, const std::optional<Var>& bias) {
         return linear_unrounded(x, weight, bias.value_or(Var()));
       },
-      nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(), doc::linear_unrounded,
-      ReleaseLock());
+      "x"_a, "weight"_a, "bias"_a = nb::none(), doc::linear_unrounded, ReleaseLock());
   ops.def(
       "feed_forward",
       [](const std::string& activation, const Var& x, const Var& up,
@@ -80,8 +77,8 @@ void bind_products(nb::module_& ops) {
         return feed_forward(value_called<Unary>("activation", activation, unary_names), x,
                             {up, up_bias.value_or(Var())}, {down, down_bias.value_or(Var())});
       },
-      nb::arg("activation"), nb::arg("x"), nb::arg("up"), nb::arg("up_bias").none(),
-      nb::arg("down"), nb::arg("down_bias").none() = nb::none(), doc::feed_forward, ReleaseLock());
+      "activation"_a, "x"_a, "up"_a, "up_bias"_a, "down"_a, "down_bias"_a = nb::none(),
+      doc::feed_forward, ReleaseLock());
   ops.def(
       "gated_linear",
       [](const std::string& activation, const Var& x, const Var& weight,
@@ -89,11 +86,10 @@ void bind_products(nb::module_& ops) {
         return gated_linear(value_called<Unary>("activation", activation, unary_names), x, weight,
                             bias.value_or(Var()));
       },
-      nb::arg("activation"), nb::arg("x"), nb::arg("weight"), nb::arg("bias").none() = nb::none(),
-      doc::gated_linear, ReleaseLock());
-  ops.def("joint_linear", &joint_linear, nb::arg("x"), nb::arg("weights"), nb::arg("biases"),
-          doc::joint_linear, ReleaseLock());
-  ops.def("matmul", &matmul, nb::arg("a"), nb::arg("b"), doc::matmul, ReleaseLock());
+      "activation"_a, "x"_a, "weight"_a, "bias"_a = nb::none(), doc::gated_linear, ReleaseLock());
+  ops.def("joint_linear", &joint_linear, "x"_a, "weights"_a, "biases"_a, doc::joint_linear,
+          ReleaseLock());
+  ops.def("matmul", &matmul, "a"_a, "b"_a, doc::matmul, ReleaseLock());
 }
 
 /// Spans from an array [p, 2] of the first row of each and the row after its last; none: dense.
@@ -135,13 +131,12 @@ Var bound_nystrom_attention(const Var& hidden, const Var& qkv, const std::vector
 }
 
 void bind_attention(nb::module_& ops) {
-  ops.def("nystrom_attention", &bound_nystrom_attention, nb::arg("hidden"), nb::arg("qkv"),
-          nb::arg("weights"), nb::arg("biases"), nb::arg("taps").none() = nb::none(),
-          nb::arg("heads") = 1, nb::arg("landmarks") = 1, nb::arg("iterations") = 6,
-          nb::arg("scale") = 1.0, nb::arg("pinv_scale") = "per_matrix",
-          nb::arg("spans").none() = nb::none(), nb::arg("key_mask").none() = nb::none(),
-          nb::arg("empty_rows") = "zero", doc::nystrom_attention, ReleaseLock());
-  ops.def("softmax", &softmax, nb::arg("x"), doc::softmax, ReleaseLock());
+  ops.def("nystrom_attention", &bound_nystrom_attention, "hidden"_a, "qkv"_a, "weights"_a,
+          "biases"_a, "taps"_a = nb::none(), "heads"_a = 1, "landmarks"_a = 1, "iterations"_a = 6,
+          "scale"_a = 1.0, "pinv_scale"_a = "per_matrix", "spans"_a = nb::none(),
+          "key_mask"_a = nb::none(), "empty_rows"_a = "zero", doc::nystrom_attention,
+          ReleaseLock());
+  ops.def("softmax", &softmax, "x"_a, doc::softmax, ReleaseLock());
   ops.def(
       "attention",
       [](const Var& q, const Var& k, const Var& v, double scale,
@@ -158,53 +153,47 @@ void bind_attention(nb::module_& ops) {
         options.out = out ? dtype_called(*out) : q.dtype();
         return attention(q, k, v, options);
       },
-      nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("scale") = 1.0,
-      nb::arg("queries").none() = nb::none(), nb::arg("keys").none() = nb::none(),
-      nb::arg("key_mask").none() = nb::none(), nb::arg("empty_rows") = "zero",
-      nb::arg("out").none() = nb::none(), nb::arg("reach").none() = nb::none(), doc::attention,
-      ReleaseLock());
+      "q"_a, "k"_a, "v"_a, "scale"_a = 1.0, "queries"_a = nb::none(), "keys"_a = nb::none(),
+      "key_mask"_a = nb::none(), "empty_rows"_a = "zero", "out"_a = nb::none(),
+      "reach"_a = nb::none(), doc::attention, ReleaseLock());
   ops.def(
       "rotate",
       [](const Var& x, const Array& table, const std::optional<Array>& spans) {
         return rotate(x, spans_of(spans), python::tensor_of(table));
       },
-      nb::arg("x"), nb::arg("table"), nb::arg("spans").none() = nb::none(), doc::rotate,
-      ReleaseLock());
+      "x"_a, "table"_a, "spans"_a = nb::none(), doc::rotate, ReleaseLock());
   ops.def(
       "segment_means",
       [](const Var& x, std::int64_t segments, const std::optional<Array>& spans) {
         return segment_means(x, spans_of(spans), segments);
       },
-      nb::arg("x"), nb::arg("segments"), nb::arg("spans").none() = nb::none(), doc::segment_means,
-      ReleaseLock());
+      "x"_a, "segments"_a, "spans"_a = nb::none(), doc::segment_means, ReleaseLock());
   ops.def(
       "pseudo_inverse_iterative",
       [](const Var& a, std::int64_t iterations, const std::string& scale) {
         return pseudo_inverse_iterative(a, iterations,
                                         value_called<PinvScale>("scale", scale, scale_names));
       },
-      nb::arg("a"), nb::arg("iterations"), nb::arg("scale") = "per_matrix",
-      doc::pseudo_inverse_iterative, ReleaseLock());
-  ops.def("pseudo_inverse_exact", &pseudo_inverse_exact, nb::arg("a"), doc::pseudo_inverse_exact,
+      "a"_a, "iterations"_a, "scale"_a = "per_matrix", doc::pseudo_inverse_iterative,
+      ReleaseLock());
+  ops.def("pseudo_inverse_exact", &pseudo_inverse_exact, "a"_a, doc::pseudo_inverse_exact,
           ReleaseLock());
   ops.def(
       "sequence_conv",
       [](const Var& x, const Var& weight, const std::optional<Array>& spans) {
         return sequence_conv(x, weight, spans_of(spans));
       },
-      nb::arg("x"), nb::arg("weight"), nb::arg("spans").none() = nb::none(), doc::sequence_conv,
-      ReleaseLock());
-  ops.def("layer_norm", &layer_norm, nb::arg("x"), nb::arg("gamma"), nb::arg("beta"),
-          nb::arg("epsilon"), doc::layer_norm, ReleaseLock());
+      "x"_a, "weight"_a, "spans"_a = nb::none(), doc::sequence_conv, ReleaseLock());
+  ops.def("layer_norm", &layer_norm, "x"_a, "gamma"_a, "beta"_a, "epsilon"_a, doc::layer_norm,
+          ReleaseLock());
   ops.def(
       "residual_dropout",
       [](const Var& x, const Var& residual, double p, const std::optional<Array>& sample_ids,
          std::uint64_t seed, std::uint64_t step, std::uint32_t site) {
         return residual_dropout(x, residual, {p, {seed, step, site}, tensor_of(sample_ids)});
       },
-      nb::arg("x"), nb::arg("residual"), nb::arg("p") = 0.0,
-      nb::arg("sample_ids").none() = nb::none(), nb::arg("seed") = 0, nb::arg("step") = 0,
-      nb::arg("site") = 0, doc::residual_dropout, ReleaseLock());
+      "x"_a, "residual"_a, "p"_a = 0.0, "sample_ids"_a = nb::none(), "seed"_a = 0, "step"_a = 0,
+      "site"_a = 0, doc::residual_dropout, ReleaseLock());
   ops.def(
       "residual_layer_norm",
       [](const Var& x, const Var& residual, const Var& gamma, const Var& beta, double epsilon,
@@ -213,9 +202,9 @@ void bind_attention(nb::module_& ops) {
         const DropoutOptions options{p, {seed, step, site}, tensor_of(sample_ids)};
         return residual_layer_norm(x, residual, options, gamma, beta, epsilon);
       },
-      nb::arg("x"), nb::arg("residual"), nb::arg("gamma"), nb::arg("beta"), nb::arg("epsilon"),
-      nb::arg("p") = 0.0, nb::arg("sample_ids").none() = nb::none(), nb::arg("seed") = 0,
-      nb::arg("step") = 0, nb::arg("site") = 0, doc::residual_layer_norm, ReleaseLock());
+      "x"_a, "residual"_a, "gamma"_a, "beta"_a, "epsilon"_a, "p"_a = 0.0,
+      "sample_ids"_a = nb::none(), "seed"_a = 0, "step"_a = 0, "site"_a = 0,
+      doc::residual_layer_norm, ReleaseLock());
 }
 
 void bind_rows(nb::module_& ops) {
@@ -224,56 +213,54 @@ void bind_rows(nb::module_& ops) {
       [](const Var& table, const Array& ids, std::int64_t padding_row) {
         return embedding(table, python::tensor_of(ids), padding_row);
       },
-      nb::arg("table"), nb::arg("ids"), nb::arg("padding_row") = -1, doc::embedding, ReleaseLock());
+      "table"_a, "ids"_a, "padding_row"_a = -1, doc::embedding, ReleaseLock());
   ops.def(
       "gather_rows",
       [](const Var& x, const Array& index) { return gather_rows(x, python::tensor_of(index)); },
-      nb::arg("x"), nb::arg("index"), doc::gather_rows, ReleaseLock());
+      "x"_a, "index"_a, doc::gather_rows, ReleaseLock());
 }
 
 void bind_shapes(nb::module_& ops) {
   ops.def(
-      "reshape", [](const Var& x, const Sizes& shape) { return reshape(x, Shape(shape)); },
-      nb::arg("x"), nb::arg("shape"), doc::reshape, ReleaseLock());
-  ops.def("transpose", &transpose, nb::arg("x"), nb::arg("axis_a"), nb::arg("axis_b"),
-          doc::transpose, ReleaseLock());
-  ops.def("split_heads", &split_heads, nb::arg("x"), nb::arg("heads"), nb::arg("part") = 0,
-          nb::arg("parts") = 1, doc::split_heads, ReleaseLock());
-  ops.def("merge_heads", &merge_heads, nb::arg("x"), doc::merge_heads, ReleaseLock());
-  ops.def("slice", &slice, nb::arg("x"), nb::arg("axis"), nb::arg("begin"), nb::arg("end"),
-          doc::slice, ReleaseLock());
-  ops.def("concat", &concat, nb::arg("parts"), nb::arg("axis"), doc::concat, ReleaseLock());
+      "reshape", [](const Var& x, const Sizes& shape) { return reshape(x, Shape(shape)); }, "x"_a,
+      "shape"_a, doc::reshape, ReleaseLock());
+  ops.def("transpose", &transpose, "x"_a, "axis_a"_a, "axis_b"_a, doc::transpose, ReleaseLock());
+  ops.def("split_heads", &split_heads, "x"_a, "heads"_a, "part"_a = 0, "parts"_a = 1,
+          doc::split_heads, ReleaseLock());
+  ops.def("merge_heads", &merge_heads, "x"_a, doc::merge_heads, ReleaseLock());
+  ops.def("slice", &slice, "x"_a, "axis"_a, "begin"_a, "end"_a, doc::slice, ReleaseLock());
+  ops.def("concat", &concat, "parts"_a, "axis"_a, doc::concat, ReleaseLock());
   ops.def(
       "sum", [](const Var& x, std::optional<int> axis) { return axis ? sum(x, *axis) : sum(x); },
-      nb::arg("x"), nb::arg("axis").none() = nb::none(),
+      "x"_a, "axis"_a = nb::none(),
       "The sum of all elements → [1], or over one axis, which the result does not have.",
       ReleaseLock());
   ops.def(
       "mean", [](const Var& x, std::optional<int> axis) { return axis ? mean(x, *axis) : mean(x); },
-      nb::arg("x"), nb::arg("axis").none() = nb::none(),
+      "x"_a, "axis"_a = nb::none(),
       "The mean of all elements → [1], or over one axis, which the result does not have.",
       ReleaseLock());
-  ops.def("row_norms", &row_norms, nb::arg("x"), doc::row_norms, ReleaseLock());
+  ops.def("row_norms", &row_norms, "x"_a, doc::row_norms, ReleaseLock());
   ops.def(
       "distillation_loss",
       [](const Var& logits, const Array& target, double temperature, double normaliser) {
         return distillation_loss(logits, python::tensor_of(target), temperature, normaliser);
       },
-      nb::arg("logits"), nb::arg("target"), nb::arg("temperature"), nb::arg("normaliser"),
-      doc::distillation_loss, ReleaseLock());
+      "logits"_a, "target"_a, "temperature"_a, "normaliser"_a, doc::distillation_loss,
+      ReleaseLock());
   ops.def(
       "cross_entropy",
       [](const Var& logits, const Array& labels, double normaliser, double z_loss) {
         return cross_entropy(logits, python::tensor_of(labels), normaliser, {}, z_loss);
       },
-      nb::arg("logits"), nb::arg("labels"), nb::arg("normaliser") = 0.0, nb::arg("z_loss") = 0.0,
-      doc::cross_entropy, ReleaseLock());
+      "logits"_a, "labels"_a, "normaliser"_a = 0.0, "z_loss"_a = 0.0, doc::cross_entropy,
+      ReleaseLock());
   ops.def(
       "mean_squared_error",
       [](const Var& x, const Array& target) {
         return mean_squared_error(x, python::tensor_of(target));
       },
-      nb::arg("x"), nb::arg("target"), doc::mean_squared_error, ReleaseLock());
+      "x"_a, "target"_a, doc::mean_squared_error, ReleaseLock());
 }
 
 }  // namespace

@@ -206,8 +206,8 @@ void bind_runs(nb::module_& module) {
           PythonObserver observer(on_step, on_evaluation);
           return run({config, is_text, overrides, device, threads, quiet}, observer, kind, train);
         },
-        nb::arg("config"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("on_step").none(),
-        nb::arg("on_evaluation").none(), nb::arg("device"), nb::arg("threads"), nb::arg("quiet"));
+        "config"_a, "is_text"_a, "overrides"_a, "on_step"_a.none(), "on_evaluation"_a.none(),
+        "device"_a, "threads"_a, "quiet"_a);
   };
   define(
       "pretrain", RunKind::pretraining,
@@ -224,15 +224,14 @@ void bind_runs(nb::module_& module) {
          bool task) {
         return plan_of({config, is_text, overrides, "cpu", 0, true}, task);
       },
-      nb::arg("config"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("task"),
+      "config"_a, "is_text"_a, "overrides"_a, "task"_a,
       nb::sig("def plan(config: str, is_text: bool, overrides: list[str], task: bool) -> dict[str, "
               "typing.Any]"));
-  module.def("plan_of_model", &plan_of_model, nb::arg("path"), nb::arg("overrides"),
+  module.def("plan_of_model", &plan_of_model, "path"_a, "overrides"_a,
              nb::sig("def plan_of_model(path: str, overrides: list[str]) -> dict[str, "
                      "typing.Any]"));
   module.def(
-      "check_run_place", [](const std::string& run_dir) { check_run_place(run_dir); },
-      nb::arg("run_dir"));
+      "check_run_place", [](const std::string& run_dir) { check_run_place(run_dir); }, "run_dir"_a);
 }
 
 }  // namespace nystrom::python

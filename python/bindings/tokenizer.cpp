@@ -84,8 +84,8 @@ void bind_tokenizer(nb::module_& module) {
             return encode_with_places(tokenizer, text, add_special_tokens,
                                       names(parse_special_tokens));
           },
-          nb::arg("text"), nb::arg("add_special_tokens") = true,
-          nb::arg("parse_special_tokens") = false, doc::encode_with_places, ReleaseLock())
+          "text"_a, "add_special_tokens"_a = true, "parse_special_tokens"_a = false,
+          doc::encode_with_places, ReleaseLock())
       .def(
           "encode_batch",
           [names](const Tokenizer& tokenizer, const Strings& texts,
@@ -112,8 +112,7 @@ void bind_tokenizer(nb::module_& module) {
             result["token_type_ids"] = array_of(tensors[2]);
             return result;
           },
-          nb::arg("texts"), nb::arg("pairs").none(), nb::arg("max_length").none(),
-          nb::arg("pad_to_max_length"), nb::arg("parse_special_tokens"),
+          "texts"_a, "pairs"_a, "max_length"_a, "pad_to_max_length"_a, "parse_special_tokens"_a,
           nb::sig("def encode_batch(self, texts: list[str], pairs: list[str] | None, max_length: "
                   "int | None, pad_to_max_length: bool, parse_special_tokens: bool) -> dict[str, "
                   "numpy.ndarray]"))
@@ -121,15 +120,14 @@ void bind_tokenizer(nb::module_& module) {
           "decode",
           [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
              bool skip_special_tokens) { return tokenizer.decode(ids, skip_special_tokens); },
-          nb::arg("ids"), nb::arg("skip_special_tokens") = true, doc::Tokenizer_decode,
-          ReleaseLock())
-      .def("id_to_token", &Tokenizer::piece, nb::arg("id"), doc::Tokenizer_piece)
+          "ids"_a, "skip_special_tokens"_a = true, doc::Tokenizer_decode, ReleaseLock())
+      .def("id_to_token", &Tokenizer::piece, "id"_a, doc::Tokenizer_piece)
       .def(
           "token_to_id",
           [](const Tokenizer& tokenizer, const std::string& token) {
             return tokenizer.find(token);
           },
-          nb::arg("token"), doc::Tokenizer_find)
+          "token"_a, doc::Tokenizer_find)
       .def_prop_ro("vocab_size", &Tokenizer::vocab_size, doc::Tokenizer_vocab_size)
       .def("__len__", &Tokenizer::vocab_size);
   module.def(
@@ -138,7 +136,7 @@ void bind_tokenizer(nb::module_& module) {
         const Unlocked unlocked;
         return open_tokenizer(find_tokenizer(path));
       },
-      nb::arg("path"));
+      "path"_a);
 }
 
 }  // namespace nystrom::python
