@@ -38,17 +38,6 @@ void in_parts(std::size_t count, std::int64_t batch_size,
   }
 }
 
-/// The options of LoadedModel::encode; null: those of the model.
-struct VectorOptions {
-  std::optional<std::string> pooling;
-  std::optional<bool> normalize;
-  std::optional<std::int64_t> dimensions;
-  std::string prompt;
-  std::int64_t batch_size;
-  std::optional<std::int64_t> max_length;
-  std::optional<bool> truncate;  ///< null: long texts are read in windows
-};
-
 /// What became of texts that are longer than the model reads. Without `truncate` the first is an
 /// InputError that ends in `remedy`.
 void check_cut(const Occurrences& cut, bool truncate, std::int64_t length, const char* remedy) {
@@ -68,7 +57,9 @@ void warn_of_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t lengt
 class LoadedModel {
  public:
   LoadedModel(const std::string& path, const std::string& dtype, const std::string& device,
-              const Strings& overrides, Log& log) {
+              const Strings& overrides) {
+    Log log(/*quiet=*/true, log_sink());
+    const Unlocked unlocked;
     const Device place =
         with_context("device '" + device + "'", [&] { return device_called(device); });
     folder_ = open_model_folder(path, overrides, log);
@@ -78,7 +69,8 @@ class LoadedModel {
     model_ = task_.model.get();
   }
 
-  const ModelFolder& folder() const { return folder_; }
+  std::string path() const { return folder_.path.string(); }
+  std::string config() const { return hf_config_text(folder_.config); }
   std::shared_ptr<const Tokenizer> tokenizer() const { return tokenizer_; }
   std::int64_t trained_length() const { return nystrom::trained_length(folder_); }
 
@@ -105,10 +97,14 @@ class LoadedModel {
 
   /// The predictions as JSON. Without `truncate`, a text that is too long is an InputError; else
   /// the log is told of it.
-  Strings predict(const std::vector<GivenTexts>& texts, const GuessLimits& limits,
-                  std::int64_t batch_size, bool truncate, Log& log) {
-    require_input(limits.top_k >= 1, "top_k {}; expected at least 1", limits.top_k);
-    require_input(!limits.threshold || folder_.config.multi_label,
+  Strings predict(const Strings& texts, const std::vector<std::optional<std::string>>& pairs,
+                  const std::vector<Strings>& choices, std::int64_t top_k,
+                  std::optional<double> threshold, std::int64_t batch_size, bool truncate) {
+    Log log(/*quiet=*/true, log_sink());
+    const Unlocked unlocked;
+    const GuessLimits limits{top_k, threshold};
+    require_input(top_k >= 1, "top_k {}; expected at least 1", top_k);
+    require_input(!threshold || folder_.config.multi_label,
                   "threshold: {} does not give a text any number of labels; leave it out",
                   printable_path(folder_.path));
     require_input(task_of(folder_.config).has_value(),
@@ -127,15 +123,14 @@ class LoadedModel {
     };
     const auto tell = [&] { warn_of_cut(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {
-      Strings files;
-      for (const GivenTexts& text : texts) files.push_back(text.text);
-      add(predict_features(task, files, batch_size, limits));
+      add(predict_features(task, texts, batch_size, limits));
       tell();
       return result;
     }
     const bool described = is_task_described(folder_, std::nullopt);
     std::vector<Example> examples;
-    for (const GivenTexts& text : texts) examples.push_back(example_of(options, described, text));
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      examples.push_back(example_of(options, described, {texts[i], pairs[i], choices[i]}));
     in_parts(examples.size(), batch_size, [&](std::size_t begin, std::size_t end) {
       add(predict_examples(task,
                            {examples.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -146,36 +141,54 @@ class LoadedModel {
     return result;
   }
 
-  Tensor encode(const Strings& texts, const VectorOptions& given, Log& log) const {
+  /// The vectors of texts. Nothing stands for the model's own options; without `truncate` long
+  /// texts are read in windows.
+  nb::object encode(const Strings& texts, const std::optional<std::string>& pooling,
+                    std::optional<bool> normalize, std::optional<std::int64_t> dimensions,
+                    const std::string& prompt, std::int64_t batch_size,
+                    std::optional<std::int64_t> max_length, std::optional<bool> truncate) const {
+    Log log(/*quiet=*/true, log_sink());
+    std::optional<Unlocked> unlocked(std::in_place);
     require_input(tokenizer_ != nullptr, "{}: has no tokenizer", printable_path(folder_.path));
     EmbeddingOptions options = embedding_options(
-        model_->config(), value_called("prompt", given.prompt, enum_names(PromptKind{})),
-        given.max_length.value_or(trained_length()));
-    if (given.pooling)
-      options.pooling = value_called("pooling", *given.pooling, enum_names(SentencePooling{}));
-    if (given.normalize) options.normalize = *given.normalize;
-    options.dimensions = given.dimensions;
-    options.batch_size = given.batch_size;
-    options.whole = !given.truncate;
+        model_->config(), value_called("prompt", prompt, enum_names(PromptKind{})),
+        max_length.value_or(trained_length()));
+    if (pooling) options.pooling = value_called("pooling", *pooling, enum_names(SentencePooling{}));
+    if (normalize) options.normalize = *normalize;
+    options.dimensions = dimensions;
+    options.batch_size = batch_size;
+    options.whole = !truncate;
     TextEmbedder embedder(*model_, *tokenizer_, options);
     const std::int64_t width = embedder.width();
     Tensor vectors = Tensor::empty({std::ssize(texts), width}, DType::f32);
-    in_parts(texts.size(), given.batch_size, [&](std::size_t begin, std::size_t end) {
+    in_parts(texts.size(), batch_size, [&](std::size_t begin, std::size_t end) {
       const Tensor part = embedder(std::span(texts).subspan(begin, end - begin));
       std::copy_n(part.data<float>(), part.numel(),
                   vectors.data<float>() + static_cast<std::int64_t>(begin) * width);
-      check_cut(embedder.counts().truncated, given.truncate.value_or(true), options.sequence_length,
+      check_cut(embedder.counts().truncated, truncate.value_or(true), options.sequence_length,
                 ", and truncate=None all of it in windows");
     });
     EncodingCounts counts;
     counts.examples = embedder.counts().texts;
     counts.truncated = embedder.counts().truncated;
     warn_of_cut(TaskKind::classification, counts, options.sequence_length, log);
-    return vectors;
+    unlocked.reset();
+    return array_of(vectors);
   }
 
-  std::vector<NamedTensor> forward(const NamedTensors& inputs) const {
-    return run_forward(*model_, inputs, /*gradients=*/false);
+  nb::dict forward(const std::map<std::string, Array>& arrays) const {
+    NamedTensors inputs;
+    for (const auto& each : arrays)
+      inputs.emplace(each.first,
+                     with_context(each.first, [&] { return tensor_of(each.second).contiguous(); }));
+    std::vector<NamedTensor> outputs;
+    {
+      const Unlocked unlocked;
+      outputs = run_forward(*model_, inputs, /*gradients=*/false);
+    }
+    nb::dict result;
+    for (const NamedTensor& output : outputs) result[output.name.c_str()] = array_of(output.tensor);
+    return result;
   }
 
   ParameterStore& parameters() const { return task_.model->parameters(); }
@@ -194,27 +207,44 @@ class LoadedModel {
     return classes ? folder_.config.labels : Strings();
   }
 
-  /// Writes a folder as a checkpoint is, with the weights of this moment.
-  void save(const std::string& folder, Log& log) const {
-    write_model_folder(folder_, *model_, trained_length(), folder, log);
-    const std::filesystem::path settings = folder_.path / "config.yaml";
-    if (std::filesystem::exists(settings))
-      write_text_file(std::filesystem::path(folder) / "config.yaml",
-                      read_text_file(settings, max_yaml_bytes));
+  void save(const std::string& folder) const {
+    Log log(/*quiet=*/true, log_sink());
+    const Unlocked unlocked;
+    write(folder, log);
   }
 
   /// `weights_now`: the weights of this moment in the place of those of the folder.
-  Strings export_to(const std::string& folder, const ExportOptions& options, bool weights_now,
-                    Log& log) const {
+  Strings export_to(const std::string& folder, const std::string& format, bool softmax,
+                    const std::optional<std::string>& sentence_transformers,
+                    const std::string& onnx, bool verify, bool weights_now) const {
+    Log log(/*quiet=*/true, log_sink());
+    const Unlocked unlocked;
+    ExportOptions options;
+    options.format = value_called("format", format, enum_names(ExportFormat{}));
+    options.softmax = softmax;
+    options.sentence_transformers = sentence_transformers.has_value();
+    if (sentence_transformers && *sentence_transformers != "model")
+      options.pooling = value_called("sentence_transformers", *sentence_transformers,
+                                     enum_names(SentencePooling{}));
+    options.onnx = value_called("onnx", onnx, enum_names(OnnxExport{}));
+    options.verify = verify;
     if (!weights_now) return export_model(folder_, folder, options, log).files;
     const ScratchFolder scratch;
     ModelFolder now = folder_;
     now.path = scratch.path() / folder_.path.filename();
-    save(now.path.string(), log);
+    write(now.path, log);
     return export_model(now, folder, options, log).files;
   }
 
  private:
+  /// Writes a folder as a checkpoint is, with the weights of this moment.
+  void write(const std::filesystem::path& folder, Log& log) const {
+    write_model_folder(folder_, *model_, trained_length(), folder, log);
+    const std::filesystem::path settings = folder_.path / "config.yaml";
+    if (std::filesystem::exists(settings))
+      write_text_file(folder / "config.yaml", read_text_file(settings, max_yaml_bytes));
+  }
+
   const TaskModel& opened_task() {
     const std::lock_guard lock(mutex_);
     if (!task_.reader) {
@@ -232,30 +262,14 @@ class LoadedModel {
   const Model* model_;  // that of task_
 };
 
-std::vector<GivenTexts> given_texts(const Strings& texts,
-                                    const std::vector<std::optional<std::string>>& pairs,
-                                    const std::vector<Strings>& choices) {
-  std::vector<GivenTexts> given;
-  for (std::size_t i = 0; i < texts.size(); ++i) given.push_back({texts[i], pairs[i], choices[i]});
-  return given;
-}
-
 }  // namespace
 
 void bind_model(nb::module_& module) {
   nb::class_<LoadedModel>(module, "Model", "The C++ part of nystrom.Model.")
-      .def(
-          "__init__",
-          [](LoadedModel* place, const std::string& path, const std::string& dtype,
-             const std::string& device, const Strings& overrides) {
-            Log log(/*quiet=*/true, log_sink());
-            const Unlocked unlocked;
-            new (place) LoadedModel(path, dtype, device, overrides, log);
-          },
-          "path"_a, "dtype"_a, "device"_a, "overrides"_a)
-      .def_prop_ro("path", [](const LoadedModel& model) { return model.folder().path.string(); })
-      .def_prop_ro("config",
-                   [](const LoadedModel& model) { return hf_config_text(model.folder().config); })
+      .def(nb::init<const std::string&, const std::string&, const std::string&, const Strings&>(),
+           "path"_a, "dtype"_a, "device"_a, "overrides"_a)
+      .def_prop_ro("path", &LoadedModel::path)
+      .def_prop_ro("config", &LoadedModel::config)
       .def_prop_ro("tokenizer", &LoadedModel::tokenizer)
       .def_prop_ro("max_length", &LoadedModel::trained_length)
       .def_prop_ro("kind", &LoadedModel::kind)
@@ -264,59 +278,15 @@ void bind_model(nb::module_& module) {
                    [](const LoadedModel& model) { return model.parameters().count(); })
       .def("fill_masks", &LoadedModel::fill_masks, "texts"_a, "top_k"_a, "batch_size"_a,
            ReleaseLock())
-      .def(
-          "predict",
-          [](LoadedModel& model, const Strings& texts,
-             const std::vector<std::optional<std::string>>& pairs,
-             const std::vector<Strings>& choices, std::int64_t top_k,
-             std::optional<double> threshold, std::int64_t batch_size, bool truncate) {
-            Log log(/*quiet=*/true, log_sink());
-            const Unlocked unlocked;
-            return model.predict(given_texts(texts, pairs, choices), {top_k, threshold}, batch_size,
-                                 truncate, log);
-          },
-          "texts"_a, "pairs"_a, "choices"_a, "top_k"_a, "threshold"_a, "batch_size"_a, "truncate"_a)
-      .def(
-          "encode",
-          [](const LoadedModel& model, const Strings& texts,
-             const std::optional<std::string>& pooling, std::optional<bool> normalize,
-             std::optional<std::int64_t> dimensions, const std::string& prompt,
-             std::int64_t batch_size, std::optional<std::int64_t> max_length,
-             std::optional<bool> truncate) {
-            Log log(/*quiet=*/true, log_sink());
-            Tensor vectors;
-            {
-              const Unlocked unlocked;
-              vectors = model.encode(
-                  texts, {pooling, normalize, dimensions, prompt, batch_size, max_length, truncate},
-                  log);
-            }
-            return array_of(vectors);
-          },
-          "texts"_a, "pooling"_a, "normalize"_a, "dimensions"_a, "prompt"_a, "batch_size"_a,
-          "max_length"_a, "truncate"_a,
-          nb::sig("def encode(self, texts: list[str], pooling: str | None, "
-                  "normalize: bool | None, dimensions: int | None, prompt: str, batch_size: int, "
-                  "max_length: int | None, truncate: bool | None) -> numpy.ndarray"))
-      .def(
-          "forward",
-          [](const LoadedModel& model, const std::map<std::string, Array>& arrays) {
-            NamedTensors inputs;
-            for (const auto& [name, array] : arrays)
-              inputs.emplace(name,
-                             with_context(name, [&] { return tensor_of(array).contiguous(); }));
-            std::vector<NamedTensor> outputs;
-            {
-              const Unlocked unlocked;
-              outputs = model.forward(inputs);
-            }
-            nb::dict result;
-            for (const NamedTensor& output : outputs)
-              result[output.name.c_str()] = array_of(output.tensor);
-            return result;
-          },
-          "inputs"_a,
-          nb::sig("def forward(self, inputs: dict[str, typing.Any]) -> dict[str, numpy.ndarray]"))
+      .def("predict", &LoadedModel::predict, "texts"_a, "pairs"_a, "choices"_a, "top_k"_a,
+           "threshold"_a, "batch_size"_a, "truncate"_a)
+      .def("encode", &LoadedModel::encode, "texts"_a, "pooling"_a, "normalize"_a, "dimensions"_a,
+           "prompt"_a, "batch_size"_a, "max_length"_a, "truncate"_a,
+           nb::sig("def encode(self, texts: list[str], pooling: str | None, "
+                   "normalize: bool | None, dimensions: int | None, prompt: str, batch_size: int, "
+                   "max_length: int | None, truncate: bool | None) -> numpy.ndarray"))
+      .def("forward", &LoadedModel::forward, "inputs"_a,
+           nb::sig("def forward(self, inputs: dict[str, typing.Any]) -> dict[str, numpy.ndarray]"))
       .def(
           "parameters",
           [](const LoadedModel& model) {
@@ -351,34 +321,9 @@ void bind_model(nb::module_& module) {
               model.parameters().set(name, tensor_of(array).contiguous());
           },
           "weights"_a, nb::sig("def set_weights(self, weights: dict[str, typing.Any]) -> None"))
-      .def(
-          "save",
-          [](const LoadedModel& model, const std::string& folder) {
-            Log log(/*quiet=*/true, log_sink());
-            const Unlocked unlocked;
-            model.save(folder, log);
-          },
-          "folder"_a)
-      .def(
-          "export",
-          [](const LoadedModel& model, const std::string& folder, const std::string& format,
-             bool softmax, const std::optional<std::string>& sentence_transformers,
-             const std::string& onnx, bool verify, bool weights_now) {
-            Log log(/*quiet=*/true, log_sink());
-            const Unlocked unlocked;
-            ExportOptions options;
-            options.format = value_called("format", format, enum_names(ExportFormat{}));
-            options.softmax = softmax;
-            options.sentence_transformers = sentence_transformers.has_value();
-            if (sentence_transformers && *sentence_transformers != "model")
-              options.pooling = value_called("sentence_transformers", *sentence_transformers,
-                                             enum_names(SentencePooling{}));
-            options.onnx = value_called("onnx", onnx, enum_names(OnnxExport{}));
-            options.verify = verify;
-            return model.export_to(folder, options, weights_now, log);
-          },
-          "folder"_a, "format"_a, "softmax"_a, "sentence_transformers"_a, "onnx"_a, "verify"_a,
-          "weights_now"_a);
+      .def("save", &LoadedModel::save, "folder"_a)
+      .def("export", &LoadedModel::export_to, "folder"_a, "format"_a, "softmax"_a,
+           "sentence_transformers"_a, "onnx"_a, "verify"_a, "weights_now"_a);
 }
 
 }  // namespace nystrom::python
