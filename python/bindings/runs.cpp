@@ -25,18 +25,9 @@ struct FinishedRun {
   RunResult result;
 };
 
-/// The arguments of both functions.
-struct GivenRun {
-  std::string config;  ///< the path of a file, or a text of YAML
-  bool is_text;
-  std::vector<std::string> overrides;
-  std::string device;
-  int threads;
-  bool quiet;
-};
-
-ConfigText text_of(const GivenRun& given) {
-  return given.is_text ? ConfigText{"config", given.config} : config_file(given.config);
+/// `config` is the path of a file, or a text of YAML.
+ConfigText text_of(const std::string& config, bool is_text) {
+  return is_text ? ConfigText{"config", config} : config_file(config);
 }
 
 /// Calls functions of Python after each step and each evaluation. What they throw stops the run,
@@ -89,7 +80,10 @@ class PythonObserver {
 using Train =
     std::function<RunResult(const RunSpec&, Log&, Device, Communicator&, const RunObserver&)>;
 
-FinishedRun run(const GivenRun& given, PythonObserver& python, RunKind kind, const Train& train) {
+FinishedRun run(RunKind kind, const Train& train, const std::string& config, bool is_text,
+                const std::vector<std::string>& overrides, nb::handle on_step,
+                nb::handle on_evaluation, const std::string& device, int threads, bool quiet) {
+  PythonObserver python(on_step, on_evaluation);
   FinishedRun finished;
   const LogSink sink = log_sink();
   {
@@ -97,14 +91,14 @@ FinishedRun run(const GivenRun& given, PythonObserver& python, RunKind kind, con
     require_input(started_as().size == 1,
                   "a run from Python has one process; for several start the program nystrom by "
                   "mpirun, srun or torchrun");
-    require_input(given.threads >= 0, "threads {}; expected at least 0", given.threads);
-    if (given.threads > 0) set_num_threads(given.threads);
-    const Device device =
-        with_context("device '" + given.device + "'", [&] { return device_called(given.device); });
-    const RunSpec spec = resolve(text_of(given), given.overrides, kind);
-    Log log(given.quiet, sink);
+    require_input(threads >= 0, "threads {}; expected at least 0", threads);
+    if (threads > 0) set_num_threads(threads);
+    const Device place =
+        with_context("device '" + device + "'", [&] { return device_called(device); });
+    const RunSpec spec = resolve(text_of(config, is_text), overrides, kind);
+    Log log(quiet, sink);
     Communicator alone;
-    finished = {spec.options.run_dir, train(spec, log, device, alone, python.observer())};
+    finished = {spec.options.run_dir, train(spec, log, place, alone, python.observer())};
     if (!python.has_thrown()) require_finished(finished.result, log);
   }
   python.rethrow();
@@ -130,27 +124,26 @@ void add_columns(nb::dict& plan, TaskConfig task) {
 
 /// What a configuration says of a run before it begins: where its files lie, and which columns its
 /// task reads.
-nb::dict plan_of(const GivenRun& given, bool task) {
-  RunConfig config;
+nb::dict plan_of(const std::string& config, bool is_text, const std::vector<std::string>& overrides,
+                 bool task) {
+  RunConfig options;
   bool names_run_dir = false;
   {
     const Unlocked unlocked;
-    const ConfigText text = text_of(given);
-    config = read_run(text, given.overrides).options;
+    const ConfigText text = text_of(config, is_text);
+    options = read_run(text, overrides).options;
     names_run_dir =
         std::ranges::any_of(parse_yaml(text.text).entries,
                             [](const YamlEntry& entry) { return entry.key == "run_dir"; }) ||
-        std::ranges::any_of(given.overrides, [](const std::string& option) {
-          return option.starts_with("run_dir=");
-        });
+        std::ranges::any_of(
+            overrides, [](const std::string& option) { return option.starts_with("run_dir="); });
   }
   nb::dict plan;
   plan["names_run_dir"] = names_run_dir;
-  plan["run_dir"] = config.run_dir;
-  plan["cache"] = config.data.cache;
-  plan["seed"] = config.seed;
-  plan["text_column"] = config.data.text_column;
-  if (task) add_columns(plan, config.task);
+  plan["run_dir"] = options.run_dir;
+  plan["cache"] = options.data.cache;
+  plan["text_column"] = options.data.text_column;
+  if (task) add_columns(plan, options.task);
   return plan;
 }
 
@@ -203,8 +196,8 @@ void bind_runs(nb::module_& module) {
                       const std::vector<std::string>& overrides, nb::object on_step,
                       nb::object on_evaluation, const std::string& device, int threads,
                       bool quiet) {
-          PythonObserver observer(on_step, on_evaluation);
-          return run({config, is_text, overrides, device, threads, quiet}, observer, kind, train);
+          return run(kind, train, config, is_text, overrides, on_step, on_evaluation, device,
+                     threads, quiet);
         },
         "config"_a, "is_text"_a, "overrides"_a, "on_step"_a.none(), "on_evaluation"_a.none(),
         "device"_a, "threads"_a, "quiet"_a);
@@ -219,12 +212,7 @@ void bind_runs(nb::module_& module) {
            return finetune(spec, log, device, alone, /*describe_data=*/true, observer);
          });
   module.def(
-      "plan",
-      [](const std::string& config, bool is_text, const std::vector<std::string>& overrides,
-         bool task) {
-        return plan_of({config, is_text, overrides, "cpu", 0, true}, task);
-      },
-      "config"_a, "is_text"_a, "overrides"_a, "task"_a,
+      "plan", &plan_of, "config"_a, "is_text"_a, "overrides"_a, "task"_a,
       nb::sig("def plan(config: str, is_text: bool, overrides: list[str], task: bool) -> dict[str, "
               "typing.Any]"));
   module.def("plan_of_model", &plan_of_model, "path"_a, "overrides"_a,
