@@ -158,7 +158,7 @@ class PipelineTokenizer final : public Tokenizer {
   std::string surface(std::int32_t id) const override {
     std::string_view text = piece(id);
     const std::string_view prefix = parts_.model->continuing_prefix(),
-                           mark = parts_.pre_tokenizer.marks.space;
+                           mark = parts_.pre_tokenizer.space_mark;
     if (!prefix.empty())
       return starts_word(id) ? " " + std::string(text) : std::string(text.substr(prefix.size()));
     if (const auto byte = byte_of_piece(text)) return std::string(1, *byte);
@@ -166,7 +166,7 @@ class PipelineTokenizer final : public Tokenizer {
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t begin = at;
       const int byte = byte_of_character(next_code_point(text, at));
-      if (parts_.pre_tokenizer.marks.byte_level && byte >= 0)
+      if (parts_.pre_tokenizer.byte_level && byte >= 0)
         surface += static_cast<char>(byte);
       else if (!mark.empty() && text.substr(begin).starts_with(mark))
         surface += ' ';
@@ -177,8 +177,8 @@ class PipelineTokenizer final : public Tokenizer {
   }
 
   bool marks_words() const override {
-    const WordMarks& marks = parts_.pre_tokenizer.marks;
-    return marks.byte_level || !marks.space.empty() || !parts_.model->continuing_prefix().empty();
+    return parts_.pre_tokenizer.byte_level || !parts_.pre_tokenizer.space_mark.empty() ||
+           !parts_.model->continuing_prefix().empty();
   }
 
   std::string definition() const override { return parts_.definition; }
@@ -197,9 +197,9 @@ class PipelineTokenizer final : public Tokenizer {
   bool begins_word(std::string_view piece) const {
     if (const std::string_view prefix = parts_.model->continuing_prefix(); !prefix.empty())
       return !piece.starts_with(prefix);
-    const WordMarks& marks = parts_.pre_tokenizer.marks;
-    if (!marks.space.empty()) return piece.starts_with(marks.space);
-    if (piece.empty() || !marks.byte_level) return false;
+    const std::string& mark = parts_.pre_tokenizer.space_mark;
+    if (!mark.empty()) return piece.starts_with(mark);
+    if (piece.empty() || !parts_.pre_tokenizer.byte_level) return false;
     std::size_t start = 0;
     const int byte = byte_of_character(next_code_point(piece, start));
     return byte >= 0 && byte < 0x80 && is_white_space(static_cast<char32_t>(byte));

@@ -119,16 +119,16 @@ void rebuild(Words& words, const Append& append) {
 
 PreTokenizer read_pre_tokenizer_sequence(const JsonPart& part) {
   std::vector<PreTokenizer> steps;
-  WordMarks marks;
+  PreTokenizer all;
   for (const JsonPart& each : part["pretokenizers"].elements()) {
     steps.push_back(read_pre_tokenizer(each));
-    marks.byte_level |= steps.back().marks.byte_level;
-    if (!steps.back().marks.space.empty()) marks.space = steps.back().marks.space;
+    all.byte_level |= steps.back().byte_level;
+    if (!steps.back().space_mark.empty()) all.space_mark = steps.back().space_mark;
   }
-  return {[steps = std::move(steps)](Words& words) {
-            for (const PreTokenizer& each : steps) each.apply(words);
-          },
-          marks};
+  all.apply = [steps = std::move(steps)](Words& words) {
+    for (const PreTokenizer& each : steps) each.apply(words);
+  };
+  return all;
 }
 
 /// Puts a space in front of each word that begins with none.
@@ -158,12 +158,14 @@ void write_byte_level(Words& words) {
 PreTokenizer read_byte_level(const JsonPart& part) {
   const bool adds_space = part.boolean_or("add_prefix_space", true),
              cuts = part.boolean_or("use_regex", true);
-  return {[=](Words& words) {
-            if (adds_space) add_spaces(words);
-            if (cuts) scan(words, Delimiter::isolated, false, find_word_scanner(gpt2_expression));
-            write_byte_level(words);
-          },
-          {.byte_level = true}};
+  return {.apply =
+              [=](Words& words) {
+                if (adds_space) add_spaces(words);
+                if (cuts)
+                  scan(words, Delimiter::isolated, false, find_word_scanner(gpt2_expression));
+                write_byte_level(words);
+              },
+          .byte_level = true};
 }
 
 enum class Prepend { always, first, never };
@@ -201,15 +203,16 @@ PreTokenizer read_metaspace(const JsonPart& part) {
   const Prepend scheme = !prepends || name == "never" ? Prepend::never
                          : name == "first"            ? Prepend::first
                                                       : Prepend::always;
-  return {[=](Words& words) {
-            write_marks(words, mark, scheme);
-            if (!splits) return;
-            split(words, Delimiter::merged_with_next, false,
-                  [&](std::string_view word, std::vector<ByteRange>& matches) {
-                    matches = places_of(word, mark);
-                  });
-          },
-          {.space = mark}};
+  return {.apply =
+              [=](Words& words) {
+                write_marks(words, mark, scheme);
+                if (!splits) return;
+                split(words, Delimiter::merged_with_next, false,
+                      [&](std::string_view word, std::vector<ByteRange>& matches) {
+                        matches = places_of(word, mark);
+                      });
+              },
+          .space_mark = mark};
 }
 
 PreTokenizer read_split(const JsonPart& part) {

@@ -23,17 +23,12 @@ struct Words {
   }
 };
 
-/// Marks in pieces that tell which pieces begin a word.
-struct WordMarks {
-  std::string space{};      ///< mark for the space before a word ("▁"), or empty
-  bool byte_level = false;  ///< pieces consist of byte-level characters, with spaces
-};
-
 struct PreTokenizer {
   /// Splits each word further. Throws an InputError when the text grows beyond AlignedText's limit,
   /// or a regular expression exceeds its limits. Several threads may call it at the same time.
   std::function<void(Words&)> apply;
-  WordMarks marks{};  ///< those that it puts into pieces
+  std::string space_mark{};  ///< put into pieces for the space before a word ("▁"), or empty
+  bool byte_level = false;   ///< pieces consist of byte-level characters, with spaces
 };
 
 /// Creates the pre-tokenizer that a part of a tokenizer.json describes. Throws an InputError for an
