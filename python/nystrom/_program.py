@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 from pathlib import Path
@@ -60,11 +59,6 @@ def run(
                 in_words_of_python(message) or f"nystrom {command} ended with the code {code}"
             )
         return printed
-
-
-def run_json(command: str, *words: str, **options: Any) -> Any:
-    """The object that a command prints with --json. The options are those of `run`."""
-    return json.loads(run(command, *words, json=True, **options))
 
 
 def _messages(child: subprocess.Popen[str]) -> str:

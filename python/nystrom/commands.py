@@ -15,7 +15,7 @@ from nystrom import _core
 from nystrom._options import overrides, text_of
 from nystrom._texts import texts_of
 from nystrom.errors import InputError
-from nystrom.model import Model
+from nystrom.model import Model, typed_labels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,13 +166,11 @@ def convert(
             plan = _core.plan_of_model(path, overrides(sections))
             columns = _columns_of(plan, "texts", True, None, None, None)
             flags["text"] = _files(texts, "texts", columns, given_data, True)
-        from nystrom._program import run_json
-
-        return dict(run_json(
+        return _printed(
             "convert", path, os.fspath(folder), options=overrides(sections), landmarks=landmarks,
             conv=conv, length=length, positions=positions, keep_exact=exact or None, quiet=quiet,
             **flags,
-        ))  # fmt: skip
+        )  # fmt: skip
 
 
 def extend(
@@ -186,25 +184,21 @@ def extend(
 ) -> dict[str, Any]:
     """Writes a model with a longer position table into a new folder, to train on at that length, as
     `nystrom extend` does, and returns what it is."""
-    with _opened(model) as (path, flags, _):
-        from nystrom._program import run_json
-
-        return dict(run_json(
-            "extend", path, os.fspath(folder), options=flags.get("options", ()), length=length,
-            landmarks=landmarks, positions=positions, quiet=quiet,
-        ))  # fmt: skip
+    with _opened(model) as (path, _, _):
+        return _printed(
+            "extend", path, os.fspath(folder), length=length, landmarks=landmarks,
+            positions=positions, quiet=quiet,
+        )  # fmt: skip
 
 
 def info(model_or_config: ModelLike | Config, **sections: Any) -> dict[str, Any]:
     """The parameters, shapes, options and output of a model or of a run's configuration, as
     `nystrom info` gives them."""
-    from nystrom._program import run_json
-
     if isinstance(model_or_config, Mapping):
         with _config_file(model_or_config) as file:
-            return dict(run_json("info", file, options=overrides(sections), quiet=True))
+            return _printed("info", file, options=overrides(sections), quiet=True)
     with _opened(model_or_config) as (path, _, _):
-        return dict(run_json("info", path, options=overrides(sections), quiet=True))
+        return _printed("info", path, options=overrides(sections), quiet=True)
 
 
 def check(
@@ -215,12 +209,10 @@ def check(
     The result has `ok`, and `errors` or what the run would be. read_data: also read the data, and
     tell of truncation, unknown tokens, duplicates and labels.
     """
-    from nystrom._program import run_json
-
     with _config_file(config) as file:
-        return dict(run_json(
+        return _printed(
             "check", file, options=overrides(sections), data=read_data, quiet=quiet, errors_too=True
-        ))  # fmt: skip
+        )
 
 
 def approximation(
@@ -235,16 +227,14 @@ def approximation(
     """How far a masked language model's attention is from exact attention, layer by layer, on
     texts, as `nystrom approximation model` finds it. `output` is a folder for tables and pictures.
     """
-    from nystrom._program import run_json
-
     with _opened(model) as (path, flags, given_data):
         plan = _core.plan_of_model(path, overrides(sections))
         columns = _columns_of(plan, "texts", True, None, None, None)
         files = _files(texts, "texts", columns, given_data, True)
-        return dict(run_json(
+        return _printed(
             "approximation model", path, *files, options=overrides(sections), quiet=quiet,
             sequences=sequences, output=None if output is None else os.fspath(output),
-        ))  # fmt: skip
+        )  # fmt: skip
 
 
 # ---- What they share -----------------------------------------------------------------------------
@@ -284,6 +274,13 @@ def _config_file(config: Config) -> Iterator[str]:
         with open(name, "w", encoding="utf-8") as file:
             file.write(text_of(dict(config)))
         yield name
+
+
+def _printed(command: str, *words: str, **options: Any) -> dict[str, Any]:
+    """The object that a command prints. The options are those of _program.run."""
+    from nystrom._program import run
+
+    return dict(json.loads(run(command, *words, json=True, **options)))
 
 
 def _columns_of(
@@ -356,10 +353,7 @@ def _array(vectors: Any) -> Any:
 def _result(
     path: str, options: list[str], flags: dict[str, Any], model: Model | str | None
 ) -> dict[str, Any]:
-    from nystrom._program import run_json
-    from nystrom.model import typed_labels
-
-    result = dict(run_json("evaluate", path, options=options, **flags))
+    result = _printed("evaluate", path, options=options, **flags)
     if isinstance(result.get("labels"), list) and model is not None:
         known = model._labels if isinstance(model, Model) else typed_labels(path, result["labels"])
         result["labels"] = [known.get(each, each) for each in result["labels"]]

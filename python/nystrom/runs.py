@@ -267,11 +267,8 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
     if plan["labels"]:
         return ["task.kind=classification"]
     names = [each for each in (plan["text"], plan["pair"], plan["label"]) if each]
-    first = None
-    if isinstance(train, _Peeked):
-        first = next(iter(rows_of(train.first, "train", names)), None)
-    elif not hasattr(train, "__next__"):
-        first = next(iter(rows_of(train, "train", names)), None)
+    rows = train.first if isinstance(train, _Peeked) else train
+    first = None if hasattr(rows, "__next__") else next(rows_of(rows, "train", names), None)
     label: Any = None if first is None else first[-1]
     if hasattr(label, "item") and not hasattr(label, "__len__"):
         label = label.item()
