@@ -44,16 +44,6 @@ nb::dlpack::dtype dlpack_dtype(DType type) {
   }
 }
 
-/// A handle to an array that any thread may drop.
-std::shared_ptr<void> shared(const Array& array) {
-  auto* kept = new Array(array);
-  return {const_cast<void*>(static_cast<const void*>(array.data())), [kept](void*) {
-            if (!nb::is_alive()) return;  // at the end of the interpreter nothing can be released
-            const nb::gil_scoped_acquire lock;
-            delete kept;
-          }};
-}
-
 }  // namespace
 
 Tensor tensor_of(const Array& array, Memory memory) {
@@ -73,7 +63,9 @@ Tensor tensor_of(const Array& array, Memory memory) {
   require_input(reinterpret_cast<std::uintptr_t>(array.data()) % size_of(dtype) == 0,
                 "the elements of an array do not begin at multiples of their size; pass "
                 "numpy.array(…), a copy");
-  return Tensor::borrow(shared(array), Shape(sizes), strides, dtype, memory);
+  const std::shared_ptr<void> data(shared(Array(array)),
+                                   const_cast<void*>(static_cast<const void*>(array.data())));
+  return Tensor::borrow(data, Shape(sizes), strides, dtype, memory);
 }
 
 nb::object array_of(const Tensor& tensor) {
@@ -102,13 +94,7 @@ nb::object array_of(const Tensor& tensor) {
 LogSink log_sink() {
   nb::object function = nb::module_::import_("nystrom._output").attr("sink")();
   if (function.is_none()) return {};
-  // Any thread may drop it.
-  const std::shared_ptr<nb::object> kept(new nb::object(std::move(function)), [](nb::object* held) {
-    if (!nb::is_alive()) return;
-    const nb::gil_scoped_acquire lock;
-    delete held;
-  });
-  return [kept](const std::string& line) {
+  return [kept = shared(std::move(function))](const std::string& line) {
     const nb::gil_scoped_acquire lock;
     (*kept)(line);
   };

@@ -88,7 +88,8 @@ Tensor lent_tensor(const nb::object& array) {
 }
 
 void bind_tensor(nb::module_& module) {
-  nb::class_<Var>(module, "Tensor", doc::Var)
+  nb::class_<Var> tensor(module, "Tensor", doc::Var);
+  tensor
       .def(
           "__init__",
           [](Var* self, const nb::object& array, bool requires_grad) {
@@ -133,48 +134,28 @@ void bind_tensor(nb::module_& module) {
       .def(nb::self + double(), ReleaseLock())
       .def(nb::self - double(), ReleaseLock())
       .def(nb::self * double(), ReleaseLock())
-      .def(nb::self / double(), ReleaseLock())
-      .def(
-          "__radd__", [](const Var& x, double y) { return x + y; }, nb::is_operator(),
-          ReleaseLock())
-      .def(
-          "__rsub__", [](const Var& x, double y) { return affine(x, -1, y); }, nb::is_operator(),
-          ReleaseLock())
-      .def(
-          "__rmul__", [](const Var& x, double y) { return x * y; }, nb::is_operator(),
-          ReleaseLock())
-      // Of an array and a tensor.
-      .def(
-          "__radd__", [](const Var& x, const Var& y) { return y + x; }, nb::is_operator(),
-          ReleaseLock())
-      .def(
-          "__rsub__", [](const Var& x, const Var& y) { return y - x; }, nb::is_operator(),
-          ReleaseLock())
-      .def(
-          "__rmul__", [](const Var& x, const Var& y) { return y * x; }, nb::is_operator(),
-          ReleaseLock())
-      .def(
-          "__rtruediv__", [](const Var& x, const Var& y) { return y / x; }, nb::is_operator(),
-          ReleaseLock())
-      .def(
-          "__rmatmul__", [](const Var& b, const Var& a) { return matmul(a, b); }, nb::is_operator(),
-          ReleaseLock())
-      .def(
-          "__matmul__", [](const Var& a, const Var& b) { return matmul(a, b); }, nb::is_operator(),
-          ReleaseLock())
-      // NumPy leaves operators between its arrays and tensors to this class.
-      .attr("__array_ufunc__") = nb::none();
+      .def(nb::self / double(), ReleaseLock());
+  const auto def = [&](const char* name, auto function) {
+    tensor.def(name, function, nb::is_operator(), ReleaseLock());
+  };
+  def("__radd__", [](const Var& x, double y) { return x + y; });
+  def("__rsub__", [](const Var& x, double y) { return affine(x, -1, y); });
+  def("__rmul__", [](const Var& x, double y) { return x * y; });
+  // Of an array and a tensor.
+  def("__radd__", [](const Var& x, const Var& y) { return y + x; });
+  def("__rsub__", [](const Var& x, const Var& y) { return y - x; });
+  def("__rmul__", [](const Var& x, const Var& y) { return y * x; });
+  def("__rtruediv__", [](const Var& x, const Var& y) { return y / x; });
+  def("__rmatmul__", [](const Var& b, const Var& a) { return matmul(a, b); });
+  def("__matmul__", [](const Var& a, const Var& b) { return matmul(a, b); });
+  // NumPy leaves operators between its arrays and tensors to this class.
+  tensor.attr("__array_ufunc__") = nb::none();
   nb::implicitly_convertible<Array, Var>();
 }
 
 /// A function of Python that a tape may call and drop without the interpreter's lock.
 std::function<Var(const std::vector<Var>&)> callable_anywhere(const nb::callable& function) {
-  const std::shared_ptr<nb::callable> kept(new nb::callable(function), [](nb::callable* given) {
-    if (!nb::is_alive()) return;
-    const nb::gil_scoped_acquire lock;
-    delete given;
-  });
-  return [kept](const std::vector<Var>& inputs) {
+  return [kept = shared(function)](const std::vector<Var>& inputs) {
     const nb::gil_scoped_acquire lock;
     nb::list arguments;
     for (const Var& input : inputs) arguments.append(nb::cast(input));

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,16 @@ class Unlocked {
   InterruptionCheck check_;
 };
 using ReleaseLock = nb::call_guard<Unlocked>;
+
+/// An object of Python that any thread may drop.
+template <class T>
+std::shared_ptr<T> shared(T object) {
+  return {new T(std::move(object)), [](T* kept) {
+            if (!nb::is_alive()) return;  // at the end of the interpreter nothing can be released
+            const nb::gil_scoped_acquire lock;
+            delete kept;
+          }};
+}
 
 /// Lets processes that are forked from now on compute.
 void prepare_for_forks();
