@@ -42,6 +42,33 @@ Merges read_merges_file(std::string_view text, const std::string& source) {
 
 using Json = nlohmann::json;
 
+/// The special token of a role and its id, as post-processors have them.
+Json named_id(const Json& vocabulary, Role::Index role, const TokenizerSettings& settings,
+              const std::string& source) {
+  const std::string name = settings.name_of(role);
+  require_input(vocabulary.contains(name), "{}: the vocabulary has no piece '{}'", source,
+                printable(name));
+  return Json::array({name, vocabulary[name]});
+}
+
+/// The post-processor of RoBERTa's classes, or of GPT-2's with add_bos_token.
+Json template_of_gpt2(const Json& json, const Vocabulary& vocabulary, const std::string& source,
+                      const TokenizerSettings& settings) {
+  const auto end = [&](Role::Index role) { return named_id(json, role, settings, source); };
+  if (settings.family() == Family::roberta)
+    return {{"type", "RobertaProcessing"},
+            {"cls", end(Role::cls)},
+            {"sep", end(Role::sep)},
+            {"trim_offsets", settings.trim_offsets.value_or(true)},
+            {"add_prefix_space", settings.add_prefix_space.value_or(false)}};
+  if (!settings.add_bos_token.value_or(false)) return nullptr;
+  PostProcessor bos;
+  const TemplatePart token{TemplatePart::Kind::special, 0, {end(Role::bos)[1].get<std::int32_t>()}};
+  bos.single.insert(bos.single.begin(), token);
+  bos.pair.insert(bos.pair.begin(), token);
+  return post_processor_json(bos, vocabulary);
+}
+
 }  // namespace
 
 TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& source,
@@ -96,19 +123,13 @@ std::string bert_tokenizer_json(std::string_view text, const std::string& source
                   place->get<std::size_t>() + 1);
   });
   require_input(!vocabulary.empty(), "{}: the vocabulary is empty", source);
-  const auto end = [&](Role::Index role) {
-    const std::string name = settings.name_of(role);
-    require_input(vocabulary.contains(name), "{}: the vocabulary has no piece '{}'", source,
-                  printable(name));
-    return Json::array({name, vocabulary[name]});
-  };
-  const bool lower = settings.lower_case.value_or(true);
+  const auto end = [&](Role::Index role) { return named_id(vocabulary, role, settings, source); };
   const Json normalizer = {
       {"type", "BertNormalizer"},
       {"clean_text", true},
       {"handle_chinese_chars", settings.tokenize_chinese_chars.value_or(true)},
       {"strip_accents", settings.strip_accents ? Json(*settings.strip_accents) : Json()},
-      {"lowercase", lower}};
+      {"lowercase", settings.lower_case.value_or(true)}};
   return tokenizer_json_text(
       {{"normalizer", normalizer},
        {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
@@ -123,38 +144,6 @@ bool has_roberta_names(const nlohmann::json& vocabulary) {
          vocabulary.contains("<pad>") && vocabulary.contains("<mask>");
 }
 
-namespace {
-
-/// The post-processor of RoBERTa's classes, or of GPT-2's with add_bos_token.
-Json template_of_gpt2(const Vocabulary& vocabulary, const std::string& source,
-                      const TokenizerSettings& settings) {
-  const auto id_of = [&](const std::string& name) {
-    const auto id = vocabulary.find(name);
-    require_input(id.has_value(), "{}: the vocabulary has no piece '{}'", source, printable(name));
-    return *id;
-  };
-  if (settings.family() == Family::roberta) {
-    const auto end = [&](Role::Index role) {
-      const std::string name = settings.name_of(role);
-      return Json::array({name, id_of(name)});
-    };
-    return {{"type", "RobertaProcessing"},
-            {"cls", end(Role::cls)},
-            {"sep", end(Role::sep)},
-            {"trim_offsets", settings.trim_offsets.value_or(true)},
-            {"add_prefix_space", settings.add_prefix_space.value_or(false)}};
-  }
-  if (!settings.add_bos_token.value_or(false)) return nullptr;
-  using Kind = TemplatePart::Kind;
-  PostProcessor bos;
-  const TemplatePart token{Kind::special, 0, {id_of(settings.name_of(Role::bos))}};
-  bos.single.insert(bos.single.begin(), token);
-  bos.pair.insert(bos.pair.begin(), token);
-  return post_processor_json(bos, vocabulary);
-}
-
-}  // namespace
-
 std::string gpt2_tokenizer_json(const nlohmann::json& json, const std::string& vocabulary_source,
                                 std::string_view merges, const std::string& merges_source,
                                 const TokenizerSettings& settings) {
@@ -167,7 +156,7 @@ std::string gpt2_tokenizer_json(const nlohmann::json& json, const std::string& v
   model["continuing_subword_prefix"] = model["end_of_word_suffix"] = "";
   return tokenizer_json_text(
       {{"pre_tokenizer", level},
-       {"post_processor", template_of_gpt2(vocabulary, vocabulary_source, settings)},
+       {"post_processor", template_of_gpt2(json, vocabulary, vocabulary_source, settings)},
        {"decoder", level},
        {"model", model}});
 }
