@@ -48,18 +48,19 @@ void read_names(const JsonPart& file, TokenizerSettings& settings) {
   }
 }
 
-std::set<std::string_view> contents_of(const std::vector<const Name*>& names) {
-  std::set<std::string_view> contents;
-  for (const Name* name : names) contents.insert(name->token);
-  return contents;
+/// The special tokens that the files name, with their roles. Those without a role have `roles`.
+std::vector<std::pair<const Name*, std::size_t>> names_of(const TokenizerSettings& settings) {
+  std::vector<std::pair<const Name*, std::size_t>> names;
+  for (std::size_t role = 0; role < roles; ++role)
+    if (settings.names[role]) names.emplace_back(&*settings.names[role], role);
+  for (const Name& each : settings.additional) names.emplace_back(&each, roles);
+  return names;
 }
 
-std::vector<const Name*> names_of(const TokenizerSettings& settings) {
-  std::vector<const Name*> names;
-  for (const auto& each : settings.names)
-    if (each) names.push_back(&*each);
-  for (const Name& each : settings.additional) names.push_back(&each);
-  return names;
+std::set<std::string_view> contents_of(const TokenizerSettings& settings) {
+  std::set<std::string_view> contents;
+  for (const auto& [name, role] : names_of(settings)) contents.insert(name->token);
+  return contents;
 }
 
 void read_flags(const JsonPart& config, TokenizerSettings& settings) {
@@ -93,7 +94,7 @@ void read_added_file(const std::filesystem::path& file, TokenizerSettings& setti
   const auto json = read_json_file(file, max_settings_bytes);
   const JsonPart map(json, printable_path(file));
   settings.added_place = map.file();
-  const auto named = contents_of(names_of(settings));
+  const auto named = contents_of(settings);
   for (const auto& [content, id] : map.members("an object from tokens to ids")) {
     AddedToken token{.content = content,
                      .id = static_cast<std::int32_t>(id.integer(0, max_pieces))};
@@ -280,9 +281,8 @@ void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings) {
 
 void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
                    bool has_tokenizer_json) {
-  const auto names = names_of(settings);
   const auto usual = default_names(settings);
-  const auto named = contents_of(names);
+  const auto named = contents_of(settings);
   const auto is_usual = [&](const std::string& content) {
     return std::ranges::find(usual, content, &std::pair<std::string, std::size_t>::first) !=
            usual.end();
@@ -319,22 +319,16 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
   const auto loses_flags = [&](std::size_t role) {
     return settings.its_class != nullptr && (settings.its_class->flagless >> role & 1u) != 0;
   };
-  const auto role_of = [&](const Name& name) {
-    return static_cast<std::size_t>(
-        std::ranges::find_if(settings.names,
-                             [&](const auto& each) { return each && &*each == &name; }) -
-        settings.names.begin());
-  };
-  for (const Name* name : names) {
+  for (const auto& [name, role] : names_of(settings)) {
     require_input(parts.vocabulary.find(name->token).has_value(),
                   "{}: '{}' is no piece of the vocabulary", name->place, printable(name->token));
     if (described.count(name->token) > 0) continue;
-    const bool is_mask = settings.names[Role::mask] && name == &*settings.names[Role::mask];
+    const bool is_mask = role == Role::mask;
     if (name->flags)
       add(name->token, *name->flags);
     else if (is_mask && class_mask)
       add(name->token, *class_mask);
-    else if (!parts.added.has(name->token) || (resets && !is_mask) || loses_flags(role_of(*name)))
+    else if (!parts.added.has(name->token) || (resets && !is_mask) || loses_flags(role))
       add(name->token, plain);
   }
   for (const auto& [name, role] : usual) {
