@@ -1,5 +1,5 @@
 // Models made of trained ones: for longer sequences, or with Nyström attention in the place of
-// exact attention (convert.cpp).
+// exact attention.
 #pragma once
 
 #include <filesystem>
@@ -39,11 +39,6 @@ Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t
 /// model without position table, and attention with weights for each position (linformer) are
 /// InputErrors too. So is a model that cannot be built.
 std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options);
-
-/// The model of `source` under another configuration, with its weights. A longer position table is
-/// filled as `positions` says. Parameters that `source` lacks are 0.
-std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfig& config,
-                                     NewPositions positions);
 
 /// The options of a conversion.
 struct ConvertOptions {
