@@ -67,17 +67,6 @@ std::int32_t read_named_id(const JsonPart& part, const Vocabulary& vocabulary) {
   return read_id(elements[1], vocabulary);
 }
 
-/// Sets cls and sep: the single special tokens before and after the first text of the single
-/// template.
-void find_ends(PostProcessor& processor) {
-  bool behind = false;
-  for (const TemplatePart& each : processor.single) {
-    if (each.kind == Kind::first) behind = true;
-    if (each.kind != Kind::special || each.ids.size() != 1) continue;
-    (behind ? processor.sep : processor.cls) = each.ids[0];
-  }
-}
-
 /// Adds a step of a sequence. At most one step may have a template with special tokens.
 void merge(PostProcessor& whole, const PostProcessor& part, const JsonPart& place) {
   if (part.trims_offsets) {
@@ -98,12 +87,21 @@ bool PostProcessor::is_plain() const {
   return single == plain.single && pair == plain.pair;
 }
 
+std::optional<std::int32_t> PostProcessor::end(bool behind) const {
+  std::optional<std::int32_t> id;
+  bool passed = false;
+  for (const TemplatePart& each : single) {
+    passed |= each.kind == Kind::first;
+    if (each.kind == Kind::special && each.ids.size() == 1 && passed == behind) id = each.ids[0];
+  }
+  return id;
+}
+
 PostProcessor PostProcessor::bert(std::int32_t cls, std::int32_t sep) {
   PostProcessor result;
   result.single = {{Kind::special, 0, {cls}}, {Kind::first, 0, {}}, {Kind::special, 0, {sep}}};
   result.pair = result.single;
   result.pair.insert(result.pair.end(), {{Kind::second, 1, {}}, {Kind::special, 1, {sep}}});
-  find_ends(result);
   return result;
 }
 
@@ -142,7 +140,6 @@ PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabu
                     "and TemplateProcessing",
                     printable(type)));
   }
-  find_ends(result);
   return result;
 }
 

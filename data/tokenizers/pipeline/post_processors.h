@@ -32,11 +32,10 @@ struct PostProcessor {
       pair{TemplatePart{}, {TemplatePart::Kind::second, 1, {}}};
   bool trims_offsets = false;      ///< offsets exclude spaces at the beginning and end of a piece
   bool adds_prefix_space = false;  ///< the space added in front of the text is not trimmed
-  /// The tokens before and after the first text, when there are such tokens.
-  std::optional<std::int32_t> cls, sep;
-
   /// Whether the templates are those by default.
   bool is_plain() const;
+  /// The single special token before the first text of the single template, or `behind` it.
+  std::optional<std::int32_t> end(bool behind) const;
 
   /// The template [cls] first [sep] second [sep]. The second text has type 1.
   static PostProcessor bert(std::int32_t cls, std::int32_t sep);

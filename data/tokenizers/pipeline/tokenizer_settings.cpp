@@ -196,8 +196,6 @@ void put_bos_and_eos(const TokenizerSettings& settings, bool adds_bos, bool adds
   put(Kind::first, 0);
   made.single = made.pair;
   put(Kind::second, 1);
-  if (adds_bos) made.cls = id_of(Role::bos);
-  if (adds_eos) made.sep = id_of(Role::eos);
   parts.post_processor = made;
   parts.has_own_template = true;
 }
@@ -353,8 +351,8 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
     return known ? *known : id ? *id : first_of(vocabulary, usual);
   };
   parts.special = {
-      .cls = choose(Role::cls, parts.post_processor.cls, {"[CLS]", "<s>"}),
-      .sep = choose(Role::sep, parts.post_processor.sep, {"[SEP]", "</s>"}),
+      .cls = choose(Role::cls, parts.post_processor.end(false), {"[CLS]", "<s>"}),
+      .sep = choose(Role::sep, parts.post_processor.end(true), {"[SEP]", "</s>"}),
       .pad = choose(Role::pad, std::nullopt, {"[PAD]", "<pad>"}),
       .mask = choose(Role::mask, std::nullopt, {"[MASK]", "<mask>"}),
       .unk = choose(Role::unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
