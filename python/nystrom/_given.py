@@ -79,11 +79,6 @@ class Columns:
         nothing = {"kind": None, "pair": None, "label": None, "id": None}
         return cls({"text": column, "choices": [], "negatives": [], **nothing})
 
-    def require_rows(self, name: str) -> None:
-        """Throws an InputError for a task whose examples are no rows."""
-        if self.kind == "features":
-            raise InputError(f"{name}: a task of kind features takes files of features; name them")
-
     def objects(self, data: Any, name: str) -> Iterator[dict[str, Any]]:
         """The rows as JSON objects."""
         if self.kind == "questions":
@@ -119,11 +114,14 @@ class GivenData:
 
     def write(self, data: Any, name: str, columns: Columns) -> str:
         """The file of the rows of `data`."""
-        columns.require_rows(name)
+        if columns.kind == "features":
+            raise InputError(f"{name}: a task of kind features takes files of features; name them")
         file = self._keep(
             self._line(row, columns, f"{name}, row {number}")
             for number, row in enumerate(columns.objects(data, name))
-        ) or self._refuse_none(name)
+        )
+        if file is None:
+            raise InputError(f"{name}: holds no rows")
         self._written.add(file)
         return file
 
@@ -165,13 +163,6 @@ class GivenData:
         if kept and Path(run_dir, "checkpoints").is_dir():
             Path(run_dir, LABEL_TYPES).write_text(json.dumps(kept))
 
-    def _unfinished(self) -> tuple[Path, int]:
-        """A new folder in the cache, and the lock that marks it as being written."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        folder = self.folder / f"rows-{16 * '0'}.tmp-{secrets.token_hex(8)}"
-        folder.mkdir()
-        return folder, self._lock(folder, fcntl.LOCK_EX)
-
     def _lock(self, folder: Path, how: int) -> int:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._locks.append(descriptor)
@@ -182,7 +173,10 @@ class GivenData:
         """Writes lines into an entry of the cache, and returns the name of its file. None without
         any line."""
         checksum = hashlib.sha256()
-        folder, lock = self._unfinished()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        folder = self.folder / f"rows-{16 * '0'}.tmp-{secrets.token_hex(8)}"
+        folder.mkdir()
+        lock = self._lock(folder, fcntl.LOCK_EX)  # it is being written
         try:
             with open(folder / "rows.jsonl", "wb") as file:
                 for line in lines:
@@ -206,10 +200,6 @@ class GivenData:
             return str(entry / "rows.jsonl")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-    @staticmethod
-    def _refuse_none(name: str) -> str:
-        raise InputError(f"{name}: holds no rows")
 
 
 def names_of_files(given: Any) -> list[str] | None:
