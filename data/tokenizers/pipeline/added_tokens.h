@@ -66,9 +66,6 @@ class AddedTokens {
   /// tokenizers would find such a token everywhere.
   AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer& normalizer);
 
-  /// All tokens, special ones first.
-  const std::vector<AddedToken>& all() const { return tokens_; }
-
   /// A range of text: an added token or ordinary text.
   struct Part {
     ByteRange range;
@@ -83,8 +80,8 @@ class AddedTokens {
   std::vector<Part> split(std::string_view text, bool normalized, SpecialNames names) const;
 
  private:
-  std::vector<AddedToken> tokens_;
-  PrefixTrie tries_[2];  // index 1: normalized forms. Values are indices into tokens_
+  std::vector<AddedToken> tokens_;  // special ones first
+  PrefixTrie tries_[2];             // index 1: normalized forms. Values are indices into tokens_
 };
 
 }  // namespace nystrom
