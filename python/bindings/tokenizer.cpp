@@ -6,7 +6,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <array>
 
 #include "data/tokenizers/encoding.h"
 #include "data/tokenizers/tokenizer_folder.h"
@@ -19,50 +18,60 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// Texts as the inputs of a model.
-struct EncodedBatch {
-  std::vector<WrappedIds> rows;
-  std::int64_t width = 0;  ///< of the longest row, or more
-
-  /// The ids, the mask and the token types, all i64 [rows, width].
-  std::array<Tensor, 3> tensors(std::int32_t pad) const {
-    std::array<Tensor, 3> all;
-    for (Tensor& each : all) each = Tensor::zeros({std::ssize(rows), width}, DType::i64);
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      const WrappedIds& from = rows[row];
-      const auto begin = static_cast<std::int64_t>(row) * width;
-      std::int64_t* const ids = all[0].data<std::int64_t>() + begin;
-      std::fill_n(ids, width, pad);
-      std::ranges::copy(from.ids, ids);
-      std::fill_n(all[1].data<std::int64_t>() + begin, from.ids.size(), 1);
-      std::ranges::copy(from.type_ids, all[2].data<std::int64_t>() + begin);
-    }
-    return all;
-  }
-};
-
 /// Takes tokens from the end of the longer text until both fit into `room`.
 void cut_to(std::size_t room, std::vector<std::int32_t>& first, std::vector<std::int32_t>& second) {
   while (first.size() + second.size() > room)
     (first.size() > second.size() ? first : second).pop_back();
 }
 
-EncodedBatch encode_batch(const Tokenizer& tokenizer, const Strings& texts,
-                          const std::optional<Strings>& pairs,
-                          std::optional<std::int64_t> max_length, SpecialNames names) {
-  EncodedBatch batch;
+/// What names of special tokens in a text are.
+SpecialNames names_of(bool parse_special_tokens) {
+  return parse_special_tokens ? SpecialNames::tokens : SpecialNames::text;
+}
+
+/// Texts as the inputs of a model: the ids, the mask and the token types, all i64 [texts, width].
+nb::dict encode_batch(const Tokenizer& tokenizer, const Strings& texts,
+                      const std::optional<Strings>& pairs, std::optional<std::int64_t> max_length,
+                      bool pad_to_max_length, bool parse_special_tokens) {
+  std::optional<Unlocked> unlocked(std::in_place);
+  const SpecialNames names = names_of(parse_special_tokens);
   const std::size_t around =
       pairs ? tokenizer.wrap({}, {}).ids.size() : tokenizer.wrap({}).ids.size();
   require_input(!max_length || *max_length >= static_cast<std::int64_t>(around),
                 "max_length {}; the special tokens alone are {}", max_length.value_or(0), around);
+  std::vector<WrappedIds> rows;
+  std::int64_t width = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     std::vector<std::int32_t> first = tokenizer.encode(texts[i], names), second;
     if (pairs) second = tokenizer.encode((*pairs)[i], names);
     if (max_length) cut_to(static_cast<std::size_t>(*max_length) - around, first, second);
-    batch.rows.push_back(pairs ? tokenizer.wrap(first, second) : tokenizer.wrap(first));
-    batch.width = std::max(batch.width, std::ssize(batch.rows.back().ids));
+    rows.push_back(pairs ? tokenizer.wrap(first, second) : tokenizer.wrap(first));
+    width = std::max(width, std::ssize(rows.back().ids));
   }
-  return batch;
+  if (pad_to_max_length) width = max_length.value_or(width);
+  const std::int32_t pad = tokenizer.special().pad;
+  const bool even = std::ranges::all_of(
+      rows, [&](const WrappedIds& row) { return std::ssize(row.ids) == width; });
+  require_input(pad != no_id || even,
+                "the tokenizer has no padding token, and the texts are not equally long; encode "
+                "them one by one");
+  const Shape shape{std::ssize(rows), width};
+  Tensor ids = Tensor::zeros(shape, DType::i64), mask = Tensor::zeros(shape, DType::i64),
+         types = Tensor::zeros(shape, DType::i64);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto begin = static_cast<std::int64_t>(row) * width;
+    std::int64_t* const its_ids = ids.data<std::int64_t>() + begin;
+    std::fill_n(its_ids, width, pad == no_id ? 0 : pad);
+    std::ranges::copy(rows[row].ids, its_ids);
+    std::fill_n(mask.data<std::int64_t>() + begin, rows[row].ids.size(), 1);
+    std::ranges::copy(rows[row].type_ids, types.data<std::int64_t>() + begin);
+  }
+  unlocked.reset();
+  nb::dict result;
+  result["input_ids"] = array_of(ids);
+  result["attention_mask"] = array_of(mask);
+  result["token_type_ids"] = array_of(types);
+  return result;
 }
 
 }  // namespace
@@ -73,49 +82,21 @@ void bind_tokenizer(nb::module_& module) {
       .def_ro("type_ids", &Encoding::type_ids, doc::WrappedIds_type_ids)
       .def_ro("offsets", &Encoding::offsets, doc::Encoding_offsets)
       .def("__len__", [](const Encoding& encoding) { return encoding.ids.size(); });
-  const auto names = [](bool special) {
-    return special ? SpecialNames::tokens : SpecialNames::text;
-  };
   nb::class_<Tokenizer>(module, "Tokenizer", "Converts between text and the ids of tokens.")
       .def(
           "encode",
-          [names](const Tokenizer& tokenizer, const std::string& text, bool add_special_tokens,
-                  bool parse_special_tokens) {
+          [](const Tokenizer& tokenizer, const std::string& text, bool add_special_tokens,
+             bool parse_special_tokens) {
             return encode_with_places(tokenizer, text, add_special_tokens,
-                                      names(parse_special_tokens));
+                                      names_of(parse_special_tokens));
           },
           "text"_a, "add_special_tokens"_a = true, "parse_special_tokens"_a = false,
           doc::encode_with_places, ReleaseLock())
-      .def(
-          "encode_batch",
-          [names](const Tokenizer& tokenizer, const Strings& texts,
-                  const std::optional<Strings>& pairs, std::optional<std::int64_t> max_length,
-                  bool pad_to_max_length, bool parse_special_tokens) {
-            std::array<Tensor, 3> tensors;
-            {
-              const Unlocked unlocked;
-              EncodedBatch batch =
-                  encode_batch(tokenizer, texts, pairs, max_length, names(parse_special_tokens));
-              if (pad_to_max_length) batch.width = max_length.value_or(batch.width);
-              const std::int32_t pad = tokenizer.special().pad;
-              const bool even = std::ranges::all_of(batch.rows, [&](const WrappedIds& row) {
-                return std::ssize(row.ids) == batch.width;
-              });
-              require_input(pad != no_id || even,
-                            "the tokenizer has no padding token, and the texts are not equally "
-                            "long; encode them one by one");
-              tensors = batch.tensors(pad == no_id ? 0 : pad);
-            }
-            nb::dict result;
-            result["input_ids"] = array_of(tensors[0]);
-            result["attention_mask"] = array_of(tensors[1]);
-            result["token_type_ids"] = array_of(tensors[2]);
-            return result;
-          },
-          "texts"_a, "pairs"_a, "max_length"_a, "pad_to_max_length"_a, "parse_special_tokens"_a,
-          nb::sig("def encode_batch(self, texts: list[str], pairs: list[str] | None, max_length: "
-                  "int | None, pad_to_max_length: bool, parse_special_tokens: bool) -> dict[str, "
-                  "numpy.ndarray]"))
+      .def("encode_batch", &encode_batch, "texts"_a, "pairs"_a, "max_length"_a,
+           "pad_to_max_length"_a, "parse_special_tokens"_a,
+           nb::sig("def encode_batch(self, texts: list[str], pairs: list[str] | None, max_length: "
+                   "int | None, pad_to_max_length: bool, parse_special_tokens: bool) -> dict[str, "
+                   "numpy.ndarray]"))
       .def(
           "decode",
           [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
