@@ -104,8 +104,10 @@ class ConfiguredEncoder {
   ConfiguredEncoder(const ConfiguredEncoder&) = delete;
   ConfiguredEncoder& operator=(const ConfiguredEncoder&) = delete;
 
-  Var operator()(const Array& input_ids, const std::optional<Array>& attention_mask,
-                 const RunContext& run) const {
+  Var operator()(const Array& input_ids, const std::optional<Array>& attention_mask, bool training,
+                 const std::optional<Array>& sample_ids, std::uint64_t seed,
+                 std::uint64_t step) const {
+    const RunContext run = context_of(training, sample_ids, seed, step);
     const Tensor ids = tensor_of(input_ids).contiguous();
     require_input(ids.rank() == 2, "input_ids are {}; expected [b, n]", ids.shape());
     const Ragged batch = attention_mask ? Ragged(tensor_of(*attention_mask).contiguous())
@@ -129,16 +131,10 @@ void bind_encoder(nb::module_& nn) {
   nb::class_<ConfiguredEncoder>(nn, "Encoder", doc::Encoder)
       .def(nb::init<const Scope&, const std::vector<std::string>&>(), "scope"_a, "options"_a,
            "`options` are those of the section model, each as text: hidden_size=64.")
-      .def(
-          "__call__",
-          [](const ConfiguredEncoder& encoder, const Array& input_ids,
-             const std::optional<Array>& attention_mask, bool training,
-             const std::optional<Array>& sample_ids, std::uint64_t seed, std::uint64_t step) {
-            return encoder(input_ids, attention_mask, context_of(training, sample_ids, seed, step));
-          },
-          "input_ids"_a, "attention_mask"_a = nb::none(), "training"_a = false,
-          "sample_ids"_a = nb::none(), "seed"_a = 0, "step"_a = 0,
-          "The hidden states [b, n, hidden] of ids [b, n].", ReleaseLock());
+      .def("__call__", &ConfiguredEncoder::operator(), "input_ids"_a,
+           "attention_mask"_a = nb::none(), "training"_a = false, "sample_ids"_a = nb::none(),
+           "seed"_a = 0, "step"_a = 0, "The hidden states [b, n, hidden] of ids [b, n].",
+           ReleaseLock());
 }
 
 void bind_optim(nb::module_& optim) {
