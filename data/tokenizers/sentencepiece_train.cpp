@@ -18,6 +18,7 @@
 #include "core/base/utf8.h"
 #include "core/check.h"
 #include "core/rng.h"
+#include "data/text/words.h"
 #include "data/tokenizers/pipeline/aligned_text.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 
@@ -75,13 +76,9 @@ class Sample {
   std::int64_t different_words() const {
     /// About as large as the text. It is freed before the trainer needs far more memory.
     std::vector<std::size_t> hashes;
-    for (const Sentence& each : sentences_) {
-      for (std::string_view rest = each.text; !rest.empty();) {
-        const std::string_view word = rest.substr(0, rest.find(' '));
+    for (const Sentence& each : sentences_)
+      for (const std::string_view word : words_between(each.text, " "))
         hashes.push_back(std::hash<std::string_view>{}(word));
-        rest.remove_prefix(std::min(word.size() + 1, rest.size()));
-      }
-    }
     std::sort(hashes.begin(), hashes.end());
     return std::unique(hashes.begin(), hashes.end()) - hashes.begin();
   }
