@@ -20,9 +20,8 @@ namespace nystrom::python {
 namespace {
 
 /// A finished run.
-struct FinishedRun {
+struct FinishedRun : RunResult {
   std::string run_dir;
-  RunResult result;
 };
 
 /// `config` is the path of a file, or a text of YAML.
@@ -98,8 +97,8 @@ FinishedRun run(RunKind kind, const Train& train, const std::string& config, boo
     const RunSpec spec = resolve(text_of(config, is_text), overrides, kind);
     Log log(quiet, sink);
     Communicator alone;
-    finished = {spec.options.run_dir, train(spec, log, place, alone, python.observer())};
-    if (!python.has_thrown()) require_finished(finished.result, log);
+    finished = {train(spec, log, place, alone, python.observer()), spec.options.run_dir};
+    if (!python.has_thrown()) require_finished(finished, log);
   }
   python.rethrow();
   return finished;
@@ -179,16 +178,10 @@ void bind_runs(nb::module_& module) {
       });
   nb::class_<FinishedRun>(module, "FinishedRun", "The C++ part of nystrom.Run.")
       .def_ro("run_dir", &FinishedRun::run_dir, "The folder of the run.")
-      .def_prop_ro(
-          "steps", [](const FinishedRun& run) { return run.result.steps; }, doc::RunResult_steps)
-      .def_prop_ro(
-          "best_step", [](const FinishedRun& run) { return run.result.best; }, doc::RunResult_best)
-      .def_prop_ro(
-          "best_value", [](const FinishedRun& run) { return run.result.best_value; },
-          doc::RunResult_best_value)
-      .def_prop_ro(
-          "metric", [](const FinishedRun& run) { return run.result.metric_name; },
-          "The name of best_value: loss, accuracy.");
+      .def_ro("steps", &FinishedRun::steps, doc::RunResult_steps)
+      .def_ro("best_step", &FinishedRun::best, doc::RunResult_best)
+      .def_ro("best_value", &FinishedRun::best_value, doc::RunResult_best_value)
+      .def_ro("metric", &FinishedRun::metric_name, "The name of best_value: loss, accuracy.");
   const auto define = [&](const char* name, RunKind kind, const Train& train) {
     module.def(
         name,
