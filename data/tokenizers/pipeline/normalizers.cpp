@@ -1,6 +1,7 @@
 #include "data/tokenizers/pipeline/normalizers.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -76,6 +77,33 @@ void clean_as_nmt(AlignedText& text) {
   });
 }
 
+// The characters for bytes in byte-level vocabularies. Bytes that are printable in Latin-1 stand
+// for themselves; other bytes use the characters from U+0100 on.
+
+bool prints(int byte) {
+  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
+
+struct ByteTable {
+  std::array<std::string, 256> characters;
+  std::array<int, 0x144> bytes;
+
+  ByteTable() {
+    bytes.fill(-1);
+    char32_t next = 0x100;
+    for (int byte = 0; byte < 256; ++byte) {
+      const char32_t character = prints(byte) ? static_cast<char32_t>(byte) : next++;
+      append_utf8(characters[static_cast<std::size_t>(byte)], character);
+      bytes[character] = byte;
+    }
+  }
+};
+
+const ByteTable& byte_table() {
+  static const ByteTable made;
+  return made;
+}
+
 TextNormalizer read_replacing_normalizer(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
@@ -110,6 +138,26 @@ TextNormalizer read_bert(const JsonPart& part) {
 }
 
 }  // namespace
+
+const std::string& byte_level_character(unsigned char byte) {
+  return byte_table().characters[byte];
+}
+
+int byte_of_character(char32_t character) {
+  return character < byte_table().bytes.size() ? byte_table().bytes[character] : -1;
+}
+
+void to_byte_level(AlignedText& text) {
+  std::vector<Change> changes;
+  changes.reserve(text.size());
+  for (const char byte : text.text()) {
+    std::size_t start = 0;
+    const char32_t character =
+        next_code_point(byte_level_character(static_cast<unsigned char>(byte)), start);
+    changes.push_back({character, is_utf8_continuation(byte) ? 1 : 0});
+  }
+  text.transform(changes);
+}
 
 TextNormalizer read_normalizer(const JsonPart& part) {
   const std::string type = part["type"].text();
