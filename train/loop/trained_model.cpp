@@ -52,7 +52,7 @@ void TrainedModel::read(const fs::path& checkpoint, std::int64_t updates) {
   with_ema_weights([&] {  // model.safetensors holds the average
     for (const Parameter& parameter : store.parameters())
       store.set(parameter.name(), weights.read(parameter.name()));
-    for (const NamedSlab& slab : optimizer_slabs()) rest.read(store, optimizer_->range(), slab);
+    for (const NamedTensor& slab : optimizer_slabs()) rest.read(store, optimizer_->range(), slab);
   });
   optimizer_->set_steps_taken(updates);
 }
@@ -78,9 +78,9 @@ void TrainedModel::with_ema_weights(const std::function<void()>& f) {
 
 /// The optimizer's state. While the model has its averaged weights, the average holds the trained
 /// ones.
-std::vector<NamedSlab> TrainedModel::optimizer_slabs() const {
-  std::vector<NamedSlab> slabs = {{"moment1", optimizer_->moment1()},
-                                  {"moment2", optimizer_->moment2()}};
+std::vector<NamedTensor> TrainedModel::optimizer_slabs() const {
+  std::vector<NamedTensor> slabs = {{"moment1", optimizer_->moment1()},
+                                    {"moment2", optimizer_->moment2()}};
   if (average_) slabs.push_back({"weight", average_->slab()});
   return slabs;
 }
@@ -111,7 +111,7 @@ void TrainedModel::require_same_in_all(const std::string& reason) {
   std::vector<Tensor> slabs = {sharded_ ? model_.parameters().values()
                                         : model_.parameters().masters()};
   if (!sharded_)
-    for (const NamedSlab& slab : optimizer_slabs()) slabs.push_back(slab.values);
+    for (const NamedTensor& slab : optimizer_slabs()) slabs.push_back(slab.tensor);
   require_same_replicas(communicator_, fingerprint(slabs),
                         sharded_ ? "weights" : "weights or moments", reason);
 }

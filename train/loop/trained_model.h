@@ -56,7 +56,7 @@ class TrainedModel {
 
  private:
   void start_average();
-  std::vector<NamedSlab> optimizer_slabs() const;
+  std::vector<NamedTensor> optimizer_slabs() const;
 
   const RunSpec& spec_;
   Communicator& communicator_;

@@ -46,15 +46,16 @@ std::string checksum_in(const std::string& report) {
   return report.substr(1);
 }
 
-}  // namespace
-
+/// The file name of one process among `size`; with size 1 the name of the unsharded file.
 std::string optimizer_file_name(int rank, int size) {
   return size == 1 ? "optimizer.safetensors"
                    : fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank, size);
 }
 
+}  // namespace
+
 std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range,
-                                    const std::vector<NamedSlab>& slabs) {
+                                    const std::vector<NamedTensor>& slabs) {
   std::vector<NamedTensor> tensors;
   for (const Parameter& parameter : store.parameters()) {
     const auto [from, end] = overlap(store, parameter, range);
@@ -62,8 +63,8 @@ std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range
     const std::int64_t place = store.offset_of(parameter.name()) - range.begin;
     const bool whole = end - from == parameter.shape().numel();
     const std::string name = parameter.name() + (whole ? "" : fmt::format("{}{}", from_mark, from));
-    for (const NamedSlab& slab : slabs) {
-      const Tensor part = slab.values.slice(0, place + from, place + end).to(cpu_device);
+    for (const NamedTensor& slab : slabs) {
+      const Tensor part = slab.tensor.slice(0, place + from, place + end).to(cpu_device);
       tensors.push_back(
           {fmt::format("{}.{}", slab.name, name), whole ? part.reshape(parameter.shape()) : part});
     }
@@ -122,7 +123,7 @@ OptimizerFiles::OptimizerFiles(const fs::path& checkpoint) : checkpoint_(checkpo
 }
 
 void OptimizerFiles::read(const ParameterStore& store, SlabRange range,
-                          const NamedSlab& slab) const {
+                          const NamedTensor& slab) const {
   for (const Parameter& parameter : store.parameters()) {
     const auto [wanted, wanted_end] = overlap(store, parameter, range);
     const std::string name = slab.name + "." + parameter.name();
@@ -135,7 +136,7 @@ void OptimizerFiles::read(const ParameterStore& store, SlabRange range,
                          end = std::min(wanted_end, part.from + part.count);
       if (begin >= end) continue;
       const Tensor values = files_[part.file].read(part.tensor).reshape({part.count});
-      Tensor target = slab.values.slice(0, place + begin, place + end);
+      Tensor target = slab.tensor.slice(0, place + begin, place + end);
       kernels::copy(
           values.slice(0, begin - part.from, end - part.from).contiguous().to(target.device()),
           target);

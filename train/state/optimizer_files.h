@@ -16,20 +16,12 @@
 
 namespace nystrom {
 
-/// The file name of one process among `size`; with size 1 the name of the unsharded file.
-std::string optimizer_file_name(int rank, int size);
-
-/// A range of a slab that is laid out as the parameter store's. Names are "moment1", "moment2" and
-/// "weight".
-struct NamedSlab {
-  std::string name;
-  Tensor values;
-};
-
-/// The tensors of `slabs`, which cover `range`, by parameter. A whole parameter is "moment1.NAME",
-/// with its shape. A part is "moment1.NAME.from-K" [n], the n elements from element K on.
+/// The tensors of `slabs`, by parameter. Each slab is the `range` of one that is laid out as the
+/// parameter store's, and is called "moment1", "moment2" or "weight". A whole parameter is
+/// "moment1.NAME", with its shape. A part is "moment1.NAME.from-K" [n], the n elements from element
+/// K on.
 std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range,
-                                    const std::vector<NamedSlab>& slabs);
+                                    const std::vector<NamedTensor>& slabs);
 
 /// The files that rank 0 passes to CheckpointFolder::save: one file, or, if sharded, one file a
 /// process. All processes write their files at the same time, into the folder that rank 0
@@ -52,7 +44,7 @@ class OptimizerFiles {
 
   /// Fills `slab`, which covers `range`. Throws an InputError when the files do not hold all its
   /// values.
-  void read(const ParameterStore& store, SlabRange range, const NamedSlab& slab) const;
+  void read(const ParameterStore& store, SlabRange range, const NamedTensor& slab) const;
 
  private:
   struct Part {
