@@ -1,4 +1,4 @@
-#include "train/state/checkpoint_reader.h"
+#include "train/state/checkpoint.h"
 
 #include <algorithm>
 #include <charconv>
