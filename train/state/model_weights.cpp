@@ -138,15 +138,6 @@ std::vector<std::string> ModelWeights::names() const {
   return names;
 }
 
-Tensor ModelWeights::read(const std::string& name, NonFinite non_finite) const {
-  return file_with(name).read(name, non_finite);
-}
-
-void ModelWeights::read_into(const std::string& name, Tensor& destination,
-                             NonFinite non_finite) const {
-  file_with(name).read_into(name, destination, non_finite);
-}
-
 const TensorFile& ModelWeights::file_with(const std::string& name) const {
   const auto found = file_of_.find(name);
   require_input(found != file_of_.end(), "{}: has no tensor {}", printable_path(folder_),

@@ -30,11 +30,10 @@ class ModelWeights {
   /// The file, type and shape of a tensor. Throws when it does not exist.
   const StoredTensor& stored(const std::string& name) const { return file_with(name).stored(name); }
 
-  /// Reads a tensor as TensorFile::read does.
-  Tensor read(const std::string& name, NonFinite non_finite = NonFinite::refuse) const;
-  /// Reads a tensor as TensorFile::read_into does.
-  void read_into(const std::string& name, Tensor& destination,
-                 NonFinite non_finite = NonFinite::refuse) const;
+  /// Reads a tensor as TensorFile::read does with NonFinite::refuse.
+  Tensor read(const std::string& name) const {
+    return file_with(name).read(name, NonFinite::refuse);
+  }
 
  private:
   const TensorFile& file_with(const std::string& name) const;

@@ -16,69 +16,32 @@ namespace {
 
 constexpr std::int64_t chunk_bytes = std::int64_t{1} << 20;
 
-/// Calls f(TypeTag<T>{}) with the C++ type of floating values in the file.
-template <class F>
-void visit_stored_float(StoredType type, F&& f) {
-  if (type == StoredType::f16) return f(TypeTag<f16>{});
-  visit_float(dtype_of_stored(type), f);
-}
-
-template <class T>
-double widen(T value) {
-  if constexpr (std::is_same_v<T, double>) {
-    return value;
-  } else {
-    return static_cast<float>(value);
-  }
-}
-
-template <class T>
-T narrow(double value) {
-  if constexpr (std::is_same_v<T, double>) {
-    return value;
-  } else {
-    return static_cast<T>(static_cast<float>(value));
-  }
-}
-
-/// Converts `count` values at `source`. Returns the position of the first non-finite result, or -1.
-template <class From, class To>
-std::int64_t convert(const std::byte* source, To* destination, std::int64_t count) {
-  std::int64_t non_finite = -1;
-  for (std::int64_t i = 0; i < count; ++i) {
-    From value;
-    std::memcpy(&value, source + i * static_cast<std::int64_t>(sizeof(From)), sizeof(From));
-    destination[i] = narrow<To>(widen(value));
-    if (non_finite < 0 && !std::isfinite(widen(destination[i]))) non_finite = i;
-  }
-  return non_finite;
-}
-
-/// Copies the values of one chunk to `destination`, starting at element `first`. Returns the
-/// position of the first non-finite value, or -1.
-std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor& destination,
+/// Copies the values of one chunk to `values`, from element `first` on. Returns the position of the
+/// first one that is not finite, or -1.
+std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor& values,
                    std::int64_t first) {
-  const std::int64_t count = static_cast<std::int64_t>(chunk.size()) / stored_size(type);
-  if (!is_float(destination.dtype())) {
-    const auto copy = [&]<class T>(TypeTag<T>) {
-      std::memcpy(destination.data<T>() + first, chunk.data(), chunk.size());
-    };
-    switch (destination.dtype()) {
-      case DType::i64: copy(TypeTag<std::int64_t>{}); break;
-      case DType::i32: copy(TypeTag<std::int32_t>{}); break;
-      default: copy(TypeTag<std::uint8_t>{}); break;
+  const std::int64_t size = stored_size(type),
+                     count = static_cast<std::int64_t>(chunk.size()) / size;
+  if (type == StoredType::f16) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      f16 value;
+      std::memcpy(&value, chunk.data() + i * size, sizeof value);
+      values.data<float>()[first + i] = static_cast<float>(value);
     }
-    return -1;
+  } else {
+    const View view = values;
+    std::memcpy(static_cast<std::byte*>(view.data) + first * size, chunk.data(), chunk.size());
   }
   std::int64_t non_finite = -1;
-  visit_stored_float(type, [&](auto from) {
-    visit_float(destination.dtype(), [&](auto to) {
-      using To = typename decltype(to)::type;
-      non_finite = convert<typename decltype(from)::type>(chunk.data(),
-                                                          destination.data<To>() + first, count);
-    });
+  if (!is_float(values.dtype())) return non_finite;
+  visit_float(values.dtype(), [&]<class T>(TypeTag<T>) {
+    using Number = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    const T* begin = values.data<T>() + first;
+    const T* found = std::find_if_not(
+        begin, begin + count, [](T value) { return std::isfinite(static_cast<Number>(value)); });
+    if (found != begin + count) non_finite = first + (found - begin);
   });
-  return non_finite < 0 ? -1 : first + non_finite;
+  return non_finite;
 }
 
 /// The values of a tensor that is not contiguous, in the order of its indices.
@@ -134,23 +97,7 @@ const StoredTensor& TensorFile::stored(const std::string& name) const {
 
 Tensor TensorFile::read(const std::string& name, NonFinite non_finite) const {
   const StoredTensor& tensor = stored(name);
-  Tensor result = Tensor::empty(tensor.shape, dtype_of_stored(tensor.type));
-  read_into(name, result, non_finite);
-  return result;
-}
-
-void TensorFile::read_into(const std::string& name, Tensor& destination,
-                           NonFinite non_finite) const {
-  const StoredTensor& tensor = stored(name);
-  require(destination.device().is_cpu() && destination.is_contiguous(),
-          "read_into needs a contiguous tensor on the CPU");
-  require_input(destination.shape() == tensor.shape, "{}: tensor {} has shape {}, expected {}",
-                printable_path(path()), name, tensor.shape, destination.shape());
-  const DType stored_dtype = dtype_of_stored(tensor.type);
-  require_input(destination.dtype() == stored_dtype ||
-                    (is_float(destination.dtype()) && is_float(stored_dtype)),
-                "{}: tensor {} has type {}, expected {}", printable_path(path()), name,
-                stored_name(tensor.type), destination.dtype());
+  Tensor values = Tensor::empty(tensor.shape, dtype_of_stored(tensor.type));
   Checksum checksum;
   uLong crc = 0;
   std::int64_t bad = -1;
@@ -164,8 +111,7 @@ void TensorFile::read_into(const std::string& name, Tensor& destination,
     if (!tensor.checksum.empty()) checksum.update(chunk.data(), chunk.size());
     if (tensor.crc) crc = crc32_z(crc, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
     if (tensor.strides) chunk = in_order(chunk, tensor);
-    const std::int64_t position =
-        place(chunk, tensor.type, destination, at / stored_size(tensor.type));
+    const std::int64_t position = place(chunk, tensor.type, values, at / stored_size(tensor.type));
     if (bad < 0) bad = position;
   }
   require_input(tensor.checksum.empty() || tensor.checksum == checksum.hex(),
@@ -176,6 +122,7 @@ void TensorFile::read_into(const std::string& name, Tensor& destination,
                 printable_path(path()), name);
   require_input(bad < 0 || non_finite == NonFinite::allow,
                 "{}: tensor {} is not finite at element {}", printable_path(path()), name, bad);
+  return values;
 }
 
 namespace {

@@ -45,13 +45,8 @@ class TensorFile {
 
   /// Reads a tensor to the CPU, in dtype_of_stored(type). Throws an InputError when it is absent,
   /// or does not match its checksum (in a zip archive: its CRC-32); tensors without one are
-  /// accepted. With
-  /// NonFinite::refuse a non-finite value is an InputError too.
+  /// accepted. With NonFinite::refuse a non-finite value is an InputError too.
   Tensor read(const std::string& name, NonFinite non_finite = NonFinite::allow) const;
-  /// Reads into a contiguous CPU tensor of the same shape. Floating types are converted; other
-  /// types must match. After an error `destination` may be partly written.
-  void read_into(const std::string& name, Tensor& destination,
-                 NonFinite non_finite = NonFinite::allow) const;
 
  private:
   TensorFile(InputFile file, TensorFormat format);

@@ -126,33 +126,6 @@ TEST(Safetensors, BooleansBecomeBytes) {
   EXPECT_EQ(TensorFile::open(folder / "a").read("a").to_doubles(), (std::vector<double>{0, 1}));
 }
 
-TEST(Safetensors, ReadIntoConvertsBetweenFloatingTypes) {
-  const TemporaryFolder folder;
-  write_safetensors(folder / "a", {{"a", Tensor::from<float>({1.5f, 2.25f}, {2})}});
-  const auto file = TensorFile::open(folder / "a");
-  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-    Tensor destination = Tensor::empty({2}, dtype);
-    file.read_into("a", destination);
-    EXPECT_EQ(destination.to_doubles(), (std::vector<double>{1.5, 2.25})) << name_of(dtype);
-  }
-}
-
-TEST(Safetensors, ReadIntoRefusesAnotherShape) {
-  const TemporaryFolder folder;
-  write_safetensors(folder / "a", {{"a", Tensor::from<float>({1, 2}, {2})}});
-  Tensor destination = Tensor::empty({3}, DType::f32);
-  EXPECT_EQ(input_error([&] { TensorFile::open(folder / "a").read_into("a", destination); }),
-            (folder / "a").string() + ": tensor a has shape [2], expected [3]");
-}
-
-TEST(Safetensors, ReadIntoRefusesAnotherType) {
-  const TemporaryFolder folder;
-  write_safetensors(folder / "a", {{"a", Tensor::from<float>({1, 2}, {2})}});
-  Tensor destination = Tensor::empty({2}, DType::i64);
-  EXPECT_EQ(input_error([&] { TensorFile::open(folder / "a").read_into("a", destination); }),
-            (folder / "a").string() + ": tensor a has type F32, expected i64");
-}
-
 TEST(Safetensors, NonFiniteValuesAreRefusedWhenAsked) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {{"a", Tensor::from<float>({1, 2, NAN, INFINITY}, {4})}});
