@@ -72,11 +72,19 @@ struct Communicator::Worker {
   double working_seconds = 0;
   bool stop = false, end_now = false;
   std::optional<HangDetector> hang_detector;  // used by the caller only
-  double limit = 0;
+  double limit = 0;                           // of a TimeLimit in force; used by the caller only
   std::thread thread;
 
   explicit Worker(std::function<std::unique_ptr<Transport>()> connector)
-      : connect(std::move(connector)) {}
+      : connect(std::move(connector)), thread([this] { run(); }) {}
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    arrival.notify_all();
+    thread.join();
+  }
 
   void run() {
     try {
@@ -156,36 +164,17 @@ Communicator::Communicator() : hosts_{own_host()} {}
 
 Communicator::Communicator(std::function<std::unique_ptr<Transport>()> connect)
     : worker_(std::make_unique<Worker>(std::move(connect))) {
-  worker_->thread = std::thread([worker = worker_.get()] { worker->run(); });
-  try {
-    post([this](Transport& transport) {
-      rank_ = transport.rank();
-      size_ = transport.size();
-      local_rank_ = transport.local_rank();
-    });
-    wait(false);
-    hosts_.assign(static_cast<std::size_t>(size_), "");
-    hosts_ = gather(own_host());
-  } catch (...) {
-    {
-      const std::lock_guard lock(worker_->mutex);
-      worker_->stop = true;
-    }
-    worker_->arrival.notify_all();
-    worker_->thread.join();
-    throw;
-  }
+  post([this](Transport& transport) {
+    rank_ = transport.rank();
+    size_ = transport.size();
+    local_rank_ = transport.local_rank();
+  });
+  wait();
+  hosts_.assign(static_cast<std::size_t>(size_), "");
+  hosts_ = gather(own_host());
 }
 
-Communicator::~Communicator() {
-  if (!worker_) return;
-  {
-    const std::lock_guard lock(worker_->mutex);
-    worker_->stop = true;
-  }
-  worker_->arrival.notify_all();
-  worker_->thread.join();
-}
+Communicator::~Communicator() = default;
 
 std::string Communicator::name_of(int rank) const {
   return fmt::format("rank {} on {}", rank, hosts_.at(static_cast<std::size_t>(rank)));
@@ -200,19 +189,25 @@ void Communicator::post(std::function<void(Transport&)> work, bool collective) {
   worker_->arrival.notify_all();
 }
 
-void Communicator::wait() { wait(true); }
+void Communicator::post(const Tensor& values, std::function<void(Transport&, const Buffer&)> work,
+                        bool collective) {
+  if (!worker_) return;
+  post([pending = PendingTensor(values),
+        work = std::move(work)](Transport& transport) { work(transport, pending.buffer()); },
+       collective);
+}
 
-void Communicator::wait(bool limited) {
+void Communicator::wait() {
   if (!worker_) return;
   Worker& w = *worker_;
   const Clock::time_point start = Clock::now();
-  const double moment = w.hang_detector ? std::min(1.0, w.limit / 8) : 1.0;
+  const double moment = w.limit > 0 ? std::min(1.0, w.limit / 8) : 1.0;
   Clock::time_point heard = start, polled = start;
   double silence = 0;
   std::unique_lock lock(w.mutex);
   const auto ended = [&] { return w.completed == w.posted || w.error; };
   while (!w.done.wait_for(lock, std::chrono::duration<double>(moment), ended)) {
-    if (!limited || !w.hang_detector) continue;
+    if (w.limit == 0) continue;
     if (w.last_completed > heard) {
       heard = polled = w.last_completed;
       silence = 0;
@@ -234,24 +229,17 @@ void Communicator::wait(bool limited) {
 }
 
 void Communicator::all_reduce(const Tensor& values) {
-  if (!worker_) return;
-  post([pending = PendingTensor(values)](Transport& transport) {
-    transport.all_reduce(pending.buffer());
-  });
+  post(values, [](Transport& transport, const Buffer& buffer) { transport.all_reduce(buffer); });
 }
 
 void Communicator::reduce(const Tensor& values, int root) {
-  if (!worker_) return;
-  post([pending = PendingTensor(values), root](Transport& transport) {
-    transport.reduce(pending.buffer(), root);
-  });
+  post(values,
+       [root](Transport& transport, const Buffer& buffer) { transport.reduce(buffer, root); });
 }
 
 void Communicator::broadcast(const Tensor& values, int root) {
-  if (!worker_) return;
-  post([pending = PendingTensor(values), root](Transport& transport) {
-    transport.broadcast(pending.buffer(), root);
-  });
+  post(values,
+       [root](Transport& transport, const Buffer& buffer) { transport.broadcast(buffer, root); });
 }
 
 void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bounds) {
@@ -260,23 +248,22 @@ void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bound
               bounds.back() == all.numel(),
           "all_gather: {} bounds for {} processes and {} elements", bounds.size(), size_,
           all.numel());
-  post([pending = PendingTensor(all), bounds = std::move(bounds)](Transport& transport) {
-    transport.all_gather(pending.buffer(), bounds.data());
+  post(all, [bounds = std::move(bounds)](Transport& transport, const Buffer& buffer) {
+    transport.all_gather(buffer, bounds.data());
   });
 }
 
 void Communicator::send(const Tensor& values, int to) {
-  if (!worker_) return;
-  post([pending = PendingTensor(values),
-        to](Transport& transport) { transport.send(pending.buffer(), to); },
-       false);
+  post(
+      values, [to](Transport& transport, const Buffer& buffer) { transport.send(buffer, to); },
+      false);
 }
 
 void Communicator::receive(const Tensor& values, int from) {
-  if (!worker_) return;
-  post([pending = PendingTensor(values),
-        from](Transport& transport) { transport.receive(pending.buffer(), from); },
-       false);
+  post(
+      values,
+      [from](Transport& transport, const Buffer& buffer) { transport.receive(buffer, from); },
+      false);
 }
 
 std::vector<double> Communicator::sum(std::vector<double> values) {
@@ -285,13 +272,6 @@ std::vector<double> Communicator::sum(std::vector<double> values) {
   all_reduce(exchanged);
   wait();
   return exchanged.to_doubles();
-}
-
-void Communicator::barrier_without_limit() {
-  if (!worker_) return;
-  const Tensor nothing = Tensor::zeros({1}, DType::f64);
-  all_reduce(nothing);
-  wait(false);
 }
 
 std::vector<std::string> Communicator::gather(const std::string& text) {
@@ -365,15 +345,17 @@ Communicator::TimeLimit::TimeLimit(Communicator& communicator, std::filesystem::
                                    double seconds)
     : communicator_(communicator) {
   if (!communicator.worker_) return;
-  communicator.worker_->limit = seconds;
   communicator.worker_->hang_detector.emplace(
       std::move(folder), communicator.rank_, communicator.size_, seconds,
       [&communicator](int rank) { return communicator.name_of(rank); });
-  communicator.barrier_without_limit();  // after rank 0 has removed old files of the folder
+  communicator.barrier();  // without a limit: after rank 0 has removed old files of the folder
+  communicator.worker_->limit = seconds;
 }
 
 Communicator::TimeLimit::~TimeLimit() {
-  if (communicator_.worker_) communicator_.worker_->hang_detector.reset();
+  if (!communicator_.worker_) return;
+  communicator_.worker_->limit = 0;
+  communicator_.worker_->hang_detector.reset();
 }
 
 double Communicator::working_seconds() const {

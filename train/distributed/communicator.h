@@ -17,6 +17,7 @@
 namespace nystrom {
 
 class Transport;
+struct Buffer;
 
 /// Thrown when another process does not answer. The message names that process and its machine.
 class ProcessLost : public Error {
@@ -126,8 +127,8 @@ class Communicator {
  private:
   struct Worker;
   void post(std::function<void(Transport&)> work, bool collective = true);
-  void wait(bool limited);
-  void barrier_without_limit();
+  void post(const Tensor& values, std::function<void(Transport&, const Buffer&)> work,
+            bool collective = true);
 
   std::unique_ptr<Worker> worker_;  // null: alone
   int rank_ = 0, size_ = 1, local_rank_ = 0;
