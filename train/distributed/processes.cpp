@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
+#include "data/text/words.h"
 #include "train/distributed/transport.h"
 
 namespace nystrom {
@@ -21,19 +21,16 @@ constexpr const char* mpi_name = "libnystrom_mpi.so";
 constexpr const char* nccl_name = "libnystrom_nccl.so";
 
 /// An integer variable of a launcher; 0 if it is not set.
-std::int64_t number_of(const std::map<std::string, std::string>& environment,
-                       const std::string& name) {
+std::int64_t whole_variable(const std::map<std::string, std::string>& environment,
+                            const std::string& name) {
   const auto found = environment.find(name);
   if (found == environment.end()) return 0;
-  const std::string& text = found->second;
-  std::int64_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require_input(
-      error == std::errc() && stop == text.data() + text.size(),
-      "{} is '{}', expected a whole number, as mpirun, srun and torchrun set it; unset it "
-      "to start one process",
-      name, printable(text, 40));
-  return number;
+  const auto number = number_of<std::int64_t>(found->second);
+  require_input(number.has_value(),
+                "{} is '{}', expected a whole number, as mpirun, srun and torchrun set it; unset "
+                "it to start one process",
+                name, printable(found->second, 40));
+  return *number;
 }
 
 std::map<std::string, std::string> own_environment() {
@@ -110,24 +107,20 @@ int number_between(const std::map<std::string, std::string>& environment, const 
   require_input(
       found != environment.end(),
       "WORLD_SIZE is set, but {} is not: start the processes with mpirun, srun or torchrun", name);
-  const std::string& text = found->second;
-  int number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require_input(error == std::errc() && stop == text.data() + text.size() && number >= least &&
-                    number <= most,
+  const auto number = number_of<int>(found->second);
+  require_input(number && *number >= least && *number <= most,
                 "{} is {}: expected a number from {} to {}, as torchrun sets it", name,
-                printable(text, 40), least, most);
-  return number;
+                printable(found->second, 40), least, most);
+  return *number;
 }
 
 }  // namespace
 
-TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment) {
-  TorchrunPlace place;
-  MeetingPlace& meeting = place.meeting;
-  meeting.size = number_between(environment, "WORLD_SIZE", 2, 1 << 20);
-  meeting.rank = number_between(environment, "RANK", 0, meeting.size - 1);
-  place.local_rank = number_between(environment, "LOCAL_RANK", 0, meeting.size - 1);
+MeetingPlace torchrun_place(const std::map<std::string, std::string>& environment) {
+  MeetingPlace place;
+  place.size = number_between(environment, "WORLD_SIZE", 2, 1 << 20);
+  place.rank = number_between(environment, "RANK", 0, place.size - 1);
+  place.local_rank = number_between(environment, "LOCAL_RANK", 0, place.size - 1);
   // torchrun may listen at MASTER_PORT itself and then sets this variable. The next port is free.
   const auto agent = environment.find("TORCHELASTIC_USE_AGENT_STORE");
   const bool taken = agent != environment.end() && agent->second == "True";
@@ -136,22 +129,22 @@ TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environme
   require_input(environment.contains("MASTER_ADDR"),
                 "WORLD_SIZE is set, but MASTER_ADDR is not: start the processes with mpirun, srun "
                 "or torchrun");
-  meeting.host = environment.at("MASTER_ADDR");
-  meeting.port = std::to_string(port);
+  place.host = environment.at("MASTER_ADDR");
+  place.port = std::to_string(port);
   for (const char* name : {"NYSTROM_RUN_TOKEN", "TORCHELASTIC_RUN_ID"})
-    if (environment.contains(name)) meeting.token += environment.at(name) + "\n";
+    if (environment.contains(name)) place.token += environment.at(name) + "\n";
   return place;
 }
 
 Launcher launcher_of(const std::map<std::string, std::string>& environment) {
   // The innermost launcher comes first: srun starts torchrun, one on each machine, and its
   // variables reach the processes of torchrun too.
-  if (environment.contains("TORCHELASTIC_RUN_ID") && number_of(environment, "WORLD_SIZE") > 1)
+  if (environment.contains("TORCHELASTIC_RUN_ID") && whole_variable(environment, "WORLD_SIZE") > 1)
     return Launcher::variables;
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"})
     if (environment.contains(name)) return Launcher::mpi;
-  if (number_of(environment, "SLURM_STEP_NUM_TASKS") > 1) return Launcher::mpi;
-  return number_of(environment, "WORLD_SIZE") > 1 ? Launcher::variables : Launcher::none;
+  if (whole_variable(environment, "SLURM_STEP_NUM_TASKS") > 1) return Launcher::mpi;
+  return whole_variable(environment, "WORLD_SIZE") > 1 ? Launcher::variables : Launcher::none;
 }
 
 StartedAs started_as(const std::map<std::string, std::string>& environment) {
@@ -161,12 +154,12 @@ StartedAs started_as(const std::map<std::string, std::string>& environment) {
     const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
       return environment.contains(name);
     });
-    return found == names.end() ? absent : number_of(environment, *found);
+    return found == names.end() ? absent : whole_variable(environment, *found);
   };
   const Launcher launcher = launcher_of(environment);
   if (launcher == Launcher::none) return {};
   if (launcher == Launcher::variables)
-    return {number_of(environment, "RANK"), number_of(environment, "WORLD_SIZE")};
+    return {whole_variable(environment, "RANK"), whole_variable(environment, "WORLD_SIZE")};
   const std::int64_t rank =
       first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0);
   return {rank, first_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, rank + 1)};
@@ -203,12 +196,10 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
                   "srun: mpirun -np {0} nystrom …; unset it to "
                   "train in one process",
                   environment.at("WORLD_SIZE"));
-    const TorchrunPlace place = torchrun_place(environment);
+    const MeetingPlace place = torchrun_place(environment);
     auto communicator = std::make_unique<Communicator>([place] {
-      const auto share = [&](std::span<std::byte> bytes) {
-        share_from_first(place.meeting, bytes);
-      };
-      return connect_nccl({nullptr, place.meeting.rank, place.meeting.size, place.local_rank,
+      const auto share = [&](std::span<std::byte> bytes) { share_from_first(place, bytes); };
+      return connect_nccl({nullptr, place.rank, place.size, place.local_rank,
                            gpu_of_process(place.local_rank), share});
     });
     use_common_cpu_level(*communicator);

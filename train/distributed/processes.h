@@ -41,15 +41,10 @@ std::optional<std::filesystem::path> mpi_module();
 /// The same for NCCL.
 std::optional<std::filesystem::path> nccl_module();
 
-/// The place of this process among those that torchrun started.
-struct TorchrunPlace {
-  MeetingPlace meeting;
-  int local_rank = 0;
-};
-/// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. Throws an InputError when one
-/// is missing or invalid. NYSTROM_RUN_TOKEN and torchrun's name of the run, if set, become the
-/// token.
-TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment);
+/// The place of this process among those that torchrun started. Reads RANK, WORLD_SIZE, LOCAL_RANK,
+/// MASTER_ADDR and MASTER_PORT. Throws an InputError when one is missing or invalid.
+/// NYSTROM_RUN_TOKEN and torchrun's name of the run, if set, become the token.
+MeetingPlace torchrun_place(const std::map<std::string, std::string>& environment);
 
 /// The GPU of a process: its number on its machine, modulo the GPUs that it sees. Launchers may
 /// show each process one GPU alone, which then has number 0.

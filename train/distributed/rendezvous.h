@@ -13,6 +13,7 @@ struct MeetingPlace {
   int rank = 0, size = 1;
   std::string host, port;  ///< where rank 0 listens
   std::string token{};     ///< what the processes of one run have in common
+  int local_rank = 0;      ///< among the processes of its machine
 };
 
 /// Gives the bytes of rank 0 to all processes, over TCP. All call it, in any order. Rank 0 listens

@@ -81,15 +81,14 @@ TEST(Processes, TorchrunsVariablesTellThePlace) {
                                                     {"LOCAL_RANK", "3"},
                                                     {"MASTER_ADDR", "node1"},
                                                     {"MASTER_PORT", "29500"}};
-  const TorchrunPlace place = torchrun_place(environment);
-  EXPECT_EQ(place.meeting.size, 16);
-  EXPECT_EQ(place.meeting.rank, 11);
+  const MeetingPlace place = torchrun_place(environment);
+  EXPECT_EQ(place.size, 16);
+  EXPECT_EQ(place.rank, 11);
   EXPECT_EQ(place.local_rank, 3);
-  EXPECT_EQ(place.meeting.host, "node1");
-  EXPECT_EQ(place.meeting.port, "29500");
+  EXPECT_EQ(place.host, "node1");
+  EXPECT_EQ(place.port, "29500");
   environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-  EXPECT_EQ(torchrun_place(environment).meeting.port, "29501")
-      << "torchrun listens at the port itself";
+  EXPECT_EQ(torchrun_place(environment).port, "29501") << "torchrun listens at the port itself";
   environment["RANK"] = "16";
   EXPECT_EQ(message_of([&] { torchrun_place(environment); }),
             "RANK is 16: expected a number from 0 to 15, as torchrun sets it");
