@@ -1,8 +1,9 @@
 #include "train/config/config_reader.h"
 
-#include <cctype>
-#include <charconv>
 #include <cmath>
+
+#include "core/base/json.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 void ConfigErrors::misunderstood(std::string_view path) {
@@ -49,23 +50,16 @@ std::optional<double> parse_number(std::string_view text) {
     return std::nullopt;  // no inf, nan or hexadecimal
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.starts_with('+')) return std::nullopt;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return number_of<double>(text);
 }
 
 std::optional<std::int64_t> parse_whole_number(std::string_view text) {
   const std::string_view digits = text.starts_with('+') ? text.substr(1) : text;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error == std::errc() && end == digits.data() + digits.size() && !digits.empty() &&
-      !text.starts_with("+-"))
-    return value;
-  constexpr double largest_exact =
-      9007199254740992;  // 2^53: a double is exact for whole numbers up to here
+  const auto value = number_of<std::int64_t>(digits);
+  if (value && !text.starts_with("+-")) return value;
   const auto number = parse_number(text);
-  if (!number || std::abs(*number) > largest_exact || *number != std::trunc(*number))
+  if (!number || std::abs(*number) > static_cast<double>(max_json_count) ||
+      *number != std::trunc(*number))
     return std::nullopt;
   return static_cast<std::int64_t>(*number);
 }

@@ -1,7 +1,6 @@
 #include "train/state/checkpoint.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <nlohmann/json.hpp>
 
@@ -9,6 +8,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -46,10 +46,8 @@ std::vector<fs::path> folder_entries(const fs::path& folder) {
 std::optional<std::int64_t> checkpoint_step(std::string_view name) {
   if (!name.starts_with(prefix)) return {};
   if (name.ends_with(replaced_suffix)) name.remove_suffix(replaced_suffix.size());
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
-  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
+  const auto step = number_of<std::int64_t>(name.substr(prefix.size()));
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {

@@ -1,11 +1,11 @@
 #include "train/state/optimizer_files.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/kernels.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -17,12 +17,10 @@ constexpr std::string_view from_mark = ".from-";
 /// Splits "moment1.NAME.from-K" into name and K. K is 0 without the suffix.
 std::pair<std::string, std::int64_t> split(const std::string& name) {
   const std::size_t mark = name.rfind(from_mark);
-  std::int64_t from = 0;
   if (mark == name.npos) return {name, 0};
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + mark + from_mark.size(), end, from);
-  return error == std::errc() && stop == end && from >= 0 ? std::pair(name.substr(0, mark), from)
-                                                          : std::pair(name, std::int64_t{0});
+  const auto from = number_of<std::int64_t>(name.substr(mark + from_mark.size()));
+  return from && *from >= 0 ? std::pair(name.substr(0, mark), *from)
+                            : std::pair(name, std::int64_t{0});
 }
 
 /// The elements of a parameter in a range of the slabs, as indices into the parameter.
