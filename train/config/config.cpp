@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/base/require.h"
-#include "train/config/config_reader.h"
+#include "train/config/yaml.h"
 #include "train/optim/schedule.h"
 
 namespace nystrom {

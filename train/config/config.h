@@ -412,6 +412,22 @@ void fields(V& v, RunConfig& c) {
   v(c.logging, "logging", "records of the run");
 }
 
+/// The path of an option or section in `section`, which is empty at the top.
+inline std::string path_in(const std::string& section, std::string_view name) {
+  return section.empty() ? std::string(name) : section + "." + std::string(name);
+}
+
+/// Calls visit(section, name, member, help, range…) for every option and every section of `root`,
+/// each section before its own options. `section` is the path of the section around it.
+template <class Root, class F>
+void visit_options(Root& root, const F& visit, const std::string& section = "") {
+  auto visitor = [&]<class T>(T& member, const char* name, const char* help, const auto&... range) {
+    visit(section, name, member, help, range...);
+    if constexpr (Section<T>) visit_options(member, visit, path_in(section, name));
+  };
+  fields(visitor, root);
+}
+
 /// Whether the run trains a downstream task, even one whose kind is missing. All other runs train
 /// masked language modelling.
 bool has_task(const RunConfig& config);

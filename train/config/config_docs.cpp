@@ -34,7 +34,7 @@ struct OptionDoc {
   /// Whether it is an option of the entries of a list, which --set cannot name.
   bool is_of_entry() const { return section.ends_with("[]"); }
 
-  std::string path() const { return section.empty() ? name : section + "." + name; }
+  std::string path() const { return path_in(section, name); }
 };
 
 template <class T>
@@ -80,29 +80,22 @@ Json json_of(const T& value) {
     return value;
 }
 
-/// A visitor that lists every section, followed by its options.
+/// Lists every section, followed by its options, for visit_options.
 struct DocLister {
   std::vector<OptionDoc>& options;
-  std::string section;
 
   template <class T, class... Ranges>
-  void operator()(T& member, const char* name, const char* meaning, const Ranges&... range) {
+  void operator()(const std::string& section, const char* name, const T& member,
+                  const char* meaning, const Ranges&... range) const {
     OptionDoc option{.section = section, .name = name, .meaning = meaning};
     describe_type<T>(option);
-    if constexpr (sizeof...(range) > 0) option.range = Range{range...};
-    if constexpr (Section<T>) {
-      DocLister inner{options, option.path()};
-      options.push_back(std::move(option));
-      fields(inner, member);
-    } else {
-      option.value = json_of(member);
-      const std::string entries = option.own_section();
-      options.push_back(std::move(option));
-      if constexpr (is_section_list<T>::value) {
-        typename T::value_type entry;
-        DocLister inner{options, entries};
-        fields(inner, entry);
-      }
+    ((option.range = range), ...);
+    if constexpr (!Section<T>) option.value = json_of(member);
+    const std::string entries = option.own_section();
+    options.push_back(std::move(option));
+    if constexpr (is_section_list<T>::value) {
+      typename T::value_type entry;
+      visit_options(entry, *this, entries);
     }
   }
 };
@@ -110,8 +103,7 @@ struct DocLister {
 std::vector<OptionDoc> all_options() {
   std::vector<OptionDoc> options;
   RunConfig defaults;
-  DocLister lister{options, ""};
-  fields(lister, defaults);
+  visit_options(defaults, DocLister{options});
   // The default in ModelConfig applies only to models that are built without a file.
   for (OptionDoc& option : options)
     if (option.path() == "model.vocab_size") option.value.reset();

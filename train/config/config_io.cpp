@@ -1,8 +1,9 @@
 #include "train/config/config_io.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -12,123 +13,6 @@
 
 namespace nystrom {
 namespace {
-
-/// The options that overrides of a model from a folder may set.
-struct ModelOverrides {
-  ModelConfig& model;
-};
-
-template <class V>
-void fields(V& v, ModelOverrides& c) {
-  v(c.model, "model", "the model");
-}
-
-void report_duplicates(const YamlNode& node, const std::string& path, std::size_t source,
-                       ConfigErrors& errors) {
-  for (const YamlNode& item : node.items) report_duplicates(item, path, source, errors);
-  std::map<std::string_view, int> lines;
-  for (const YamlEntry& entry : node.entries) {
-    const std::string entry_path = path.empty() ? entry.key : path + "." + entry.key;
-    const auto [first, fresh] = lines.emplace(entry.key, entry.mark.line);
-    if (!fresh)
-      errors.add({source, entry.mark.line, entry.mark.column},
-                 fmt::format("duplicate key {}; first given in line {}: remove one",
-                             quote_for_message(entry_path), first->second));
-    report_duplicates(entry.value, entry_path, source, errors);
-  }
-}
-
-/// Parses an override `a.b=value` into the mapping {a: {b: value}}. Throws a YamlError.
-YamlNode override_tree(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  const std::string key = text.substr(0, equals);
-  const bool empty_part =
-      key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos;
-  if (equals == std::string::npos || empty_part)
-    throw YamlError({}, "expected key=value, such as optimizer.learning_rate=3e-4");
-  YamlNode tree = parse_yaml(std::string_view(text).substr(equals + 1));
-  std::size_t end = key.size();
-  for (int depth = 0; end != std::string::npos; ++depth) {
-    if (depth == 32) throw YamlError({}, "the key has more than 32 parts");
-    const std::size_t dot = end == 0 ? std::string::npos : key.rfind('.', end - 1);
-    const std::size_t begin = dot == std::string::npos ? 0 : dot + 1;
-    YamlNode parent;
-    parent.kind = YamlNode::Kind::mapping;
-    parent.entries.push_back(
-        {.key = key.substr(begin, end - begin), .mark = {}, .value = std::move(tree)});
-    tree = std::move(parent);
-    end = dot;
-  }
-  return tree;
-}
-
-/// A file and its overrides, parsed once, and all that is wrong in them.
-class ConfigReader {
- public:
-  /// `text` is nothing for overrides alone.
-  ConfigReader(std::optional<std::string_view> text, const std::string& name, Overrides overrides)
-      : errors_(sources(name, overrides)) {
-    if (text) parse_file(*text);
-    for (std::size_t i = 0; i < overrides.size(); ++i) {
-      try {
-        add_tree(override_tree(overrides[i]), i + 1);
-      } catch (const YamlError& error) {
-        errors_.add({i + 1}, error.what());
-      }
-    }
-  }
-
-  ConfigErrors& errors() { return errors_; }
-
-  /// Reads all into `root`. Options that are not given keep their values.
-  template <class Root>
-  void read_into(Root& root) {
-    std::vector<KnownOption> options;
-    OptionLister lister{options, ""};
-    fields(lister, root);
-    for (const auto& [node, source] : trees_) {
-      const ReaderContext context{errors_, options, source};
-      SectionReader reader(context, node, "");
-      fields(reader, root);
-      reader.report_unknown_keys();
-    }
-  }
-
- private:
-  struct Tree {
-    YamlNode node;
-    std::size_t source;
-  };
-
-  static std::vector<std::string> sources(const std::string& name, Overrides overrides) {
-    std::vector<std::string> names = {name};
-    for (const std::string& text : overrides) names.push_back("--set " + printable(text, 80));
-    return names;
-  }
-
-  void parse_file(std::string_view text) {
-    try {
-      YamlNode node = parse_yaml(text);
-      const std::string got = node.kind == YamlNode::Kind::null ? "nothing" : describe_node(node);
-      if (node.kind == YamlNode::Kind::mapping)
-        add_tree(std::move(node), 0);
-      else
-        errors_.add({0, node.mark.line, node.mark.column},
-                    fmt::format("got {}, expected sections such as 'model:'", got));
-    } catch (const YamlError& error) {
-      errors_.add({0, error.mark.line, error.mark.column}, error.what());
-      errors_.throw_if_any();  // nothing was read, so any further error would be a consequence
-    }
-  }
-
-  void add_tree(YamlNode node, std::size_t source) {
-    report_duplicates(node, "", source, errors_);
-    trees_.push_back({std::move(node), source});
-  }
-
-  ConfigErrors errors_;
-  std::vector<Tree> trees_;
-};
 
 bool reads_back_unquoted(const std::string& text) {
   if (text.empty() || text == "null" || text == "Null" || text == "NULL") return false;
@@ -162,16 +46,6 @@ std::string format_value(const std::vector<T>& values);
 template <class T>
 std::string format_value(const std::vector<std::pair<std::string, T>>& values);
 
-/// A visitor that writes a section as a mapping in one line.
-struct MappingWriter {
-  std::vector<std::string> items = {};
-
-  template <class T, class... Ranges>
-  void operator()(T& member, const char* name, const char*, const Ranges&...) {
-    items.push_back(fmt::format("{}: {}", name, format_value(member)));
-  }
-};
-
 template <class T>
 std::string format_value(const T& value) {
   if constexpr (std::is_enum_v<T>) {
@@ -183,9 +57,12 @@ std::string format_value(const T& value) {
       if (const auto text = value.as_text()) return format_value(*text);
     }
     T copy = value;  // field lists take a mutable struct
-    MappingWriter writer;
+    std::vector<std::string> items;
+    auto writer = [&](auto& member, const char* name, const auto&...) {
+      items.push_back(fmt::format("{}: {}", name, format_value(member)));
+    };
     fields(writer, copy);
-    return fmt::format("{{{}}}", fmt::join(writer.items, ", "));
+    return fmt::format("{{{}}}", fmt::join(items, ", "));
   } else {
     return fmt::format("{}", value);
   }
@@ -211,37 +88,18 @@ std::string format_value(const std::vector<T>& values) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-/// Calls `write(path, value)` for every option and `enter(path)` for every section, in order. Skips
-/// the sections that the run does not use: `pretraining`, `masking` and `distillation` if there is
-/// a task, else `task`.
-template <class Enter, class Write>
-struct OptionVisitor {
-  bool task;
-  Enter enter;
-  Write write;
-  std::vector<std::string> path = {};
-
-  template <class T, class... Ranges>
-  void operator()(T& member, const char* name, const char*, const Ranges&...) {
-    const std::string_view key = name;
-    const bool of_text = key == "pretraining" || key == "masking" || key == "distillation";
-    if (path.empty() && (task ? of_text : key == "task")) return;
-    path.emplace_back(name);
-    if constexpr (Section<T>) {
-      enter(path);
-      fields(*this, member);
-    } else {
-      write(path, format_value(member));
-    }
-    path.pop_back();
-  }
-};
-
-template <class Enter, class Write>
-void visit_options(const RunConfig& config, Enter enter, Write write) {
+/// Calls `visit(path, member)` for every option and section, in order. Skips the sections that the
+/// run does not use: `pretraining`, `masking` and `distillation` if there is a task, else `task`.
+template <class F>
+void visit_used_options(const RunConfig& config, const F& visit) {
+  const bool task = has_task(config);
   RunConfig copy = config;  // field lists take a mutable struct
-  OptionVisitor<Enter, Write> visitor{has_task(config), enter, write};
-  fields(visitor, copy);
+  visit_options(
+      copy, [&](const std::string& section, const char* name, auto& member, const auto&...) {
+        const std::string path = path_in(section, name), top = path.substr(0, path.find('.'));
+        const bool of_text = top == "pretraining" || top == "masking" || top == "distillation";
+        if (task ? !of_text : top != "task") visit(path, member);
+      });
 }
 
 /// Whether the options of a model come from a folder, or from their plain defaults.
@@ -299,7 +157,7 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
     config.schedule.warmup_share = warmup_share;
   }
   const bool plain = model == ModelDefaults::plain;
-  const auto given = [&](const char* option) { return reader.errors().is_given(option); };
+  const auto given = [&](const char* option) { return reader.is_given(option); };
   if (!given("training.micro_batch_size"))
     config.training.micro_batch_size =
         largest_divisor(config.training.batch_size, config.training.micro_batch_size);
@@ -322,8 +180,8 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
     // The folder, which is not open, gives the length. This one fits the number of landmarks.
     config.model.segment_means_seq_len = config.model.attention.num_landmarks;
   }
-  reader.errors().add_problems(validate(config));
-  reader.errors().throw_if_any();
+  reader.add_problems(validate(config));
+  reader.throw_if_any();
   return config;
 }
 
@@ -357,7 +215,7 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
   ConfigReader reader(text, name, overrides);
   RunConfig given;  // decides the defaults: those of a folder, or of a task for a model's width
   reader.read_into(given);
-  reader.errors().throw_if_any();
+  reader.throw_if_any();
   RunConfig defaults;
   if (!given.start.from) set_model_defaults(defaults, given);
   if (given.start.from) {
@@ -384,34 +242,29 @@ RunConfig override_config(RunConfig config, const std::string& name, Overrides o
 
 void override_model(ModelConfig& model, const std::string& name, Overrides overrides) {
   ModelConfig changed = model;
-  ModelOverrides root{changed};
   ConfigReader reader({}, name, overrides);
-  reader.read_into(root);
-  reader.errors().add_problems(in_section("model", problems(changed)));
-  reader.errors().throw_if_any();
+  reader.read_into(changed);
+  reader.add_problems(in_section("model", problems(changed)));
+  reader.throw_if_any();
   model = changed;
 }
 
 std::string to_yaml(const RunConfig& config) {
-  using Path = std::vector<std::string>;
   std::string text;
-  const auto line = [&](const Path& path, const std::string& value) {
-    text += fmt::format("{:{}}{}:{}\n", "", 2 * (path.size() - 1), path.back(), value);
-  };
-  visit_options(
-      config, [&](const Path& path) { line(path, ""); },
-      [&](const Path& path, const std::string& value) { line(path, " " + value); });
+  visit_used_options(config, [&]<class T>(const std::string& path, const T& member) {
+    const auto depth = std::ranges::count(path, '.');
+    text += fmt::format("{:{}}{}:", "", 2 * depth, path.substr(path.rfind('.') + 1));
+    if constexpr (!Section<T>) text += " " + format_value(member);
+    text += "\n";
+  });
   return text;
 }
 
 std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config) {
-  using Path = std::vector<std::string>;
   std::vector<std::pair<std::string, std::string>> values;
-  visit_options(
-      config, [](const Path&) {},
-      [&](const Path& path, std::string value) {
-        values.emplace_back(fmt::format("{}", fmt::join(path, ".")), std::move(value));
-      });
+  visit_used_options(config, [&]<class T>(const std::string& path, const T& member) {
+    if constexpr (!Section<T>) values.emplace_back(path, format_value(member));
+  });
   return values;
 }
 

@@ -1,69 +1,29 @@
 #include "train/config/config_reader.h"
 
-#include <cmath>
+#include <fmt/format.h>
 
-#include "core/base/json.h"
-#include "data/text/words.h"
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <type_traits>
+
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
 
 namespace nystrom {
-void ConfigErrors::misunderstood(std::string_view path) {
-  given_.push_back({.path = std::string(path), .place = {}, .understood = false});
+namespace {
+
+/// The options that overrides of a model from a folder may set.
+struct ModelOverrides {
+  ModelConfig& model;
+};
+
+template <class V>
+void fields(V& v, ModelOverrides& c) {
+  v(c.model, "model", "the model");
 }
 
-void ConfigErrors::add_problems(const Problems& problems) {
-  for (const Problem& problem : problems) {
-    Place place;
-    bool understood = true;
-    for (const std::string& option : problem.options) {
-      for (const GivenOption& given : given_) {
-        if (option != given.path && !option.starts_with(given.path + ".")) continue;
-        understood &= given.understood;
-        place = std::max(place, given.place);
-      }
-    }
-    if (understood) add(place, problem.message);
-  }
-}
-
-std::string ConfigErrors::format(const Line& line) const {
-  const std::string& source = sources_[line.place.source];
-  const bool placed = line.place.source == 0 && line.place.line > 0;
-  if (placed)
-    return fmt::format("{}:{}:{}: {}", source, line.place.line, line.place.column, line.message);
-  return source.empty() ? line.message : fmt::format("{}: {}", source, line.message);
-}
-
-void ConfigErrors::throw_if_any() {
-  constexpr std::size_t max_lines = 50;
-  if (errors_.empty()) return;
-  std::ranges::stable_sort(errors_, {}, &Line::place);
-  std::string text;
-  for (std::size_t i = 0; i < errors_.size() && i < max_lines; ++i)
-    text += (i > 0 ? "\n" : "") + format(errors_[i]);
-  if (errors_.size() > max_lines)
-    text += fmt::format("\n… and {} more", errors_.size() - max_lines);
-  throw InputError(text);
-}
-
-std::optional<double> parse_number(std::string_view text) {
-  if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos)
-    return std::nullopt;  // no inf, nan or hexadecimal
-  if (text.starts_with('+')) text.remove_prefix(1);
-  if (text.starts_with('+')) return std::nullopt;
-  return number_of<double>(text);
-}
-
-std::optional<std::int64_t> parse_whole_number(std::string_view text) {
-  const std::string_view digits = text.starts_with('+') ? text.substr(1) : text;
-  const auto value = number_of<std::int64_t>(digits);
-  if (value && !text.starts_with("+-")) return value;
-  const auto number = parse_number(text);
-  if (!number || std::abs(*number) > static_cast<double>(max_json_count) ||
-      *number != std::trunc(*number))
-    return std::nullopt;
-  return static_cast<std::int64_t>(*number);
-}
-
+/// A description of a node for messages: "null", "a list", "a mapping", "'text'".
 std::string describe_node(const YamlNode& node) {
   switch (node.kind) {
     case YamlNode::Kind::null: return "null";
@@ -74,12 +34,276 @@ std::string describe_node(const YamlNode& node) {
   return (node.quoted ? "the text " : "") + quote_for_message(node.text);
 }
 
-void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& section,
-                                const std::vector<std::string>& known) const {
-  const auto path_in = [](const std::string& in, const std::string& key) {
-    return in.empty() ? key : in + "." + key;
-  };
-  const std::string path = path_in(section, entry.key);
+/// Parses an override `a.b=value` into the mapping {a: {b: value}}. Throws a YamlError.
+YamlNode override_tree(const std::string& text, std::size_t source) {
+  const std::size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  const bool empty_part =
+      key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos;
+  if (equals == std::string::npos || empty_part)
+    throw YamlError({}, "expected key=value, such as optimizer.learning_rate=3e-4");
+  YamlNode tree = parse_yaml(std::string_view(text).substr(equals + 1), source);
+  std::size_t end = key.size();
+  for (int depth = 0; end != std::string::npos; ++depth) {
+    if (depth == 32) throw YamlError({}, "the key has more than 32 parts");
+    const std::size_t dot = end == 0 ? std::string::npos : key.rfind('.', end - 1);
+    const std::size_t begin = dot == std::string::npos ? 0 : dot + 1;
+    YamlNode parent;
+    parent.kind = YamlNode::Kind::mapping;
+    parent.mark = {source};
+    parent.entries.push_back(
+        {.key = key.substr(begin, end - begin), .mark = {source}, .value = std::move(tree)});
+    tree = std::move(parent);
+    end = dot;
+  }
+  return tree;
+}
+
+}  // namespace
+
+/// The visitor that reads one section from a YAML mapping.
+class ConfigReader::SectionReader {
+ public:
+  SectionReader(ConfigReader& reader, const YamlNode& node, std::string section)
+      : reader_(reader), node_(node), section_(std::move(section)) {}
+
+  template <class T, class... Ranges>
+  void operator()(T& member, const char* name, const char*, const Ranges&... range) {
+    known_.emplace_back(name);
+    const YamlEntry* entry = node_.find(name);
+    if (!entry) return;
+    const std::string path = path_in(section_, name);
+    reader_.given_.push_back({.path = path, .place = entry->mark});
+    Range allowed = any_number;
+    ((allowed = range), ...);
+    if (!read(member, entry->value, path, allowed)) reader_.misunderstood(path);
+  }
+
+  /// Records an error for every key that no field has. Call it after fields().
+  void report_unknown_keys() const {
+    for (const YamlEntry& entry : node_.entries) {
+      if (std::ranges::find(known_, entry.key) == known_.end())
+        reader_.unknown_key(entry, section_, known_);
+    }
+  }
+
+ private:
+  using Kind = YamlNode::Kind;
+
+  // Each function reads `node` into `value`. If the node does not fit, it records an error and
+  // returns false. `or_null` is appended to the expected range in the message.
+
+  template <class T>
+  bool read(T& value, const YamlNode& node, const std::string& path, const Range& range,
+            const char* or_null = "") {
+    if constexpr (Section<T>) {
+      return read_section(value, node, path);
+    } else if constexpr (std::is_enum_v<T>) {
+      return read_word(value, node, path);
+    } else {
+      constexpr bool whole = std::is_same_v<T, std::int64_t>;
+      std::optional<T> number;
+      if (is_plain(node)) {
+        if constexpr (whole)
+          number = parse_whole_number(node.text);
+        else
+          number = parse_number(node.text);
+      }
+      if (!number || !range.contains(*number))
+        return wrong(node, path, describe(range, whole) + or_null);
+      value = *number;
+      return true;
+    }
+  }
+
+  bool read(bool& value, const YamlNode& node, const std::string& path, const Range&,
+            const char* = "") {
+    if (!is_plain(node) || (node.text != "true" && node.text != "false"))
+      return wrong(node, path, "true or false");
+    value = node.text == "true";
+    return true;
+  }
+
+  bool read(std::string& value, const YamlNode& node, const std::string& path, const Range&,
+            const char* = "") {
+    if (node.kind != Kind::scalar) return wrong(node, path, "a text");
+    value = node.text;
+    return true;
+  }
+
+  bool read(Ramp& value, const YamlNode& node, const std::string& path, const Range& range,
+            const char* = "") {
+    if (node.kind == Kind::mapping) return read(value.points, node, path, range);
+    double number = 0;
+    if (!read(number, node, path, range)) return false;
+    value = number;
+    return true;
+  }
+
+  template <class T>
+  bool read(std::optional<T>& value, const YamlNode& node, const std::string& path,
+            const Range& range, const char* = "") {
+    if (node.kind == Kind::null) {
+      value.reset();
+      return true;
+    }
+    T inner{};
+    if (!read(inner, node, path, range, ", or null")) return false;
+    value = std::move(inner);
+    return true;
+  }
+
+  template <class T>
+  bool read(std::vector<T>& value, const YamlNode& node, const std::string& path,
+            const Range& range, const char* = "") {
+    std::vector<T> items;
+    bool understood = true;
+    const auto add = [&](const YamlNode& item, const std::string& place) {
+      T element{};
+      understood &= read(element, item, place, range);
+      items.push_back(std::move(element));
+    };
+    if ((std::is_same_v<T, std::string> || ShortSection<T>)&&node.kind == Kind::scalar)
+      add(node, path);  // one text is a list of one
+    else if (node.kind != Kind::list)
+      return wrong(node, path, "a list such as [a, b]");
+    for (const YamlNode& item : node.items) add(item, fmt::format("{}[{}]", path, items.size()));
+    if (understood) value = std::move(items);
+    return understood;
+  }
+
+  /// Reads a mapping whose keys are free.
+  template <class T>
+  bool read(std::vector<std::pair<std::string, T>>& value, const YamlNode& node,
+            const std::string& path, const Range& range, const char* = "") {
+    if (node.kind != Kind::mapping) return wrong(node, path, "a mapping such as {a: b}");
+    std::vector<std::pair<std::string, T>> items;
+    bool understood = true;
+    for (const YamlEntry& entry : node.entries) {
+      T element{};
+      understood &= read(element, entry.value, fmt::format("{}.{}", path, entry.key), range);
+      items.emplace_back(entry.key, std::move(element));
+    }
+    if (understood) value = std::move(items);
+    return understood;
+  }
+
+  template <class T>
+  bool read_section(T& value, const YamlNode& node, const std::string& path) {
+    if constexpr (ShortSection<T>) {
+      if (node.kind == Kind::scalar) {
+        value = T::of_text(node.text);
+        return true;
+      }
+    }
+    if (node.kind != Kind::mapping)
+      return wrong(node, path,
+                   ShortSection<T> ? "a text, or a mapping of options" : "a mapping of options");
+    SectionReader inner(reader_, node, path);
+    fields(inner, value);
+    inner.report_unknown_keys();
+    return true;
+  }
+
+  template <class T>
+  bool read_word(T& value, const YamlNode& node, const std::string& path) {
+    std::vector<std::string> words;
+    for (const auto& entry : enum_names(value)) {
+      if (node.kind == Kind::scalar && node.text == entry.name) {
+        value = entry.value;
+        return true;
+      }
+      words.emplace_back(entry.name);
+    }
+    return wrong(node, path,
+                 fmt::format("{}{}", fmt::join(words, " or "), did_you_mean(node.text, words)));
+  }
+
+  static bool is_plain(const YamlNode& node) { return node.kind == Kind::scalar && !node.quoted; }
+
+  bool wrong(const YamlNode& node, const std::string& path, const std::string& expected) {
+    reader_.add_error(node.mark,
+                      fmt::format("{}: got {}, expected {}", path, describe_node(node), expected));
+    return false;
+  }
+
+  ConfigReader& reader_;
+  const YamlNode& node_;
+  std::string section_;
+  std::vector<std::string> known_;
+};
+
+ConfigReader::ConfigReader(std::optional<std::string_view> text, const std::string& name,
+                           std::span<const std::string> overrides)
+    : sources_{name} {
+  if (text) parse_file(*text);
+  for (const std::string& each : overrides) {
+    const std::size_t source = sources_.size();
+    sources_.push_back("--set " + printable(each, 80));
+    try {
+      add_tree(override_tree(each, source));
+    } catch (const YamlError& error) {
+      add_error({source, 0, 0}, error.what());
+    }
+  }
+}
+
+void ConfigReader::parse_file(std::string_view text) {
+  try {
+    YamlNode node = parse_yaml(text);
+    const std::string got = node.kind == YamlNode::Kind::null ? "nothing" : describe_node(node);
+    if (node.kind == YamlNode::Kind::mapping)
+      add_tree(std::move(node));
+    else
+      add_error(node.mark, fmt::format("got {}, expected sections such as 'model:'", got));
+  } catch (const YamlError& error) {
+    add_error(error.mark, error.what());
+    throw_if_any();  // nothing was read, so any further error would be a consequence
+  }
+}
+
+void ConfigReader::add_tree(YamlNode node) {
+  report_duplicates(node, "");
+  trees_.push_back(std::move(node));
+}
+
+void ConfigReader::report_duplicates(const YamlNode& node, const std::string& path) {
+  for (const YamlNode& item : node.items) report_duplicates(item, path);
+  std::map<std::string_view, int> lines;
+  for (const YamlEntry& entry : node.entries) {
+    const std::string entry_path = path_in(path, entry.key);
+    const auto [first, fresh] = lines.emplace(entry.key, entry.mark.line);
+    if (!fresh)
+      add_error(entry.mark, fmt::format("duplicate key {}; first given in line {}: remove one",
+                                        quote_for_message(entry_path), first->second));
+    report_duplicates(entry.value, entry_path);
+  }
+}
+
+template <class Root>
+void ConfigReader::read_all(Root& root) {
+  options_.clear();
+  visit_options(root, [&](const std::string& section, const char* name, const auto&...) {
+    options_.emplace_back(section, name);
+  });
+  for (const YamlNode& tree : trees_) {
+    SectionReader reader(*this, tree, "");
+    fields(reader, root);
+    reader.report_unknown_keys();
+  }
+}
+
+void ConfigReader::read_into(RunConfig& config) { read_all(config); }
+
+void ConfigReader::read_into(ModelConfig& model) {
+  ModelOverrides root{model};
+  read_all(root);
+}
+
+/// Records an error for a key that is not among the keys `known` of `section`. The message suggests
+/// the nearest name, first among `known`, then among all options.
+void ConfigReader::unknown_key(const YamlEntry& entry, const std::string& section,
+                               const std::vector<std::string>& known) {
   std::string hint;
   if (entry.key == "causal" || entry.key == "is_causal" || entry.key == "is_decoder") {
     hint =
@@ -87,18 +311,18 @@ void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& secti
         "every position would see the future";
   } else if (const auto here = nearest(entry.key, known)) {
     hint = fmt::format("did you mean '{}'?", *here);
-    errors.misunderstood(path_in(section, *here));
+    misunderstood(path_in(section, *here));
   } else {
     std::vector<std::string> names;
-    for (const KnownOption& option : options) names.push_back(option.name);
+    for (const auto& [place, name] : options_) names.push_back(name);
     const auto elsewhere = nearest(entry.key, names);
     if (elsewhere) {
       std::string where;
-      for (const KnownOption& option : options) {
-        if (option.name != *elsewhere) continue;
-        errors.misunderstood(path_in(option.section, option.name));
-        where += (where.empty() ? "" : " or ") +
-                 (option.section.empty() ? "at the top" : "in '" + option.section + "'");
+      for (const auto& [place, name] : options_) {
+        if (name != *elsewhere) continue;
+        misunderstood(path_in(place, name));
+        where +=
+            (where.empty() ? "" : " or ") + (place.empty() ? "at the top" : "in '" + place + "'");
       }
       hint = *elsewhere == entry.key ? "it belongs " + where
                                      : fmt::format("did you mean '{}'? ({})", *elsewhere, where);
@@ -106,7 +330,51 @@ void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& secti
       hint = fmt::format("expected one of {}", fmt::join(known, ", "));
     }
   }
-  errors.add(place(entry.mark), fmt::format("unknown key {}; {}", quote_for_message(path), hint));
+  add_error(entry.mark, fmt::format("unknown key {}; {}",
+                                    quote_for_message(path_in(section, entry.key)), hint));
+}
+
+/// Records that the value given for the option at `path` could not be read.
+void ConfigReader::misunderstood(std::string path) {
+  given_.push_back({.path = std::move(path), .place = {0, 0, 0}, .understood = false});
+}
+
+bool ConfigReader::is_given(std::string_view path) const {
+  return std::ranges::find(given_, path, &GivenOption::path) != given_.end();
+}
+
+void ConfigReader::add_problems(const Problems& problems) {
+  for (const Problem& problem : problems) {
+    YamlMark place{0, 0, 0};
+    bool understood = true;
+    for (const std::string& option : problem.options) {
+      for (const GivenOption& given : given_) {
+        if (option != given.path && !option.starts_with(given.path + ".")) continue;
+        understood &= given.understood;
+        place = std::max(place, given.place);
+      }
+    }
+    if (understood) add_error(place, problem.message);
+  }
+}
+
+std::string ConfigReader::line_of(const YamlMark& place, const std::string& message) const {
+  const std::string& source = sources_[place.source];
+  if (place.source == 0 && place.line > 0)
+    return fmt::format("{}:{}:{}: {}", source, place.line, place.column, message);
+  return source.empty() ? message : fmt::format("{}: {}", source, message);
+}
+
+void ConfigReader::throw_if_any() {
+  constexpr std::size_t max_lines = 50;
+  if (errors_.empty()) return;
+  std::ranges::stable_sort(errors_, {}, &std::pair<YamlMark, std::string>::first);
+  std::string text;
+  for (std::size_t i = 0; i < errors_.size() && i < max_lines; ++i)
+    text += (i > 0 ? "\n" : "") + line_of(errors_[i].first, errors_[i].second);
+  if (errors_.size() > max_lines)
+    text += fmt::format("\n… and {} more", errors_.size() - max_lines);
+  throw InputError(text);
 }
 
 }  // namespace nystrom

@@ -11,7 +11,7 @@
 #include "core/base/require.h"
 #include "core/dispatch.h"
 #include "nn/model.h"
-#include "train/config/config_reader.h"
+#include "train/config/yaml.h"
 #include "train/optim/parameter_groups.h"
 #include "train/optim/schedule.h"
 

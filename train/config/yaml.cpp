@@ -6,26 +6,29 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
-#include <optional>
+#include <cmath>
 #include <sstream>
 
+#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
 
 constexpr std::size_t deepest = 32;
 
-YamlMark from_yaml_cpp(const YAML::Mark& mark) {
-  if (mark.is_null()) return {};
-  return {mark.line + 1, mark.column + 1};
+YamlMark from_yaml_cpp(const YAML::Mark& mark, std::size_t source = 0) {
+  if (mark.is_null()) return {source};
+  return {source, mark.line + 1, mark.column + 1};
 }
 
 /// Builds the tree from events. `open_` holds the lists and mappings that are not closed yet,
 /// outermost first.
 class TreeBuilder final : public YAML::EventHandler {
  public:
+  explicit TreeBuilder(std::size_t source) : source_(source) { root_.mark = {source}; }
   YamlNode take_root() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -75,10 +78,10 @@ class TreeBuilder final : public YAML::EventHandler {
     bool key_read = false;  // the last entry of a mapping has no value yet
   };
 
-  static YamlNode make_node(const YAML::Mark& mark, YamlNode::Kind kind) {
+  YamlNode make_node(const YAML::Mark& mark, YamlNode::Kind kind) const {
     YamlNode node;
     node.kind = kind;
-    node.mark = from_yaml_cpp(mark);
+    node.mark = from_yaml_cpp(mark, source_);
     return node;
   }
 
@@ -110,7 +113,10 @@ class TreeBuilder final : public YAML::EventHandler {
     if (parent.node.kind == YamlNode::Kind::list) {
       parent.node.items.push_back(std::move(node));
     } else if (parent.key_read) {
-      parent.node.entries.back().value = std::move(node);
+      YamlEntry& entry = parent.node.entries.back();
+      // yaml-cpp gives no place for a null.
+      if (node.kind == YamlNode::Kind::null) node.mark = entry.mark;
+      entry.value = std::move(node);
       parent.key_read = false;
     } else {
       if (node.kind != YamlNode::Kind::scalar) throw YamlError(node.mark, "a key must be a word");
@@ -119,7 +125,8 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  YamlNode root_;
+  std::size_t source_;
+  YamlNode root_;  // null without any event
   std::vector<Open> open_;
   int documents_ = 0;
 };
@@ -141,7 +148,7 @@ void check_letters(std::string_view text) {
     if (is_control(text[i]))
       throw YamlError(mark, fmt::format("control character 0x{:02x}; remove it", byte));
     if (text[i] == '\n')
-      mark = {mark.line + 1, 1};
+      mark = {0, mark.line + 1, 1};
     else
       mark.column += static_cast<int>(length);
     i += length;
@@ -154,7 +161,7 @@ std::optional<YamlMark> tab_in_indentation(std::string_view text) {
   for (bool indents = true; const char c : text) {
     if (indents && c == '\t') return mark;
     indents = c == '\n' || (indents && c == ' ');
-    mark = c == '\n' ? YamlMark{mark.line + 1, 1} : YamlMark{mark.line, mark.column + 1};
+    mark = c == '\n' ? YamlMark{0, mark.line + 1, 1} : YamlMark{0, mark.line, mark.column + 1};
   }
   return std::nullopt;
 }
@@ -167,12 +174,12 @@ const YamlEntry* YamlNode::find(std::string_view key) const {
   return nullptr;
 }
 
-YamlNode parse_yaml(std::string_view text) {
+YamlNode parse_yaml(std::string_view text, std::size_t source) {
   if (text.size() > max_yaml_bytes)
     throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
   check_letters(text);
   std::istringstream stream{std::string(text)};
-  TreeBuilder builder;
+  TreeBuilder builder(source);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
@@ -186,6 +193,25 @@ YamlNode parse_yaml(std::string_view text) {
                         (alias ? "; quote patterns that begin with *, as in '**/*.txt'" : ""));
   }
   return builder.take_root();
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos)
+    return std::nullopt;  // no inf, nan or hexadecimal
+  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+')) return std::nullopt;
+  return number_of<double>(text);
+}
+
+std::optional<std::int64_t> parse_whole_number(std::string_view text) {
+  const std::string_view digits = text.starts_with('+') ? text.substr(1) : text;
+  const auto value = number_of<std::int64_t>(digits);
+  if (value && !text.starts_with("+-")) return value;
+  const auto number = parse_number(text);
+  if (!number || std::abs(*number) > static_cast<double>(max_json_count) ||
+      *number != std::trunc(*number))
+    return std::nullopt;
+  return static_cast<std::int64_t>(*number);
 }
 
 std::string quote_for_message(std::string_view text) { return "'" + printable(text, 80) + "'"; }

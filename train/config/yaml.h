@@ -2,7 +2,10 @@
 // scalars. The result is a tree whose nodes know their place in the text.
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +19,11 @@ inline constexpr std::size_t max_yaml_bytes = std::size_t{1} << 20;
 
 /// A place in a text. Lines and columns are counted from 1.
 struct YamlMark {
+  std::size_t source = 0;  ///< the number of the text, for readers of several
   int line = 1;
   int column = 1;
+
+  auto operator<=>(const YamlMark&) const = default;
 };
 
 struct YamlEntry;
@@ -28,7 +34,7 @@ struct YamlNode {
   Kind kind = Kind::null;
   std::string text;     // of a scalar
   bool quoted = false;  // a quoted scalar or a block of text: never a number, true, false or null
-  YamlMark mark;
+  YamlMark mark;        // of a null in a mapping: that of its key
   std::vector<YamlNode> items;     // of a list
   std::vector<YamlEntry> entries;  // of a mapping, as written: keys may be duplicates
 
@@ -49,10 +55,16 @@ class YamlError : public InputError {
   YamlMark mark;
 };
 
-/// Parses one YAML document; an empty text gives a null node. Throws a YamlError for invalid YAML
-/// or UTF-8, and for features that configurations do not use: anchors, aliases, tags, a second
-/// document and control characters. The limits are max_yaml_bytes and a nesting depth of 32.
-YamlNode parse_yaml(std::string_view text);
+/// Parses one YAML document, number `source`; an empty text gives a null node. Throws a YamlError
+/// for invalid YAML or UTF-8, and for features that configurations do not use: anchors, aliases,
+/// tags, a second document and control characters. The limits are max_yaml_bytes and a nesting
+/// depth of 32.
+YamlNode parse_yaml(std::string_view text, std::size_t source = 0);
+
+/// The value of a scalar, or nothing if it is not a whole number. Numbers like 1e3 count as whole.
+std::optional<std::int64_t> parse_whole_number(std::string_view text);
+/// The value of a scalar, or nothing if it is not a finite decimal number.
+std::optional<double> parse_number(std::string_view text);
 
 /// `text` in single quotes for a message, cut after 80 bytes. Control characters become \xNN.
 std::string quote_for_message(std::string_view text);
