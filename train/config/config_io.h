@@ -16,6 +16,7 @@
 // the same option, the last one applies.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,11 +25,21 @@
 
 #include "nn/model_config.h"
 #include "train/config/config.h"
-#include "train/config/start_defaults.h"
 
 namespace nystrom {
 
 using Overrides = std::span<const std::string>;
+
+/// The defaults of a run that starts from a folder: the folder's model, and the maximum number of
+/// tokens in a sequence of its training.
+struct StartDefaults {
+  ModelConfig model;
+  std::int64_t sequence_length = 0;
+};
+
+/// Reads the defaults from the folder `from`, the value of model.from. Throws an InputError if that
+/// fails.
+using ReadStart = std::function<StartDefaults(const std::string& from)>;
 
 /// The text of a configuration, and its name in errors.
 struct ConfigText {

@@ -165,18 +165,15 @@ void write_modernbert(json_fields::Writer& writer, const ModelConfig& config) {
   write(config.eos_token_id, "sep_token_id");
 }
 
-/// Passes the fields of ModelConfig on with the keys of an architecture.
+/// Visits the fields of ModelConfig with the keys of an architecture.
 template <class V>
-struct KeysOf {
-  V& visitor;
-  const Architecture& architecture;
-
-  template <class T, class... Rest>
-  void operator()(T& member, const char* name, Rest&&... rest) {
+void fields_by_keys(V& v, ModelConfig& config, const Architecture& architecture) {
+  auto keys = [&](auto& member, const char* name, const auto&... rest) {
     const std::string key(architecture.key_of(name));
-    if (!key.empty()) visitor(member, key.c_str(), std::forward<Rest>(rest)...);
-  }
-};
+    if (!key.empty()) v(member, key.c_str(), rest...);
+  };
+  transformers_fields(keys, config);
+}
 
 }  // namespace
 
@@ -185,8 +182,7 @@ void check_head_options(const Reader& reader, Head head) { check_fixed_options(r
 ModelConfig read_architecture(Reader& reader, const Architecture& architecture) {
   check_fixed_options(reader, std::nullopt);
   ModelConfig config = architecture.defaults;
-  KeysOf<Reader> keys{reader, architecture};
-  transformers_fields(keys, config);
+  fields_by_keys(reader, config, architecture);
   if (config.embedding_size) reader(config.embedding_size, "embedding_size", "", at_least(1));
   if (config.positions == Positions::rope) read_modernbert(reader, config);
   if (config.positions != Positions::skip_padding) return config;
@@ -206,8 +202,7 @@ void write_architecture(json_fields::Writer& writer, ModelConfig config,
                         const Architecture& architecture) {
   if (config.positions == Positions::skip_padding)
     config.max_position_embeddings += config.position_offset;
-  KeysOf<json_fields::Writer> keys{writer, architecture};
-  transformers_fields(keys, config);
+  fields_by_keys(writer, config, architecture);
   if (architecture.defaults.positions == Positions::rope) write_modernbert(writer, config);
   std::int64_t width = config.embedding_width();
   if (architecture.defaults.embedding_size) writer(width, "embedding_size", "", at_least(1));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include "nn/model_config.h"
 
@@ -34,30 +33,19 @@ inline bool is_block_field(std::string_view name) {
   return std::ranges::find(names, name) != std::end(names);
 }
 
-/// Passes on the fields of the `nystrom` block, or all other fields.
+/// Visits the fields of the `nystrom` block, or all other fields.
 template <class V>
-struct ConfigPart {
-  V& visitor;
-  bool block;
-
-  template <class T, class... Rest>
-  void operator()(T& member, const char* name, Rest&&... rest) {
-    if (is_block_field(name) == block) visitor(member, name, std::forward<Rest>(rest)...);
-  }
-};
-
-/// Visits the fields of the `nystrom` block.
-template <class V>
-void block_fields(V& v, ModelConfig& config) {
-  ConfigPart<V> part{v, true};
+void part_of_fields(V& v, ModelConfig& config, bool block) {
+  auto part = [&](auto& member, const char* name, const auto&... rest) {
+    if (is_block_field(name) == block) v(member, name, rest...);
+  };
   fields(part, config);
 }
 
 /// Visits the fields that have the same names in transformers' classes.
 template <class V>
 void transformers_fields(V& v, ModelConfig& config) {
-  ConfigPart<V> part{v, false};
-  fields(part, config);
+  part_of_fields(v, config, false);
   v(config.pad_token_id, "pad_token_id", "", at_least(0));
 }
 

@@ -228,7 +228,7 @@ void read_block(const json& value, const std::string& source, const Reader& oute
                 ModelConfig& config) {
   if (!value.is_object()) outer.fail_type(block_name, "an object", value);
   Reader block(value, source, std::string(block_name) + ".");
-  block_fields(block, config);
+  part_of_fields(block, config, true);
   block(config.sentence_order, "sentence_order");
   block.refuse_unknown();
 }
@@ -416,7 +416,7 @@ std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
   outer_fields(writer, copy);
   json block = json::object();
   Writer block_writer{block};
-  block_fields(block_writer, copy);
+  part_of_fields(block_writer, copy, true);
   if (config.embedding == EmbeddingConfig{}) block.erase("embedding");
   if (config.sentence_order) block["sentence_order"] = true;
   root[block_name] = block;

@@ -9,7 +9,6 @@
 #include "core/check.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "nn/layer_kinds.h"
-#include "train/config/config_io.h"
 #include "train/state/checkpoint.h"
 #include "train/state/hf_config.h"
 #include "train/state/hub_cache.h"

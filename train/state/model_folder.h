@@ -9,7 +9,7 @@
 #include "core/base/log.h"
 #include "data/tokenizers/tokenizer.h"
 #include "nn/model.h"
-#include "train/config/start_defaults.h"
+#include "train/config/config_io.h"
 #include "train/state/hf_config.h"
 #include "train/state/safetensors.h"
 
