@@ -250,10 +250,6 @@ ModelConfig stated(ModelConfig config) {
   return config;
 }
 
-}  // namespace
-
-namespace {
-
 /// The keys of a Nyströmformer, own or transformers'.
 ModelConfig read_nystromformer(Reader& reader, const std::string& source) {
   ModelConfig config;
@@ -305,6 +301,12 @@ std::filesystem::path config_path(const std::filesystem::path& folder_or_file) {
                                                                 : folder_or_file;
 }
 
+/// The value of a key in config.json of `folder`, or `absent`; null if the file is no object.
+json value_in(const std::filesystem::path& folder, const char* key, const json& absent = nullptr) {
+  const json root = read_json_file(config_path(folder));
+  return root.is_object() ? root.value(key, absent) : json();
+}
+
 }  // namespace
 
 ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
@@ -325,25 +327,19 @@ ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file, HeadUse us
 }
 
 bool names_head(const std::filesystem::path& folder, Head head) {
-  const std::filesystem::path path = config_path(folder);
-  const json root = parse_json(read_text_file(path), printable_path(path));
-  const json classes = root.is_object() ? root.value("architectures", json()) : json();
+  const json classes = value_in(folder, "architectures");
   return classes.is_array() && std::ranges::any_of(classes, [&](const json& name) {
            return name.is_string() && name.get<std::string>().ends_with(head_suffix(head));
          });
 }
 
 const Architecture* architecture_of(const std::filesystem::path& folder) {
-  const std::filesystem::path path = config_path(folder);
-  const json root = parse_json(read_text_file(path), printable_path(path));
-  const json type = root.is_object() ? root.value("model_type", json()) : json();
+  const json type = value_in(folder, "model_type");
   return type.is_string() ? find_architecture(type.get<std::string>()) : nullptr;
 }
 
 bool names_transformers_class(const std::filesystem::path& folder) {
-  const std::filesystem::path path = config_path(folder);
-  const json root = parse_json(read_text_file(path), printable_path(path));
-  return root.is_object() && root.value("model_type", json(transformers_type)) == transformers_type;
+  return value_in(folder, "model_type", transformers_type) == transformers_type;
 }
 
 void set_text_ends(ModelConfig& config, const SpecialIds& special) {

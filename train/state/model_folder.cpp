@@ -214,10 +214,6 @@ std::string architecture_notice(const ModelFolder& folder) {
           : "");
 }
 
-}  // namespace
-
-namespace {
-
 /// One line about the modules of sentence-transformers; empty for all other folders.
 std::string modules_notice(const ModelFolder& folder) {
   const auto modules = read_sentence_modules(folder.path);
