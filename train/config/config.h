@@ -139,6 +139,8 @@ struct PretrainingConfig {
   PretrainingObjective objective = PretrainingObjective::masked;
   GeneratorConfig generator;
   double discriminator_weight = 50;
+
+  bool operator==(const PretrainingConfig&) const = default;
 };
 
 template <class V>
@@ -202,6 +204,7 @@ struct DistillationConfig {
 
   /// Whether step `step`, from 1, has the losses of a teacher. Skipped batches count as steps.
   bool at_step(std::int64_t step) const { return teacher && (!until_step || step <= *until_step); }
+  bool operator==(const DistillationConfig&) const = default;
 };
 
 template <class V>
