@@ -76,9 +76,8 @@ void require_schedules_within_run(const RunConfig& config, std::int64_t samples)
                      warmup = warmup_of(config.schedule, steps);
   require_input(warmup <= steps,
                 "schedule.warmup_steps {} exceeds the number of steps, {}, that training.epochs {} "
-                "make of {} samples in batches of {}; the "
-                "learning rate would never reach its peak: lower it, or give schedule.warmup_share "
-                "in its place",
+                "make of {} samples in batches of {}; the learning rate would never reach its "
+                "peak: lower it, or give schedule.warmup_share in its place",
                 warmup, steps, config.training.epochs.value_or(1), samples,
                 config.training.batch_size);
   const std::string masks = config.masking.probability.key_problem(steps);

@@ -65,8 +65,7 @@ template <class V>
 void fields(V& v, TokenizerConfig& c) {
   v(c.path, "path",
     "folder of a tokenizer to use (tokenizer.json, a SentencePiece model, vocab.txt, or vocab.json "
-    "with merges.txt), or the file; null: "
-    "one is trained on data.train");
+    "with merges.txt), or the file; null: one is trained on data.train");
   v(c.builtin, "builtin",
     "a fixed vocabulary instead of path, for tasks from scratch. bytes: of text and of images; "
     "listops: its symbols; null: none");
@@ -307,8 +306,7 @@ void fields(V& v, TrainingConfig& c) {
   v(c.batch_size, "batch_size", "sequences of one optimizer step, over all devices", at_least(1));
   v(c.micro_batch_size, "micro_batch_size",
     "sequences computed at once on one device; divides batch_size. Left out: the largest divisor "
-    "of "
-    "it up to 32",
+    "of it up to 32",
     at_least(1));
   v(c.dtype, "dtype",
     "type of the computation; weights and moments stay f32. f16: only on GPUs, for those without "
@@ -327,8 +325,7 @@ void fields(V& v, TrainingConfig& c) {
     between(0, 1));
   v(c.reduction, "reduction",
     "how the gradients of several processes are added up. exact: in the type of weights and "
-    "moments; bf16: half the bytes, each sum "
-    "rounded");
+    "moments; bf16: half the bytes, each sum rounded");
   v(c.timeout, "timeout",
     "seconds that processes wait for one that is slow, before all end and name it", positive);
   v(c.on_loss_spike, "on_loss_spike",
@@ -363,8 +360,7 @@ template <class V>
 void fields(V& v, ModelSection& c) {
   v(c.start.from, "from",
     "Hugging Face folder, run directory or checkpoint to start from: its weights, and for all "
-    "options below its values; null: fresh "
-    "weights");
+    "options below its values; null: fresh weights");
   v(c.start.fresh_head, "fresh_head",
     "with from: start the head anew even where the folder has one");
   fields(v, c.model);

@@ -59,8 +59,7 @@ Function function_of(const char* module, const char* name, const char* packages)
   const auto path = module_called(module);
   require_input(path.has_value(),
                 "started as one of several processes, but {} is not beside the program; build it "
-                "where these are installed: {}; or start one "
-                "process",
+                "where these are installed: {}; or start one process",
                 module, packages);
   // RTLD_GLOBAL: plugins that OpenMPI loads need its symbols. It is never closed, because MPI
   // leaves threads and handlers behind.
@@ -193,8 +192,7 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   if (launcher == Launcher::variables) {
     require_input(on_gpus,
                   "WORLD_SIZE is {0}, but on CPUs nystrom's processes are started by mpirun or "
-                  "srun: mpirun -np {0} nystrom …; unset it to "
-                  "train in one process",
+                  "srun: mpirun -np {0} nystrom …; unset it to train in one process",
                   environment.at("WORLD_SIZE"));
     const MeetingPlace place = torchrun_place(environment);
     auto communicator = std::make_unique<Communicator>([place] {
@@ -209,8 +207,7 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   const std::int64_t started = started_as(environment).size;
   require_input(communicator->size() > 1 || started == 1,
                 "{} processes were started, but MPI sees one: start them with the mpirun of the "
-                "MPI that {} was built with, or with srun "
-                "--mpi=pmix",
+                "MPI that {} was built with, or with srun --mpi=pmix",
                 started, mpi_name);
   use_common_cpu_level(*communicator);
   return communicator;

@@ -246,8 +246,7 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
   require_input(
       from.labels.size() == config.labels.size() && named_alike,
       "{}: its head tells {} labels ({}), the task has {} ({}); name the same in task.labels, or "
-      "start a new head with "
-      "model.fresh_head: true",
+      "start a new head with model.fresh_head: true",
       where, from.labels.size(), printable(fmt::format("{}", fmt::join(from.labels, ", ")), 200),
       config.labels.size(), printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
 }
