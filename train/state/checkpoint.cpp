@@ -83,9 +83,9 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
       list[file.name] = {{"bytes", InputFile::open(temporary / file.name).size()},
                          {"xxh3_128", checksum}};
     }
-    OutputFile manifest(temporary / checkpoint_manifest);
-    manifest.write(Json{{"format", 1}, {"step", step}, {"files", list}}.dump(2) + "\n");
-    manifest.commit();  // also makes the names in the folder durable
+    // This also makes the names in the folder durable.
+    write_text_file(temporary / checkpoint_manifest,
+                    Json{{"format", 1}, {"step", step}, {"files", list}}.dump(2) + "\n");
     const std::string problem = checkpoint_problem(temporary);
     require_input(problem.empty(), "{}: written, but read back otherwise: {}", temporary.string(),
                   problem);
@@ -132,9 +132,7 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
 }
 
 void CheckpointFolder::write_latest(std::int64_t step) const {
-  OutputFile latest(folder_ / latest_name);
-  latest.write(checkpoint_name(step) + "\n");
-  latest.commit();
+  write_text_file(folder_ / latest_name, checkpoint_name(step) + "\n");
 }
 
 void CheckpointFolder::remove_old(std::int64_t newest,
@@ -152,8 +150,7 @@ void CheckpointFolder::remove_old(std::int64_t newest,
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
       continue;
     }
-    if (std::find(wanted.begin(), wanted.end(), step) == wanted.end() &&
-        holds_only_its_files(path_of(step)))
+    if (std::ranges::find(wanted, step) == wanted.end() && holds_only_its_files(path_of(step)))
       remove(step);
   }
 }
