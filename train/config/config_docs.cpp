@@ -31,8 +31,8 @@ struct OptionDoc {
   bool is_section() const { return kind == Kind::section && !list; }
   /// The path of the section of its own options.
   std::string own_section() const { return list ? path() + "[]" : path(); }
-  /// Whether it is an option of the entries of a list, which --set cannot name.
-  bool is_of_entry() const { return section.ends_with("[]"); }
+  /// Whether --set can name it: no section, and no option of the entries of a list.
+  bool is_settable() const { return !is_section() && !section.ends_with("[]"); }
 
   std::string path() const { return path_in(section, name); }
 };
@@ -170,6 +170,17 @@ std::string explain(const OptionDoc& option) {
                                printable(key, 80), hint));
 }
 
+/// The path `key` of an option, or the paths of all options with that name.
+std::vector<std::string> paths_called(std::string_view key) {
+  std::vector<std::string> paths;
+  for (const OptionDoc& option : all_options()) {
+    if (!option.is_settable()) continue;
+    if (option.path() == key) return {option.path()};
+    if (option.name == key) paths.push_back(option.path());
+  }
+  return paths;
+}
+
 // ---- JSON Schema --------------------------------------------------------------------------------
 
 /// The schema of one value, or of each item of a list.
@@ -294,14 +305,8 @@ std::string config_schema() {
 }
 
 std::string option_path(std::string_view key) {
-  const std::vector<OptionDoc> options = all_options();
-  std::vector<std::string> paths;
-  for (const OptionDoc& option : options) {
-    if (option.is_section() || option.is_of_entry()) continue;
-    if (option.path() == key) return option.path();
-    if (option.name == key) paths.push_back(option.path());
-  }
-  if (paths.empty()) throw_unknown(key, options);
+  const std::vector<std::string> paths = paths_called(key);
+  if (paths.empty()) throw_unknown(key, all_options());
   require_input(paths.size() == 1, "{} may be {}; name one", key, fmt::join(paths, " or "));
   return paths[0];
 }
@@ -309,17 +314,13 @@ std::string option_path(std::string_view key) {
 std::vector<std::string> option_paths() {
   std::vector<std::string> paths;
   for (const OptionDoc& option : all_options())
-    if (!option.is_section() && !option.is_of_entry()) paths.push_back(option.path());
+    if (option.is_settable()) paths.push_back(option.path());
   return paths;
 }
 
 std::string full_override(const std::string& text) {
   const std::string name = text.substr(0, text.find('='));
-  const std::vector<OptionDoc> options = all_options();
-  const bool short_name = std::ranges::any_of(options, [&](const OptionDoc& option) {
-    return !option.is_section() && !option.is_of_entry() && option.name == name;
-  });
-  if (!short_name) return text;
+  if (paths_called(name).empty()) return text;
   return with_context("--set", [&] { return option_path(name); }) + text.substr(name.size());
 }
 
