@@ -3,7 +3,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <set>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -25,13 +24,6 @@ constexpr std::string_view generator_prefix = "generator.";
 constexpr std::string_view vector_prefix = "embedding.";
 constexpr const char* decoder_name = "cls.predictions.decoder.weight";
 constexpr std::string_view decoder_bias_name = "cls.predictions.decoder.bias";
-
-/// Whether the names lack the prefix of the encoder. Hugging Face saves a bare encoder without it.
-bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& names) {
-  return config.head == Head::none &&
-         std::none_of(names.begin(), names.end(),
-                      [](const auto& name) { return name.starts_with(encoder_prefix); });
-}
 
 /// The one-tap kernels in a folder whose model has no convolution.
 std::vector<std::string> absent_convolutions(const ModelConfig& config) {
@@ -58,10 +50,12 @@ void require_zero(const std::string& name, const Tensor& kernel) {
 
 constexpr const char* words_name = "nystromformer.embeddings.word_embeddings.weight";
 
-std::set<std::string> names_of(const ParameterStore& store) {
-  std::set<std::string> names;
-  for (const Parameter& parameter : store.parameters()) names.insert(parameter.name());
-  return names;
+/// The shapes of all parameters, by their names.
+std::map<std::string, Shape> shapes_of(const ParameterStore& store) {
+  std::map<std::string, Shape> shapes;
+  for (const Parameter& parameter : store.parameters())
+    shapes[parameter.name()] = parameter.shape();
+  return shapes;
 }
 
 /// The weights that a model with `head` does not read, of those in a folder of BERT's family.
@@ -153,7 +147,11 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
     return with_context(printable_path(folder),
                         [&] { return source_of(weights, *architecture, config); });
   const std::vector<std::string> names = weights.names();
-  const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
+  // Hugging Face saves a bare encoder without the prefix.
+  const bool bare = config.head == Head::none && std::ranges::none_of(names, [](const auto& name) {
+                      return name.starts_with(encoder_prefix);
+                    });
+  const std::string prefix(bare ? encoder_prefix : "");
   const std::vector<std::string> absent = absent_convolutions(config);
   WeightSource source;
   for (const std::string& name : names) {
@@ -300,7 +298,7 @@ std::vector<std::string> unread_tensors(const ModelFolder& folder) {
   std::vector<std::string> names;
   if (architecture != nullptr) names = unread_names(weights, *architecture, folder.config.head);
   const Model model(folder.config);
-  const std::set<std::string> known = names_of(model.parameters());
+  const std::map<std::string, Shape> known = shapes_of(model.parameters());
   const WeightSource source = source_of(weights, folder.path, folder.config);
   for (const auto& [name, shape] : source.entries)
     if (!known.contains(name) && is_outside_encoder(name) && !name.ends_with(".decoder.bias"))
@@ -346,19 +344,16 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     if (!same_head) return !name.starts_with(encoder_prefix);
     return other_order && name.starts_with(sentence_order_prefix);
   };
-  const std::set<std::string> known = names_of(store);
+  const std::map<std::string, Shape> known = shapes_of(store);
   const auto unused = [&](const WeightSource::Entry& entry) {
     if (!known.contains(entry.name) && is_outside_encoder(entry.name)) return true;
     // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
     const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
     return of_head(entry.name) && (!pooler || config.has_towers());
   };
-  std::map<std::string, Shape> shapes;
-  for (const Parameter& parameter : store.parameters())
-    shapes[parameter.name()] = parameter.shape();
   for (const auto& entry : result.source.entries) {
     const bool of_generator = entry.name.starts_with(generator_prefix) && !unused(entry);
-    require_input(!of_generator || shapes[entry.name] == entry.shape,
+    require_input(!of_generator || known.at(entry.name) == entry.shape,
                   "the generator of {} has other sizes; leave pretraining.generator as it was, or "
                   "set model.fresh_head: true",
                   printable_path(folder.path));
