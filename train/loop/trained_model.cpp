@@ -33,8 +33,8 @@ void TrainedModel::initialise(Log& log) {
   const RunConfig& config = spec_.options;
   const auto seed = static_cast<std::uint64_t>(config.seed);
   if (spec_.start) {
-    for (const auto& [text, warning] : spec_.start->notices)
-      warning ? log.record("warning: " + text) : log.say(text);
+    for (const std::string& line : spec_.start->notices)
+      line.starts_with(warning_mark) ? log.record(line) : log.say(line);
     if (const std::string notice = semantics_notice(config.model); !notice.empty()) log.say(notice);
     log.say(initialise_from(model_, *spec_.start, seed, config.start.fresh_head)
                 .summary(spec_.start->path));

@@ -1,6 +1,5 @@
 #include "train/state/model_folder.h"
 
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
@@ -47,10 +46,8 @@ std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
   return best;
 }
 
-using Tell = std::function<void(const Notice&)>;
-
 /// The best checkpoint of a run by its evaluations, else the newest intact one.
-fs::path best_checkpoint(const fs::path& model, const Tell& tell) {
+fs::path best_checkpoint(const fs::path& model, Log& log) {
   const fs::path checkpoints = model / "checkpoints";
   const std::string held = what_folder_holds(model);
   require_input(
@@ -59,7 +56,7 @@ fs::path best_checkpoint(const fs::path& model, const Tell& tell) {
       held.empty() ? "expected a Hugging Face folder, a run directory or a checkpoint" : held);
   std::vector<std::string> passed_over;
   const auto newest = newest_checkpoint(checkpoints, passed_over);
-  for (const std::string& line : passed_over) tell({line, true});
+  for (const std::string& line : passed_over) log.warn(line);
   require_input(newest.has_value(), "{}: the run has no whole checkpoint yet",
                 printable_path(model));
   const fs::path folder = checkpoint_path(checkpoints, *newest);
@@ -69,40 +66,15 @@ fs::path best_checkpoint(const fs::path& model, const Tell& tell) {
   const fs::path best_folder = checkpoint_path(checkpoints, *best);
   const std::string problem = checkpoint_problem(best_folder);
   if (!problem.empty()) {
-    tell(
-        {fmt::format("{}: passed over: {}; it is the best by its evaluations, taking the newest in "
-                     "its place, step {}",
-                     printable_path(best_folder), problem, *newest),
-         true});
+    log.warn(
+        fmt::format("{}: passed over: {}; it is the best by its evaluations, taking the newest in "
+                    "its place, step {}",
+                    printable_path(best_folder), problem, *newest));
     return folder;
   }
-  tell({fmt::format("{}: taking step {}, the best by its evaluations; the newest is step {}",
-                    printable_path(model), *best, *newest)});
+  log.say(fmt::format("{}: taking step {}, the best by its evaluations; the newest is step {}",
+                      printable_path(model), *best, *newest));
   return best_folder;
-}
-
-/// find_model, which tells what a log would get.
-fs::path locate_model(const fs::path& model, const Tell& tell) {
-  if (!fs::exists(model)) {
-    const std::string name = model.string();
-    if (const auto cached = find_in_hub_cache(name)) return locate_model(*cached, tell);
-    throw InputError(fmt::format(
-        "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint{}",
-        printable_path(model),
-        is_hub_name(name) ? "; a model of the hub is fetched by: hf download " + name : ""));
-  }
-  require_input(fs::is_directory(model),
-                "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
-                printable_path(model));
-  if (fs::exists(model / "config.json")) return model;
-  if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
-    return locate_model(modules->encoder, tell);
-  if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(model / "checkpoints")) {
-    tell({fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
-                      printable_path(*run))});
-    return best_checkpoint(model / *run, tell);
-  }
-  return best_checkpoint(model, tell);
 }
 
 /// What the whole folder states: config.json, the modules of sentence-transformers, and a decoder
@@ -121,9 +93,26 @@ ModelConfig read_folder(const fs::path& folder, HeadUse use) {
 }  // namespace
 
 fs::path find_model(const fs::path& model, Log& log) {
-  return locate_model(model, [&](const Notice& notice) {
-    notice.warning ? log.warn(notice.text) : log.say(notice.text);
-  });
+  if (!fs::exists(model)) {
+    const std::string name = model.string();
+    if (const auto cached = find_in_hub_cache(name)) return find_model(*cached, log);
+    throw InputError(fmt::format(
+        "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint{}",
+        printable_path(model),
+        is_hub_name(name) ? "; a model of the hub is fetched by: hf download " + name : ""));
+  }
+  require_input(fs::is_directory(model),
+                "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
+                printable_path(model));
+  if (fs::exists(model / "config.json")) return model;
+  if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
+    return find_model(modules->encoder, log);
+  if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(model / "checkpoints")) {
+    log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
+                        printable_path(*run)));
+    return best_checkpoint(model / *run, log);
+  }
+  return best_checkpoint(model, log);
 }
 
 ModelConfig read_model_config(const std::filesystem::path& folder,
@@ -273,11 +262,12 @@ fs::path find_tokenizer(const fs::path& path) {
 
 StartFolder open_start_folder(const std::filesystem::path& model) {
   StartFolder folder;
-  Log quiet(true);
-  folder.path = locate_model(model, [&](const Notice& notice) {
-    if (notice.warning) quiet.warn(notice.text);
-    folder.notices.push_back(notice);
+  Log printed(/*quiet=*/true);
+  Log kept(/*quiet=*/false, [&](const std::string& line) {
+    if (line.starts_with(warning_mark)) printed.warn(line.substr(warning_mark.size()));
+    folder.notices.push_back(line);
   });
+  folder.path = find_model(model, kept);
   folder.config = read_folder(folder.path, HeadUse::replaceable);
   return folder;
 }

@@ -35,15 +35,13 @@ ModelFolder open_model_folder(const std::filesystem::path& model,
                               const std::vector<std::string>& overrides, Log& log,
                               HeadUse use = HeadUse::kept);
 
-/// A message about how a folder was found, such as a damaged checkpoint that was passed over.
-struct Notice {
-  std::string text;
-  bool warning = false;
-};
+/// What Log puts in front of warnings.
+inline constexpr std::string_view warning_mark = "warning: ";
 
-/// The folder of a MODEL to start from (model.from), and how it was found.
+/// The folder of a MODEL to start from (model.from), and the lines of a log about how it was found,
+/// such as a damaged checkpoint that was passed over.
 struct StartFolder : ModelFolder {
-  std::vector<Notice> notices;
+  std::vector<std::string> notices;
 };
 
 /// Opens the folder of a MODEL to start from, and prints the warnings among its notices. Its own
