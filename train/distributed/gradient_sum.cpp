@@ -96,7 +96,7 @@ Tensor GradientSum::to_reduce(SlabRange range, bool wanted) {
   if (!options_.rounded) return exact;
   const AllocationLabel label("rounded gradients");
   const Tensor low = exact.cast(DType::bf16);
-  if (wanted) rounded_.push_back({range, low});
+  if (wanted) rounded_.emplace_back(range, low);
   return low;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nn/model.h"
@@ -85,12 +86,8 @@ class GradientSum {
   std::vector<std::int64_t> bounds_;   // bounds of the processes' ranges
   std::int64_t reduced_ = 0;           // gradients from this offset on are being reduced
 
-  /// A range that is being reduced in bf16, and its values before they are copied back.
-  struct Rounded {
-    SlabRange range;
-    Tensor values;
-  };
-  std::vector<Rounded> rounded_;
+  // Ranges that are being reduced in bf16, with their values before they are copied back.
+  std::vector<std::pair<SlabRange, Tensor>> rounded_;
 
   /// Consecutive micro-batches of one process, which adds them up in one go.
   struct RankSpan {
