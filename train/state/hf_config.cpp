@@ -18,6 +18,8 @@
 namespace nystrom {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// The part of a class's name that says its head: "ForMaskedLM", "Model", …
 std::string head_suffix(Head head) {
   constexpr std::string_view prefix = "Nystromformer";
@@ -224,15 +226,6 @@ std::vector<std::string> read_labels(Reader& reader) {
   return labels;
 }
 
-void read_block(const json& value, const std::string& source, const Reader& outer,
-                ModelConfig& config) {
-  if (!value.is_object()) outer.fail_type(block_name, "an object", value);
-  Reader block(value, source, std::string(block_name) + ".");
-  part_of_fields(block, config, true);
-  block(config.sentence_order, "sentence_order");
-  block.refuse_unknown();
-}
-
 /// Reads a token id that this program does not use. Other programs may write any value.
 std::optional<std::int64_t> read_idle_id(const Reader& reader, const char* name) {
   const json* value = reader.find(name);
@@ -240,14 +233,6 @@ std::optional<std::int64_t> read_idle_id(const Reader& reader, const char* name)
       value->get<std::uint64_t>() > std::uint64_t{INT64_MAX})
     return std::nullopt;
   return value->get<std::int64_t>();
-}
-
-/// The configuration that config.json states. For exact attention that transformers can compute,
-/// segment_means_seq_len is num_landmarks.
-ModelConfig stated(ModelConfig config) {
-  if (config.has_only(AttentionKind::softmax) && computed_by_transformers(config))
-    config.segment_means_seq_len = config.attention.num_landmarks;
-  return config;
 }
 
 /// The keys of a Nyströmformer, own or transformers'.
@@ -259,7 +244,12 @@ ModelConfig read_nystromformer(Reader& reader, const std::string& source) {
   reader(config.attention.conv_kernel_size, "conv_kernel_size", "", odd_positive);
   const json* block = reader.find(block_name);
   config.attention.semantics = block != nullptr ? Semantics::nystrom : Semantics::transformers;
-  if (block != nullptr) read_block(*block, source, reader, config);
+  if (block == nullptr) return config;
+  if (!block->is_object()) reader.fail_type(block_name, "an object", *block);
+  Reader inner(*block, source, std::string(block_name) + ".");
+  part_of_fields(inner, config, true);
+  inner(config.sentence_order, "sentence_order");
+  inner.refuse_unknown();
   return config;
 }
 
@@ -295,14 +285,13 @@ ModelConfig parse_keys(std::string_view text, const std::string& source, HeadUse
   }
 }
 
-std::filesystem::path config_path(const std::filesystem::path& folder_or_file) {
+fs::path config_path(const fs::path& folder_or_file) {
   std::error_code ignored;
-  return std::filesystem::is_directory(folder_or_file, ignored) ? folder_or_file / config_name
-                                                                : folder_or_file;
+  return fs::is_directory(folder_or_file, ignored) ? folder_or_file / config_name : folder_or_file;
 }
 
 /// The value of a key in config.json of `folder`, or `absent`; null if the file is no object.
-json value_in(const std::filesystem::path& folder, const char* key, const json& absent = nullptr) {
+json value_in(const fs::path& folder, const char* key, const json& absent = nullptr) {
   const json root = read_json_file(config_path(folder));
   return root.is_object() ? root.value(key, absent) : json();
 }
@@ -316,29 +305,29 @@ ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
   return config;
 }
 
-ModelConfig read_hf_config(const std::filesystem::path& folder_or_file) {
-  const std::filesystem::path path = config_path(folder_or_file);
+ModelConfig read_hf_config(const fs::path& folder_or_file) {
+  const fs::path path = config_path(folder_or_file);
   return parse_hf_config(read_text_file(path), printable_path(path));
 }
 
-ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file, HeadUse use) {
-  const std::filesystem::path path = config_path(folder_or_file);
+ModelConfig read_hf_keys(const fs::path& folder_or_file, HeadUse use) {
+  const fs::path path = config_path(folder_or_file);
   return parse_keys(read_text_file(path), printable_path(path), use);
 }
 
-bool names_head(const std::filesystem::path& folder, Head head) {
+bool names_head(const fs::path& folder, Head head) {
   const json classes = value_in(folder, "architectures");
   return classes.is_array() && std::ranges::any_of(classes, [&](const json& name) {
            return name.is_string() && name.get<std::string>().ends_with(head_suffix(head));
          });
 }
 
-const Architecture* architecture_of(const std::filesystem::path& folder) {
+const Architecture* architecture_of(const fs::path& folder) {
   const json type = value_in(folder, "model_type");
   return type.is_string() ? find_architecture(type.get<std::string>()) : nullptr;
 }
 
-bool names_transformers_class(const std::filesystem::path& folder) {
+bool names_transformers_class(const fs::path& folder) {
   return value_in(folder, "model_type", transformers_type) == transformers_type;
 }
 
@@ -406,7 +395,10 @@ json compared_keys(ModelConfig config) {
 }  // namespace
 
 std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
-  ModelConfig copy = stated(config);  // field lists need a mutable struct
+  ModelConfig copy = config;  // field lists need a mutable struct
+  const bool computed = computed_by_transformers(config);
+  if (config.has_only(AttentionKind::softmax) && computed)
+    copy.segment_means_seq_len = config.attention.num_landmarks;
   json root = json::object();
   Writer writer{root};
   outer_fields(writer, copy);
@@ -417,7 +409,7 @@ std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
   if (config.sentence_order) block["sentence_order"] = true;
   root[block_name] = block;
   root["conv_kernel_size"] = config.attention.conv_kernel_size.value_or(1);
-  const bool theirs = classes == NamedClasses::of_transformers || computed_by_transformers(config);
+  const bool theirs = classes == NamedClasses::of_transformers || computed;
   root["architectures"] = json::array({theirs ? enum_name(config.head) : own_class(config.head)});
   root["model_type"] = theirs ? transformers_type : own_type;
   if (classes == NamedClasses::in_folder) root["auto_map"] = auto_map();

@@ -115,8 +115,8 @@ fs::path find_model(const fs::path& model, Log& log) {
   return best_checkpoint(model, log);
 }
 
-ModelConfig read_model_config(const std::filesystem::path& folder,
-                              const std::vector<std::string>& overrides, HeadUse use) {
+ModelConfig read_model_config(const fs::path& folder, const std::vector<std::string>& overrides,
+                              HeadUse use) {
   ModelConfig config = read_folder(folder, use);
   const std::string file = printable_path(folder / "config.json");
   if (!overrides.empty()) {
@@ -238,8 +238,8 @@ std::string unread_notice(const ModelFolder& folder) {
 
 }  // namespace
 
-ModelFolder open_model_folder(const std::filesystem::path& model,
-                              const std::vector<std::string>& overrides, Log& log, HeadUse use) {
+ModelFolder open_model_folder(const fs::path& model, const std::vector<std::string>& overrides,
+                              Log& log, HeadUse use) {
   ModelFolder folder;
   folder.path = find_model(model, log);
   folder.config = read_model_config(folder.path, overrides, use);
@@ -260,7 +260,7 @@ fs::path find_tokenizer(const fs::path& path) {
   return find_model(path, quiet);
 }
 
-StartFolder open_start_folder(const std::filesystem::path& model) {
+StartFolder open_start_folder(const fs::path& model) {
   StartFolder folder;
   Log printed(/*quiet=*/true);
   Log kept(/*quiet=*/false, [&](const std::string& line) {

@@ -251,8 +251,8 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
 
 }  // namespace
 
-std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
-                                  DType dtype, StoreMode mode, Device device) {
+std::unique_ptr<Model> load_model(const fs::path& folder, const ModelConfig& config, DType dtype,
+                                  StoreMode mode, Device device) {
   auto model = std::make_unique<Model>(config);
   const ModelWeights weights = ModelWeights::open(folder);
   const WeightSource source = source_of(weights, folder, config);

@@ -12,6 +12,8 @@
 namespace nystrom {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// A way in which folders hold weights: one file, or an index of shards.
 struct Form {
   TensorFormat format;
@@ -29,7 +31,7 @@ bool is_shard_name(std::string_view name, std::string_view suffix) {
          is_tensor_name(name);  // the same characters are valid
 }
 
-[[noreturn]] void report_absent(const std::filesystem::path& folder) {
+[[noreturn]] void report_absent(const fs::path& folder) {
   const std::string looked_for =
       fmt::format("{}: has none of {}, {}, {} and {}", printable_path(folder), forms[0].single,
                   forms[0].index, forms[1].single, forms[1].index);
@@ -39,15 +41,14 @@ bool is_shard_name(std::string_view name, std::string_view suffix) {
 
 /// Opens a shard. A link is followed if its file lies in the folder, or in the hub's cache that the
 /// folder belongs to: "models--NAME/snapshots/REVISION", whose files are links to "../../blobs".
-TensorFile open_shard(const std::filesystem::path& folder, const std::string& shard,
-                      TensorFormat format) {
+TensorFile open_shard(const fs::path& folder, const std::string& shard, TensorFormat format) {
   std::error_code ignored;
-  if (!std::filesystem::is_symlink(folder / shard, ignored))
+  if (!fs::is_symlink(folder / shard, ignored))
     return TensorFile::open_inside(folder, shard, format);
-  const std::filesystem::path own = std::filesystem::canonical(folder);
-  const std::filesystem::path target = std::filesystem::weakly_canonical(folder / shard);
+  const fs::path own = fs::canonical(folder);
+  const fs::path target = fs::weakly_canonical(folder / shard);
   const bool cached = own.parent_path().filename() == "snapshots";
-  const std::filesystem::path root = cached ? own.parent_path().parent_path() : own;
+  const fs::path root = cached ? own.parent_path().parent_path() : own;
   const auto [end, rest] = std::mismatch(root.begin(), root.end(), target.begin(), target.end());
   require_input(end == root.end() && rest != target.end(),
                 "{}: is a link to {}, outside of {}; put the file in its place",
@@ -86,26 +87,25 @@ std::map<std::string, std::string> parse_weight_map(std::string_view text,
 namespace {
 
 /// The form of the folder's weights; null if it has none.
-const Form* form_of(const std::filesystem::path& folder) {
+const Form* form_of(const fs::path& folder) {
   std::error_code ignored;
   const auto found = std::ranges::find_if(forms, [&](const Form& form) {
-    return std::filesystem::exists(folder / form.single, ignored) ||
-           std::filesystem::exists(folder / form.index, ignored);
+    return fs::exists(folder / form.single, ignored) || fs::exists(folder / form.index, ignored);
   });
   return found == std::end(forms) ? nullptr : found;
 }
 
 }  // namespace
 
-bool ModelWeights::exist(const std::filesystem::path& folder) { return form_of(folder); }
+bool ModelWeights::exist(const fs::path& folder) { return form_of(folder); }
 
-ModelWeights ModelWeights::open(const std::filesystem::path& folder) {
+ModelWeights ModelWeights::open(const fs::path& folder) {
   const Form* form = form_of(folder);
   if (!form) report_absent(folder);
   ModelWeights weights;
   weights.folder_ = folder;
   std::error_code ignored;
-  if (std::filesystem::exists(folder / form->single, ignored)) {
+  if (fs::exists(folder / form->single, ignored)) {
     weights.files_.push_back(TensorFile::open(folder / form->single, form->format));
     for (const StoredTensor& tensor : weights.files_[0].tensors())
       weights.file_of_[tensor.name] = 0;
