@@ -45,10 +45,6 @@ class MpiTransport : public Transport {
     MPI_Finalize();
   }
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  int local_rank() const override { return local_rank_; }
-
   void all_reduce(Buffer values) override {
     in_pieces(values, [&](void* data, int count, MPI_Request* request) {
       MPI_Iallreduce(MPI_IN_PLACE, data, count, type_of(values.dtype), sum_of(values.dtype),
@@ -139,7 +135,6 @@ class MpiTransport : public Transport {
     }
   }
 
-  int rank_ = 0, size_ = 1, local_rank_ = 0;
   MPI_Op sum_bf16_ = MPI_OP_NULL;
   std::atomic<int> end_{0};
 };

@@ -69,8 +69,10 @@ class Staging {
 
 class NcclTransport : public Transport {
  public:
-  explicit NcclTransport(const NcclPlace& place)
-      : host_(place.host), rank_(place.rank), size_(place.size), local_rank_(place.local_rank) {
+  explicit NcclTransport(const NcclPlace& place) : host_(place.host) {
+    rank_ = place.rank;
+    size_ = place.size;
+    local_rank_ = place.local_rank;
     try {
       connect(place);
     } catch (...) {
@@ -89,10 +91,6 @@ class NcclTransport : public Transport {
     for (const cudaEvent_t event : free_events_) cudaEventDestroy(event);
     cudaStreamDestroy(stream_);
   }
-
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  int local_rank() const override { return local_rank_; }
 
   void all_reduce(Buffer values) override {
     if (by_host(values)) return host_->all_reduce(values);
@@ -291,7 +289,6 @@ class NcclTransport : public Transport {
   }
 
   std::unique_ptr<Transport> host_;
-  const int rank_, size_, local_rank_;
   cudaStream_t stream_ = nullptr;
   ncclComm_t communicator_ = nullptr;
   Staging staging_;

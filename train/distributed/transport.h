@@ -31,11 +31,11 @@ class Transport {
  public:
   virtual ~Transport() = default;
   /// This process's number, from 0 to size() − 1.
-  virtual int rank() const = 0;
+  int rank() const { return rank_; }
   /// The number of processes.
-  virtual int size() const = 0;
+  int size() const { return size_; }
   /// This process's number among those of its machine, from 0.
-  virtual int local_rank() const = 0;
+  int local_rank() const { return local_rank_; }
 
   /// values ← their sum over all processes, with the same bits in each.
   virtual void all_reduce(Buffer values) = 0;
@@ -60,6 +60,9 @@ class Transport {
   virtual void request_end(int code) = 0;
   /// Ends all processes if an end was requested.
   virtual void serve_end() = 0;
+
+ protected:
+  int rank_ = 0, size_ = 1, local_rank_ = 0;  // for the constructors of derived classes to set
 };
 
 /// The type of libnystrom_mpi.so's only symbol, `Transport* nystrom_connect_mpi()`. The transport

@@ -27,10 +27,10 @@ struct Room {
 
 class ThreadTransport : public Transport {
  public:
-  ThreadTransport(Room& room, int rank) : room_(room), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int size() const override { return room_.size; }
-  int local_rank() const override { return rank_; }
+  ThreadTransport(Room& room, int rank) : room_(room) {
+    rank_ = local_rank_ = rank;
+    size_ = room.size;
+  }
 
   void all_reduce(Buffer values) override {
     if (room_.stuck) {
@@ -71,7 +71,6 @@ class ThreadTransport : public Transport {
   }
 
   Room& room_;
-  int rank_;
 };
 
 /// Runs `f` in each process of the room.
