@@ -90,23 +90,25 @@ std::function<std::string(std::string)> naming_of(const Architecture& architectu
 /// The tensors of a folder of BERT's family, with the names of a model of this configuration.
 WeightSource source_of(const ModelWeights& weights, const Architecture& architecture,
                        const ModelConfig& config) {
+  /// A tensor of the file, or some of its rows.
+  struct Place {
+    std::string tensor;
+    std::int64_t begin = 0, end = 0;
+  };
   WeightSource source;
-  std::map<std::string, std::string> stored_as;
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> rows_of;  // of parts of a tensor
+  std::map<std::string, Place> places;
   for (const std::string& stored : weights.names()) {
     const auto name = architecture.parameter_name(stored, config.head);
     if (!name || (*name == decoder_name && config.tie_word_embeddings)) continue;
-    const auto [other, is_new] = stored_as.try_emplace(*name, stored);
+    const auto [found, is_new] = places.try_emplace(*name, Place{stored});
+    std::string& other = found->second.tensor;
     // The decoder's bias is a copy of the head's, or stands for it: transformers adds the
     // decoder's.
     const bool of_decoder = stored.ends_with(".decoder.bias");
-    require_input(is_new || of_decoder || other->second.ends_with(".decoder.bias"),
-                  "{} and {} are two names of one tensor; remove one of them", other->second,
-                  stored);
-    if (!is_new) {
-      if (of_decoder) other->second = stored;
-      continue;
-    }
+    require_input(is_new || of_decoder || other.ends_with(".decoder.bias"),
+                  "{} and {} are two names of one tensor; remove one of them", other, stored);
+    if (of_decoder) other = stored;
+    if (!is_new) continue;
     const Shape& shape = weights.stored(stored).shape;
     require_input(*name != words_name || shape.rank() != 2 || shape[0] == config.vocab_size,
                   "vocab_size is {}, but {} has {} rows; correct vocab_size in config.json, or "
@@ -122,17 +124,16 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
                   "{} is {}; expected rows of queries, keys and values", stored, shape);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::int64_t first = static_cast<std::int64_t>(i) * rows;
-      stored_as[parts[i]] = stored;
-      rows_of[parts[i]] = {first, first + rows};
+      places[parts[i]] = {stored, first, first + rows};
       source.entries.push_back({parts[i], shape.without(0).with(0, rows)});
     }
   }
-  source.read = [&weights, stored_as, rows_of](const std::string& name) {
-    const Tensor tensor = weights.read(stored_as.at(name));
-    const auto rows = rows_of.find(name);
-    return rows == rows_of.end()
-               ? tensor
-               : tensor.slice(0, rows->second.first, rows->second.second).contiguous();
+  source.read = [&weights, places, joint = NamedTensor()](const std::string& name) mutable {
+    const auto& [tensor, begin, end] = places.at(name);
+    if (begin == end) return weights.read(tensor);
+    // Its parts follow each other, and it is read once.
+    if (joint.name != tensor) joint = {tensor, weights.read(tensor)};
+    return joint.tensor.slice(0, begin, end).contiguous();
   };
   source.name_in_file =
       [&architecture, head = config.head, named = naming_of(architecture, weights.names())](
