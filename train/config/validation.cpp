@@ -269,9 +269,8 @@ void check_groups(const RunConfig& config, Problems& found) {
 
 }  // namespace
 
-Problems validate_pretraining(const RunConfig& config, PretrainingTexts texts) {
+Problems validate_pretraining(const RunConfig& config, bool of_files) {
   Problems found = validate(config);
-  const bool of_files = texts == PretrainingTexts::files;
   if (of_files && config.data.train.empty())
     report(found, {"data.train"},
            "data.train is empty; name the text files to train on, such as [corpus/*.txt]");

@@ -13,13 +13,10 @@ namespace nystrom {
 Problems validate(const RunConfig& config);
 /// Throws an InputError, which names training.dtype, if `device` cannot compute in that dtype.
 void require_computable(const RunConfig& config, Device device);
-/// Where a pretraining run has its texts: in the files of data.train and data.validation, or in the
-/// examples of a task.
-enum class PretrainingTexts { files, inputs_of_task };
 /// The problems of validate(), and those of pretraining: it needs text to train on and text to
-/// evaluate on.
-Problems validate_pretraining(const RunConfig& config,
-                              PretrainingTexts texts = PretrainingTexts::files);
+/// evaluate on. With `of_files` its texts are those of data.train and data.validation, else the
+/// examples of a task.
+Problems validate_pretraining(const RunConfig& config, bool of_files = true);
 /// The problems of a task whose inputs a run is to pretrain on.
 Problems validate_inputs(const RunConfig& config);
 /// The problems of validate(), and those of fine-tuning: it needs a task with files to train and

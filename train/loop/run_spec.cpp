@@ -148,8 +148,7 @@ void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors) {
     spec.inputs = resolve_task(spec.options.task);
     spec.options = pretraining_on_inputs(std::move(spec.options));
   }
-  errors.add(validate_pretraining(
-      spec.options, spec.inputs ? PretrainingTexts::inputs_of_task : PretrainingTexts::files));
+  errors.add(validate_pretraining(spec.options, /*of_files=*/!spec.inputs));
 }
 
 RunSpec resolve(RunSpec given, RunKind kind, ResolutionErrors& errors) {
