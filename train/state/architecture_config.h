@@ -1,8 +1,8 @@
 // config.json of BERT's family: the options of its classes as a ModelConfig.
 #pragma once
 
+#include "train/config/json_fields.h"
 #include "train/state/architecture.h"
-#include "train/state/json_fields.h"
 
 namespace nystrom {
 

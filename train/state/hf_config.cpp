@@ -9,9 +9,9 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/layer_kinds.h"
+#include "train/config/json_fields.h"
 #include "train/state/architecture_config.h"
 #include "train/state/config_parts.h"
-#include "train/state/json_fields.h"
 #include "train/state/other_models.h"
 #include "train/state/transformers_class.h"
 
