@@ -8,6 +8,7 @@
 #include "core/base/suggest.h"
 #include "core/check.h"
 #include "train/config/config.h"
+#include "train/config/json_fields.h"
 
 namespace nystrom {
 namespace {
@@ -64,22 +65,6 @@ void describe_type(OptionDoc& option) {
   }
 }
 
-template <class T>
-Json json_of(const T& value) {
-  if constexpr (is_optional<T>::value)
-    return value ? json_of(*value) : Json();
-  else if constexpr (is_mapping<T>::value)
-    return Json::object();  // all defaults are empty
-  else if constexpr (is_section_list<T>::value)
-    return Json::array();  // all defaults are empty
-  else if constexpr (std::is_enum_v<T>)
-    return enum_name(value);
-  else if constexpr (std::is_same_v<T, Ramp>)
-    return value.last();  // all defaults are numbers
-  else
-    return value;
-}
-
 /// Lists every section, followed by its options, for visit_options.
 struct DocLister {
   std::vector<OptionDoc>& options;
@@ -90,7 +75,10 @@ struct DocLister {
     OptionDoc option{.section = section, .name = name, .meaning = meaning};
     describe_type<T>(option);
     ((option.range = range), ...);
-    if constexpr (!Section<T>) option.value = json_of(member);
+    if constexpr (std::is_same_v<T, Ramp>)
+      option.value = member.last();  // all defaults are numbers
+    else if constexpr (!Section<T>)
+      option.value = json_fields::Writer::value_of(member);
     const std::string entries = option.own_section();
     options.push_back(std::move(option));
     if constexpr (is_section_list<T>::value) {
