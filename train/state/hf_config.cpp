@@ -172,15 +172,12 @@ void read_problem_type(const Reader& reader, ModelConfig& config) {
 /// The classes of a folder, with their heads.
 std::vector<std::pair<std::string, Head>> classes_of(const Architecture* architecture) {
   std::vector<std::pair<std::string, Head>> classes;
-  for (const auto& entry : enum_names(Head{})) {
-    if (architecture != nullptr && entry.value == Head::replaced_tokens) continue;
-    const std::string prefix(architecture != nullptr ? architecture->class_prefix
-                                                     : "Nystromformer");
-    classes.emplace_back(prefix + head_suffix(entry.value), entry.value);
-  }
+  const std::string prefix(architecture != nullptr ? architecture->class_prefix : "Nystromformer");
+  for (const auto& entry : enum_names(Head{}))
+    if (architecture == nullptr || entry.value != Head::replaced_tokens)
+      classes.emplace_back(prefix + head_suffix(entry.value), entry.value);
   if (architecture != nullptr && architecture->of_pretraining)
-    classes.emplace_back(std::string(architecture->class_prefix) + "ForPreTraining",
-                         *architecture->of_pretraining);
+    classes.emplace_back(prefix + "ForPreTraining", *architecture->of_pretraining);
   return classes;
 }
 
