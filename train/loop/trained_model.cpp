@@ -46,13 +46,12 @@ void TrainedModel::initialise(Log& log) {
 
 void TrainedModel::read(const fs::path& checkpoint, std::int64_t updates) {
   const auto weights = TensorFile::open(checkpoint / "model.safetensors");
-  const OptimizerFiles rest(checkpoint);
   ParameterStore& store = model_.parameters();
   start_average();
   with_ema_weights([&] {  // model.safetensors holds the average
     for (const Parameter& parameter : store.parameters())
       store.set(parameter.name(), weights.read(parameter.name()));
-    for (const NamedTensor& slab : optimizer_slabs()) rest.read(store, optimizer_->range(), slab);
+    read_optimizer_files(checkpoint, store, optimizer_->range(), optimizer_slabs());
   });
   optimizer_->set_steps_taken(updates);
 }

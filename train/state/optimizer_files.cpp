@@ -1,6 +1,7 @@
 #include "train/state/optimizer_files.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -13,6 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view from_mark = ".from-";
+
+/// A tensor of one of the files: the elements `from` … `from` + `count` − 1 of a parameter.
+struct Part {
+  std::string tensor;
+  std::size_t file;
+  std::int64_t from, count;
+};
 
 /// Splits "moment1.NAME.from-K" into name and K. K is 0 without the suffix.
 std::pair<std::string, std::int64_t> split(const std::string& name) {
@@ -108,40 +116,41 @@ void write_own_optimizer_files(const std::vector<NamedTensor>& tensors,
 
 void end_optimizer_files(Communicator& communicator) { communicator.from_first(""); }
 
-OptimizerFiles::OptimizerFiles(const fs::path& checkpoint) : checkpoint_(checkpoint) {
+void read_optimizer_files(const fs::path& checkpoint, const ParameterStore& store, SlabRange range,
+                          const std::vector<NamedTensor>& slabs) {
+  std::vector<TensorFile> files;
+  std::multimap<std::string, Part> parts;  // by name without ".from-K"
   for (const auto& entry : fs::directory_iterator(checkpoint)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("optimizer") || entry.path().extension() != ".safetensors") continue;
-    files_.push_back(TensorFile::open(entry.path()));
-    for (const StoredTensor& tensor : files_.back().tensors()) {
+    files.push_back(TensorFile::open(entry.path()));
+    for (const StoredTensor& tensor : files.back().tensors()) {
       const auto [whole, from] = split(tensor.name);
-      parts_.emplace(whole, Part{tensor.name, files_.size() - 1, from, tensor.shape.numel()});
+      parts.emplace(whole, Part{tensor.name, files.size() - 1, from, tensor.shape.numel()});
     }
   }
-}
-
-void OptimizerFiles::read(const ParameterStore& store, SlabRange range,
-                          const NamedTensor& slab) const {
-  for (const Parameter& parameter : store.parameters()) {
-    const auto [wanted, wanted_end] = overlap(store, parameter, range);
-    const std::string name = slab.name + "." + parameter.name();
-    const std::int64_t place = store.offset_of(parameter.name()) - range.begin;
-    std::int64_t missing = std::max<std::int64_t>(wanted_end - wanted, 0);
-    const auto [first, last] = parts_.equal_range(name);
-    for (auto it = first; it != last; ++it) {
-      const Part& part = it->second;
-      const std::int64_t begin = std::max(wanted, part.from),
-                         end = std::min(wanted_end, part.from + part.count);
-      if (begin >= end) continue;
-      const Tensor values = files_[part.file].read(part.tensor).reshape({part.count});
-      Tensor target = slab.tensor.slice(0, place + begin, place + end);
-      kernels::copy(
-          values.slice(0, begin - part.from, end - part.from).contiguous().to(target.device()),
-          target);
-      missing -= end - begin;
+  for (const NamedTensor& slab : slabs) {
+    for (const Parameter& parameter : store.parameters()) {
+      const auto [wanted, wanted_end] = overlap(store, parameter, range);
+      const std::string name = slab.name + "." + parameter.name();
+      const std::int64_t place = store.offset_of(parameter.name()) - range.begin;
+      std::int64_t missing = std::max<std::int64_t>(wanted_end - wanted, 0);
+      const auto [first, last] = parts.equal_range(name);
+      for (auto it = first; it != last; ++it) {
+        const Part& part = it->second;
+        const std::int64_t begin = std::max(wanted, part.from),
+                           end = std::min(wanted_end, part.from + part.count);
+        if (begin >= end) continue;
+        const Tensor values = files[part.file].read(part.tensor).reshape({part.count});
+        Tensor target = slab.tensor.slice(0, place + begin, place + end);
+        kernels::copy(
+            values.slice(0, begin - part.from, end - part.from).contiguous().to(target.device()),
+            target);
+        missing -= end - begin;
+      }
+      require_input(missing == 0, "{}: its optimizer files do not hold all of {}",
+                    printable_path(checkpoint), name);
     }
-    require_input(missing == 0, "{}: its optimizer files do not hold all of {}",
-                  printable_path(checkpoint_), name);
   }
 }
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -35,28 +34,9 @@ void write_own_optimizer_files(const std::vector<NamedTensor>& tensors, Communic
 /// processes.
 void end_optimizer_files(Communicator& communicator);
 
-/// The optimizer files of a checkpoint, for reading.
-class OptimizerFiles {
- public:
-  /// Opens all files of `checkpoint` and indexes their tensors. Throws an InputError for damaged
-  /// files.
-  explicit OptimizerFiles(const std::filesystem::path& checkpoint);
-
-  /// Fills `slab`, which covers `range`. Throws an InputError when the files do not hold all its
-  /// values.
-  void read(const ParameterStore& store, SlabRange range, const NamedTensor& slab) const;
-
- private:
-  struct Part {
-    std::string tensor;
-    std::size_t file;
-    // The elements of the parameter in this part.
-    std::int64_t from, count;
-  };
-
-  std::filesystem::path checkpoint_;
-  std::vector<TensorFile> files_;
-  std::multimap<std::string, Part> parts_;  // by name without ".from-K"
-};
+/// Fills `slabs`, each the `range` of one that is laid out as the parameter store's, from the files
+/// of `checkpoint`. Throws an InputError for damaged files, and when they do not hold all values.
+void read_optimizer_files(const std::filesystem::path& checkpoint, const ParameterStore& store,
+                          SlabRange range, const std::vector<NamedTensor>& slabs);
 
 }  // namespace nystrom
