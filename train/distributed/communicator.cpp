@@ -302,17 +302,10 @@ std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(std
   halves = sum(halves);
   std::vector<std::pair<double, double>> values;
   for (std::size_t i = 0; i < halves.size(); i += 2) values.emplace_back(halves[i], halves[i + 1]);
-  if (std::all_of(values.begin(), values.end(),
-                  [&](const auto& each) { return each == values[0]; }))
-    return std::nullopt;
-  const auto how_often = [&](const auto& each) {
-    return std::count(values.begin(), values.end(), each);
-  };
-  const auto most =
-      std::max_element(values.begin(), values.end(),
-                       [&](const auto& a, const auto& b) { return how_often(a) < how_often(b); });
-  const auto odd =
-      std::find_if(values.begin(), values.end(), [&](const auto& each) { return each != *most; });
+  const auto how_often = [&](const auto& each) { return std::ranges::count(values, each); };
+  if (how_often(values[0]) == std::ssize(values)) return std::nullopt;
+  const auto most = std::ranges::max_element(values, {}, how_often);
+  const auto odd = std::ranges::find_if(values, [&](const auto& each) { return each != *most; });
   return DivergentRank{static_cast<int>(odd - values.begin()),
                        static_cast<int>(most - values.begin())};
 }

@@ -148,12 +148,10 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
 
 StartedAs started_as(const std::map<std::string, std::string>& environment) {
   // srun may have started mpirun.
-  using Names = std::vector<std::string>;
-  const auto first_of = [&](const Names& names, std::int64_t absent) {
-    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-      return environment.contains(name);
-    });
-    return found == names.end() ? absent : whole_variable(environment, *found);
+  const auto first_of = [&](std::initializer_list<const char*> names, std::int64_t absent) {
+    for (const char* name : names)
+      if (environment.contains(name)) return whole_variable(environment, name);
+    return absent;
   };
   const Launcher launcher = launcher_of(environment);
   if (launcher == Launcher::none) return {};
@@ -171,8 +169,7 @@ void use_common_cpu_level(Communicator& communicator) {
   std::vector<double> processes(static_cast<std::size_t>(best_cpu_level) + 1, 0);
   processes[static_cast<std::size_t>(cpu_level())] = 1;
   processes = communicator.sum(processes);
-  const auto lowest =
-      std::find_if(processes.begin(), processes.end(), [](double count) { return count > 0; });
+  const auto lowest = std::ranges::find_if(processes, [](double count) { return count > 0; });
   limit_cpu_level(static_cast<CpuLevel>(lowest - processes.begin()));
 }
 

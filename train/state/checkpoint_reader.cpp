@@ -1,6 +1,7 @@
 #include "train/state/checkpoint.h"
 
 #include <algorithm>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -51,16 +52,13 @@ std::optional<std::int64_t> checkpoint_step(std::string_view name) {
 }
 
 std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
-  std::vector<std::int64_t> found;
-  if (!fs::is_directory(folder)) return found;
+  std::set<std::int64_t, std::greater<>> found;  // a step counts once next to what it replaces
+  if (!fs::is_directory(folder)) return {};
   for (const fs::path& entry : folder_entries(folder)) {
     const std::string name = entry.filename().string();
-    if (const auto step = checkpoint_step(name)) found.push_back(*step);
+    if (const auto step = checkpoint_step(name)) found.insert(*step);
   }
-  std::sort(found.rbegin(), found.rend());
-  found.erase(std::unique(found.begin(), found.end()),
-              found.end());  // next to the one that replaces it
-  return found;
+  return {found.begin(), found.end()};
 }
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{}", prefix, step); }
