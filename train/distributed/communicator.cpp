@@ -87,24 +87,18 @@ struct Communicator::Worker {
   }
 
   void run() {
+    std::unique_ptr<Transport> connected;
     try {
-      std::unique_ptr<Transport> connected = connect();
+      connected = connect();
       {
         const std::lock_guard lock(mutex);
         transport = connected.get();
       }
-      try {
-        serve(*connected);
-      } catch (...) {
-        fail(connected);
-        return;
-      }
+      serve(*connected);
       const std::lock_guard lock(mutex);
       transport = nullptr;
     } catch (...) {
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
-      done.notify_all();
+      fail(connected);
     }
   }
 
@@ -114,6 +108,7 @@ struct Communicator::Worker {
     std::unique_lock lock(mutex);
     error = std::current_exception();
     done.notify_all();
+    if (!connected) return;
     arrival.wait(lock, [&] { return stop || end_now; });
     if (end_now) connected->serve_end();
     static_cast<void>(connected.release());
