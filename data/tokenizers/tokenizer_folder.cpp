@@ -21,10 +21,6 @@ namespace fs = std::filesystem;
 constexpr const char* sentencepiece_names[] = {"spiece.model", "tokenizer.model",
                                                "sentencepiece.bpe.model"};
 
-/// Files that belong to a tokenizer besides its vocabulary.
-constexpr const char* settings_names[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                          "added_tokens.json"};
-
 std::string read(const fs::path& file) { return read_text_file(file, max_tokenizer_bytes); }
 
 bool is_sentencepiece(const fs::path& file) { return file.extension() == ".model"; }
@@ -38,13 +34,6 @@ fs::path deciding_file(const fs::path& folder) {
   if (exists("vocab.txt")) return folder / "vocab.txt";
   if (exists("vocab.json") && exists("merges.txt")) return folder / "vocab.json";
   return {};
-}
-
-/// The names of the files of a vocabulary.
-std::vector<std::string> own_files(const std::string& name) {
-  if (name == "tokenizer.json") return {name, "vocab.txt", "vocab.json", "merges.txt"};
-  if (name == "vocab.json" || name == "merges.txt") return {"vocab.json", "merges.txt"};
-  return {name};
 }
 
 /// Throws an InputError unless the class is among `known`, for vocabularies of which each class
@@ -129,15 +118,6 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
       parse_tokenizer_json(json_of(file, settings), printable_path(source), settings);
   add_tokens_of(settings, parts, name == "tokenizer.json" || is_sentencepiece(file));
   find_special_ids(parts, settings);
-  std::vector<std::string> names = own_files(name);
-  names.insert(names.end(), std::begin(settings_names), std::end(settings_names));
-  for (const std::string& each : names) {
-    if (!fs::exists(file.parent_path() / each)) continue;
-    const std::string content = read(file.parent_path() / each);
-    parts.definition += fmt::format("{} {}\n", each, content.size()) + content;
-  }
-  if (settings.class_is_the_models && !parts.changes.empty())
-    parts.definition += settings.its_class->name;
   return make_tokenizer(std::move(parts));
 }
 

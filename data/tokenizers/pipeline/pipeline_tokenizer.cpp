@@ -181,7 +181,7 @@ class PipelineTokenizer final : public Tokenizer {
            !parts_.model->continuing_prefix().empty();
   }
 
-  std::string definition() const override { return parts_.definition; }
+  std::string definition() const override { return definition_of(parts_); }
   std::vector<TokenizerFile> files(std::int64_t max_length) const override {
     return written_files(parts_, max_length);
   }

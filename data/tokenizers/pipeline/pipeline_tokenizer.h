@@ -34,7 +34,6 @@ struct TokenizerParts {
   std::string json;               ///< the tokenizer.json that the parts were read from
   /// Its members that the settings changed: key and new JSON.
   std::vector<std::pair<std::string, std::string>> changes;
-  std::string definition;          ///< of Tokenizer::definition
   bool adds_prefix_space = false;  ///< a byte-level pre-tokenizer adds a space before every text
   bool token_types = true;         ///< whether wrap() gives other token types than 0
   TokenizerSettings settings;      ///< of the files beside it

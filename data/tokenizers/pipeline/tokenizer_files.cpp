@@ -108,7 +108,6 @@ TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& so
 std::unique_ptr<Tokenizer> tokenizer_of_json(const std::string& text) {
   TokenizerParts parts = parse_tokenizer_json(text, "tokenizer.json");
   find_special_ids(parts, {});
-  parts.definition = text;
   return make_tokenizer(std::move(parts));
 }
 

@@ -45,4 +45,7 @@ std::string gpt2_tokenizer_json(const nlohmann::json& vocabulary,
 /// truncation and a smaller model_max_length follow it.
 std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length);
 
+/// What written_files returns, but for the lengths, which decide no id.
+std::string definition_of(const TokenizerParts& parts);
+
 }  // namespace nystrom

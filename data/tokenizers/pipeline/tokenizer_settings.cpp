@@ -134,7 +134,6 @@ void read_class_of_model(const std::filesystem::path& file, TokenizerSettings& s
           "works from its files alone",
           printable(type->text())));
   }
-  settings.class_is_the_models = settings.its_class != nullptr;
 }
 
 /// The mask token of classes whose mask includes the space before it.

@@ -37,7 +37,6 @@ struct TokenizerSettings {
   std::optional<double> max_length;           ///< model_max_length
   std::string padding_side, truncation_side;  ///< empty when no file names them
   const TokenizerClass* its_class = nullptr;  ///< null when no file names one
-  bool class_is_the_models = false;           ///< config.json decided the class
 
   std::string config_place;  ///< path of tokenizer_config.json; empty without that file
 

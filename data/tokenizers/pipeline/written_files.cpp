@@ -35,7 +35,7 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
 
 /// PreTrainedTokenizerFast takes tokenizer.json as it is. Version 5 leaves out token_type_ids, and
 /// version 4 the space before a text, unless the file says so.
-std::string tokenizer_config(const TokenizerParts& parts, std::int64_t max_length) {
+Json tokenizer_config(const TokenizerParts& parts) {
   const TokenizerSettings& settings = parts.settings;
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   for (std::size_t role = 0; role < roles; ++role)
@@ -55,20 +55,27 @@ std::string tokenizer_config(const TokenizerParts& parts, std::int64_t max_lengt
                                     ? Json{"input_ids", "token_type_ids", "attention_mask"}
                                     : Json{"input_ids", "attention_mask"};
   config["clean_up_tokenization_spaces"] = settings.clean_up_spaces;
-  // An integer: transformers compares it with lengths.
-  const auto given = settings.max_length.value_or(0);
-  if (given > static_cast<double>(max_length) && given < 9e18)
-    config["model_max_length"] = static_cast<std::int64_t>(given);
-  else
-    config["model_max_length"] = given >= 9e18 ? Json(given) : Json(max_length);
-  return config.dump(2) + "\n";
+  return config;
+}
+
+/// An integer: transformers compares it with lengths.
+Json model_max_length(const TokenizerSettings& settings, std::int64_t max_length) {
+  const double given = settings.max_length.value_or(0);
+  if (given >= 9e18) return given;
+  return given > static_cast<double>(max_length) ? static_cast<std::int64_t>(given) : max_length;
 }
 
 }  // namespace
 
 std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length) {
+  Json config = tokenizer_config(parts);
+  config["model_max_length"] = model_max_length(parts.settings, max_length);
   return {{"tokenizer.json", tokenizer_json(parts, max_length)},
-          {"tokenizer_config.json", tokenizer_config(parts, max_length)}};
+          {"tokenizer_config.json", config.dump(2) + "\n"}};
+}
+
+std::string definition_of(const TokenizerParts& parts) {
+  return tokenizer_json(parts, 0) + tokenizer_config(parts).dump();
 }
 
 }  // namespace nystrom
