@@ -93,28 +93,12 @@ struct f16 {
 
 /// A type as a function argument.
 template <class T>
-struct TypeTag {
-  using type = T;
-};
-
-namespace detail {
-template <class T>
-struct AccumulateType {
-  using type = T;
-};
-template <>
-struct AccumulateType<bf16> {
-  using type = float;
-};
-template <>
-struct AccumulateType<f16> {
-  using type = float;
-};
-}  // namespace detail
+using TypeTag = std::type_identity<T>;
 
 /// The type of sums over T: float for bf16 and f16, T itself otherwise.
 template <class T>
-using accumulate_t = typename detail::AccumulateType<T>::type;
+using accumulate_t =
+    std::conditional_t<std::is_same_v<T, bf16> || std::is_same_v<T, f16>, float, T>;
 
 /// The unsigned integer of T's size, for access to its bits.
 template <class T>
@@ -123,34 +107,23 @@ using bits_t = std::conditional_t<sizeof(T) == 2, std::uint16_t,
 
 /// The DType of element type T.
 template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::f32;
-}
-template <>
-constexpr DType dtype_of<bf16>() {
-  return DType::bf16;
-}
-template <>
-constexpr DType dtype_of<f16>() {
-  return DType::f16;
-}
-template <>
-constexpr DType dtype_of<double>() {
-  return DType::f64;
-}
-template <>
-constexpr DType dtype_of<std::int32_t>() {
-  return DType::i32;
-}
-template <>
-constexpr DType dtype_of<std::int64_t>() {
-  return DType::i64;
-}
-template <>
-constexpr DType dtype_of<std::uint8_t>() {
-  return DType::u8;
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) {
+    return DType::f32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return DType::f64;
+  } else if constexpr (std::is_same_v<T, bf16>) {
+    return DType::bf16;
+  } else if constexpr (std::is_same_v<T, f16>) {
+    return DType::f16;
+  } else if constexpr (std::is_same_v<T, std::int32_t>) {
+    return DType::i32;
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return DType::i64;
+  } else {
+    static_assert(std::is_same_v<T, std::uint8_t>, "no element type of tensors");
+    return DType::u8;
+  }
 }
 
 /// The bytes of one element.
