@@ -83,24 +83,24 @@ const char* enum_name(E value) {
 // ---- Type traits for visitors ------------------------------------------------------------------
 
 template <class T>
-struct is_optional : std::false_type {};
+inline constexpr bool is_optional = false;
 template <class T>
-struct is_optional<std::optional<T>> : std::true_type {};
+inline constexpr bool is_optional<std::optional<T>> = true;
 template <class T>
-struct is_vector : std::false_type {};
+inline constexpr bool is_vector = false;
 template <class T>
-struct is_vector<std::vector<T>> : std::true_type {};
+inline constexpr bool is_vector<std::vector<T>> = true;
 
 /// A mapping in files: a vector of keys and values, in the order of the file.
 template <class T>
-struct is_mapping : std::false_type {};
+inline constexpr bool is_mapping = false;
 template <class T>
-struct is_mapping<std::vector<std::pair<std::string, T>>> : std::true_type {};
+inline constexpr bool is_mapping<std::vector<std::pair<std::string, T>>> = true;
 
 /// A struct with its own field list.
 template <class T>
 concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> &&
-                  !std::is_same_v<T, Ramp> && !is_optional<T>::value && !is_vector<T>::value;
+                  !std::is_same_v<T, Ramp> && !is_optional<T> && !is_vector<T>;
 
 /// A section for which files may have a text alone. as_text() is nothing where the section holds
 /// more than that.
@@ -112,8 +112,8 @@ concept ShortSection = Section<T> && requires(const T& section, const std::strin
 
 /// A list of structs with their own field lists.
 template <class T>
-struct is_section_list : std::false_type {};
+inline constexpr bool is_section_list = false;
 template <Section T>
-struct is_section_list<std::vector<T>> : std::bool_constant<!is_mapping<std::vector<T>>::value> {};
+inline constexpr bool is_section_list<std::vector<T>> = !is_mapping<std::vector<T>>;
 
 }  // namespace nystrom

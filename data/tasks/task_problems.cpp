@@ -49,7 +49,7 @@ bool is_column_number(const std::string& text) {
 template <class Use>
 void for_each_column(TaskColumns columns, const Use& use) {
   auto visit = [&](const auto& named, const std::string& name, const char*) {
-    if constexpr (is_vector<std::decay_t<decltype(named)>>::value)
+    if constexpr (is_vector<std::decay_t<decltype(named)>>)
       for (const std::string& column : named) use(name, column);
     else if (named)
       use(name, *named);

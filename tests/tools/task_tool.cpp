@@ -41,7 +41,7 @@ struct JsonReader {
 
   template <class T>
   static void read(T& value, const Json& json) {
-    if constexpr (is_optional<T>::value) {
+    if constexpr (is_optional<T>) {
       read(value.emplace(), json);
     } else if constexpr (Section<T>) {
       JsonReader inner{json};

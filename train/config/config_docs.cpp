@@ -41,13 +41,13 @@ struct OptionDoc {
 template <class T>
 void describe_type(OptionDoc& option) {
   using Kind = OptionDoc::Kind;
-  if constexpr (is_optional<T>::value) {
+  if constexpr (is_optional<T>) {
     option.optional = true;
     describe_type<typename T::value_type>(option);
-  } else if constexpr (is_vector<T>::value) {
-    option.list = !is_mapping<T>::value;
-    option.mapping = is_mapping<T>::value;
-    if constexpr (is_mapping<T>::value)
+  } else if constexpr (is_vector<T>) {
+    option.list = !is_mapping<T>;
+    option.mapping = is_mapping<T>;
+    if constexpr (is_mapping<T>)
       describe_type<typename T::value_type::second_type>(option);
     else
       describe_type<typename T::value_type>(option);
@@ -81,7 +81,7 @@ struct DocLister {
       option.value = json_fields::Writer::value_of(member);
     const std::string entries = option.own_section();
     options.push_back(std::move(option));
-    if constexpr (is_section_list<T>::value) {
+    if constexpr (is_section_list<T>) {
       typename T::value_type entry;
       visit_options(entry, *this, entries);
     }
