@@ -3,12 +3,81 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "nn/feature_attention.h"
-#include "nn/linformer.h"
-#include "nn/reformer.h"
-#include "nn/transformers_nystrom.h"
+#include "nn/baselines.h"
+#include "nn/nystrom.h"
 
 namespace nystrom {
+namespace {
+
+/// The convolution of values [r, h, d] or [b, h, n, d]: rows [r, h · d] or [b, n, h · d].
+Var convolution(const Parameter& weight, const Var& values, const Ragged& batch) {
+  const std::int64_t heads = weight.shape()[0];
+  const Var taps = reshape(weight, {heads, weight.shape()[2]});
+  const Var rows = values.rank() == 4 ? transpose(values, 1, 2) : values;
+  // Positions without a token count as 0.
+  const Var y = batch.without_gaps()
+                    ? sequence_conv(rows, taps, batch.all().queries)
+                    : batch.rows_of(sequence_conv(batch.tokens_in_places(rows), taps));
+  return reshape(y, y.shape().without(-1).without(-1).append(heads * y.dim(-1)));
+}
+
+/// A window beside attention to all tokens: g · l + (1 − g) · a, where l is the attention to the
+/// window, a the other one, and g in (0, 1) a learned number of each head: Nyström attention and
+/// attention.window in one layer.
+class WindowBeside : public AttentionMethod {
+ public:
+  /// Of a layer with attention.window; its kind is that of the other attention.
+  WindowBeside(const Scope& scope, const ModelConfig& config)
+      : all_(make_attention(scope, config.without_window())),
+        window_(config),
+        gate_(scope.parameter("window_gate", {config.num_attention_heads}, {Init::Kind::zeros},
+                              false)) {}
+  Var operator()(const AttentionInputs& in) const override {
+    const Var all = (*all_)(in), local = window_(in);
+    const Var gate = cast((tanh(gate_.var()) + 1) / 2, all.dtype());
+    const Shape shape = in.batch.dense() ? Shape{gate.dim(0), 1, 1} : Shape{gate.dim(0), 1};
+    return all + reshape(gate, shape) * (local - all);
+  }
+
+ private:
+  std::unique_ptr<AttentionMethod> all_;
+  SoftmaxAttention window_;
+  Parameter gate_;  // [h]: g = (1 + tanh gate) / 2
+};
+
+/// An attention kind without a form for ragged rows: it computes sequence by sequence.
+class DenseAttention : public AttentionMethod {
+ public:
+  explicit DenseAttention(TokenAttention of_tokens) : of_tokens_(std::move(of_tokens)) {}
+
+  Var operator()(const AttentionInputs& in) const override {
+    if (in.batch.dense()) return of_tokens_(in.queries, in.keys, in.values, in.batch.places(0));
+    const std::int64_t heads = in.queries.dim(1), width = in.values.dim(2);
+    const auto sequence = [](const Var& x, const RowRange& rows) {  // [1, h, n, d]
+      const Var own = slice(x, 0, rows.begin, rows.end);
+      return transpose(reshape(own, own.shape().with(0, 1)), 1, 2);
+    };
+    std::vector<Var> parts;
+    for (std::int64_t i = 0; i < in.batch.batch(); ++i) {
+      const RowRange rows = in.batch.rows(i), tokens = in.batch.tokens(i);
+      Var out;
+      if (tokens.size() > 0)
+        out = of_tokens_(sequence(in.queries, rows), sequence(in.keys, tokens),
+                         sequence(in.values, tokens), in.batch.places(i));
+      const std::int64_t computed = tokens.size() > 0 ? out.dim(2) : 0;
+      if (computed < rows.size())
+        parts.push_back(Tensor::zeros({rows.size() - computed, heads, width}, in.values.dtype(),
+                                      in.values.value().device()));
+      if (computed > 0) parts.push_back(reshape(transpose(out, 1, 2), {computed, heads, width}));
+    }
+    return concat(parts, 0);
+  }
+
+ private:
+  TokenAttention of_tokens_;
+};
+
+}  // namespace
 
 std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config) {
   switch (config.attention.kind) {
@@ -18,30 +87,22 @@ std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelC
       [[fallthrough]];
     case AttentionKind::softmax:
       return std::make_unique<SoftmaxAttention>(config, empty_rows_of(config));
-    case AttentionKind::double_softmax: return std::make_unique<DoubleSoftmaxAttention>();
-    case AttentionKind::linear: return std::make_unique<LinearAttention>();
-    case AttentionKind::performer: return std::make_unique<PerformerAttention>(scope, config);
-    case AttentionKind::linformer: return std::make_unique<LinformerAttention>(scope, config);
-    case AttentionKind::reformer: return std::make_unique<ReformerAttention>(scope, config);
+    case AttentionKind::double_softmax:
+      return std::make_unique<DenseAttention>(double_softmax_attention);
+    case AttentionKind::linear: return std::make_unique<DenseAttention>(linear_attention);
+    case AttentionKind::performer:
+      return std::make_unique<DenseAttention>(performer_attention(scope, config));
+    case AttentionKind::linformer:
+      return std::make_unique<DenseAttention>(linformer_attention(scope, config));
+    case AttentionKind::reformer:
+      return std::make_unique<DenseAttention>(reformer_attention(scope, config));
     case AttentionKind::none: break;
   }
   return nullptr;
 }
 
-Var AttentionMethod::with_convolution(const AttentionInputs& in,
-                                      const Convolution& convolution) const {
-  return merge_heads((*this)(in)) + convolution(in.values, in.batch);
-}
-
-Var Convolution::operator()(const Var& values, const Ragged& batch) const {
-  const std::int64_t heads = weight_.shape()[0];
-  const Var taps = reshape(weight_, {heads, weight_.shape()[2]});
-  const Var rows = values.rank() == 4 ? transpose(values, 1, 2) : values;
-  // Positions without a token count as 0.
-  const Var y = batch.without_gaps()
-                    ? sequence_conv(rows, taps, batch.all().queries)
-                    : batch.rows_of(sequence_conv(batch.tokens_in_places(rows), taps));
-  return reshape(y, y.shape().without(-1).without(-1).append(heads * y.dim(-1)));
+Var AttentionMethod::with_convolution(const AttentionInputs& in, const Parameter& taps) const {
+  return merge_heads((*this)(in)) + convolution(taps, in.values, in.batch);
 }
 
 SoftmaxAttention::SoftmaxAttention(const ModelConfig& config, EmptyRows empty_rows)
@@ -62,42 +123,6 @@ Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& 
                     .reach = reach_});
 }
 
-WindowBeside::WindowBeside(const Scope& scope, const ModelConfig& config)
-    : all_(make_attention(scope, config.without_window())),
-      window_(config),
-      gate_(scope.parameter("window_gate", {config.num_attention_heads}, {Init::Kind::zeros},
-                            false)) {}
-
-Var WindowBeside::operator()(const AttentionInputs& in) const {
-  const Var all = (*all_)(in), local = window_(in);
-  const Var gate = cast((tanh(gate_.var()) + 1) / 2, all.dtype());
-  const Shape shape = in.batch.dense() ? Shape{gate.dim(0), 1, 1} : Shape{gate.dim(0), 1};
-  return all + reshape(gate, shape) * (local - all);
-}
-
-Var DenseAttention::operator()(const AttentionInputs& in) const {
-  if (in.batch.dense()) return of_tokens(in.queries, in.keys, in.values, in.batch.places(0));
-  const std::int64_t heads = in.queries.dim(1), width = in.values.dim(2);
-  const auto sequence = [](const Var& x, const RowRange& rows) {  // [1, h, n, d]
-    const Var own = slice(x, 0, rows.begin, rows.end);
-    return transpose(reshape(own, own.shape().with(0, 1)), 1, 2);
-  };
-  std::vector<Var> parts;
-  for (std::int64_t i = 0; i < in.batch.batch(); ++i) {
-    const RowRange rows = in.batch.rows(i), tokens = in.batch.tokens(i);
-    Var out;
-    if (tokens.size() > 0)
-      out = of_tokens(sequence(in.queries, rows), sequence(in.keys, tokens),
-                      sequence(in.values, tokens), in.batch.places(i));
-    const std::int64_t computed = tokens.size() > 0 ? out.dim(2) : 0;
-    if (computed < rows.size())
-      parts.push_back(Tensor::zeros({rows.size() - computed, heads, width}, in.values.dtype(),
-                                    in.values.value().device()));
-    if (computed > 0) parts.push_back(reshape(transpose(out, 1, 2), {computed, heads, width}));
-  }
-  return concat(parts, 0);
-}
-
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
     : has_window_(config.attention.window.has_value()),
       heads_(config.num_attention_heads),
@@ -110,7 +135,8 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
                                     config.hidden_size, config.hidden_size, bias_of(config))),
       method_(make_attention(scope, config)) {
   if (config.attention.conv_kernel_size)
-    conv_.emplace(scope / "conv", heads_, *config.attention.conv_kernel_size);
+    taps_ =
+        (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
 }
 
 AttentionInputs SelfAttention::project(const Var& attending, const Var& x, const Ragged& batch,
@@ -180,14 +206,14 @@ Var SelfAttention::operator()(const Var& x, const Ragged& batch, const Rotations
     const AttentionInputs inputs = project(chosen(x), x, *read->attending, rotations);
     Var rows = merge_heads((*method_)(inputs));
     if (run.observe_attention) rows = observed(rows, read->rows, x, batch, run);
-    return conv_ ? rows + chosen((*conv_)(inputs.values, batch)) : rows;
+    return taps_ ? rows + chosen(convolution(*taps_, inputs.values, batch)) : rows;
   }
   const AttentionInputs inputs = project(x, x, batch, rotations);
-  if (conv_ && !run.observe_attention) return chosen(method_->with_convolution(inputs, *conv_));
+  if (taps_ && !run.observe_attention) return chosen(method_->with_convolution(inputs, *taps_));
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);
   const Var rows = merge_heads(output);
-  return chosen(conv_ ? rows + (*conv_)(inputs.values, batch) : rows);
+  return chosen(taps_ ? rows + convolution(*taps_, inputs.values, batch) : rows);
 }
 
 }  // namespace nystrom

@@ -42,20 +42,6 @@ struct Rotations {
   std::optional<double> global_theta;
 };
 
-/// The convolution skip: along the positions of each sequence, with one filter a head.
-class Convolution {
- public:
-  Convolution(const Scope& scope, std::int64_t heads, std::int64_t taps)
-      : weight_(scope.parameter("weight", {heads, 1, taps, 1})) {}
-  /// The convolution of values [r, h, d] or [b, h, n, d]: rows [r, h · d] or [b, n, h · d].
-  Var operator()(const Var& values, const Ragged& batch) const;
-  /// [h, 1, k, 1].
-  const Parameter& weight() const { return weight_; }
-
- private:
-  Parameter weight_;
-};
-
 /// An attention kind, which maps its inputs to the shape of the queries. Rows of padding are finite
 /// and otherwise unspecified.
 class AttentionMethod {
@@ -63,8 +49,9 @@ class AttentionMethod {
   virtual ~AttentionMethod() = default;
   /// The output of the attention, of the queries' shape.
   virtual Var operator()(const AttentionInputs& inputs) const = 0;
-  /// The same plus the convolution of the values, as rows [r, h · d] or [b, n, h · d].
-  virtual Var with_convolution(const AttentionInputs& inputs, const Convolution& convolution) const;
+  /// The same plus the convolution skip: the values along the positions of each sequence, with one
+  /// filter a head, taps [h, 1, k, 1]. Rows [r, h · d] or [b, n, h · d].
+  virtual Var with_convolution(const AttentionInputs& inputs, const Parameter& taps) const;
 };
 
 /// Makes the method that `config.attention.kind` names. Its parameters and its random numbers
@@ -83,33 +70,6 @@ class SoftmaxAttention : public AttentionMethod {
   double scale_;
   std::int64_t reach_;
   EmptyRows empty_rows_;
-};
-
-/// A window beside attention to all tokens: g · l + (1 − g) · a, where l is the attention to the
-/// window, a the other one, and g in (0, 1) a learned number of each head: Nyström attention and
-/// attention.window in one layer.
-class WindowBeside : public AttentionMethod {
- public:
-  /// Of a layer with attention.window; its kind is that of the other attention.
-  WindowBeside(const Scope& scope, const ModelConfig& config);
-  Var operator()(const AttentionInputs& inputs) const override;
-
- private:
-  std::unique_ptr<AttentionMethod> all_;
-  SoftmaxAttention window_;
-  Parameter gate_;  // [h]: g = (1 + tanh gate) / 2
-};
-
-/// An attention kind without a form for ragged rows: it computes sequence by sequence.
-class DenseAttention : public AttentionMethod {
- public:
-  Var operator()(const AttentionInputs& inputs) const final;
-
- private:
-  /// The attention to b sequences of n tokens, whose positions are `places`: k, v [b, h, n, d], q
-  /// of these tokens behind rows of padding → q's shape, or that of the tokens alone.
-  virtual Var of_tokens(const Var& q, const Var& k, const Var& v,
-                        const std::vector<std::int64_t>& places) const = 0;
 };
 
 /// Self-attention without its output projection: projections, an attention kind, and the
@@ -144,7 +104,7 @@ class SelfAttention {
   AttentionKind kind_;
   std::int64_t landmarks_;
   std::vector<Linear> projections_;  // query, key and value, or query and value
-  std::optional<Convolution> conv_;
+  std::optional<Parameter> taps_;    // of the convolution, [h, 1, k, 1]
   std::unique_ptr<AttentionMethod> method_;
 };
 

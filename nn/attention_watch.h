@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "nn/transformers_nystrom.h"
+#include "nn/nystrom.h"
 
 namespace nystrom {
 

@@ -1,6 +1,6 @@
-#include "nn/feature_attention.h"
-
 #include <cmath>
+
+#include "nn/baselines.h"
 
 namespace nystrom {
 namespace {
@@ -36,8 +36,8 @@ Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor
 
 }  // namespace
 
-Var DoubleSoftmaxAttention::of_tokens(const Var& q, const Var& k, const Var& v,
-                                      const std::vector<std::int64_t>&) const {
+Var double_softmax_attention(const Var& q, const Var& k, const Var& v,
+                             const std::vector<std::int64_t>&) {
   const DType exact = accumulate_dtype(q.dtype());
   const std::int64_t b = q.dim(0), h = q.dim(1), d = q.dim(3);
   std::vector<double> identity(static_cast<std::size_t>(d * d), 0.0);
@@ -48,8 +48,7 @@ Var DoubleSoftmaxAttention::of_tokens(const Var& q, const Var& k, const Var& v,
   return cast(matmul(softmax(cast(q, exact)), context), q.dtype());
 }
 
-Var LinearAttention::of_tokens(const Var& q, const Var& k, const Var& v,
-                               const std::vector<std::int64_t>&) const {
+Var linear_attention(const Var& q, const Var& k, const Var& v, const std::vector<std::int64_t>&) {
   const DType exact = accumulate_dtype(q.dtype());
   const Var fq = elu_plus_one(by_position(cast(q, exact)));
   const Var fk = elu_plus_one(by_position(cast(k, exact)));
@@ -85,23 +84,23 @@ Tensor orthogonal_features(std::uint64_t seed, const std::string& name, std::int
   return Tensor::from(rows, {count, width});
 }
 
-PerformerAttention::PerformerAttention(const Scope& scope, const ModelConfig& config)
-    : features_(orthogonal_features(static_cast<std::uint64_t>(config.attention.random_seed),
-                                    scope.path() + ".features", config.attention.num_features,
-                                    config.head_dim())) {}
-
-Var PerformerAttention::of_tokens(const Var& queries, const Var& keys, const Var& values,
-                                  const std::vector<std::int64_t>&) const {
-  const DType exact = accumulate_dtype(queries.dtype());
-  const Var w = features_.cast(exact).to(queries.value().device());
-  const double scale = std::pow(static_cast<double>(queries.dim(3)), -0.25);
-  const Var q = scale * by_position(cast(queries, exact)),
-            k = scale * by_position(cast(keys, exact));
-  const Var half_squares = reshape(0.5 * sum(square(k), 3), {k.dim(0), k.dim(1), k.dim(2), 1});
-  const Var shift = log_sums_of_keys(w.value(), k.value(), half_squares.value());
-  const Var fq = softmax(linear(q, w) + shift);
-  const Var fk = exp(linear(k, w) - half_squares - shift);
-  return cast(normalised(fq, fk, cast(values, exact)), queries.dtype());
+TokenAttention performer_attention(const Scope& scope, const ModelConfig& config) {
+  const Tensor features = orthogonal_features(
+      static_cast<std::uint64_t>(config.attention.random_seed), scope.path() + ".features",
+      config.attention.num_features, config.head_dim());
+  return [features](const Var& queries, const Var& keys, const Var& values,
+                    const std::vector<std::int64_t>&) {
+    const DType exact = accumulate_dtype(queries.dtype());
+    const Var w = features.cast(exact).to(queries.value().device());
+    const double scale = std::pow(static_cast<double>(queries.dim(3)), -0.25);
+    const Var q = scale * by_position(cast(queries, exact)),
+              k = scale * by_position(cast(keys, exact));
+    const Var half_squares = reshape(0.5 * sum(square(k), 3), {k.dim(0), k.dim(1), k.dim(2), 1});
+    const Var shift = log_sums_of_keys(w.value(), k.value(), half_squares.value());
+    const Var fq = softmax(linear(q, w) + shift);
+    const Var fk = exp(linear(k, w) - half_squares - shift);
+    return cast(normalised(fq, fk, cast(values, exact)), queries.dtype());
+  };
 }
 
 }  // namespace nystrom

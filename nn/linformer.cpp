@@ -1,8 +1,7 @@
-#include "nn/linformer.h"
-
 #include <cmath>
 
 #include "core/check.h"
+#include "nn/baselines.h"
 
 namespace nystrom {
 namespace {
@@ -14,16 +13,8 @@ Shape projection_shape(const ModelConfig& config) {
              : Shape{k, n};
 }
 
-}  // namespace
-
-LinformerAttention::LinformerAttention(const Scope& scope, const ModelConfig& config)
-    : scale_(1 / std::sqrt(static_cast<double>(config.head_dim()))),
-      longest_(config.max_position_embeddings),
-      keys_((scope / "key_projection").parameter("weight", projection_shape(config))),
-      values_((scope / "value_projection").parameter("weight", projection_shape(config))) {}
-
-Var LinformerAttention::project(const Parameter& projection, const Var& x,
-                                const std::vector<std::int64_t>& places) const {
+/// E x, with the columns of E at `places`: x [b, h, n, d] → [b, h, k, d].
+Var project(const Parameter& projection, const Var& x, const std::vector<std::int64_t>& places) {
   std::vector<Var> runs;  // of neighbouring columns
   for (std::size_t begin = 0, end = 0; begin < places.size(); begin = end) {
     while (end < places.size() &&
@@ -37,14 +28,23 @@ Var LinformerAttention::project(const Parameter& projection, const Var& x,
   return transpose(linear(transpose(x, -1, -2), weights), -1, -2);
 }
 
-Var LinformerAttention::of_tokens(const Var& q, const Var& k, const Var& v,
-                                  const std::vector<std::int64_t>& places) const {
-  require_input(places.back() < longest_,
-                "the sequence has {} positions, but linformer's projections were made for "
-                "max_position_embeddings {}; shorten it",
-                places.back() + 1, longest_);
-  return attention(q, project(keys_, k, places), project(values_, v, places),
-                   {.scale = scale_, .out = q.dtype()});
+}  // namespace
+
+TokenAttention linformer_attention(const Scope& scope, const ModelConfig& config) {
+  const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
+  const std::int64_t longest = config.max_position_embeddings;
+  // [k, longest] or [h, k, longest]
+  const Parameter keys = (scope / "key_projection").parameter("weight", projection_shape(config));
+  const Parameter values =
+      (scope / "value_projection").parameter("weight", projection_shape(config));
+  return [=](const Var& q, const Var& k, const Var& v, const std::vector<std::int64_t>& places) {
+    require_input(places.back() < longest,
+                  "the sequence has {} positions, but linformer's projections were made for "
+                  "max_position_embeddings {}; shorten it",
+                  places.back() + 1, longest);
+    return attention(q, project(keys, k, places), project(values, v, places),
+                     {.scale = scale, .out = q.dtype()});
+  };
 }
 
 }  // namespace nystrom

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "core/check.h"
-#include "nn/transformers_nystrom.h"
+#include "nn/nystrom.h"
 
 namespace nystrom {
 namespace {

@@ -1,7 +1,7 @@
-#include "nn/reformer.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "nn/baselines.h"
 
 namespace nystrom {
 namespace {
@@ -163,44 +163,46 @@ Var with_unit_mean_square(const Var& x) {
   return slice(layer_norm(concat({x, -x}, -1), one, zero, epsilon), -1, 0, d);
 }
 
-}  // namespace
+/// How a layer hashes its queries.
+struct Hashing {
+  std::int64_t rounds, chunk;
+  std::uint64_t seed;
+  std::string stream;  ///< of the random rotations
+};
 
-ReformerAttention::ReformerAttention(const Scope& scope, const ModelConfig& config)
-    : rounds_(config.attention.num_hashes),
-      chunk_(config.attention.bucket_size),
-      seed_(static_cast<std::uint64_t>(config.attention.random_seed)),
-      stream_(scope.path() + ".rotations") {}
-
-std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries) const {
-  const std::int64_t b = queries.dim(0), h = queries.dim(1), n = queries.dim(2), d = queries.dim(3);
-  const Hash hash(n, chunk_);
+/// The bucket of each token in each round: [b, h, n, rounds].
+std::vector<std::int64_t> buckets_of(const Hashing& by, const Tensor& queries) {
+  const std::int64_t b = queries.dim(0), h = queries.dim(1), n = queries.dim(2), d = queries.dim(3),
+                     rounds = by.rounds;
+  const Hash hash(n, by.chunk);
   const std::int64_t directions = hash.directions();
   // Stored as [directions, h, rounds, d], so that fewer directions are a prefix of more.
-  const std::vector<double> values = normal_values(seed_, stream_, directions * h * rounds_ * d);
-  const Tensor rotations = Tensor::from(values, {1, directions, h, rounds_ * d})
+  const std::vector<double> values = normal_values(by.seed, by.stream, directions * h * rounds * d);
+  const Tensor rotations = Tensor::from(values, {1, directions, h, rounds * d})
                                .transpose(1, 2)
                                .contiguous()
-                               .reshape({1, h, directions * rounds_, d});
+                               .reshape({1, h, directions * rounds, d});
   Tensor projected =
-      Tensor::empty({b, h, n, directions * rounds_}, queries.dtype(), queries.device());
+      Tensor::empty({b, h, n, directions * rounds}, queries.dtype(), queries.device());
   kernels::matmul(queries, rotations.cast(queries.dtype()).to(queries.device()).transpose(2, 3),
                   CView{}, projected, false, Precision::full);
   const std::vector<double> x = projected.to(cpu_device).to_doubles();
-  std::vector<std::int64_t> result(static_cast<std::size_t>(b * h * n * rounds_));
+  std::vector<std::int64_t> result(static_cast<std::size_t>(b * h * n * rounds));
   for (std::int64_t row = 0; row < b * h * n; ++row)
-    for (std::int64_t r = 0; r < rounds_; ++r)
-      at(result, row * rounds_ + r) = hash.bucket(&at(x, row * directions * rounds_ + r), rounds_);
+    for (std::int64_t r = 0; r < rounds; ++r)
+      at(result, row * rounds + r) = hash.bucket(&at(x, row * directions * rounds + r), rounds);
   return result;
 }
 
-Var ReformerAttention::of_tokens(const Var&, const Var& queries_in, const Var& values_in,
-                                 const std::vector<std::int64_t>&) const {
+/// Keys are queries, so these are the tokens alone.
+Var attend_within_buckets(const Hashing& by, const Var& queries_in, const Var& values_in) {
   const DType exact = accumulate_dtype(queries_in.dtype());
   const Device device = queries_in.value().device();
   const Var q = cast(queries_in, exact), v = cast(values_in, exact);
-  const std::int64_t b = q.dim(0), h = q.dim(1), n = q.dim(2), d = q.dim(3), width = v.dim(3);
-  const Plan plan = make_plan(b * h, n, rounds_, chunk_, buckets(q.value()));
-  const std::int64_t groups = b * h * rounds_ * plan.chunks, tokens = b * h * n;
+  const std::int64_t b = q.dim(0), h = q.dim(1), n = q.dim(2), d = q.dim(3), width = v.dim(3),
+                     rounds = by.rounds, chunk = by.chunk;
+  const Plan plan = make_plan(b * h, n, rounds, chunk, buckets_of(by, q.value()));
+  const std::int64_t groups = b * h * rounds * plan.chunks, tokens = b * h * n;
   const auto index = [&](const std::vector<std::int64_t>& rows) {
     return Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}).to(device);
   };
@@ -208,24 +210,34 @@ Var ReformerAttention::of_tokens(const Var&, const Var& queries_in, const Var& v
   const auto rows_of = [&](const Var& x) { return reshape(x, {tokens, x.dim(-1)}); };
 
   const Var queries =
-      reshape(gather_rows(rows_of(q), index(plan.token_of_slot)), {groups, chunk_, d});
+      reshape(gather_rows(rows_of(q), index(plan.token_of_slot)), {groups, chunk, d});
   const Var keys =
-      reshape(gather_rows(rows_of(with_unit_mean_square(q)), window), {groups, 2 * chunk_, d});
-  const Var values = reshape(gather_rows(rows_of(v), window), {groups, 2 * chunk_, width});
+      reshape(gather_rows(rows_of(with_unit_mean_square(q)), window), {groups, 2 * chunk, d});
+  const Var values = reshape(gather_rows(rows_of(v), window), {groups, 2 * chunk, width});
   // Places the scores of a query in all rounds side by side, for one softmax.
-  const Tensor added =
-      Tensor::from(plan.score, {groups, chunk_, 2 * chunk_}).cast(exact).to(device);
+  const Tensor added = Tensor::from(plan.score, {groups, chunk, 2 * chunk}).cast(exact).to(device);
   const Var scores =
       matmul(queries, transpose(keys, 1, 2)) / std::sqrt(static_cast<double>(d)) + added;
-  const Var by_token = gather_rows(reshape(scores, {groups * chunk_, 2 * chunk_}), slot_of_token);
-  const Var weights = reshape(softmax(reshape(by_token, {tokens, rounds_ * 2 * chunk_})),
-                              {tokens * rounds_, 2 * chunk_});
+  const Var by_token = gather_rows(reshape(scores, {groups * chunk, 2 * chunk}), slot_of_token);
+  const Var weights = reshape(softmax(reshape(by_token, {tokens, rounds * 2 * chunk})),
+                              {tokens * rounds, 2 * chunk});
   const Var by_slot =
-      reshape(gather_rows(weights, index(plan.place_of_slot)), {groups, chunk_, 2 * chunk_});
+      reshape(gather_rows(weights, index(plan.place_of_slot)), {groups, chunk, 2 * chunk});
   const Var parts =
-      gather_rows(reshape(matmul(by_slot, values), {groups * chunk_, width}), slot_of_token);
-  return cast(reshape(sum(reshape(parts, {tokens, rounds_, width}), 1), {b, h, n, width}),
+      gather_rows(reshape(matmul(by_slot, values), {groups * chunk, width}), slot_of_token);
+  return cast(reshape(sum(reshape(parts, {tokens, rounds, width}), 1), {b, h, n, width}),
               queries_in.dtype());
+}
+
+}  // namespace
+
+TokenAttention reformer_attention(const Scope& scope, const ModelConfig& config) {
+  const Hashing hashing{config.attention.num_hashes, config.attention.bucket_size,
+                        static_cast<std::uint64_t>(config.attention.random_seed),
+                        scope.path() + ".rotations"};
+  return [hashing](const Var&, const Var& k, const Var& v, const std::vector<std::int64_t>&) {
+    return attend_within_buckets(hashing, k, v);
+  };
 }
 
 }  // namespace nystrom

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "nn/attention_diagnostics.h"
-#include "nn/feature_attention.h"
+#include "nn/baselines.h"
 #include "tests/support/errors.h"
 #include "tests/support/models.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "autograd/ops.h"
-#include "nn/feature_attention.h"
+#include "nn/baselines.h"
 
 namespace nystrom {
 namespace {
