@@ -6,7 +6,6 @@
 #include "core/check.h"
 
 namespace nystrom {
-
 namespace {
 
 /// The first layer of a head that has no transform before it.
@@ -39,28 +38,43 @@ Var MaskedLmHead::operator()(const Var& hidden) const {
   return linear_unrounded(factor_of(decoder_, x), decoder_, bias_);
 }
 
-ReplacedTokenHead::ReplacedTokenHead(const Scope& scope, const ModelConfig& config)
-    : activation_(config.hidden_act),
-      dense_(scope / "dense", config.hidden_size, config.hidden_size),
-      prediction_(scope / "dense_prediction", config.hidden_size, 1) {}
-
-Var ReplacedTokenHead::operator()(const Var& hidden) const {
-  return prediction_.unrounded(activate(activation_, dense_(hidden)));
+Var ClassifierHead::operator()(const Var& x, const RunContext& run) const {
+  Var y = before ? (*before)(x, run) : x;
+  if (dense) y = activate(activation, (*dense)(y));
+  if (between) y = (*between)(y, run);
+  return out.unrounded(y);
 }
 
-SequenceClassificationHead::SequenceClassificationHead(const Scope& scope,
-                                                       const ModelConfig& config)
-    : activation_(config.classifier_activation()),
-      input_dropout_(scope, config.hidden_dropout_prob),
-      dropout_(scope, config.hidden_dropout_prob),
-      dense_(dense_of(scope / "dense", config,
-                      config.has_towers() ? 4 * config.hidden_size : config.hidden_size)),
-      out_proj_(scope / "out_proj", config.hidden_size, config.num_labels()) {}
+ClassifierHead replaced_token_head(const Scope& scope, const ModelConfig& config) {
+  Linear dense(scope / "dense", config.hidden_size, config.hidden_size);
+  return {.dense = std::move(dense),
+          .activation = config.hidden_act,
+          .out = Linear(scope / "dense_prediction", config.hidden_size, 1)};
+}
 
-Var SequenceClassificationHead::operator()(const Var& pooled, const RunContext& run) const {
-  if (!dense_) return out_proj_.unrounded(dropout_(pooled, run));
-  const Var x = input_dropout_(pooled, run);
-  return out_proj_.unrounded(dropout_(activate(activation_, (*dense_)(x)), run));
+ClassifierHead sequence_classification_head(const Scope& scope, const ModelConfig& config) {
+  // Without a dense layer the second dropout is the one.
+  const Dropout before(scope, config.hidden_dropout_prob),
+      between(scope, config.hidden_dropout_prob);
+  std::optional<Linear> dense = dense_of(
+      scope / "dense", config, config.has_towers() ? 4 * config.hidden_size : config.hidden_size);
+  return {.before = dense ? std::optional(before) : std::nullopt,
+          .dense = dense,
+          .activation = config.classifier_activation(),
+          .between = between,
+          .out = Linear(scope / "out_proj", config.hidden_size, config.num_labels())};
+}
+
+ClassifierHead token_classification_head(const Scope& scope, const ModelConfig& config) {
+  return {.before = Dropout(scope, config.hidden_dropout_prob),
+          .out = Linear(scope / "classifier", config.hidden_size, config.num_labels())};
+}
+
+ClassifierHead multiple_choice_head(const Scope& scope, const ModelConfig& config) {
+  std::optional<Linear> dense = dense_of(scope / "pre_classifier", config, config.hidden_size);
+  return {.dense = std::move(dense),
+          .activation = config.classifier_activation(),
+          .out = Linear(scope / "classifier", config.hidden_size, 1)};
 }
 
 namespace {
@@ -123,25 +137,6 @@ Var tower_features(const Var& pooled) {
   const Var both = reshape(pooled, {pairs, 2 * width});
   const Var a = slice(both, 1, 0, width), b = slice(both, 1, width, 2 * width);
   return concat({a, b, a * b, a - b}, 1);
-}
-
-TokenClassificationHead::TokenClassificationHead(const Scope& scope, const ModelConfig& config)
-    : dropout_(scope, config.hidden_dropout_prob),
-      classifier_(scope / "classifier", config.hidden_size, config.num_labels()) {}
-
-Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run) const {
-  return classifier_.unrounded(dropout_(hidden, run));
-}
-
-MultipleChoiceHead::MultipleChoiceHead(const Scope& scope, const ModelConfig& config)
-    : activation_(config.classifier_activation()),
-      pre_classifier_(dense_of(scope / "pre_classifier", config, config.hidden_size)),
-      classifier_(scope / "classifier", config.hidden_size, 1) {}
-
-Var MultipleChoiceHead::operator()(const Var& first_token) const {
-  const Var x =
-      pre_classifier_ ? activate(activation_, (*pre_classifier_)(first_token)) : first_token;
-  return reshape(classifier_.unrounded(x), {first_token.dim(0)});
 }
 
 Var classification_loss(const Var& logits, const Tensor& labels, double normaliser) {

@@ -33,35 +33,35 @@ class MaskedLmHead {
   Parameter decoder_, bias_;
 };
 
+/// dropout → dense → activation → dropout → out, of which each may be absent but the last.
+struct ClassifierHead {
+  std::optional<Dropout> before{};
+  std::optional<Linear> dense{};
+  Activation activation{};  ///< behind dense
+  std::optional<Dropout> between{};
+  Linear out;
+
+  /// […, in] → logits […, labels].
+  Var operator()(const Var& x, const RunContext& run) const;
+};
+
 /// dense → hidden_act → dense_prediction: [r, hidden] → [r, 1], positive where another token is
 /// taken to have stood (ELECTRA's discriminator).
-class ReplacedTokenHead {
- public:
-  ReplacedTokenHead(const Scope& scope, const ModelConfig& config);
-  /// hidden [r, hidden] → logits [r, 1].
-  Var operator()(const Var& hidden) const;
-
- private:
-  Activation activation_;
-  Linear dense_, prediction_;
-};
+ClassifierHead replaced_token_head(const Scope& scope, const ModelConfig& config);
 
 /// Dropout → dense → classifier_act → dropout → out_proj, on one vector a sequence: [b, hidden] →
 /// [b, labels]. `pooling` selects the vector: the first token's (last valid step's for features),
 /// or the mean of all. With towers it is tower_features, 4 · hidden wide. With head_transform,
 /// which comes before, it is dropout → out_proj.
-class SequenceClassificationHead {
- public:
-  SequenceClassificationHead(const Scope& scope, const ModelConfig& config);
-  /// pooled [b, hidden] or, with towers, [b, 4 · hidden] → logits [b, labels].
-  Var operator()(const Var& pooled, const RunContext& run) const;
+ClassifierHead sequence_classification_head(const Scope& scope, const ModelConfig& config);
 
- private:
-  Activation activation_;
-  Dropout input_dropout_, dropout_;
-  std::optional<Linear> dense_;
-  Linear out_proj_;
-};
+/// Dropout → classifier at every position: [b, n, hidden] → [b, n, labels].
+ClassifierHead token_classification_head(const Scope& scope, const ModelConfig& config);
+
+/// pre_classifier → classifier_act → classifier on the first token, which gives one score a choice:
+/// [b · c, hidden] → [b · c, 1]. With head_transform, which comes before, it is the classifier
+/// alone.
+ClassifierHead multiple_choice_head(const Scope& scope, const ModelConfig& config);
 
 /// The mean of a sequence's rows h, weighted by gated attention: softmax of w · (tanh(V h) ∘
 /// sigmoid(U h)) over its rows (Ilse, Tomczak & Welling, ICML 2018), with 128 gates.
@@ -80,32 +80,6 @@ class GatedAttentionPooling {
 /// [a, b, a ∘ b, a − b] for the two vectors of each pair, which are rows 2i and 2i + 1: [2b,
 /// hidden] → [b, 4 · hidden]. Tay et al., "Long Range Arena", ICLR 2021.
 Var tower_features(const Var& pooled);
-
-/// Dropout → classifier at every position: [b, n, hidden] → [b, n, labels].
-class TokenClassificationHead {
- public:
-  TokenClassificationHead(const Scope& scope, const ModelConfig& config);
-  /// hidden [b, n, hidden] → logits [b, n, labels].
-  Var operator()(const Var& hidden, const RunContext& run) const;
-
- private:
-  Dropout dropout_;
-  Linear classifier_;
-};
-
-/// pre_classifier → classifier_act → classifier on the first token, which gives one score a choice:
-/// [b · c, hidden] → [b · c]. With head_transform, which comes before, it is the classifier alone.
-class MultipleChoiceHead {
- public:
-  MultipleChoiceHead(const Scope& scope, const ModelConfig& config);
-  /// first_token [b · c, hidden] → scores [b · c].
-  Var operator()(const Var& first_token) const;
-
- private:
-  Activation activation_;
-  std::optional<Linear> pre_classifier_;
-  Linear classifier_;
-};
 
 /// Cross-entropy over all rows: logits […, c], labels […] i64 → [1]. For `normaliser` see
 /// cross_entropy.

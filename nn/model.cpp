@@ -157,7 +157,7 @@ Model::Model(const ModelConfig& config)
       masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words());
       break;
     case Head::replaced_tokens: {
-      replaced_tokens_.emplace(root / "discriminator_predictions", config_);
+      head_ = replaced_token_head(root / "discriminator_predictions", config_);
       if (!config_.generator) break;
       const ModelConfig generator = generator_of(config_);
       const Scope scope = root / "generator" / "nystromformer";
@@ -168,13 +168,13 @@ Model::Model(const ModelConfig& config)
     }
     case Head::sequence_classification:
       if (config_.pooling == Pooling::attention) gated_.emplace(root / "pooling", config_);
-      sequence_.emplace(root / "classifier", config_);
+      head_ = sequence_classification_head(root / "classifier", config_);
       break;
-    case Head::token_classification: tokens_.emplace(root, config_); break;
+    case Head::token_classification: head_ = token_classification_head(root, config_); break;
     case Head::question_answering:
-      questions_.emplace(root / "qa_outputs", config_.hidden_size, 2);
+      head_ = {.out = Linear(root / "qa_outputs", config_.hidden_size, 2)};
       break;
-    case Head::multiple_choice: choice_.emplace(root, config_); break;
+    case Head::multiple_choice: head_ = multiple_choice_head(root, config_); break;
     case Head::none: break;
   }
   const EmbeddingConfig& embedding = config_.embedding;
@@ -244,7 +244,9 @@ Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
 
 bool Model::reads_first_token() const {
   if (config_.has_class_token()) return true;
-  return choice_ || (sequence_ && config_.pooling == Pooling::first && !config_.embed_dim);
+  return config_.head == Head::multiple_choice ||
+         (config_.head == Head::sequence_classification && config_.pooling == Pooling::first &&
+          !config_.embed_dim);
 }
 
 Var Model::transformed(const Var& hidden) const {
@@ -253,13 +255,13 @@ Var Model::transformed(const Var& hidden) const {
 
 Var Model::classify(const Var& pooled, const Pass& pass) const {
   const std::int64_t rows = pooled.dim(0);
-  if (!config_.has_towers()) return (*sequence_)(transformed(pooled), pass.run);
+  if (!config_.has_towers()) return (*head_)(transformed(pooled), pass.run);
   // From here on a row is a pair, with the sample id of its first text.
   RunContext run = pass.run;
   if (run.sample_ids.defined())
     run.sample_ids =
         run.sample_ids.reshape({rows / 2, 2}).slice(1, 0, 1).contiguous().reshape({rows / 2});
-  return (*sequence_)(tower_features(pooled), run);
+  return (*head_)(tower_features(pooled), run);
 }
 
 Var Model::pooled(const ModelOutput& out, const Var& hidden, const Pass& pass) const {
@@ -285,21 +287,34 @@ ModelOutput Model::operator()(ModelInput input, const RunContext& run) const {
                first_only ? ReadPositions(first_positions(pass.batch)) : std::nullopt);
   ModelOutput out;
   if (first_only) {
-    out.logits = sequence_ ? classify(hidden, pass) : (*choice_)(transformed(hidden));
+    out.logits = config_.head == Head::sequence_classification
+                     ? classify(hidden, pass)
+                     : token_logits((*head_)(transformed(hidden), pass.run));
     return out;
   }
   const Ragged& batch = pass.batch;
   out.last_hidden_state = batch.as_input(hidden);
-  if (config_.head == Head::masked_lm) out.logits = batch.as_input((*masked_lm_)(hidden));
-  if (replaced_tokens_) out.logits = token_logits(batch.as_input((*replaced_tokens_)(hidden)));
   if (config_.embed_dim) out.output = last_valid_step(hidden, batch);
-  if (sequence_) out.logits = classify(pooled(out, hidden, pass), pass);
-  if (tokens_) out.logits = batch.as_input((*tokens_)(transformed(hidden), batch.of(pass.run)));
-  if (choice_) out.logits = (*choice_)(transformed(rows_at(hidden, batch, first_positions(batch))));
-  if (questions_) {
-    const Var both = batch.in_places(questions_->unrounded(transformed(hidden)));
-    out.start_logits = reshape(slice(both, 2, 0, 1), {batch.batch(), batch.length()});
-    out.end_logits = reshape(slice(both, 2, 1, 2), {batch.batch(), batch.length()});
+  const auto logits_of = [&](const Var& x) { return (*head_)(transformed(x), pass.run); };
+  switch (config_.head) {
+    case Head::masked_lm: out.logits = batch.as_input((*masked_lm_)(hidden)); break;
+    case Head::replaced_tokens: out.logits = token_logits(batch.as_input(logits_of(hidden))); break;
+    case Head::sequence_classification:
+      out.logits = classify(pooled(out, hidden, pass), pass);
+      break;
+    case Head::token_classification:
+      out.logits = batch.as_input((*head_)(transformed(hidden), batch.of(pass.run)));
+      break;
+    case Head::question_answering: {
+      const Var both = batch.in_places(logits_of(hidden));
+      out.start_logits = reshape(slice(both, 2, 0, 1), {batch.batch(), batch.length()});
+      out.end_logits = reshape(slice(both, 2, 1, 2), {batch.batch(), batch.length()});
+      break;
+    }
+    case Head::multiple_choice:
+      out.logits = token_logits(logits_of(rows_at(hidden, batch, first_positions(batch))));
+      break;
+    case Head::none: break;
   }
   return out;
 }
@@ -484,7 +499,7 @@ ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tenso
       drawn(guesses.value(), positions, masked.batch.length(), run);
   const Pass replaced(*this, with_tokens(input, targets, tokens), context, Padding::left_out);
   const Var judged =
-      (*replaced_tokens_)(flat_rows(encoder_(replaced.input, replaced.batch, replaced.run)));
+      (*head_)(flat_rows(encoder_(replaced.input, replaced.batch, replaced.run)), replaced.run);
   const Tensor truth =
       replaced.batch.rows_of(replaced_elements(input, targets, tokens), ignore_index)
           .contiguous()

@@ -113,14 +113,10 @@ class Model {
   Encoder encoder_;
   std::optional<MaskedLmHead> masked_lm_;  // the generator's, if there is one
   std::optional<Encoder> generator_;
-  std::optional<ReplacedTokenHead> replaced_tokens_;
   std::optional<Linear> sentence_order_;
   std::optional<HeadTransform> transform_;  // of heads with labels
-  std::optional<SequenceClassificationHead> sequence_;
   std::optional<GatedAttentionPooling> gated_;
-  std::optional<TokenClassificationHead> tokens_;
-  std::optional<Linear> questions_;
-  std::optional<MultipleChoiceHead> choice_;
+  std::optional<ClassifierHead> head_;  // of all heads but the masked-LM head
   /// Behind pooling: the dense layers and the projection, with their activations.
   std::vector<std::pair<Linear, Activation>> vector_layers_;
 };
