@@ -132,7 +132,7 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
                                     kind_ == AttentionKind::reformer
                                         ? std::vector<std::string>{"query", "value"}
                                         : std::vector<std::string>{"query", "key", "value"},
-                                    config.hidden_size, config.hidden_size, bias_of(config))),
+                                    config.hidden_size, config.hidden_size, config.bias)),
       method_(make_attention(scope, config)) {
   if (config.attention.conv_kernel_size)
     taps_ =

@@ -1,6 +1,7 @@
 // How much each row of features counts for a model's output.
 #pragma once
 
+#include "nn/attention.h"
 #include "nn/model.h"
 
 namespace nystrom {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "nn/attention.h"
 
 namespace nystrom {
 
@@ -30,7 +31,7 @@ Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
   if (config.type_vocab_size > 0) {
     types_ = (scope / "token_type_embeddings").parameter("weight", {config.type_vocab_size, width});
   }
-  norm_.emplace(scope / "LayerNorm", width, config.layer_norm_eps, bias_of(config));
+  norm_.emplace(scope / "LayerNorm", width, config.layer_norm_eps, config.bias);
   if (width != config.hidden_size)
     projection_.emplace(scope / "projection", width, config.hidden_size);
 }
@@ -115,17 +116,50 @@ Var Embeddings::embed_positions(const Tensor& ids, const Ragged& batch) const {
                    positions_skip_padding_ ? padding_row : -1);
 }
 
-EncoderLayer::AttentionBlock::AttentionBlock(const Scope& scope, const ModelConfig& config,
-                                             bool normed)
+/// One encoder layer, post-LN as BERT's or pre-LN.
+class Encoder::Layer {
+ public:
+  /// Layer `number` of a model of `config`.
+  Layer(const Scope& scope, const ModelConfig& config, std::int64_t number);
+  /// The layer's output for x, rows of the batch: the same shape, or [p, hidden] of the rows that
+  /// are read. The dropout of `run` is that of the output's rows.
+  Var operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
+                 const std::optional<ReadRows>& read, const RunContext& run) const;
+
+ private:
+  /// The attention block with its residual.
+  Var attend(const Var& x, const Ragged& batch, const Rotations& rotations,
+             const std::optional<ReadRows>& read, const RunContext& run) const;
+  Var feed_forward(const Var& x) const;
+
+  std::int64_t number_;
+  Norm norm_;
+  Mlp mlp_;
+  Activation activation_;
+  /// The attention block; none with AttentionKind::none.
+  struct AttentionBlock {
+    AttentionBlock(const Scope& scope, const ModelConfig& config, bool normed);
+    SelfAttention attention;
+    Linear output;
+    std::optional<LayerNorm> norm;  ///< absent: norm: pre without first_attention_norm
+    Dropout dropout;
+  };
+  std::optional<AttentionBlock> attention_;
+  Linear intermediate_, output_;
+  LayerNorm output_norm_;
+  Dropout output_dropout_;
+};
+
+Encoder::Layer::AttentionBlock::AttentionBlock(const Scope& scope, const ModelConfig& config,
+                                               bool normed)
     : attention(scope / "self", config),
-      output(scope / "output" / "dense", config.hidden_size, config.hidden_size, bias_of(config)),
+      output(scope / "output" / "dense", config.hidden_size, config.hidden_size, config.bias),
       norm(normed ? std::optional<LayerNorm>(std::in_place, scope / "output" / "LayerNorm",
-                                             config.hidden_size, config.layer_norm_eps,
-                                             bias_of(config))
+                                             config.hidden_size, config.layer_norm_eps, config.bias)
                   : std::nullopt),
       dropout(scope, config.hidden_dropout_prob) {}
 
-EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number)
+Encoder::Layer::Layer(const Scope& scope, const ModelConfig& config, std::int64_t number)
     : number_(number),
       norm_(config.norm),
       mlp_(config.mlp),
@@ -136,20 +170,20 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config, std::i
                            std::in_place, scope / "attention", config.of_layer(number),
                            config.norm == Norm::post || number > 0 || config.first_attention_norm)),
       intermediate_(scope / "intermediate" / "dense", config.hidden_size,
-                    (config.mlp == Mlp::geglu ? 2 : 1) * config.intermediate_size, bias_of(config)),
+                    (config.mlp == Mlp::geglu ? 2 : 1) * config.intermediate_size, config.bias),
       output_(scope / "output" / "dense", config.intermediate_size, config.hidden_size,
-              bias_of(config)),
+              config.bias),
       output_norm_(scope / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps,
-                   bias_of(config)),
+                   config.bias),
       output_dropout_(scope, config.hidden_dropout_prob) {}
 
-Var EncoderLayer::feed_forward(const Var& x) const {
+Var Encoder::Layer::feed_forward(const Var& x) const {
   return mlp_ == Mlp::geglu ? output_.of_gated(activation_, intermediate_(x))
                             : nystrom::feed_forward(intermediate_, activation_, output_, x);
 }
 
-Var EncoderLayer::attend(const Var& x, const Ragged& batch, const Rotations& rotations,
-                         const std::optional<ReadRows>& read, const RunContext& run) const {
+Var Encoder::Layer::attend(const Var& x, const Ragged& batch, const Rotations& rotations,
+                           const std::optional<ReadRows>& read, const RunContext& run) const {
   const Var rest = read ? read->of(x) : x;
   if (!attention_) return rest;
   const auto& [attention, output, norm, dropout] = *attention_;
@@ -160,8 +194,8 @@ Var EncoderLayer::attend(const Var& x, const Ragged& batch, const Rotations& rot
                 : (*norm)(y, rest, dropout.options(run));
 }
 
-Var EncoderLayer::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
-                             const std::optional<ReadRows>& read, const RunContext& run) const {
+Var Encoder::Layer::operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
+                               const std::optional<ReadRows>& read, const RunContext& run) const {
   const Var y = attend(x, batch, rotations, read, run);
   const DropoutOptions dropout = output_dropout_.options(run);
   return !attention_ || norm_ == Norm::pre
@@ -180,22 +214,14 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config, Embeddings embed
   }
   if (config.final_norm)
     final_norm_.emplace(scope / "final_norm", config.hidden_size, config.layer_norm_eps,
-                        bias_of(config));
+                        config.bias);
   if (config.positions != Positions::rope) return;
   rope_theta_ = config.rope_theta;
   if (config.has_window(AttentionKind::softmax))
     local_rope_theta_ = config.local_rope_theta.value_or(*rope_theta_);
 }
 
-Rotations Encoder::rotations_of(const Ragged& batch, const Var& x) const {
-  const auto table = [&](const std::optional<double>& theta) {
-    if (!theta) return Tensor();
-    return rotary_table(batch.length(), head_dim_, *theta)
-        .cast(accumulate_dtype(x.dtype()))
-        .to(x.value().device());
-  };
-  return {table(rope_theta_), table(local_rope_theta_), rope_theta_};
-}
+Encoder::~Encoder() = default;
 
 Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext& run,
                         const ReadPositions& read) const {
@@ -209,9 +235,15 @@ Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext&
     // On a GPU one product makes queries, keys and values of all rows.
     if (increasing && x.value().device().is_cpu()) rows_read->attending = batch.attending_at(*read);
   }
-  const Rotations rotations = rotations_of(batch, x);
+  const auto table = [&](const std::optional<double>& theta) {
+    if (!theta) return Tensor();
+    return rotary_table(batch.length(), head_dim_, *theta)
+        .cast(accumulate_dtype(x.dtype()))
+        .to(x.value().device());
+  };
+  const Rotations rotations{table(rope_theta_), table(local_rope_theta_), rope_theta_};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const EncoderLayer& layer = layers_[i];
+    const Layer& layer = layers_[i];
     const std::optional<ReadRows> own =
         i + 1 == layers_.size() ? rows_read : std::optional<ReadRows>();
     const RunContext of_output = own ? batch.of(run, *read) : rows;

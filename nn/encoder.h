@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/batch.h"
-#include "nn/attention.h"
+#include "nn/ragged.h"
 
 namespace nystrom {
 
@@ -40,46 +40,13 @@ class Embeddings {
 /// Positions of the flattened [b · n], which have rows; nothing: all rows.
 using ReadPositions = std::optional<std::vector<std::int64_t>>;
 
-/// One encoder layer, post-LN as BERT's or pre-LN.
-class EncoderLayer {
- public:
-  /// Layer `number` of a model of `config`.
-  EncoderLayer(const Scope& scope, const ModelConfig& config, std::int64_t number);
-  /// The layer's output for x, rows of the batch: the same shape, or [p, hidden] of the rows that
-  /// are read. The dropout of `run` is that of the output's rows.
-  Var operator()(const Var& x, const Ragged& batch, const Rotations& rotations,
-                 const std::optional<ReadRows>& read, const RunContext& run) const;
-
- private:
-  /// The attention block with its residual.
-  Var attend(const Var& x, const Ragged& batch, const Rotations& rotations,
-             const std::optional<ReadRows>& read, const RunContext& run) const;
-  Var feed_forward(const Var& x) const;
-
-  std::int64_t number_;
-  Norm norm_;
-  Mlp mlp_;
-  Activation activation_;
-  /// The attention block; none with AttentionKind::none.
-  struct AttentionBlock {
-    AttentionBlock(const Scope& scope, const ModelConfig& config, bool normed);
-    SelfAttention attention;
-    Linear output;
-    std::optional<LayerNorm> norm;  ///< absent: norm: pre without first_attention_norm
-    Dropout dropout;
-  };
-  std::optional<AttentionBlock> attention_;
-  Linear intermediate_, output_;
-  LayerNorm output_norm_;
-  Dropout output_dropout_;
-};
-
 /// The whole encoder, `nystromformer`: embeddings and layers.
 class Encoder {
  public:
   Encoder(const Scope& scope, const ModelConfig& config);
   /// With these embeddings in the place of its own.
   Encoder(const Scope& scope, const ModelConfig& config, Embeddings embeddings);
+  ~Encoder();
   /// The last hidden state: of the batch's rows, [r, hidden] or, if it is dense, [b, n, hidden]; of
   /// `read` [p, hidden]. The last layer computes no others.
   Var operator()(ModelInput input, const Ragged& batch, const RunContext& run,
@@ -88,10 +55,10 @@ class Encoder {
   const Embeddings& embeddings() const { return embeddings_; }
 
  private:
-  Rotations rotations_of(const Ragged& batch, const Var& x) const;
+  class Layer;
 
   Embeddings embeddings_;
-  std::vector<EncoderLayer> layers_;
+  std::vector<Layer> layers_;
   std::vector<std::int64_t> places_;  // offset of each layer's first parameter in the slabs
   std::optional<LayerNorm> final_norm_;
   std::optional<double> rope_theta_, local_rope_theta_;

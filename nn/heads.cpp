@@ -18,8 +18,8 @@ std::optional<Linear> dense_of(const Scope& scope, const ModelConfig& config, st
 
 HeadTransform::HeadTransform(const Scope& scope, const ModelConfig& config, std::int64_t width)
     : activation_(config.transform_activation()),
-      dense_(scope / "dense", config.hidden_size, width, bias_of(config)),
-      norm_(scope / "LayerNorm", width, config.layer_norm_eps, bias_of(config)) {}
+      dense_(scope / "dense", config.hidden_size, width, config.bias),
+      norm_(scope / "LayerNorm", width, config.layer_norm_eps, config.bias) {}
 
 Var HeadTransform::operator()(const Var& hidden) const {
   return norm_(activate(activation_, dense_(hidden)));

@@ -3,7 +3,8 @@
 // that the model does not have.
 #pragma once
 
-#include "nn/encoder.h"
+#include "core/row_spans.h"
+#include "nn/layers.h"
 
 namespace nystrom {
 

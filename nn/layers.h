@@ -47,21 +47,13 @@ struct RunContext {
 /// x as a product with `weight` takes it: rounded to 8 bits if the weight is, else x itself.
 Var factor_of(const Parameter& weight, const Var& x);
 
-/// Whether a module has a bias.
-enum class Bias : bool { absent, present };
-
-/// The biases of a model's encoder.
-inline Bias bias_of(const ModelConfig& config) {
-  return config.bias ? Bias::present : Bias::absent;
-}
-
 /// y = x Wᵀ + b, for x […, in] → […, out].
 class Linear {
  public:
-  /// Declares weight [out, in] and bias [out] under `scope`.
-  Linear(const Scope& scope, std::int64_t in, std::int64_t out, Bias bias = Bias::present)
+  /// Declares weight [out, in] and, if asked for, bias [out] under `scope`.
+  Linear(const Scope& scope, std::int64_t in, std::int64_t out, bool bias = true)
       : weight_(scope.parameter("weight", {out, in})) {
-    if (bias == Bias::present) bias_ = scope.parameter("bias", {out}, {Init::Kind::zeros}, false);
+    if (bias) bias_ = scope.parameter("bias", {out}, {Init::Kind::zeros}, false);
   }
   /// Uses parameters that are declared already.
   Linear(Parameter weight, std::optional<Parameter> bias)
@@ -94,15 +86,15 @@ Var feed_forward(const Linear& first, Activation activation, const Linear& secon
 /// Declares linear layers in → out under `scope`, one for each name. Their weights are adjacent in
 /// the store, and so are their biases, for joint_linear.
 std::vector<Linear> adjacent_linears(const Scope& scope, const std::vector<std::string>& names,
-                                     std::int64_t in, std::int64_t out, Bias bias);
+                                     std::int64_t in, std::int64_t out, bool bias);
 
 /// Layer normalisation over the last axis (Ba et al., arXiv 1607.06450).
 class LayerNorm {
  public:
-  /// Declares weight and bias [width] under `scope`.
-  LayerNorm(const Scope& scope, std::int64_t width, double epsilon, Bias bias = Bias::present)
+  /// Declares weight and, if asked for, bias [width] under `scope`.
+  LayerNorm(const Scope& scope, std::int64_t width, double epsilon, bool bias = true)
       : weight_(scope.parameter("weight", {width}, {Init::Kind::ones}, false)), epsilon_(epsilon) {
-    if (bias == Bias::present) bias_ = scope.parameter("bias", {width}, {Init::Kind::zeros}, false);
+    if (bias) bias_ = scope.parameter("bias", {width}, {Init::Kind::zeros}, false);
   }
   /// Normalises x […, width].
   Var operator()(const Var& x) const { return layer_norm(x, weight_, bias(), epsilon_); }

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "nn/encoder.h"
 #include "nn/heads.h"
 
 namespace nystrom {
