@@ -88,8 +88,8 @@ ModelConfig ModelConfig::of_layer(std::int64_t layer) const {
 Problems layer_problems(const ModelConfig& config) {
   Problems found;
   const auto add = [&](const std::string& text, const std::string& reason) {
-    found.push_back({{"attention.layers", "num_hidden_layers"},
-                     fmt::format("attention.layers '{}' {}", printable(text, 40), reason)});
+    add_problem(found, {"attention.layers", "num_hidden_layers"}, "attention.layers '{}' {}",
+                printable(text, 40), reason);
   };
   const LayerKinds& layers = config.attention.layers;
   for (std::size_t i = 0; i < layers.size(); ++i) {

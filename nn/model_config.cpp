@@ -138,9 +138,8 @@ struct RangeCheck {
   void operator()(const T& value, const char* name, const char*, const Range& range) {
     if (range.contains(value)) return;
     constexpr bool whole = std::is_same_v<T, std::int64_t>;
-    found.push_back(
-        {{prefix + name},
-         fmt::format("{}{} is {}; expected {}", prefix, name, value, describe(range, whole))});
+    add_problem(found, {prefix + name}, "{}{} is {}; expected {}", prefix, name, value,
+                describe(range, whole));
   }
 
   template <class T>
@@ -170,28 +169,22 @@ double estimated_parameters(const ModelConfig& c) {
 
 void check_shapes(const ModelConfig& c, Problems& found) {
   if (c.hidden_size % c.num_attention_heads != 0)
-    found.push_back(
-        {{"hidden_size", "num_attention_heads"},
-         fmt::format(
-             "hidden_size {} is not divisible by num_attention_heads {}; each head takes an "
-             "equal share of the width",
-             c.hidden_size, c.num_attention_heads)});
+    add_problem(found, {"hidden_size", "num_attention_heads"},
+                "hidden_size {} is not divisible by num_attention_heads {}; each head takes an "
+                "equal share of the width",
+                c.hidden_size, c.num_attention_heads);
   if (!c.embed_dim && (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size))
-    found.push_back(
-        {{"vocab_size"},
-         fmt::format(
-             "pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}",
-             c.pad_token_id, c.vocab_size)});
+    add_problem(found, {"vocab_size"},
+                "pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}",
+                c.pad_token_id, c.vocab_size);
   constexpr double max_parameters = 1e13;
   const double parameters = estimated_parameters(c);
   if (parameters > max_parameters)
-    found.push_back(
-        {{"hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size"},
-         fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} "
-                     "make about {:.1e} "
-                     "parameters; expected at most {:.0e}: lower them",
-                     c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size,
-                     parameters, max_parameters)});
+    add_problem(found, {"hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size"},
+                "hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} make "
+                "about {:.1e} parameters; expected at most {:.0e}: lower them",
+                c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size, parameters,
+                max_parameters);
 }
 
 /// Both semantics support all inverses, landmark sources, norms and kinds. Only Hugging Face's
@@ -204,29 +197,23 @@ void check_landmarks(const ModelConfig& c, Problems& found) {
   if (transformers && c.exact_in_transformers())
     return;  // Hugging Face's exact case has no landmarks
   if (landmarks > c.max_position_embeddings)
-    found.push_back(
-        {{"attention.num_landmarks", "max_position_embeddings"},
-         fmt::format(
-             "attention.num_landmarks {} exceeds max_position_embeddings {}; no sequence is "
-             "long enough to have them",
-             landmarks, c.max_position_embeddings)});
+    add_problem(found, {"attention.num_landmarks", "max_position_embeddings"},
+                "attention.num_landmarks {} exceeds max_position_embeddings {}; no sequence is "
+                "long enough to have them",
+                landmarks, c.max_position_embeddings);
   if (!transformers) return;
   if (c.segment_means_seq_len < 1 || c.segment_means_seq_len % landmarks != 0)
-    found.push_back(
-        {{"attention.num_landmarks", "attention.semantics"},
-         fmt::format(
-             "attention.num_landmarks {} does not divide segment_means_seq_len {}, as "
-             "attention.semantics transformers "
-             "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom",
-             landmarks, c.segment_means_seq_len)});
+    add_problem(found, {"attention.num_landmarks", "attention.semantics"},
+                "attention.num_landmarks {} does not divide segment_means_seq_len {}, as "
+                "attention.semantics transformers needs (Hugging Face refuses it too); change it "
+                "or set attention.semantics to nystrom",
+                landmarks, c.segment_means_seq_len);
   if (c.segment_means_seq_len > c.max_position_embeddings)
-    found.push_back(
-        {{"max_position_embeddings", "attention.semantics"},
-         fmt::format(
-             "max_position_embeddings {} is below segment_means_seq_len {}, the only length "
-             "that attention.semantics "
-             "transformers accepts; raise it or set attention.semantics to nystrom",
-             c.max_position_embeddings, c.segment_means_seq_len)});
+    add_problem(
+        found, {"max_position_embeddings", "attention.semantics"},
+        "max_position_embeddings {} is below segment_means_seq_len {}, the only length that "
+        "attention.semantics transformers accepts; raise it or set attention.semantics to nystrom",
+        c.max_position_embeddings, c.segment_means_seq_len);
 }
 
 void check_baselines(const ModelConfig& c, Problems& found) {
@@ -235,72 +222,63 @@ void check_baselines(const ModelConfig& c, Problems& found) {
     const bool baseline = kind != AttentionKind::nystrom && kind != AttentionKind::softmax &&
                           kind != AttentionKind::none;
     if (baseline && c.has_kind(kind) && attention.semantics == Semantics::transformers)
-      found.push_back(
-          {{"attention.kind", "attention.layers", "attention.semantics"},
-           fmt::format(
-               "attention.kind {} has no attention.semantics transformers, which Hugging Face "
-               "defines for nystrom and "
-               "softmax alone; set attention.semantics to nystrom",
-               name)});
+      add_problem(found, {"attention.kind", "attention.layers", "attention.semantics"},
+                  "attention.kind {} has no attention.semantics transformers, which Hugging Face "
+                  "defines for nystrom and softmax alone; set attention.semantics to nystrom",
+                  name);
   }
   if (c.has_kind(AttentionKind::linformer) &&
       attention.projected_length > c.max_position_embeddings)
-    found.push_back(
-        {{"attention.projected_length", "max_position_embeddings"},
-         fmt::format("attention.projected_length {} exceeds max_position_embeddings {}; linformer "
-                     "would make sequences longer",
-                     attention.projected_length, c.max_position_embeddings)});
+    add_problem(found, {"attention.projected_length", "max_position_embeddings"},
+                "attention.projected_length {} exceeds max_position_embeddings {}; linformer would "
+                "make sequences longer",
+                attention.projected_length, c.max_position_embeddings);
 }
 
 void check_rotation(const ModelConfig& c, Problems& found) {
   if (c.positions != Positions::rope) {
     if (c.local_rope_theta)
-      found.push_back({{"local_rope_theta", "positions"},
-                       fmt::format("local_rope_theta is of positions: rope, and positions are {}; "
-                                   "leave it out",
-                                   enum_name(c.positions))});
+      add_problem(found, {"local_rope_theta", "positions"},
+                  "local_rope_theta is of positions: rope, and positions are {}; leave it out",
+                  enum_name(c.positions));
     return;
   }
   if (c.hidden_size % c.num_attention_heads == 0 && c.head_dim() % 2 != 0)
-    found.push_back({{"positions", "hidden_size", "num_attention_heads"},
-                     fmt::format("positions rope turn pairs of columns, but hidden_size {} over "
-                                 "num_attention_heads {} makes heads of {}; expected an even width",
-                                 c.hidden_size, c.num_attention_heads, c.head_dim())});
+    add_problem(found, {"positions", "hidden_size", "num_attention_heads"},
+                "positions rope turn pairs of columns, but hidden_size {} over num_attention_heads "
+                "{} makes heads of {}; expected an even width",
+                c.hidden_size, c.num_attention_heads, c.head_dim());
   for (const auto& [kind, name] : enum_names(AttentionKind{})) {
     const bool by_scores = kind == AttentionKind::nystrom || kind == AttentionKind::softmax ||
                            kind == AttentionKind::none;
     if (!by_scores && c.has_kind(kind))
-      found.push_back(
-          {{"positions", "attention.kind", "attention.layers"},
-           fmt::format("positions rope rotate queries and keys, which attention.kind {} "
-                       "does not score; choose nystrom or softmax",
-                       name)});
+      add_problem(found, {"positions", "attention.kind", "attention.layers"},
+                  "positions rope rotate queries and keys, which attention.kind {} does not score; "
+                  "choose nystrom or softmax",
+                  name);
   }
   if (c.local_rope_theta && !c.has_window(AttentionKind::softmax))
-    found.push_back(
-        {{"local_rope_theta", "attention.window"},
-         "local_rope_theta is of layers of kind softmax with a window; set attention.window, or "
-         "leave it out"});
+    add_problem(found, {"local_rope_theta", "attention.window"},
+                "local_rope_theta is of layers of kind softmax with a window; set "
+                "attention.window, or leave it out");
 }
 
 void check_window(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
   if (attention.semantics == Semantics::transformers && c.attends_by_distance())
-    found.push_back(
-        {{"attention.semantics", "attention.window", "positions"},
-         "attention.semantics transformers has no window and no positions: rope; set it "
-         "to nystrom"});
+    add_problem(
+        found, {"attention.semantics", "attention.window", "positions"},
+        "attention.semantics transformers has no window and no positions: rope; set it to nystrom");
   if (attention.window && !c.has_kind(AttentionKind::softmax) &&
       !c.has_kind(AttentionKind::nystrom))
-    found.push_back({{"attention.window", "attention.kind"},
-                     fmt::format("attention.window {} is of layers of kind softmax or nystrom, and "
-                                 "there are none; add them to attention.layers",
-                                 *attention.window)});
+    add_problem(found, {"attention.window", "attention.kind"},
+                "attention.window {} is of layers of kind softmax or nystrom, and there are none; "
+                "add them to attention.layers",
+                *attention.window);
   for (const std::string& text : attention.window_layers) {
     const auto add = [&](const std::string& reason) {
-      found.push_back(
-          {{"attention.window_layers"},
-           fmt::format("attention.window_layers '{}' {}", printable(text, 40), reason)});
+      add_problem(found, {"attention.window_layers"}, "attention.window_layers '{}' {}",
+                  printable(text, 40), reason);
     };
     const auto range = parse_layer_range(text);
     if (!range)
@@ -316,46 +294,44 @@ void check_window(const ModelConfig& c, Problems& found) {
                                  layer, enum_name(kind)));
   }
   if (!attention.window_layers.empty() && !attention.window)
-    found.push_back({{"attention.window_layers", "attention.window"},
-                     "attention.window_layers names layers of a window, and attention.window is "
-                     "null; set it"});
+    add_problem(
+        found, {"attention.window_layers", "attention.window"},
+        "attention.window_layers names layers of a window, and attention.window is null; set it");
 }
 
 void check_transform(const ModelConfig& c, Problems& found) {
   if (c.head_transform && c.has_towers())
-    found.push_back(
-        {{"head_transform", "pairs"},
-         "head_transform reads one vector of hidden_size, and pairs: towers make four; set "
-         "pairs to joined"});
+    add_problem(found, {"head_transform", "pairs"},
+                "head_transform reads one vector of hidden_size, and pairs: towers make four; set "
+                "pairs to joined");
 }
 
 /// Poolings of features, and layers that mix no rows.
 void check_bags(const ModelConfig& c, Problems& found) {
   const bool pooled = c.pooling == Pooling::token || c.pooling == Pooling::attention;
   if (pooled && !c.embed_dim)
-    found.push_back({{"pooling", "embed_dim"},
-                     fmt::format("pooling {} is for features (embed_dim); set it to first or mean",
-                                 enum_name(c.pooling))});
+    add_problem(found, {"pooling", "embed_dim"},
+                "pooling {} is for features (embed_dim); set it to first or mean",
+                enum_name(c.pooling));
   if (pooled && c.attention.semantics == Semantics::transformers)
-    found.push_back({{"pooling", "attention.semantics"},
-                     fmt::format("pooling {} has no attention.semantics transformers; set "
-                                 "attention.semantics to nystrom",
-                                 enum_name(c.pooling))});
+    add_problem(
+        found, {"pooling", "attention.semantics"},
+        "pooling {} has no attention.semantics transformers; set attention.semantics to nystrom",
+        enum_name(c.pooling));
   if (c.pooling == Pooling::token && c.num_hidden_layers == 0)
-    found.push_back(
-        {{"pooling", "num_hidden_layers"},
-         "pooling is token, but there are no layers through which it sees the features; "
-         "set num_hidden_layers to at least 1, or pooling to attention"});
+    add_problem(found, {"pooling", "num_hidden_layers"},
+                "pooling is token, but there are no layers through which it sees the features; set "
+                "num_hidden_layers to at least 1, or pooling to attention");
   if (!c.has_kind(AttentionKind::none)) return;
   if (!c.embed_dim)
-    found.push_back({{"attention.kind", "attention.layers", "embed_dim"},
-                     "attention.kind none is for features (embed_dim); choose another kind"});
+    add_problem(found, {"attention.kind", "attention.layers", "embed_dim"},
+                "attention.kind none is for features (embed_dim); choose another kind");
   if (c.has_only(AttentionKind::none) && c.head == Head::sequence_classification &&
       (c.pooling == Pooling::first || c.pooling == Pooling::token))
-    found.push_back({{"attention.kind", "pooling"},
-                     fmt::format("attention.kind is none, so that pooling {} reads one row alone; "
-                                 "set pooling to attention or mean",
-                                 enum_name(c.pooling))});
+    add_problem(found, {"attention.kind", "pooling"},
+                "attention.kind is none, so that pooling {} reads one row alone; set pooling to "
+                "attention or mean",
+                enum_name(c.pooling));
 }
 
 bool needs_token_ids(Head head) {
@@ -365,48 +341,37 @@ bool needs_token_ids(Head head) {
 
 void check_input_and_head(const ModelConfig& c, Problems& found) {
   if (c.embed_dim && c.norm == Norm::post)
-    found.push_back(
-        {{"embed_dim", "norm"},
-         fmt::format("embed_dim {} needs norm: pre; input features belong to the sequence block, "
-                     "and norm: post takes token ids",
-                     *c.embed_dim)});
+    add_problem(found, {"embed_dim", "norm"},
+                "embed_dim {} needs norm: pre; input features belong to the sequence block, and "
+                "norm: post takes token ids",
+                *c.embed_dim);
   if (c.embed_dim && needs_token_ids(c.head))
-    found.push_back(
-        {{"embed_dim"},
-         fmt::format(
-             "embed_dim {} makes the input features, but the head {} needs token ids; leave "
-             "embed_dim out or choose "
-             "another head",
-             *c.embed_dim, enum_name(c.head))});
+    add_problem(found, {"embed_dim"},
+                "embed_dim {} makes the input features, but the head {} needs token ids; leave "
+                "embed_dim out or choose another head",
+                *c.embed_dim, enum_name(c.head));
   if (c.embed_dim && c.has_position_table())
-    found.push_back(
-        {{"positions", "embed_dim"},
-         fmt::format(
-             "positions are {}, but input features (embed_dim) have no position embeddings; "
-             "set positions to none or rope",
-             enum_name(c.positions))});
+    add_problem(found, {"positions", "embed_dim"},
+                "positions are {}, but input features (embed_dim) have no position embeddings; set "
+                "positions to none or rope",
+                enum_name(c.positions));
   if (c.embed_dim && c.embedding_size)
-    found.push_back(
-        {{"embedding_size", "embed_dim"},
-         fmt::format(
-             "embedding_size {} is the width of token embeddings, but the input is features "
-             "(embed_dim); leave one of them out",
-             *c.embedding_size)});
+    add_problem(found, {"embedding_size", "embed_dim"},
+                "embedding_size {} is the width of token embeddings, but the input is features "
+                "(embed_dim); leave one of them out",
+                *c.embedding_size);
   if (c.positions == Positions::skip_padding && c.position_offset < 1)
-    found.push_back(
-        {{"positions", "position_offset"},
-         "positions are skip_padding, where padding reads the row before the first position; set "
-         "position_offset to at least 1"});
+    add_problem(found, {"positions", "position_offset"},
+                "positions are skip_padding, where padding reads the row before the first "
+                "position; set position_offset to at least 1");
   if (c.embed_dim && c.pairs == Pairs::towers)
-    found.push_back({{"pairs", "embed_dim"},
-                     "pairs are towers, but input features (embed_dim) come one sequence a sample; "
-                     "set pairs to "
-                     "joined"});
+    add_problem(found, {"pairs", "embed_dim"},
+                "pairs are towers, but input features (embed_dim) come one sequence a sample; set "
+                "pairs to joined");
   const bool labelled =
       c.head == Head::sequence_classification || c.head == Head::token_classification;
   if (labelled && c.labels.empty())
-    found.push_back(
-        {{}, fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head))});
+    add_problem(found, {}, "labels are empty; the head {} needs at least one", enum_name(c.head));
 }
 
 }  // namespace

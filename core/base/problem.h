@@ -1,8 +1,11 @@
 // Problems of settings: the rules that they break, and the options concerned.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace nystrom {
@@ -16,6 +19,13 @@ struct Problem {
 };
 
 using Problems = std::vector<Problem>;
+
+/// Adds a problem of these options, with a formatted message.
+template <class... Args>
+void add_problem(Problems& found, std::vector<std::string> options,
+                 fmt::format_string<Args...> message, Args&&... args) {
+  found.push_back({std::move(options), fmt::format(message, std::forward<Args>(args)...)});
+}
 
 /// The problems of a section, with `section` in front of all option paths.
 inline Problems in_section(std::string_view section, Problems problems) {
