@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/long_list.h"
 #include "core/base/suggest.h"
 #include "core/check.h"
 
@@ -17,13 +18,7 @@ bool is_redundant(std::string_view name) {
 }
 
 std::string listed(const std::string& title, const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  constexpr std::size_t most = 20;
-  const std::vector<std::string> shown(
-      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size())));
-  const std::string rest =
-      names.size() > most ? fmt::format(" and {} more", names.size() - most) : "";
-  return fmt::format("; {}: {}{}", title, fmt::join(shown, ", "), rest);
+  return names.empty() ? "" : fmt::format("; {}: {}", title, long_list(names, 20));
 }
 
 }  // namespace

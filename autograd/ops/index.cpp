@@ -18,18 +18,12 @@ void check_range(const char* name, const Tensor& index, std::int64_t lowest, std
           bad == begin + index.numel() ? 0 : *bad, bad - begin, lowest, rows - 1);
 }
 
-std::int64_t row_width(const Shape& shape) {
-  std::int64_t width = 1;
-  for (int axis = 1; axis < shape.rank(); ++axis) width *= shape[axis];
-  return width;
-}
-
 /// Adds x[r] to row index[r] of input 0's gradient.
 void scatter_into_grad(Grads& grads, const Shape& shape, const Tensor& dy, const Tensor& index,
                        std::int64_t skip) {
   auto dx = grads.into(0, shape, dy.device());
   if (!dx.accumulate) kernels::fill(dx.tensor, 0);
-  const std::int64_t width = row_width(shape);
+  const std::int64_t width = shape.without(0).numel();
   kernels::scatter_add_rows(dy.reshape({index.numel(), width}), index, skip,
                             dx.tensor.reshape({shape[0], width}));
 }
@@ -54,7 +48,7 @@ Var gather_rows(const Var& x, const Tensor& rows) {
   check_range("gather_rows", rows, -1, x.dim(0));
   const Tensor index = rows.to(x.value().device());
   const Tensor value = x.value().contiguous();
-  const std::int64_t width = row_width(x.shape());
+  const std::int64_t width = x.shape().without(0).numel();
   Tensor y = Tensor::empty(x.shape().without(0).with(0, index.dim(0)), x.dtype(), value.device());
   kernels::gather_rows(value.reshape({x.dim(0), width}), index, y.reshape({index.dim(0), width}));
   return record("gather_rows", y, {x}, [shape = x.shape(), index](const Tensor& dy, Grads grads) {

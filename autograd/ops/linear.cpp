@@ -1,9 +1,7 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
-#include "autograd/ops/joined.h"
-#include "autograd/ops/sum_to.h"
-#include "core/check.h"
+#include "autograd/ops/shared.h"
 
 namespace nystrom {
 namespace {

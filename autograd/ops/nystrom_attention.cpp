@@ -1,7 +1,6 @@
 #include "autograd/ops.h"
 #include "autograd/ops/nystrom_fused.h"
-#include "autograd/ops/ragged.h"
-#include "core/check.h"
+#include "autograd/ops/shared.h"
 #include "core/int8.h"
 
 namespace nystrom {

@@ -1,8 +1,6 @@
 #include "autograd/ops/nystrom_fused.h"
 
-#include "autograd/ops/joined.h"
-#include "autograd/ops/products.h"
-#include "autograd/ops/ragged.h"
+#include "autograd/ops/shared.h"
 
 namespace nystrom {
 namespace {

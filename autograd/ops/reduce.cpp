@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "autograd/ops.h"
-#include "core/check.h"
+#include "autograd/ops/shared.h"
 
 namespace nystrom {
 namespace {
@@ -30,10 +30,7 @@ Var over_all(const char* name, const Var& x, double scale) {
 
 Var over_axis(const char* name, const Var& x, int axis, double scale) {
   const int at = x.shape().normalise(axis);
-  std::int64_t outer = 1, inner = 1;
-  for (int i = 0; i < at; ++i) outer *= x.dim(i);
-  for (int i = at + 1; i < x.rank(); ++i) inner *= x.dim(i);
-  return scaled_sum(name, x, {outer, x.dim(at), inner}, x.shape().without(at), scale);
+  return scaled_sum(name, x, around_axis(x.shape(), at), x.shape().without(at), scale);
 }
 
 double one_over(const char* name, std::int64_t count) {

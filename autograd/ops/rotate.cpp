@@ -3,8 +3,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
-#include "autograd/ops/ragged.h"
-#include "core/check.h"
+#include "autograd/ops/shared.h"
 
 namespace nystrom {
 namespace {

@@ -1,6 +1,5 @@
 #include "autograd/ops.h"
-#include "autograd/ops/ragged.h"
-#include "core/check.h"
+#include "autograd/ops/shared.h"
 
 namespace nystrom {
 

@@ -1,7 +1,11 @@
-// The rows and heads of tensors in ops.
+// What several ops share: the rows and heads of tensors, joined parameters, sums and products.
 #pragma once
 
+#include <vector>
+
+#include "autograd/tape.h"
 #include "core/check.h"
+#include "core/kernels.h"
 #include "core/row_spans.h"
 
 namespace nystrom {
@@ -53,5 +57,28 @@ inline void require_heads(const char* op, const Shape& x, const RowSpans& spans,
           spans.ragged() ? "ragged [r, h, d]" : "[b, h, n, d]");
   require_spans(op, spans, x[0]);
 }
+
+/// Throws an Error unless `ids` is [b], or [b, 2] for x [b, c]: see kernels::dropout.
+void require_sample_ids(const char* op, const Var& x, const Tensor& ids);
+
+/// The product of the axes before `axis`, that axis, and the product of those behind it.
+Shape around_axis(const Shape& shape, int axis);
+/// `grad` summed over the axes along which a tensor of `shape` was broadcast to grad's shape.
+Tensor sum_to(Tensor grad, const Shape& shape);
+
+/// a b in full precision, a matrix product for each of the first axis: a [k, m, n], b [k, n, p].
+Tensor product(const Tensor& a, const Tensor& b);
+
+/// The tensors as one along the first axis: a view if they are adjacent, otherwise undefined.
+Tensor adjacent(const std::vector<Tensor>& tensors);
+/// The same, copied if they are not adjacent.
+Tensor joined(const std::vector<Tensor>& tensors);
+
+/// Adds the gradients of several linear layers of `rows` [r, in] at once, from dy_rows [r, Σ
+/// out_i]: those of the weights [out_i, in] are inputs `first` …, those of the biases [out_i]
+/// follow.
+void joint_parameter_gradients(const Tensor& dy_rows, const Tensor& rows, std::size_t first,
+                               const std::vector<Tensor>& weights, Precision precision,
+                               Grads& grads);
 
 }  // namespace nystrom
