@@ -244,7 +244,7 @@ void require_device(int device) {
                 "GPU {} ({}) is of compute capability {}.{}; {}.{} or newer is needed", device,
                 properties.name, properties.major, properties.minor, oldest_capability / 10,
                 oldest_capability % 10);
-  require_cublaslt();
+  cublaslt();
   use(device);
   approved = device;
 }

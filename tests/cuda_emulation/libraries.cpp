@@ -1,6 +1,4 @@
 // The emulated libraries: products of cuBLASLt and the sort of CUB, as plain loops.
-#include <cublasLt.h>
-
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -318,7 +316,24 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
 
 namespace nystrom::cuda {
 
-void require_cublaslt() {}
+const CublasLt& cublaslt() {
+  static const CublasLt instance = {cublasLtGetStatusString,
+                                    cublasLtCreate,
+                                    cublasLtMatmulDescCreate,
+                                    cublasLtMatmulDescSetAttribute,
+                                    cublasLtMatmulDescDestroy,
+                                    cublasLtMatrixLayoutCreate,
+                                    cublasLtMatrixLayoutSetAttribute,
+                                    cublasLtMatrixLayoutDestroy,
+                                    cublasLtMatmulPreferenceCreate,
+                                    cublasLtMatmulPreferenceSetAttribute,
+                                    cublasLtMatmulPreferenceDestroy,
+                                    cublasLtMatmulAlgoGetHeuristic,
+                                    cublasLtMatmulAlgoCheck,
+                                    cublasLtMatmulAlgoConfigGetAttribute,
+                                    cublasLtMatmul};
+  return instance;
+}
 
 void sort_pairs(const ViewBase&, const std::uint32_t* keys, const std::uint32_t* values,
                 std::uint32_t* sorted_keys, std::uint32_t* sorted_values, std::int64_t count, int) {

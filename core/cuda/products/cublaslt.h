@@ -2,9 +2,30 @@
 // without it.
 #pragma once
 
+#include <cublasLt.h>
+
 namespace nystrom::cuda {
 
-/// Loads cuBLASLt. Throws an InputError that says what to install if it cannot be loaded.
-void require_cublaslt();
+/// The functions of cuBLASLt that this program calls.
+struct CublasLt {
+  decltype(&cublasLtGetStatusString) status_string;
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtMatmulDescCreate) create_product;
+  decltype(&cublasLtMatmulDescSetAttribute) set_product;
+  decltype(&cublasLtMatmulDescDestroy) destroy_product;
+  decltype(&cublasLtMatrixLayoutCreate) create_layout;
+  decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
+  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) get_heuristic;
+  decltype(&cublasLtMatmulAlgoCheck) check_algorithm;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) get_setting;
+  decltype(&cublasLtMatmul) multiply;
+};
+/// The loaded library. The first call loads it. Throws an InputError that says what to install if
+/// it cannot be loaded.
+const CublasLt& cublaslt();
 
 }  // namespace nystrom::cuda

@@ -1,8 +1,6 @@
 // f32, bf16 and f16 matrix products through cuBLASLt, which is column-major. The row-major C = A B
 // is the column-major Cᵀ = Bᵀ Aᵀ. So b is the first operand, and the bias, one number a row of Cᵀ,
 // is an epilogue.
-#include <cublasLt.h>
-
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/cuda/products/cublaslt.h"
 #include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 #include "core/kernels.h"
@@ -29,13 +28,13 @@ constexpr std::size_t max_workspace = std::size_t{32} << 20;  // NVIDIA's advice
 
 void check_blas(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    throw Error(fmt::format("{}: {}", what, cublasLtGetStatusString(status)));
+    throw Error(fmt::format("{}: {}", what, cublaslt().status_string(status)));
 }
 
 cublasLtHandle_t handle() {
   static const cublasLtHandle_t instance = [] {
     cublasLtHandle_t made = nullptr;
-    check_blas(cublasLtCreate(&made), "starting cuBLASLt");
+    check_blas(cublaslt().create(&made), "starting cuBLASLt");
     return made;
   }();
   return instance;
@@ -126,20 +125,20 @@ std::unordered_map<std::string, Product>& known_products() {
 
 template <class T>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)),
+  check_blas(cublaslt().set_product(operation, attribute, &value, sizeof(value)),
              "describing a product");
 }
 
 cublasLtMatrixLayout_t layout_of(const Matrix& m, std::int32_t batch) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check_blas(cublasLtMatrixLayoutCreate(&layout, m.type, static_cast<std::uint64_t>(m.rows),
-                                        static_cast<std::uint64_t>(m.columns), m.leading),
+  check_blas(cublaslt().create_layout(&layout, m.type, static_cast<std::uint64_t>(m.rows),
+                                      static_cast<std::uint64_t>(m.columns), m.leading),
              "describing a matrix");
-  check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
-                                              sizeof(batch)),
-             "describing a batch");
-  check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                              &m.batch_stride, sizeof(m.batch_stride)),
+  check_blas(
+      cublaslt().set_layout(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
+      "describing a batch");
+  check_blas(cublaslt().set_layout(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                   &m.batch_stride, sizeof(m.batch_stride)),
              "describing a batch");
   return layout;
 }
@@ -158,9 +157,9 @@ cublasStatus_t multiply_by(const Plan& plan, const Problem& p,
                            const cublasLtMatmulAlgo_t& algorithm, float beta, void* d,
                            void* workspace, std::size_t bytes) {
   const float one = 1;
-  return cublasLtMatmul(handle(), plan.operation, &one, p.first.data, plan.first, p.second.data,
-                        plan.second, &beta, d, plan.result, d, plan.result, &algorithm, workspace,
-                        bytes, stream());
+  return cublaslt().multiply(handle(), plan.operation, &one, p.first.data, plan.first,
+                             p.second.data, plan.second, &beta, d, plan.result, d, plan.result,
+                             &algorithm, workspace, bytes, stream());
 }
 
 std::string text_of(const Problem& p) {
@@ -184,9 +183,8 @@ T setting_of(const cublasLtMatmulHeuristicResult_t& found,
              cublasLtMatmulAlgoConfigAttributes_t setting) {
   T value{};
   std::size_t written = 0;
-  const bool known =
-      cublasLtMatmulAlgoConfigGetAttribute(&found.algo, setting, &value, sizeof value, &written) ==
-      CUBLAS_STATUS_SUCCESS;
+  const bool known = cublaslt().get_setting(&found.algo, setting, &value, sizeof value, &written) ==
+                     CUBLAS_STATUS_SUCCESS;
   return known ? value : T{};
 }
 
@@ -251,9 +249,9 @@ int preferred(const Problem& p, const cublasLtMatmulHeuristicResult_t* found, in
 std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, const Problem& p,
                                                      const ViewBase& view) {
   cublasLtMatmulPreference_t preference = nullptr;
-  check_blas(cublasLtMatmulPreferenceCreate(&preference), "choosing an algorithm");
+  check_blas(cublaslt().create_preference(&preference), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+    check_blas(cublaslt().set_preference(preference, attribute, &value, sizeof(value)),
                "choosing an algorithm");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, max_workspace);
@@ -266,10 +264,10 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, const Pro
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.result.data));
   std::vector<cublasLtMatmulHeuristicResult_t> found(8);
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = cublaslt().get_heuristic(
       handle(), plan.operation, plan.first, plan.second, plan.result, plan.result, preference,
       static_cast<int>(found.size()), found.data(), &count);
-  cublasLtMatmulPreferenceDestroy(preference);
+  cublaslt().destroy_preference(preference);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_blas(status, "choosing an algorithm");
   found.resize(static_cast<std::size_t>(count));
   if (count > 0) std::swap(found[0], found[preferred(p, found.data(), count, view.device.index)]);
@@ -285,7 +283,7 @@ Plan described(const Problem& p) {
   Plan plan;
   const bool tf32 = p.precision == Precision::tf32 && p.first.type == CUDA_R_32F;
   const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  check_blas(cublasLtMatmulDescCreate(&plan.operation, compute, CUDA_R_32F),
+  check_blas(cublaslt().create_product(&plan.operation, compute, CUDA_R_32F),
              "describing a product");
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -307,8 +305,8 @@ Plan described(const Problem& p) {
 
 void destroy(Plan& plan) {
   for (cublasLtMatrixLayout_t layout : {plan.first, plan.second, plan.result})
-    cublasLtMatrixLayoutDestroy(layout);
-  cublasLtMatmulDescDestroy(plan.operation);
+    cublaslt().destroy_layout(layout);
+  cublaslt().destroy_product(plan.operation);
 }
 
 std::string key_of(const Problem& p) {
@@ -383,8 +381,8 @@ Plan make_plan(const Problem& p, const ViewBase& view) {
   if (like.first.columns != p.first.columns || like.second.columns != p.second.columns) {
     for (const cublasLtMatmulHeuristicResult_t& found : offered_to_like(like, view)) {
       cublasLtMatmulHeuristicResult_t here{};
-      if (cublasLtMatmulAlgoCheck(handle(), plan.operation, plan.first, plan.second, plan.result,
-                                  plan.result, &found.algo, &here) != CUBLAS_STATUS_SUCCESS ||
+      if (cublaslt().check_algorithm(handle(), plan.operation, plan.first, plan.second, plan.result,
+                                     plan.result, &found.algo, &here) != CUBLAS_STATUS_SUCCESS ||
           here.workspaceSize > max_workspace)
         continue;
       plan.algorithm = found.algo;
