@@ -1,13 +1,12 @@
 // Exact attention through cuDNN, forward and backward, compared with the CPU's f64 kernel on the
 // same rounded numbers.
-#include "core/cuda/attention/attention_cudnn.h"
+#include "core/cuda/attention/attention_forms.h"
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/cuda/attention/attention_fused.cuh"
 #include "core/cuda/attention/cudnn.h"
 #include "core/kernels.h"
 #include "tests/cuda/device.h"

@@ -1,8 +1,6 @@
 // Selection of the attention kernel. cuDNN computes exact attention of long bf16 sequences. Fused
 // kernels compute bf16 and f16 whose sizes suit the tensor cores. Plain kernels compute the rest.
-#include "core/cuda/attention/attention_cudnn.h"
-#include "core/cuda/attention/attention_fused.cuh"
-#include "core/cuda/attention/attention_plain.cuh"
+#include "core/cuda/attention/attention_forms.h"
 #include "core/cuda/attention/attention_problem.cuh"
 
 namespace nystrom::cuda {

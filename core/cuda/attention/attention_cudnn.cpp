@@ -1,4 +1,4 @@
-#include "core/cuda/attention/attention_cudnn.h"
+#include "core/cuda/attention/attention_forms.h"
 
 #include <algorithm>
 #include <array>

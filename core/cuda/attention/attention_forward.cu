@@ -3,7 +3,7 @@
 // Of few keys it holds all, and iterates over the queries. Within a reach it skips what is outside.
 #include <algorithm>
 
-#include "core/cuda/attention/attention_fused.cuh"
+#include "core/cuda/attention/attention_forms.h"
 #include "core/cuda/attention/conv_band.cuh"
 #include "core/cuda/shared.cuh"
 

@@ -1,4 +1,4 @@
-#include "core/cuda/attention/attention_plain.cuh"
+#include "core/cuda/attention/attention_forms.h"
 
 #include <cmath>
 

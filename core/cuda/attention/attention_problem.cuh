@@ -1,7 +1,7 @@
 // The common part of the attention kernels: operands, unmasked keys, and samples without any.
 #pragma once
 
-#include "core/cuda/attention/attention_operands.h"
+#include "core/cuda/attention/attention_forms.h"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/spans.cuh"
 

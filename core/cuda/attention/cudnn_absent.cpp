@@ -1,5 +1,5 @@
 // Replaces core/cuda/attention/attention_cudnn.cpp in builds without cuDNN.
-#include "core/cuda/attention/attention_cudnn.h"
+#include "core/cuda/attention/attention_forms.h"
 #include "core/cuda/attention/cudnn.h"
 
 namespace nystrom::cuda {

@@ -1,6 +1,6 @@
 // A simple matrix product with one thread an element, for f64 and as the reference for the
 // library's products. It supports any strides and types.
-#include "core/cuda/strided.cuh"
+#include "core/cuda/launch.cuh"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::cuda {

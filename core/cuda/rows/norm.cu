@@ -3,7 +3,7 @@
 // the passes.
 #include <cmath>
 
-#include "core/cuda/rows/norm_rows.cuh"
+#include "core/cuda/rows/dropout_mask.cuh"
 #include "core/cuda/rows/reduce.cuh"
 #include "core/cuda/shared.cuh"
 #include "core/kernels.h"
@@ -22,6 +22,90 @@ template <class T, int Packs>
 constexpr int forward_blocks = sizeof(T) == 2 && Packs < 4 ? 4 : 1;
 template <class T, int Packs>
 constexpr int grad_blocks = sizeof(T) == 2 && Packs < 4 ? 2 : 1;
+
+/// A row in a warp's registers: Packs times V neighbours a lane. Rows may be shorter.
+template <class T, int V, int Packs>
+struct Row {
+  using A = accumulate_t<T>;
+  A value[Packs][V] = {};  // zeros after the end
+
+  /// Calls f(numbers, the first one's column) for each pack that this lane holds.
+  template <class F>
+  NYSTROM_DEVICE void each_pack(std::int64_t n, const F& f) {
+    NYSTROM_UNROLL
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t first = (p * warp_size + lane_index()) * V;
+      if (first < n) f(value[p], first);
+    }
+  }
+  /// Calls f(number) for each number that this lane holds.
+  template <class F>
+  NYSTROM_DEVICE void each(std::int64_t n, const F& f) {
+    each_pack(n, [&](A(&numbers)[V], std::int64_t) {
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) f(numbers[i]);
+    });
+  }
+  NYSTROM_DEVICE void load_from(const T* row, std::int64_t n) {
+    each_pack(n, [&](A(&numbers)[V], std::int64_t first) {
+      const auto pack = load_pack<V>(row + first);
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) numbers[i] = load(pack.value[i]);
+    });
+  }
+  NYSTROM_DEVICE void store_to(T* row, std::int64_t n) {
+    each_pack(n, [&](A(&numbers)[V], std::int64_t first) {
+      Pack<T, V> pack;
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) pack.value[i] = convert<T>(numbers[i]);
+      store_pack(row + first, pack);
+    });
+  }
+};
+
+/// The dropout of rows; none without samples.
+template <class A>
+struct RowMask {
+  SampleRows samples;
+  DropoutMask<A> mask;
+  std::int64_t rows_per_sample;
+
+  /// The factor of element `column` of row r, which has n elements. `words` caches the Philox words
+  /// of four neighbouring elements.
+  NYSTROM_DEVICE A operator()(std::int64_t r, std::int64_t n, std::int64_t column,
+                              std::int64_t& quad, PhiloxBlock& words) const {
+    const std::int64_t b = r / rows_per_sample;
+    const std::int64_t element = (samples.first_row(b) + r % rows_per_sample) * n + column;
+    if (element / 4 != quad) {
+      quad = element / 4;
+      words = mask.words(samples.sample(b), quad);
+    }
+    // Selected by conditions: an index would place the words in memory.
+    const std::uint32_t low = element & 1 ? words.word[1] : words.word[0],
+                        high = element & 1 ? words.word[3] : words.word[2];
+    return mask.factor(element & 2 ? high : low);
+  }
+  /// Multiplies V neighbours of row r, from `column` on, by their factors.
+  template <int V>
+  NYSTROM_DEVICE void apply(A (&value)[V], std::int64_t r, std::int64_t n,
+                            std::int64_t column) const {
+    const auto drop = [&](A& number, A factor) { number = factor == 0 ? A(0) : factor * number; };
+    std::int64_t quad = -1;
+    PhiloxBlock words{};
+    if constexpr (V % 4 == 0) {  // packs are whole Philox blocks
+      const std::int64_t b = r / rows_per_sample, sample = samples.sample(b);
+      const std::int64_t base = (samples.first_row(b) + r - b * rows_per_sample) * n;
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) {
+        if (i % 4 == 0) words = mask.words(sample, (base + column + i) / 4);
+        drop(value[i], mask.factor(words.word[i % 4]));
+      }
+    } else {
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) drop(value[i], (*this)(r, n, column + i, quad, words));
+    }
+  }
+};
 
 template <class T>
 struct Forward {
@@ -42,13 +126,9 @@ __global__ void __launch_bounds__(block, forward_blocks<T, Packs>) forward_kerne
   Row<T, V, Packs> row;
   row.load_from(f.x + r * n, n);
   if (f.residual) {
-    if (f.mask.samples.ids) {
-      NYSTROM_UNROLL
-      for (int p = 0; p < Packs; ++p) {
-        const std::int64_t column = (p * warp_size + lane_index()) * V;
-        if (column < n) f.mask.apply(row.value[p], r, n, column);
-      }
-    }
+    if (f.mask.samples.ids)
+      row.each_pack(
+          n, [&](A(&numbers)[V], std::int64_t column) { f.mask.apply(numbers, r, n, column); });
     Row<T, V, Packs> residual;
     residual.load_from(f.residual + r * n, n);
     // The sum is rounded here, so that the backward pass uses the numbers that were normalised.
@@ -61,12 +141,16 @@ __global__ void __launch_bounds__(block, forward_blocks<T, Packs>) forward_kerne
     row.store_to(f.sum + r * n, n);
   }
   A total = 0, squares = 0;
-  row.each(n, [&](A& value, std::int64_t) { total += value; });
+  row.each(n, [&](A& value) { total += value; });
   const A m = warp_sum(total) / static_cast<A>(n);
-  row.each(n, [&](A& value, std::int64_t) { squares += (value - m) * (value - m); });
+  row.each(n, [&](A& value) { squares += (value - m) * (value - m); });
   const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + f.epsilon);
-  row.each_with(f.gamma, f.beta, n,
-                [&](A& value, A gamma, A beta) { value = (value - m) * s * gamma + beta; });
+  row.each_pack(n, [&](A(&numbers)[V], std::int64_t first) {
+    const auto gamma = load_pack<V>(f.gamma + first), beta = load_pack<V>(f.beta + first);
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i)
+      numbers[i] = (numbers[i] - m) * s * load(gamma.value[i]) + load(beta.value[i]);
+  });
   row.store_to(f.y + r * n, n);
   if (lane_index() == 0) {
     f.mean[r] = m;
