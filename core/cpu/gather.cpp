@@ -1,9 +1,8 @@
-// Rows by index: embeddings, selected positions, and means over the segments of a sequence.
+// Rows by index: embeddings and selected positions.
 #include "core/cpu/level.h"
 
 #include "core/cpu/convert.h"
 #include "core/cpu/parallel.h"
-#include "core/cpu/spans.h"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::NYSTROM_LEVEL {
@@ -48,66 +47,6 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
           }
         }
       });
-    });
-  });
-}
-
-namespace {
-
-/// Segment j of a span of rows.
-struct Segment {
-  std::int64_t first, last;
-};
-NYSTROM_INLINE Segment segment_of(const Span& span, std::int64_t j, std::int64_t segments) {
-  return {span.first + j * span.rows / segments, span.first + (j + 1) * span.rows / segments};
-}
-
-/// The span `part` of x [r, c], or of [p, n, c] as rows.
-NYSTROM_INLINE Span rows_of_part(const ViewBase& x, const Spans& spans, std::int64_t part) {
-  return spans.bounds ? span_of(spans, part, 0) : Span{part * x.shape[1], x.shape[1]};
-}
-
-}  // namespace
-
-void segment_means(CView x, Spans spans, View y) {
-  const std::int64_t width = x.dim(-1), segments = y.shape[1];
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = accumulate_t<T>;
-    parallel_ranges(y.shape[0] * segments, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t s = begin; s < end; ++s) {
-        const auto [first, last] =
-            segment_of(rows_of_part(x, spans, s / segments), s % segments, segments);
-        A* __restrict mean = y.as<A>() + s * width;
-        for (std::int64_t c = 0; c < width; ++c) mean[c] = 0;
-        for (std::int64_t r = first; r < last; ++r) {
-          const T* __restrict row = x.as<T>() + r * width;
-          for (std::int64_t c = 0; c < width; ++c) mean[c] += load(row[c]);
-        }
-        const A scale = last > first ? A(1) / static_cast<A>(last - first) : A(0);
-        for (std::int64_t c = 0; c < width; ++c) mean[c] *= scale;
-      }
-    });
-  });
-}
-
-void segment_means_grad(CView dy, Spans spans, View dx) {
-  const std::int64_t width = dx.dim(-1), segments = dy.shape[1];
-  visit_float(dx.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = accumulate_t<T>;
-    parallel_ranges(dy.shape[0] * segments, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t s = begin; s < end; ++s) {
-        const auto [first, last] =
-            segment_of(rows_of_part(dx, spans, s / segments), s % segments, segments);
-        const A* __restrict grad = dy.as<A>() + s * width;
-        for (std::int64_t r = first; r < last; ++r) {
-          T* __restrict row = dx.as<T>() + r * width;
-          const A scale = A(1) / static_cast<A>(last - first);
-          for (std::int64_t c = 0; c < width; ++c)
-            row[c] = convert<T>(load(row[c]) + scale * grad[c]);
-        }
-      }
     });
   });
 }

@@ -18,17 +18,9 @@ namespace {
 
 /// The numbers in one operand, and their type in memory.
 template <class T>
-inline constexpr std::int64_t numbers_in = 1;
-template <>
-inline constexpr std::int64_t numbers_in<Bf16Pair> = 2;
+inline constexpr std::int64_t numbers_in = std::is_same_v<T, Bf16Pair> ? 2 : 1;
 template <class T>
-struct NumberOf {
-  using type = T;
-};
-template <>
-struct NumberOf<Bf16Pair> {
-  using type = bf16;
-};
+using NumberOf = std::conditional_t<std::is_same_v<T, Bf16Pair>, bf16, T>;
 
 /// The operands that hold `count` numbers; an odd last one has 0 beside it.
 template <class T>
@@ -55,7 +47,7 @@ NYSTROM_INLINE void load_number_row(const CView& view, std::int64_t offset, A* t
 template <class T>
 NYSTROM_INLINE void load_rows(const CView& view, Head head, const std::uint8_t* valid,
                               std::int64_t first, std::int64_t rows, T* target) {
-  using Number = typename NumberOf<T>::type;
+  using Number = NumberOf<T>;
   const std::int64_t width = view.dim(-1);
   auto* numbers = reinterpret_cast<Number*>(target);
   for (std::int64_t r = 0; r < rows; ++r) {
