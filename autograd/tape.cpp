@@ -56,11 +56,12 @@ const Tensor& Var::grad() const {
   return slot_->grad;
 }
 
-void Grads::add(std::size_t i, Tensor grad) {
+void Grads::add(std::size_t i, Tensor grad, Tensor row_sum) {
   if (!wants(i)) return;
   GradSlot& slot = *slots_[i];
-  slot.row_sum = {};  // that of an earlier gradient alone
-  if (slot.grad.defined()) {
+  const bool first = !slot.grad.defined();
+  slot.row_sum = first && slot.wants_row_sum ? std::move(row_sum) : Tensor();
+  if (!first) {
     require(slot.grad.shape() == grad.shape(), "gradient of input {} has shape {}, expected {}", i,
             grad.shape(), slot.grad.shape());
     make_unique(slot, has_own_elements(slot.grad));
@@ -68,12 +69,6 @@ void Grads::add(std::size_t i, Tensor grad) {
   } else {
     slot.grad = grad.cast(slot.dtype);
   }
-}
-
-void Grads::add(std::size_t i, Tensor grad, Tensor row_sum) {
-  const bool first = wants(i) && !slots_[i]->grad.defined();
-  add(i, std::move(grad));
-  if (first && slots_[i]->wants_row_sum) slots_[i]->row_sum = std::move(row_sum);
 }
 
 Tensor Grads::row_sum_of(std::size_t i, std::int64_t n, DType dtype, Device device) const {
@@ -110,7 +105,7 @@ struct Tape::Record {
     std::shared_ptr<GradSlot> output;
     std::vector<std::shared_ptr<GradSlot>> inputs;
     Backward backward;
-    DyLayout layout;
+    bool strided;  // whether backward accepts any strides of dy
   };
   struct Mark {
     std::size_t place;  // index into steps
@@ -188,23 +183,23 @@ void Tape::walk() {
     if (!step.output->grad.defined()) continue;  // does not contribute to the loss
     Tensor dy = std::exchange(step.output->grad, {}),
            row_sum = std::exchange(step.output->row_sum, {});
-    if (step.layout == DyLayout::contiguous) dy = dy.contiguous();
+    if (!step.strided) dy = dy.contiguous();
     with_context(fmt::format("in the backward pass of {}", step.name),
                  [&] { step.backward(std::move(dy), Grads(step.inputs, row_sum)); });
   }
 }
 
-Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
-           DyLayout layout) {
+Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward, DyForm dy) {
   bool wanted = false;
   for (const Var& input : inputs) wanted = wanted || input.requires_grad();
   const auto tape = wanted ? Tape::active() : nullptr;
   if (!tape) return Var(std::move(value));
-  auto slot = std::make_shared<GradSlot>(GradSlot{{}, value.dtype(), false});
+  auto slot =
+      std::make_shared<GradSlot>(GradSlot{{}, dy.dtype.value_or(value.dtype()), false, dy.row_sum});
   std::vector<std::shared_ptr<GradSlot>> slots;
   slots.reserve(inputs.size());
   for (const Var& input : inputs) slots.push_back(input.slot());
-  tape->steps.push_back({name, slot, std::move(slots), std::move(backward), layout});
+  tape->steps.push_back({name, slot, std::move(slots), std::move(backward), dy.strided});
   return {std::move(value), std::move(slot)};
 }
 

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "autograd/var.h"
@@ -27,10 +28,9 @@ class Grads {
   /// The type in which the gradient of input i, which must need one, is kept.
   DType dtype(std::size_t i) const { return slots_[i]->dtype; }
   /// Adds `grad`, which has input i's shape and any strides, to the gradient of input i. Does
-  /// nothing if that input needs none.
-  void add(std::size_t i, Tensor grad);
-  /// The same with `row_sum`, the sum of grad's rows in the accumulate type; see row_sum_of.
-  void add(std::size_t i, Tensor grad, Tensor row_sum);
+  /// nothing if that input needs none. `row_sum` is the sum of grad's rows in the accumulate type,
+  /// if it is at hand; see row_sum_of.
+  void add(std::size_t i, Tensor grad, Tensor row_sum = {});
   /// An uninitialised tensor for the sum of the rows of input i's gradient [rows, n], whose type is
   /// `dtype`: [n] in its accumulate type. Undefined if the op that made input i would not read it.
   Tensor row_sum_of(std::size_t i, std::int64_t n, DType dtype, Device device) const;
@@ -67,8 +67,12 @@ class Grads {
 /// gradient dy. The tape holds dy no longer: a function that takes it by value may free it.
 using Backward = std::function<void(Tensor dy, Grads grads)>;
 
-/// The layout of dy that a backward function accepts: contiguous only, or any strides.
-enum class DyLayout { contiguous, strided };
+/// What a backward function asks of dy.
+struct DyForm {
+  bool strided = false;             ///< accepts any strides; otherwise dy is contiguous
+  std::optional<DType> dtype = {};  ///< the type of dy, if it is not that of the result
+  bool row_sum = false;  ///< Grads::row_sum, as for a bias, if the op that makes dy has it at hand
+};
 
 /// A record of operations and the backward pass over it. A tape serves the thread that made it;
 /// any thread may destroy it.
@@ -97,7 +101,7 @@ class Tape {
 
  private:
   friend Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
-                    DyLayout layout);
+                    DyForm dy);
   friend Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
                         const std::vector<Var>& inputs);
 
@@ -128,7 +132,7 @@ class NoGrad {
 /// Makes `value` a Var. It is recorded if a tape is active and an input needs a gradient; otherwise
 /// it is a constant.
 Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
-           DyLayout layout = DyLayout::contiguous);
+           DyForm dy = {});
 
 /// f(inputs) with activation checkpointing (Chen et al., arXiv 1604.06174): intermediate values are
 /// not kept. f runs once now, unrecorded, and again in the backward pass. Both runs must compute

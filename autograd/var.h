@@ -29,6 +29,12 @@ struct Recomputation {
   std::function<Tensor()> compute;
   /// From the first reading until the op that made the value runs backward; undefined otherwise.
   Tensor value = {};
+
+  /// The value.
+  const Tensor& get() {
+    if (!value.defined()) value = compute();
+    return value;
+  }
 };
 
 /// A recorded value or a constant. Copies are cheap and refer to the same Var.
@@ -67,7 +73,7 @@ class Var {
   const std::shared_ptr<GradSlot>& slot() const { return slot_; }
   /// The same value as a constant.
   Var detach() const { return Var(value_); }
-  /// This value, which backward functions may compute again (SavedValue).
+  /// This value, which backward functions may compute again.
   Var recomputed_by(std::shared_ptr<Recomputation> recomputation) const {
     Var result = *this;
     result.recomputation_ = std::move(recomputation);
@@ -79,23 +85,6 @@ class Var {
  private:
   Tensor value_;
   std::shared_ptr<GradSlot> slot_;
-  std::shared_ptr<Recomputation> recomputation_;
-};
-
-/// The value of an op's input, for its backward function: kept, unless it may be computed again.
-class SavedValue {
- public:
-  explicit SavedValue(const Var& x)
-      : value_(x.recomputation() ? Tensor() : x.value()), recomputation_(x.recomputation()) {}
-  /// The value.
-  const Tensor& get() const {
-    if (!recomputation_) return value_;
-    if (!recomputation_->value.defined()) recomputation_->value = recomputation_->compute();
-    return recomputation_->value;
-  }
-
- private:
-  Tensor value_;
   std::shared_ptr<Recomputation> recomputation_;
 };
 

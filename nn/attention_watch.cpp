@@ -127,7 +127,7 @@ Var with_gradient_seen(const Var& x, std::function<void(const Tensor&)> see) {
     see(dy);
     grads.add(0, dy);
   };
-  return record("watch", x.value(), {x}, backward, DyLayout::strided);
+  return record("watch", x.value(), {x}, backward, {.strided = true});
 }
 
 }  // namespace

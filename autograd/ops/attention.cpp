@@ -60,7 +60,7 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
     grads.add(1, std::move(dk));
     grads.add(2, std::move(dv));
   };
-  return record("attention", out, {q, k, v}, backward, DyLayout::strided);
+  return record("attention", out, {q, k, v}, backward, {.strided = true});
 }
 
 }  // namespace nystrom

@@ -54,8 +54,8 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon)
         // Who still has the result may read it later, when the parameters have changed.
         if (again.use_count() == 1) {
           again->value = {};
-        } else if (!again->value.defined()) {
-          again->value = again->compute();
+        } else {
+          again->get();
         }
         Tensor dx = empty_like(value);
         grads.add_sums(1, {row, row}, sums, value.device(), [&](auto& parameters) {

@@ -36,10 +36,21 @@ Tensor rows_of(const Var& x) {
   return x.value().contiguous().reshape({in == 0 ? 0 : x.value().numel() / in, in});
 }
 
-/// rows_of(x) for the backward pass: `rows`, unless the op that made x computes it again.
-SavedValue saved_rows(const Var& x, const Tensor& rows) {
-  return SavedValue(x.recomputation() ? x : Var(rows));
-}
+/// rows_of(x) for the backward pass: kept, unless the op that made x computes it again.
+class SavedRows {
+ public:
+  SavedRows(const Var& x, const Tensor& rows)
+      : shape_(rows.shape()),
+        rows_(x.recomputation() ? Tensor() : rows),
+        again_(x.recomputation()) {}
+  const Shape& shape() const { return shape_; }
+  Tensor get() const { return again_ ? again_->get().reshape(shape_) : rows_; }
+
+ private:
+  Shape shape_;
+  Tensor rows_;
+  std::shared_ptr<Recomputation> again_;
+};
 
 /// rows Wᵀ + bias, in shape `shape`.
 Tensor forward(const Tensor& rows, const Var& weight, const Var& bias, const Shape& shape,
@@ -47,12 +58,6 @@ Tensor forward(const Tensor& rows, const Var& weight, const Var& bias, const Sha
   Tensor y = Tensor::empty(shape, out_type, rows.device());
   kernels::matmul(rows, weight.value().transpose(0, 1), shift_of(bias, out_type),
                   y.reshape({rows.dim(0), weight.dim(0)}), false, precision);
-  return y;
-}
-
-/// Asks the op that makes the gradient of `y` for the sum of its rows.
-Var with_row_sum(Var y, const Var& bias) {
-  if (y.requires_grad() && bias.defined() && bias.requires_grad()) y.slot()->wants_row_sum = true;
   return y;
 }
 
@@ -132,17 +137,15 @@ Shape shape_of(const Var& x, const Var& weight) {
 /// weight's type, and so the gradient arrives in it.
 Var record_linear(const Tensor& y, const Var& x, const Tensor& rows, const Var& weight,
                   const Var& bias, Precision precision) {
-  const Var result =
-      record("linear", y, {x, weight, bias},
-             [saved = saved_rows(x, rows), rows_shape = rows.shape(), w = weight.value(),
-              x_shape = x.shape(), precision](const Tensor& dy, Grads grads) {
-               const Tensor dy_rows = dy.reshape({rows_shape[0], w.dim(0)});
-               input_gradient(dy_rows, w, x_shape, rows_shape, precision, grads);
-               if (!grads.wants(1)) return bias_gradient(dy_rows, grads);
-               parameter_gradients(dy_rows, saved.get().reshape(rows_shape), precision, grads);
-             });
-  if (result.requires_grad()) result.slot()->dtype = weight.dtype();
-  return with_row_sum(result, bias);
+  return record("linear", y, {x, weight, bias},
+                [saved = SavedRows(x, rows), w = weight.value(), x_shape = x.shape(), precision](
+                    const Tensor& dy, Grads grads) {
+                  const Tensor dy_rows = dy.reshape({saved.shape()[0], w.dim(0)});
+                  input_gradient(dy_rows, w, x_shape, saved.shape(), precision, grads);
+                  if (!grads.wants(1)) return bias_gradient(dy_rows, grads);
+                  parameter_gradients(dy_rows, saved.get(), precision, grads);
+                },
+                {.dtype = weight.dtype(), .row_sum = bias.requires_grad()});
 }
 
 /// The common part of linear and linear_unrounded; `out_type` is the result's type.
@@ -239,16 +242,15 @@ Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vecto
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   inputs.insert(inputs.end(), biases.begin(), biases.end());
   const Tensor rows = rows_of(x), weight = joined(weight_values), bias = joined(bias_values);
-  return record("joint_linear",
-                forward(rows, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
-                inputs,
-                [saved = saved_rows(x, rows), rows_shape = rows.shape(), weight, weight_values,
-                 x_shape = x.shape()](const Tensor& dy, Grads grads) {
-                  const Tensor dy_rows = dy.reshape({rows_shape[0], weight.dim(0)});
-                  input_gradient(dy_rows, weight, x_shape, rows_shape, Precision::full, grads);
-                  joint_parameter_gradients(dy_rows, saved.get().reshape(rows_shape), 1,
-                                            weight_values, Precision::full, grads);
-                });
+  return record(
+      "joint_linear", forward(rows, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
+      inputs,
+      [saved = SavedRows(x, rows), weight, weight_values, x_shape = x.shape()](const Tensor& dy,
+                                                                               Grads grads) {
+        const Tensor dy_rows = dy.reshape({saved.shape()[0], weight.dim(0)});
+        input_gradient(dy_rows, weight, x_shape, saved.shape(), Precision::full, grads);
+        joint_parameter_gradients(dy_rows, saved.get(), 1, weight_values, Precision::full, grads);
+      });
 }
 
 Var feed_forward(Unary activation, const Var& x, const LinearParameters& up,
@@ -262,19 +264,19 @@ Var feed_forward(Unary activation, const Var& x, const LinearParameters& up,
   feed_forward_into(activation, rows, up, down, inner, y);
   if (!inner.defined()) return y.reshape(shape_of(x, down.weight));
   const Var middle = record_linear(inner, x, rows, up.weight, up.bias, Precision::full);
-  const Var result =
-      record("feed_forward", y.reshape(shape_of(x, down.weight)), {middle, down.weight, down.bias},
-             [activation, inner = std::move(inner), w = down.weight.value()](const Tensor& dy,
-                                                                             Grads grads) {
-               const Tensor dy_rows = dy.reshape({inner.dim(0), w.dim(0)});
-               Tensor dx = empty_like(inner), again = own_or_empty(inner);
-               kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
-               Tensor row_sum = grads.row_sum_of(0, inner.dim(1), inner.dtype(), inner.device());
-               kernels::unary_grad(activation, inner, dx, dx, again, row_sum);
-               parameter_gradients(dy_rows, again, Precision::full, grads);
-               grads.add(0, std::move(dx), std::move(row_sum));
-             });
-  return with_row_sum(result, down.bias);
+  return record("feed_forward", y.reshape(shape_of(x, down.weight)),
+                {middle, down.weight, down.bias},
+                [activation, inner = std::move(inner), w = down.weight.value()](const Tensor& dy,
+                                                                                Grads grads) {
+                  const Tensor dy_rows = dy.reshape({inner.dim(0), w.dim(0)});
+                  Tensor dx = empty_like(inner), again = own_or_empty(inner);
+                  kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
+                  Tensor row_sum = grads.row_sum_of(0, inner.dim(1), inner.dtype(), inner.device());
+                  kernels::unary_grad(activation, inner, dx, dx, again, row_sum);
+                  parameter_gradients(dy_rows, again, Precision::full, grads);
+                  grads.add(0, std::move(dx), std::move(row_sum));
+                },
+                {.row_sum = down.bias.requires_grad()});
 }
 
 Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias) {
@@ -285,7 +287,7 @@ Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& b
   Tensor gated = Tensor::empty({rows.dim(0), weight.dim(1)}, x.dtype(), rows.device());
   kernels::gated_unary(activation, rows, gated);
   check(gated, weight, bias);
-  const Var y = record(
+  return record(
       "gated_linear", forward(gated, weight, bias, shape_of(x, weight), Precision::full, x.dtype()),
       {x, weight, bias},
       [activation, rows, w = weight.value(), x_shape = x.shape()](const Tensor& dy, Grads grads) {
@@ -296,8 +298,8 @@ Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& b
         kernels::gated_unary_grad(activation, rows, product, dx, product);
         parameter_gradients(dy_rows, product, Precision::full, grads);
         grads.add(0, dx.reshape(x_shape));
-      });
-  return with_row_sum(y, bias);
+      },
+      {.row_sum = bias.requires_grad()});
 }
 
 Var matmul(const Var& a, const Var& b) {

@@ -32,7 +32,7 @@ Var rotate(const Var& x, const RowSpans& spans, const Tensor& table) {
   return record(
       "rotate", turned(x.value(), own, angles, false), {x},
       [own, angles](const Tensor& dy, Grads grads) { grads.add(0, turned(dy, own, angles, true)); },
-      DyLayout::strided);
+      {.strided = true});
 }
 
 Tensor rotary_table(std::int64_t count, std::int64_t width, double theta) {

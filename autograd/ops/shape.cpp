@@ -10,12 +10,11 @@ Var reshape(const Var& x, const Shape& shape) {
 }
 
 Var transpose(const Var& x, int axis_a, int axis_b) {
-  return record(
-      "transpose", x.value().transpose(axis_a, axis_b), {x},
-      [axis_a, axis_b](const Tensor& dy, Grads grads) {
-        grads.add(0, dy.transpose(axis_a, axis_b));
-      },
-      DyLayout::strided);
+  return record("transpose", x.value().transpose(axis_a, axis_b), {x},
+                [axis_a, axis_b](const Tensor& dy, Grads grads) {
+                  grads.add(0, dy.transpose(axis_a, axis_b));
+                },
+                {.strided = true});
 }
 
 Var split_heads(const Var& x, std::int64_t heads, std::int64_t part, std::int64_t parts) {
@@ -32,15 +31,14 @@ Var merge_heads(const Var& x) {
 
 Var slice(const Var& x, int axis, std::int64_t begin, std::int64_t end) {
   if (begin == 0 && end == x.dim(axis)) return x;
-  return record(
-      "slice", x.value().slice(axis, begin, end), {x},
-      [axis, begin, end, shape = x.shape()](const Tensor& dy, Grads grads) {
-        const auto dx = grads.into(0, shape, dy.device());
-        Tensor whole = dx.tensor;
-        if (!dx.accumulate) kernels::fill(whole, 0);
-        kernels::accumulate(dy, 1, whole.slice(axis, begin, end));
-      },
-      DyLayout::strided);
+  return record("slice", x.value().slice(axis, begin, end), {x},
+                [axis, begin, end, shape = x.shape()](const Tensor& dy, Grads grads) {
+                  const auto dx = grads.into(0, shape, dy.device());
+                  Tensor whole = dx.tensor;
+                  if (!dx.accumulate) kernels::fill(whole, 0);
+                  kernels::accumulate(dy, 1, whole.slice(axis, begin, end));
+                },
+                {.strided = true});
 }
 
 Var concat(const std::vector<Var>& parts, int axis) {
@@ -60,13 +58,12 @@ Var concat(const std::vector<Var>& parts, int axis) {
   Tensor y = Tensor::empty(shape, parts[0].dtype(), parts[0].value().device());
   for (std::size_t i = 0; i < parts.size(); ++i)
     kernels::copy(parts[i].value(), y.slice(at, i == 0 ? 0 : ends[i - 1], ends[i]));
-  return record(
-      "concat", y, parts,
-      [at, ends](const Tensor& dy, Grads grads) {
-        for (std::size_t i = 0; i < ends.size(); ++i)
-          grads.add(i, dy.slice(at, i == 0 ? 0 : ends[i - 1], ends[i]));
-      },
-      DyLayout::strided);
+  return record("concat", y, parts,
+                [at, ends](const Tensor& dy, Grads grads) {
+                  for (std::size_t i = 0; i < ends.size(); ++i)
+                    grads.add(i, dy.slice(at, i == 0 ? 0 : ends[i - 1], ends[i]));
+                },
+                {.strided = true});
 }
 
 }  // namespace nystrom

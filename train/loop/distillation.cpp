@@ -13,7 +13,7 @@ Var with_loss(const Var& x, const Var& loss, double scale) {
     grads.add(0, dy);
     grads.add(1, Tensor::full(like.shape(), scale, like.dtype(), like.device()));
   };
-  return record("with_loss", x.value(), {x, loss}, backward, DyLayout::strided);
+  return record("with_loss", x.value(), {x, loss}, backward, {.strided = true});
 }
 
 }  // namespace
