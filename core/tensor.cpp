@@ -213,6 +213,11 @@ Tensor::operator View() {
   return view;
 }
 
+Tensor identity(std::int64_t n, DType dtype, Device device) {
+  std::vector<double> numbers(static_cast<std::size_t>(n * n), 0.0);
+  for (std::int64_t i = 0; i < n; ++i) numbers[static_cast<std::size_t>(i * (n + 1))] = 1;
+  return Tensor::from(numbers, {n, n}).cast(dtype).to(device);
+}
 Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 Tensor empty_like(const Tensor& x, DType dtype) {
   return Tensor::empty(x.shape(), dtype, x.device());

@@ -117,6 +117,8 @@ class Tensor {
   Memory memory_ = Memory::own;
 };
 
+/// The identity matrix [n, n].
+Tensor identity(std::int64_t n, DType dtype, Device device);
 /// An uninitialised tensor with the shape, type and device of x.
 Tensor empty_like(const Tensor& x);
 /// The same with another type.

@@ -64,13 +64,4 @@ struct View : ViewBase {
   }
 };
 
-/// A view with two axes exchanged.
-template <class V>
-NYSTROM_INLINE V exchanged(V view, int a, int b) {
-  const V original = view;
-  view.shape[a] = original.shape[b], view.stride[a] = original.stride[b];
-  view.shape[b] = original.shape[a], view.stride[b] = original.stride[a];
-  return view;
-}
-
 }  // namespace nystrom

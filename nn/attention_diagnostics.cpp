@@ -24,10 +24,7 @@ std::vector<double> on_host(const Tensor& x) { return x.to(cpu_device).contiguou
 Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& in) {
   const NoGrad constant;
   const std::int64_t heads = in.queries.dim(1), n = in.queries.dim(2);
-  std::vector<double> identity(static_cast<std::size_t>(n * n), 0.0);
-  for (std::int64_t i = 0; i < n; ++i) identity[static_cast<std::size_t>(i * (n + 1))] = 1;
-  const Tensor one =
-      Tensor::from(identity, {1, 1, n, n}).cast(in.values.dtype()).to(in.values.value().device());
+  const Tensor one = identity(n, in.values.dtype(), in.values.value().device());
   return method({in.hidden, in.queries, in.keys, Var(one.expand({1, heads, n, n})), in.batch,
                  in.query, in.key})
       .value();

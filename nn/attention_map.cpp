@@ -4,7 +4,11 @@
 #include "nn/nystrom.h"
 
 namespace nystrom {
+namespace {
 
+/// A row of an attention matrix, without the matrix: how much the first row of each head attends to
+/// each row of its sequence, [h, n] in f64. Attention is linear in the values, so that this is the
+/// gradient of that row's output. `inputs` are of one sequence.
 Tensor first_attention_row(const AttentionMethod& method, const AttentionInputs& in) {
   require(in.batch.batch() == 1, "an attention row is that of one sequence, got {}",
           in.batch.batch());
@@ -24,6 +28,8 @@ Tensor first_attention_row(const AttentionMethod& method, const AttentionInputs&
   const Tensor gradient = values.grad().to(cpu_device).cast(DType::f64);
   return (dense ? gradient : gradient.transpose(0, 1)).contiguous().reshape({heads, rows});
 }
+
+}  // namespace
 
 std::string attention_map_obstacle(const ModelConfig& config) {
   if (config.head != Head::sequence_classification || !config.embed_dim)

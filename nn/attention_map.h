@@ -1,15 +1,9 @@
 // How much each row of features counts for a model's output.
 #pragma once
 
-#include "nn/attention.h"
 #include "nn/model.h"
 
 namespace nystrom {
-
-/// A row of an attention matrix, without the matrix: how much the first row of each head attends to
-/// each row of its sequence, [h, n] in f64. Attention is linear in the values, so that this is the
-/// gradient of that row's output. `inputs` are of one sequence.
-Tensor first_attention_row(const AttentionMethod& method, const AttentionInputs& inputs);
 
 /// The reason why a model has no attention map; empty if it has one.
 std::string attention_map_obstacle(const ModelConfig& config);

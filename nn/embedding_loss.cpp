@@ -172,9 +172,9 @@ void check(const EmbeddingLossOptions& options, const std::vector<Var>& columns,
     require(column.rank() == 2 && column.shape() == columns[0].shape(),
             "embedding_loss: columns {} and {} differ; expected [b, d] for all", columns[0].shape(),
             column.shape());
-  require(options.target() == EmbeddingTarget::roles ||
-              (scores.defined() && scores.shape() == Shape{columns[0].dim(0)}),
-          "embedding_loss: {} needs scores [{}]", enum_name(options.name), columns[0].dim(0));
+  require(
+      !options.needs_scores() || (scores.defined() && scores.shape() == Shape{columns[0].dim(0)}),
+      "embedding_loss: {} needs scores [{}]", enum_name(options.name), columns[0].dim(0));
 }
 
 }  // namespace

@@ -14,8 +14,6 @@ namespace nystrom {
 enum class EmbeddingLoss { multiple_negatives_ranking, cosent, angle, cosine_similarity, triplet };
 /// The distance of two vectors in the triplet loss.
 enum class TripletDistance { euclidean, cosine };
-/// The targets of a loss: none but the texts' roles, or a score for each pair.
-enum class EmbeddingTarget { roles, scores };
 
 std::span<const EnumName<EmbeddingLoss>> enum_names(EmbeddingLoss);
 std::span<const EnumName<TripletDistance>> enum_names(TripletDistance);
@@ -35,11 +33,9 @@ struct EmbeddingLossOptions {
     const bool bounded = unit_vectors || triplet_distance == TripletDistance::cosine;
     return triplet_margin.value_or(bounded ? 0.5 : 5);
   }
-  /// What the loss learns from.
-  EmbeddingTarget target() const {
-    return name == EmbeddingLoss::multiple_negatives_ranking || name == EmbeddingLoss::triplet
-               ? EmbeddingTarget::roles
-               : EmbeddingTarget::scores;
+  /// Whether the loss learns from a score of each pair, not from the texts' roles alone.
+  bool needs_scores() const {
+    return name != EmbeddingLoss::multiple_negatives_ranking && name != EmbeddingLoss::triplet;
   }
 };
 

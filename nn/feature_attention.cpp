@@ -40,9 +40,7 @@ Var double_softmax_attention(const Var& q, const Var& k, const Var& v,
                              const std::vector<std::int64_t>&) {
   const DType exact = accumulate_dtype(q.dtype());
   const std::int64_t b = q.dim(0), h = q.dim(1), d = q.dim(3);
-  std::vector<double> identity(static_cast<std::size_t>(d * d), 0.0);
-  for (std::int64_t i = 0; i < d; ++i) identity[static_cast<std::size_t>(i * (d + 1))] = 1;
-  const Tensor one = Tensor::from(identity, {1, 1, d, d}).cast(exact).to(q.value().device());
+  const Tensor one = identity(d, exact, q.value().device());
   // A softmax over positions for each feature is attention with unit vectors as queries.
   const Var context = attention(one.expand({b, h, d, d}), k, v, {.scale = 1, .out = exact});
   return cast(matmul(softmax(cast(q, exact)), context), q.dtype());

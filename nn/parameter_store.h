@@ -142,11 +142,9 @@ class ParameterStore {
   Tensor values() const { return values_; }
   /// The slab of all gradients.
   Tensor gradients() const { return gradients_; }
-  /// The slab of f32 masters, or of masters_range() if the store keeps only that. It is the slab of
+  /// The slab of f32 masters, or of the range of them that the store keeps. It is the slab of
   /// values itself unless these have 16 bits.
   Tensor masters() const { return masters_; }
-  /// The range whose masters the store keeps.
-  SlabRange masters_range() const { return masters_range_; }
   /// The masters of a range that the store keeps.
   Tensor masters(SlabRange range) const;
   /// Rounds changed masters into the values. Does nothing if the values are the masters.

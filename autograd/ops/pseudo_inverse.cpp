@@ -15,14 +15,8 @@ Tensor as_batch(const char* name, const Var& a) {
 }
 
 Tensor identity_minus(const Tensor& x) {
-  const std::int64_t m = x.dim(-1);
-  Tensor y = Tensor::zeros({m, m}, x.dtype());
-  visit_accumulate(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (std::int64_t i = 0; i < m; ++i) y.data<T>()[i * m + i] = 1;
-  });
   Tensor result = empty_like(x);
-  kernels::binary(Binary::subtract, y.to(x.device()), x, result);
+  kernels::binary(Binary::subtract, identity(x.dim(-1), x.dtype(), x.device()), x, result);
   return result;
 }
 

@@ -24,10 +24,6 @@ constexpr std::string_view temporary_mark = ".tmp-";
 
 std::string error_text() { return std::strerror(errno); }
 
-std::filesystem::path parent_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
-
 /// Repeats a system call that a signal interrupts.
 template <class F>
 auto retry(F&& call) {
@@ -219,6 +215,10 @@ std::string file_checksum(const std::filesystem::path& path) {
     at += count;
   }
   return checksum.hex();
+}
+
+std::filesystem::path parent_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
 }
 
 void make_folders(const std::filesystem::path& folder) {

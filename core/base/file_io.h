@@ -106,6 +106,8 @@ std::string write_text_file(const std::filesystem::path& path, std::string_view 
 
 /// The checksum of a file, which is read in pieces.
 std::string file_checksum(const std::filesystem::path& path);
+/// The folder that holds `path`.
+std::filesystem::path parent_of(const std::filesystem::path& path);
 /// Creates `folder` and its missing parents durably. Throws an InputError when the system refuses.
 void make_folders(const std::filesystem::path& folder);
 /// Makes the names in `folder` durable. Throws an InputError when the system refuses.

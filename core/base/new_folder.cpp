@@ -13,10 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path parent_of(const fs::path& place) {
-  return place.has_parent_path() ? place.parent_path() : ".";
-}
-
 void remove_leftovers(const fs::path& place) {
   const std::string name = place.filename().string();
   std::error_code ignored;

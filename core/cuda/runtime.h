@@ -58,6 +58,15 @@ std::vector<Product> products();
 /// choice stays cuBLASLt's, or bits would differ from run to run.
 void time_products();
 
+/// Whether cuDNN can be used, which is optional both to build and to run programs.
+struct CudnnState {
+  bool usable;
+  std::string text;    ///< its version, or the reason why own kernels replace it
+  std::string advice;  ///< a remedy, or empty
+};
+/// The state of cuDNN. The first call loads it.
+CudnnState cudnn_state();
+
 /// Names the work that this thread launches while the object lives, for errors and NVIDIA's
 /// profilers. `name` must outlive the object.
 class Range {

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "core/cuda/attention/cudnn.h"
+#include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
 #include "tests/support/random.h"

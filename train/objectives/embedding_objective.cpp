@@ -157,7 +157,7 @@ void check_training_texts(const RunConfig& config, const EmbeddingSamples& sampl
   const EmbeddingLossOptions& loss = config.embedding_loss;
   const bool scored = samples.roles == TextRoles::scores;
   require_input(
-      scored == (loss.target() == EmbeddingTarget::scores),
+      scored == (loss.needs_scores()),
       "task.train: its files hold {}, which embedding_loss.name {} cannot learn from; use "
       "{}",
       describe(samples.roles), enum_name(loss.name),

@@ -14,7 +14,6 @@
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "core/cuda/attention/cudnn.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
 #include "core/threads.h"

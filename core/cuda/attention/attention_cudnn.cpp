@@ -10,7 +10,6 @@
 
 #include "core/base/error.h"
 #include "core/cuda/attention/attention_graphs.h"
-#include "core/cuda/attention/cudnn.h"
 #include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 

@@ -1,6 +1,6 @@
 // Replaces core/cuda/attention/attention_cudnn.cpp in builds without cuDNN.
 #include "core/cuda/attention/attention_forms.h"
-#include "core/cuda/attention/cudnn.h"
+#include "core/cuda/runtime.h"
 
 namespace nystrom::cuda {
 

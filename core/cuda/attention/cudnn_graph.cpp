@@ -141,9 +141,9 @@ Target::Target(const std::string& description) : device(CUDNN_BACKEND_DEVICEPROP
 void Plan::run(cudnnHandle_t handle, std::span<const Binding> bindings, void* memory) const {
   std::vector<std::int64_t> ids;
   std::vector<const void*> data;
-  for (const Binding& binding : bindings) {
-    ids.push_back(binding.id);
-    data.push_back(binding.data);
+  for (const auto& [id, memory_of_id] : bindings) {
+    ids.push_back(id);
+    data.push_back(memory_of_id);
   }
   const auto count = static_cast<std::int64_t>(bindings.size());
   Descriptor arguments(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

@@ -91,11 +91,8 @@ struct Node {
   cudnnBackendDescriptor_t descriptor;
 };
 
-/// The memory of a tensor when the graph runs.
-struct Binding {
-  std::int64_t id;
-  const void* data;
-};
+/// The id of a tensor, and its memory when the graph runs.
+using Binding = std::pair<std::int64_t, const void*>;
 
 /// An executable graph.
 struct Plan {
