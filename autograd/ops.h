@@ -12,7 +12,7 @@
 
 #include "autograd/inverse.h"
 #include "autograd/tape.h"
-#include "core/ignore_index.h"
+#include "core/batch.h"
 #include "core/kernels.h"
 #include "core/row_spans.h"
 

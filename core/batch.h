@@ -8,6 +8,10 @@
 
 namespace nystrom {
 
+/// Rows with this label have no loss and no gradient. It is the default of
+/// torch.nn.CrossEntropyLoss.
+inline constexpr std::int64_t ignore_index = -100;
+
 /// The input of a model, token ids or features for the sequence block: rows of s sequences one
 /// behind another, without padding. At the border to other programs it is padded instead.
 struct ModelInput {

@@ -1,6 +1,5 @@
 // Replaces core/cuda/ in programs without CUDA.
 #include "core/base/error.h"
-#include "core/cuda/event.h"
 #include "core/cuda/runtime.h"
 
 namespace nystrom::cuda {

@@ -100,17 +100,13 @@ void refuse_f16(const char* kernel, const T& argument) {
   }
 }
 
-template <class... Rest>
-Device device_of_first_view(const View& view, const Rest&...) {
-  return view.device;
-}
-template <class... Rest>
-Device device_of_first_view(const CView& view, const Rest&...) {
-  return view.device;
-}
 template <class First, class... Rest>
-Device device_of_first_view(const First&, const Rest&... rest) {
-  return device_of_first_view(rest...);
+Device device_of_first_view(const First& first, const Rest&... rest) {
+  if constexpr (std::is_base_of_v<ViewBase, First>) {
+    return first.device;
+  } else {
+    return device_of_first_view(rest...);
+  }
 }
 
 }  // namespace detail

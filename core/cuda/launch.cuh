@@ -36,9 +36,16 @@ inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
   return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
+/// Whether all addresses are multiples of 16 bytes.
+inline bool are_aligned(std::initializer_list<const void*> pointers) {
+  for (const void* p : pointers)
+    if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
+  return true;
+}
+
 /// Whether every row of a view begins at a multiple of 16 bytes, as wide loads need.
 inline bool has_aligned_rows(const CView& x) {
-  if (reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
+  if (!are_aligned({x.data})) return false;
   for (int axis = 0; axis + 1 < x.rank; ++axis)
     if (x.stride[axis] * size_of(x.dtype) % 16 != 0) return false;
   return true;
@@ -49,9 +56,8 @@ inline bool has_aligned_rows(const CView& x) {
 template <class T, class F>
 void with_pack(std::int64_t count, std::initializer_list<const void*> pointers, const F& f) {
   constexpr int wide = 16 / static_cast<int>(sizeof(T));
-  bool aligned = count % wide == 0;
-  for (const void* p : pointers) aligned = aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-  aligned ? f(std::integral_constant<int, wide>{}) : f(std::integral_constant<int, 1>{});
+  count % wide == 0 && are_aligned(pointers) ? f(std::integral_constant<int, wide>{})
+                                             : f(std::integral_constant<int, 1>{});
 }
 
 /// The kernel's form of a view whose type is A, bf16 or f16.

@@ -67,6 +67,23 @@ struct CudnnState {
 /// The state of cuDNN. The first call loads it.
 CudnnState cudnn_state();
 
+/// A CUDA event, for libraries that work on their own stream: it occurs after all work launched
+/// before its construction. It must live until those that wait for it have been told to. Throws in
+/// a program without CUDA.
+class Event {
+ public:
+  /// Records the event on the stream of GPU `device`.
+  explicit Event(int device);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  /// The cudaEvent_t.
+  void* handle() const { return handle_; }
+
+ private:
+  void* handle_ = nullptr;
+};
+
 /// Names the work that this thread launches while the object lives, for errors and NVIDIA's
 /// profilers. `name` must outlive the object.
 class Range {

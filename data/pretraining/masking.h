@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ignore_index.h"
+#include "core/batch.h"
 
 namespace nystrom {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "core/cuda/event.h"
+#include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "core/tensor.h"
 #include "tests/cuda/device.h"

@@ -14,7 +14,7 @@
 
 #include "core/base/checksum.h"
 #include "core/check.h"
-#include "core/cuda/event.h"
+#include "core/cuda/runtime.h"
 #include "train/distributed/hang_detector.h"
 #include "train/distributed/transport.h"
 

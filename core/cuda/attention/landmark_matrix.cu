@@ -240,9 +240,8 @@ template <class T, class F>
 bool with_square(const Sizes& size, std::initializer_list<const void*> pointers, int device,
                  const F& f) {
   if constexpr (sizeof(T) == 2) {
-    if (size.m != size.d || !tensor_cores_take(DType::f32, device)) return false;
-    for (const void* p : pointers)
-      if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
+    if (size.m != size.d || !tensor_cores_take(DType::f32, device) || !are_aligned(pointers))
+      return false;
     if (size.m == 32) return f(std::integral_constant<int, 32>{}), true;
     if (size.m == 64) return f(std::integral_constant<int, 64>{}), true;
   }

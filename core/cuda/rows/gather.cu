@@ -132,12 +132,11 @@ void gather_rows(CView x, CView index, View y) {
   if (rows * width == 0) return;
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr int V = 16 / sizeof(T);
-    const bool wide = width % V == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
-                      reinterpret_cast<std::uintptr_t>(y.data) % 16 == 0;
-    const std::int64_t packs = wide ? width / V : width;
-    launch(wide ? gather_kernel<T, V> : gather_kernel<T, 1>, dim3(blocks_for(rows * packs, block)),
-           dim3(block), 0, x.as<T>(), index.as<std::int64_t>(), rows, packs, y.as<T>());
+    with_pack<T>(width, {x.data, y.data}, [&](auto pack) {
+      const std::int64_t packs = width / pack();
+      launch(gather_kernel<T, pack()>, dim3(blocks_for(rows * packs, block)), dim3(block), 0,
+             x.as<T>(), index.as<std::int64_t>(), rows, packs, y.as<T>());
+    });
   });
 }
 

@@ -362,12 +362,10 @@ __global__ void long_parameter_grad_kernel(Backward<T> f) {
 /// Calls f(Packs as a constant) for rows that fit into registers. Returns false for others.
 template <int V, class F>
 bool with_packs(std::int64_t n, std::initializer_list<const void*> pointers, const F& f) {
-  for (const void* p : pointers)
-    if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
   // Shared memory of every GPU since 7.5, for the backward pass.
   constexpr std::int64_t max_shared = 64 << 10;
   constexpr std::int64_t bytes_of_sum = V == 2 ? 8 : 4;
-  if (n % V != 0 || bytes_of_sum * warps * n > max_shared) return false;
+  if (!are_aligned(pointers) || n % V != 0 || bytes_of_sum * warps * n > max_shared) return false;
   const std::int64_t packs = divide_up(n, V * warp_size);
   if (packs > 32 / V) return false;  // 32 numbers a lane
   if (packs == 1) return f(std::integral_constant<int, 1>{}), true;
