@@ -31,12 +31,14 @@ Tensor part(const Tensor& qkv, std::int64_t i) {
   return by_heads(qkv.slice(axis, i * heads, (i + 1) * heads));
 }
 
-/// The landmarks of queries (0) or keys (1), [b, h, m, d].
-Tensor landmarks_of(const Saved& s, std::int64_t which) {
-  const std::int64_t first = which == 0 ? 0 : s.size.parts - 1, heads = s.size.heads;
+/// One part of the landmarks, [b, h, m, d]: the first is of queries, the last of keys.
+Tensor landmark_part(const Saved& s, std::int64_t i) {
+  const std::int64_t heads = s.size.heads;
   return s.landmarks.reshape({s.size.batch, s.size.parts * heads, s.size.landmarks, s.size.width})
-      .slice(1, first * heads, (first + 1) * heads);
+      .slice(1, i * heads, (i + 1) * heads);
 }
+Tensor query_landmarks(const Saved& s) { return landmark_part(s, 0); }
+Tensor key_landmarks(const Saved& s) { return landmark_part(s, s.size.parts - 1); }
 
 /// x [b, h, m, d] as [b · h, m, d].
 Tensor as_batch(const Tensor& x) { return x.reshape({x.dim(0) * x.dim(1), x.dim(2), x.dim(3)}); }
@@ -90,19 +92,19 @@ Tensor attend(Saved& s) {
   const Spans landmarks;  // a dense tensor
   s.values = Tensor::empty({batch, heads, m, width}, sums, device);
   s.values_sum = Tensor::empty({batch, heads, m}, sums, device);
-  kernels::attention(landmarks_of(s, 0), part(s.qkv, 1), part(s.qkv, 2), landmarks, o.keys,
+  kernels::attention(query_landmarks(s), part(s.qkv, 1), part(s.qkv, 2), landmarks, o.keys,
                      o.key_mask, o.empty_rows, o.scale, s.values, s.values_sum);
   s.y = product(inverse_of(s), as_batch(s.values)).reshape(s.values.shape());
   const Tensor queries = part(s.qkv, 0);
   s.out_sum = Tensor::empty(log_sum_exp_shape(queries.shape(), o.queries), sums, device);
   Tensor result = empty_result(s);
   if (s.taps.defined() && m <= few_keys) {
-    kernels::attention_with_conv(queries, landmarks_of(s, 1), s.y, o.queries, landmarks, o.scale,
+    kernels::attention_with_conv(queries, key_landmarks(s), s.y, o.queries, landmarks, o.scale,
                                  part(s.qkv, 2), s.taps, by_heads(result), s.out_sum);
     return result;
   }
-  kernels::attention(queries, landmarks_of(s, 1), s.y, o.queries, landmarks, CView{},
-                     EmptyRows::zero, o.scale, by_heads(result), s.out_sum);
+  kernels::attention(queries, key_landmarks(s), s.y, o.queries, landmarks, CView{}, EmptyRows::zero,
+                     o.scale, by_heads(result), s.out_sum);
   if (m > few_keys) s.out = result;
   if (!s.taps.defined()) return result;
   Tensor sum = empty_result(s);
@@ -143,7 +145,7 @@ class Gradient {
     Tensor dy = Tensor::empty(heads, sums_, device_);
     const Tensor dout = by_heads(dout_), out = s_.out.defined() ? by_heads(s_.out) : Tensor();
     const Spans rows;  // of landmarks, a dense tensor
-    kernels::attention_grad(part(s_.qkv, 0), landmarks_of(s_, 1), s_.y, o.queries, rows, CView{},
+    kernels::attention_grad(part(s_.qkv, 0), key_landmarks(s_), s_.y, o.queries, rows, CView{},
                             EmptyRows::zero, o.scale, out, s_.out_sum, dout, part(dqkv_, 0), dkeys_,
                             dy);
     // y = Z values
@@ -153,12 +155,12 @@ class Gradient {
     kernels::pseudo_inverse_iterative_grad(s_.a, o.pinv_scale, s_.z, dz, da_);
     Tensor dk = part(dqkv_, 1), dv = part(dqkv_, 2);
     if (!s_.taps.defined())
-      return kernels::attention_grad(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), rows,
+      return kernels::attention_grad(query_landmarks(s_), part(s_.qkv, 1), part(s_.qkv, 2), rows,
                                      o.keys, o.key_mask, o.empty_rows, o.scale, s_.values,
                                      s_.values_sum, dvalues, dqueries_, dk, dv);
     const std::size_t taps = 2 + 2 * s_.weights.size();
     grads_.add_sums(taps, {s_.taps_shape}, sums_, device_, [&](std::vector<Tensor>& dw) {
-      kernels::attention_grad_with_conv(landmarks_of(s_, 0), part(s_.qkv, 1), part(s_.qkv, 2), rows,
+      kernels::attention_grad_with_conv(query_landmarks(s_), part(s_.qkv, 1), part(s_.qkv, 2), rows,
                                         o.keys, o.key_mask, o.empty_rows, o.scale, s_.values,
                                         s_.values_sum, dvalues, s_.taps, dout, dqueries_, dk, dv,
                                         dw[0].reshape(s_.taps.shape()));
