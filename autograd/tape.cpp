@@ -99,6 +99,12 @@ Grads::Destination Grads::into(std::size_t i, const Shape& shape, Device device)
   return {slot.grad, false};
 }
 
+Tensor Grads::so_far(std::size_t i, const Shape& shape, Device device) {
+  Destination destination = into(i, shape, device);
+  if (!destination.accumulate) kernels::fill(destination.tensor, 0);
+  return destination.tensor;
+}
+
 struct Tape::Record {
   struct Step {
     const char* name;

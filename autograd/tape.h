@@ -54,6 +54,8 @@ class Grads {
   };
   /// The destination for input i, which must need a gradient. `shape` is the input's shape.
   Destination into(std::size_t i, const Shape& shape, Device device);
+  /// The same for a kernel that only adds: the gradient so far, zeros if there is none.
+  Tensor so_far(std::size_t i, const Shape& shape, Device device);
 
  private:
   Tensor sum_target(std::size_t i, const Shape& shape, DType dtype, Device device);

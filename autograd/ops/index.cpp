@@ -21,11 +21,9 @@ void check_range(const char* name, const Tensor& index, std::int64_t lowest, std
 /// Adds x[r] to row index[r] of input 0's gradient.
 void scatter_into_grad(Grads& grads, const Shape& shape, const Tensor& dy, const Tensor& index,
                        std::int64_t skip) {
-  auto dx = grads.into(0, shape, dy.device());
-  if (!dx.accumulate) kernels::fill(dx.tensor, 0);
   const std::int64_t width = shape.without(0).numel();
   kernels::scatter_add_rows(dy.reshape({index.numel(), width}), index, skip,
-                            dx.tensor.reshape({shape[0], width}));
+                            grads.so_far(0, shape, dy.device()).reshape({shape[0], width}));
 }
 
 }  // namespace

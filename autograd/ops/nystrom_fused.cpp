@@ -179,10 +179,8 @@ class Gradient {
     if (!grads_.wants(0)) return;
     Tensor dmeans = empty_like(s_.means);
     kernels::matmul(rows, s_.weight, CView{}, dmeans, false, precision);
-    auto dhidden = grads_.into(0, rows_of(s_).append(channels), device_);
-    if (!dhidden.accumulate) kernels::fill(dhidden.tensor, 0);
     kernels::segment_means_grad(dmeans.reshape({batch, m, channels}), s_.options.keys,
-                                dhidden.tensor);
+                                grads_.so_far(0, rows_of(s_).append(channels), device_));
   }
 
   const Saved& s_;

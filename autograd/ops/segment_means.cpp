@@ -15,9 +15,7 @@ Var segment_means(const Var& x, const RowSpans& given, std::int64_t segments) {
                            accumulate_dtype(x.dtype()), value.device());
   kernels::segment_means(value, spans, y);
   return record("segment_means", y, {x}, [shape = x.shape(), spans](const Tensor& dy, Grads grads) {
-    auto dx = grads.into(0, shape, dy.device());
-    if (!dx.accumulate) kernels::fill(dx.tensor, 0);
-    kernels::segment_means_grad(dy, spans, dx.tensor);
+    kernels::segment_means_grad(dy, spans, grads.so_far(0, shape, dy.device()));
   });
 }
 

@@ -33,10 +33,8 @@ Var slice(const Var& x, int axis, std::int64_t begin, std::int64_t end) {
   if (begin == 0 && end == x.dim(axis)) return x;
   return record("slice", x.value().slice(axis, begin, end), {x},
                 [axis, begin, end, shape = x.shape()](const Tensor& dy, Grads grads) {
-                  const auto dx = grads.into(0, shape, dy.device());
-                  Tensor whole = dx.tensor;
-                  if (!dx.accumulate) kernels::fill(whole, 0);
-                  kernels::accumulate(dy, 1, whole.slice(axis, begin, end));
+                  kernels::accumulate(dy, 1,
+                                      grads.so_far(0, shape, dy.device()).slice(axis, begin, end));
                 },
                 {.strided = true});
 }
