@@ -50,7 +50,7 @@ Var factor_of(const Parameter& weight, const Var& x);
 /// y = x Wᵀ + b, for x […, in] → […, out].
 class Linear {
  public:
-  /// Declares weight [out, in] and, if asked for, bias [out] under `scope`.
+  /// Declares weight [out, in] and bias [out] under `scope`.
   Linear(const Scope& scope, std::int64_t in, std::int64_t out, bool bias = true)
       : weight_(scope.parameter("weight", {out, in})) {
     if (bias) bias_ = scope.parameter("bias", {out}, {Init::Kind::zeros}, false);
@@ -91,7 +91,7 @@ std::vector<Linear> adjacent_linears(const Scope& scope, const std::vector<std::
 /// Layer normalisation over the last axis (Ba et al., arXiv 1607.06450).
 class LayerNorm {
  public:
-  /// Declares weight and, if asked for, bias [width] under `scope`.
+  /// Declares weight and bias [width] under `scope`.
   LayerNorm(const Scope& scope, std::int64_t width, double epsilon, bool bias = true)
       : weight_(scope.parameter("weight", {width}, {Init::Kind::ones}, false)), epsilon_(epsilon) {
     if (bias) bias_ = scope.parameter("bias", {width}, {Init::Kind::zeros}, false);
