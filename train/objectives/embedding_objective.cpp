@@ -1,12 +1,12 @@
 #include "train/objectives/embedding_objective.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/base/checksum.h"
 #include "core/check.h"
 #include "data/tasks/held_out.h"
 #include "nn/embedding_loss.h"
-#include "train/objectives/row_exchange.h"
 
 namespace nystrom {
 namespace {
@@ -28,6 +28,25 @@ std::vector<Var> columns_of(const Var& vectors, std::int64_t count) {
   std::vector<Var> columns;
   for (std::int64_t c = 0; c < count; ++c) columns.push_back(column_of(vectors, count, c));
   return columns;
+}
+
+/// The rows of `width` numbers of all processes in the order of their places, of which there are
+/// `rows`. `own` are the numbers of this process, each row behind its place.
+std::vector<double> gather_rows_of_all(const std::vector<double>& own, std::int64_t rows,
+                                       std::int64_t width, Communicator& communicator) {
+  std::vector<double> result(static_cast<std::size_t>(rows * width));
+  const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
+  for (const std::string& each : communicator.gather(bytes)) {
+    if (each.empty()) continue;  // a process without micro-batches
+    std::vector<double> numbers(each.size() / sizeof(double));
+    std::memcpy(numbers.data(), each.data(), each.size());
+    for (auto place = numbers.begin(); place != numbers.end();) {
+      const auto row = static_cast<std::int64_t>(*place++);
+      std::copy_n(place, width, result.begin() + row * width);
+      place += width;
+    }
+  }
+  return result;
 }
 
 /// See make_embedding_objective.
@@ -122,7 +141,7 @@ class EmbeddingObjective : public Objective {
                                               const StepOptions& options) const {
     const std::int64_t width = model.config().vector_width(), columns = std::ssize(step.texts),
                        rows = step.samples * columns;
-    RowExchange exchange(width);
+    std::vector<double> own;  // rows behind their places
     DType dtype = DType::f32;
     for (std::size_t part = 0; part < step.batches.size(); ++part) {
       const NoGrad no_recording;
@@ -130,10 +149,15 @@ class EmbeddingObjective : public Objective {
       run.sample_ids = step.batches[part].sample_ids;
       const Tensor vectors = vectors_of(model, step.batches[part].input, run).value();
       dtype = vectors.dtype();
-      exchange.add(step.first[part] * columns, vectors.contiguous().to_doubles());
+      const std::vector<double> numbers = vectors.contiguous().to_doubles();
+      std::int64_t place = step.first[part] * columns;
+      for (auto row = numbers.begin(); row != numbers.end(); row += width) {
+        own.push_back(static_cast<double>(place++));
+        own.insert(own.end(), row, row + width);
+      }
     }
-    const Var leaf =
-        Var::leaf(Tensor::from(exchange.all(rows, communicator_), {rows, width}).cast(dtype));
+    const std::vector<double> all = gather_rows_of_all(own, rows, width, communicator_);
+    const Var leaf = Var::leaf(Tensor::from(all, {rows, width}).cast(dtype));
     Tape tape;
     const Var loss = loss_of(leaf, step);
     const double value = loss.value().item();
