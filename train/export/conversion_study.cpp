@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "nn/attention_diagnostics.h"
-#include "train/objectives/longest_sequences.h"
 
 namespace nystrom {
 namespace {
@@ -35,7 +34,7 @@ std::optional<std::int64_t> LayerError::advised_landmarks() const {
 ConversionStudy study_conversion(const Model& parent, const Model& converted,
                                  const MaskedSamples& samples, const ConversionProgress& progress) {
   const std::int64_t size = samples.packing->size();
-  const std::vector<MaskedSequence> sequences = longest_sequences(samples, studied_sequences);
+  const std::vector<Batch> sequences = longest_sequences(samples, studied_sequences);
   const std::int64_t total = 2 * size + std::ssize(sequences);
   Communicator alone;
   const auto evaluate = [&](const Model& model, std::int64_t before) {
@@ -47,7 +46,7 @@ ConversionStudy study_conversion(const Model& parent, const Model& converted,
   study.converted = evaluate(converted, size);
   study.sequences = std::ssize(sequences);
   study.layers.resize(static_cast<std::size_t>(parent.config().num_hidden_layers));
-  for (std::int64_t done = 0; const MaskedSequence& sequence : sequences) {
+  for (std::int64_t done = 0; const Batch& sequence : sequences) {
     study.sequence_length = std::max(study.sequence_length, sequence.tokens);
     std::size_t layer = 0;
     RunContext run;

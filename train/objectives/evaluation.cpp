@@ -163,4 +163,30 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   return mean;
 }
 
+std::vector<Batch> longest_sequences(const MaskedSamples& samples, std::int64_t count) {
+  const auto sequence_of = [&](std::int64_t sample) {
+    const SampleUse use{sample, 0, sample};
+    return make_batch({&samples, 1}, {&use, 1});
+  };
+  const std::int64_t size = samples.packing->size(), looked_at = std::min(size, 32 * count);
+  std::vector<std::pair<std::int64_t, std::int64_t>> order;  // negative token count, sample
+  for (std::int64_t i = 0; i < looked_at; ++i) {
+    const std::int64_t sample = i * size / looked_at;
+    order.emplace_back(-sequence_of(sample).tokens, sample);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto is_longest = [&](const auto& each) { return each.first == order.front().first; };
+  const auto longest =
+      static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_longest));
+  const std::size_t wanted = std::min(order.size(), static_cast<std::size_t>(count));
+  std::vector<std::int64_t> chosen;
+  for (std::size_t i = 0; i < wanted; ++i)
+    chosen.push_back(order[longest > wanted ? i * longest / wanted : i].second);
+  std::sort(chosen.begin(), chosen.end());
+  std::vector<Batch> result;
+  for (const std::int64_t sample : chosen) result.push_back(sequence_of(sample));
+  return result;
+}
+
 }  // namespace nystrom

@@ -59,4 +59,9 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress = {});
 
+/// The `count` longest of many samples spread over the text, in the order of the text: masked, and
+/// each a batch of one without padding. Among equally long samples the selection is spread evenly.
+/// A short text gives fewer.
+std::vector<Batch> longest_sequences(const MaskedSamples& samples, std::int64_t count);
+
 }  // namespace nystrom

@@ -9,7 +9,7 @@
 #include "core/singular_values.h"
 #include "nn/attention_diagnostics.h"
 #include "nn/layer_kinds.h"
-#include "train/objectives/longest_sequences.h"
+#include "train/objectives/evaluation.h"
 
 namespace nystrom {
 namespace {
@@ -131,7 +131,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
 
 /// The summed masked losses of each sequence.
 std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant& variant,
-                              const std::vector<MaskedSequence>& sequences) {
+                              const std::vector<Batch>& sequences) {
   const auto model = load_model(folder.path, variant.config, DType::f32, StoreMode::inference);
   if (!variant.convolution) {
     for (const Parameter& parameter : model->parameters().parameters()) {
@@ -140,9 +140,9 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
     }
   }
   std::vector<double> sums;
-  for (const MaskedSequence& sequence : sequences)
+  for (const Batch& sequence : sequences)
     sums.push_back(
-        sequence.chosen == 0
+        sequence.targets == 0
             ? 0
             : model->masked_lm(sequence.input, sequence.labels, 1, {}).loss.value().item());
   return sums;
@@ -150,17 +150,17 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
 
 /// With an empty `exact` there is no comparison.
 LossFindings compare_losses(const std::vector<double>& sums, const std::vector<double>& exact,
-                            const std::vector<MaskedSequence>& sequences) {
+                            const std::vector<Batch>& sequences) {
   double tokens = 0, total = 0, difference = 0, squares = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    tokens += static_cast<double>(sequences[i].chosen);
+    tokens += static_cast<double>(sequences[i].targets);
     total += sums[i];
     if (!exact.empty()) difference += sums[i] - exact[i];
   }
   if (exact.empty()) return {total / tokens, NAN, NAN};
   const double change = difference / tokens;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const double residual = sums[i] - exact[i] - change * static_cast<double>(sequences[i].chosen);
+    const double residual = sums[i] - exact[i] - change * static_cast<double>(sequences[i].targets);
     squares += residual * residual;
   }
   return {total / tokens, change, std::sqrt(squares) / tokens};
@@ -182,14 +182,12 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
       "{}: has attention.window {}, and the study changes the attention of all layers; it "
       "takes models whose layers see all tokens",
       printable_path(folder.path), folder.config.attention.window.value_or(0));
-  const std::vector<MaskedSequence> sequences = longest_sequences(samples, loss_factor * count);
+  const std::vector<Batch> sequences = longest_sequences(samples, loss_factor * count);
   ModelFindings findings;
   findings.config = folder.config;
   findings.loss_sequences = static_cast<std::int64_t>(sequences.size());
   findings.sequences = std::min(count, findings.loss_sequences);
-  const auto is_shorter = [](const MaskedSequence& a, const MaskedSequence& b) {
-    return a.tokens < b.tokens;
-  };
+  const auto is_shorter = [](const Batch& a, const Batch& b) { return a.tokens < b.tokens; };
   findings.length = std::min_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
   const std::int64_t longest =
       std::max_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
@@ -199,7 +197,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
                 longest, longest_studied_sequence);
   require_input(findings.length >= 4, "the text has sequences of {} tokens only; give a longer one",
                 findings.length);
-  for (const MaskedSequence& sequence : sequences) findings.loss_tokens += sequence.chosen;
+  for (const Batch& sequence : sequences) findings.loss_tokens += sequence.targets;
   require_input(findings.loss_tokens > 0, "the text holds no token to predict");
   findings.variants = variants_of(folder.config, findings.length);
   // The semantics of transformers need sequences of one length.
