@@ -6,19 +6,18 @@
 
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/objectives/vector_reader.h"
+#include "train/objectives/vector_file.h"
 
 namespace {
 
 void read_all(const std::filesystem::path& path) {
-  const auto reader = nystrom::open_vectors(path);
   std::int64_t width = 0;
-  while (const auto block = reader->next(7)) {
-    if (width != 0 && block->vectors.dim(1) != width) std::abort();
-    width = block->vectors.dim(1);
-    for (const double value : block->vectors.to_doubles())
+  nystrom::read_vectors(path, 7, [&](const nystrom::VectorBlock& block) {
+    if (width != 0 && block.vectors.dim(1) != width) std::abort();
+    width = block.vectors.dim(1);
+    for (const double value : block.vectors.to_doubles())
       if (!std::isfinite(value)) std::abort();
-  }
+  });
 }
 
 }  // namespace

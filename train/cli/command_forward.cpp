@@ -7,7 +7,7 @@
 #include "train/cli/commands.h"
 #include "train/config/config.h"
 #include "train/export/forward.h"
-#include "train/objectives/partial_file.h"
+#include "train/objectives/vector_file.h"
 #include "train/state/model_folder.h"
 
 namespace nystrom {

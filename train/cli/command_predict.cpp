@@ -14,7 +14,7 @@
 #include "train/objectives/attention_file.h"
 #include "train/objectives/fill_mask.h"
 #include "train/objectives/task_predict.h"
-#include "train/objectives/vector_format.h"
+#include "train/objectives/vector_file.h"
 #include "train/state/model_folder.h"
 
 namespace nystrom {

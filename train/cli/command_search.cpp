@@ -12,7 +12,7 @@
 #include "train/cli/text_arguments.h"
 #include "train/objectives/nearest.h"
 #include "train/objectives/text_blocks.h"
-#include "train/objectives/vector_reader.h"
+#include "train/objectives/vector_file.h"
 
 namespace nystrom {
 namespace {
@@ -45,9 +45,8 @@ std::unique_ptr<ExampleReader> open_corpus_texts(const SearchOptions& options,
 template <class Use>
 void for_each_block(const SearchOptions& options, const VectorModel& model, const Use& use) {
   if (options.has_vectors()) {
-    const auto reader = open_vectors(options.corpus);
-    while (const auto block = reader->next(rows_at_once)) use(block->vectors);
-    return;
+    return read_vectors(options.corpus, rows_at_once,
+                        [&](const VectorBlock& block) { use(block.vectors); });
   }
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::document);
   TextBlocks blocks(embedder,
@@ -67,10 +66,10 @@ std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const Ve
     ++row;
   };
   if (options.texts.empty() && options.has_vectors()) {
-    const auto reader = open_vectors(options.corpus);
-    if (!options.corpus.ends_with(".jsonl")) return found;
-    while (auto block = reader->next(rows_at_once))
-      for (Example& example : block->examples) take(std::move(example));
+    if (options.corpus.ends_with(".jsonl"))
+      read_vectors(options.corpus, rows_at_once, [&](VectorBlock&& block) {
+        for (Example& example : block.examples) take(std::move(example));
+      });
     return found;
   }
   const std::string& file = options.texts.empty() ? options.corpus : options.texts;

@@ -1,4 +1,4 @@
-#include "train/objectives/vector_reader.h"
+#include "train/objectives/vector_file.h"
 
 #include <cmath>
 #include <cstring>
@@ -86,112 +86,101 @@ StoredRows rows_of_safetensors(const InputFile& file) {
   });
 }
 
-class BinaryReader : public VectorReader {
- public:
-  BinaryReader(InputFile file, StoredRows rows) : file_(std::move(file)), rows_(std::move(rows)) {
-    const VectorMatrix& matrix = rows_.matrix;
-    const std::string name = printable_path(file_.path());
-    require_input(matrix.rows > 0 && matrix.width > 0, "{}: there are no vectors in it", name);
-    // Divided: a hostile header's product could overflow.
-    require_input(
-        rows_.bytes % matrix.row_bytes() == 0 && rows_.bytes / matrix.row_bytes() == matrix.rows,
-        "{}: its {} bytes are not {} vectors of {} numbers", name, rows_.bytes, matrix.rows,
-        matrix.width);
-  }
-
-  std::optional<VectorBlock> next(std::int64_t rows) override {
-    const VectorMatrix& matrix = rows_.matrix;
-    rows = std::min(rows, matrix.rows - next_);
-    if (rows == 0) return std::nullopt;
+/// The bytes of the file must be those of the matrix.
+void read_binary(const InputFile& file, const StoredRows& stored, std::int64_t rows_at_once,
+                 const std::function<void(VectorBlock&&)>& use) {
+  const VectorMatrix& matrix = stored.matrix;
+  const std::string name = printable_path(file.path());
+  require_input(matrix.rows > 0 && matrix.width > 0, "{}: there are no vectors in it", name);
+  // Divided: a hostile header's product could overflow.
+  require_input(
+      stored.bytes % matrix.row_bytes() == 0 && stored.bytes / matrix.row_bytes() == matrix.rows,
+      "{}: its {} bytes are not {} vectors of {} numbers", name, stored.bytes, matrix.rows,
+      matrix.width);
+  Checksum checksum;
+  for (std::int64_t first = 0; first < matrix.rows; first += rows_at_once) {
+    const std::int64_t rows = std::min(rows_at_once, matrix.rows - first);
     std::vector<std::byte> bytes(static_cast<std::size_t>(rows * matrix.row_bytes()));
-    file_.read(bytes, rows_.begin + next_ * matrix.row_bytes());
-    checksum_.update(bytes.data(), bytes.size());
-    Tensor stored = Tensor::empty({rows, matrix.width}, matrix.dtype);
-    const View view = stored;
+    file.read(bytes, stored.begin + first * matrix.row_bytes());
+    checksum.update(bytes.data(), bytes.size());
+    Tensor as_stored = Tensor::empty({rows, matrix.width}, matrix.dtype);
+    const View view = as_stored;
     std::memcpy(view.data, bytes.data(), bytes.size());
-    Tensor vectors = stored.cast(DType::f32);
-    require_finite(vectors, file_.path(), next_);
-    next_ += rows;
+    Tensor vectors = as_stored.cast(DType::f32);
+    require_finite(vectors, file.path(), first);
     require_input(
-        next_ < matrix.rows || rows_.checksum.empty() || rows_.checksum == checksum_.hex(),
-        "{}: tensor {} is damaged: its checksum is not that in {}", printable_path(file_.path()),
-        vectors_tensor, integrity_key);
-    return VectorBlock{vectors};
+        first + rows < matrix.rows || stored.checksum.empty() || stored.checksum == checksum.hex(),
+        "{}: tensor {} is damaged: its checksum is not that in {}", name, vectors_tensor,
+        integrity_key);
+    use({std::move(vectors), {}});
   }
+}
 
- private:
-  InputFile file_;
-  StoredRows rows_;
-  Checksum checksum_;
-  std::int64_t next_ = 0;
-};
-
-class LineVectors : public VectorReader {
- public:
-  explicit LineVectors(const fs::path& path)
-      : path_(path), name_(std::make_shared<std::string>(printable_path(path))), lines_(path) {}
-
-  std::optional<VectorBlock> next(std::int64_t rows) override {
-    std::vector<float> numbers;
-    VectorBlock block;
-    for (std::string line; std::ssize(block.examples) < rows && lines_.next(line);) {
-      const std::string place = fmt::format("{}:{}", *name_, lines_.line());
-      const nlohmann::json object = parse_json(line, place);
-      const bool is_row = object.is_object() && object.contains("vector") &&
-                          object["vector"].is_array() && !object["vector"].empty();
-      require_input(is_row, "{}: expected an object with a list \"vector\"", place);
-      if (width_ == 0) width_ = std::ssize(object["vector"]);
-      require_input(std::ssize(object["vector"]) == width_,
-                    "{}: the vector has {} numbers, those before have {}", place,
-                    object["vector"].size(), width_);
-      for (const nlohmann::json& number : object["vector"]) {
-        require_input(number.is_number(), "{}: the vector holds {}, which is no number", place,
-                      printable(number.dump(), 40));
-        numbers.push_back(number.get<float>());
-      }
-      block.examples.push_back(example_of(object));
-    }
-    if (block.examples.empty()) {
-      require_input(width_ > 0, "{}: there are no vectors in it", *name_);
-      return std::nullopt;
-    }
-    block.vectors = Tensor::from(numbers, {std::ssize(block.examples), width_});
-    require_finite(block.vectors, path_, row_);
-    row_ += std::ssize(block.examples);
-    return block;
+/// The text of a line of vectors.
+Example example_in(const nlohmann::json& object) {
+  const auto text = [&](const char* key) {
+    const auto found = object.find(key);
+    if (found == object.end() || found->is_structured() || found->is_null()) return std::string();
+    return found->is_string() ? found->get<std::string>() : found->dump();
+  };
+  Example example;
+  example.id = text("id");
+  example.text = text("text");
+  if (const std::string document = text("document"); !document.empty()) {
+    example.id = document;
+    example.file = std::make_shared<std::string>(document);
   }
+  return example;
+}
 
- private:
-  Example example_of(const nlohmann::json& object) const {
-    const auto text = [&](const char* key) {
-      const auto found = object.find(key);
-      if (found == object.end() || found->is_structured() || found->is_null()) return std::string();
-      return found->is_string() ? found->get<std::string>() : found->dump();
-    };
-    Example example;
-    example.id = text("id");
-    example.text = text("text");
-    if (const std::string document = text("document"); !document.empty()) {
-      example.id = document;
-      example.file = std::make_shared<std::string>(document);
+void read_lines(const fs::path& path, std::int64_t rows_at_once,
+                const std::function<void(VectorBlock&&)>& use) {
+  const std::string name = printable_path(path);
+  LineReader lines(path);
+  std::int64_t width = 0, row = 0;
+  std::vector<float> numbers;
+  std::vector<Example> examples;
+  const auto flush = [&] {
+    if (examples.empty()) return;
+    VectorBlock block{Tensor::from(numbers, {std::ssize(examples), width}),
+                      std::exchange(examples, {})};
+    numbers.clear();
+    require_finite(block.vectors, path, row);
+    row += block.vectors.dim(0);
+    use(std::move(block));
+  };
+  for (std::string line; lines.next(line);) {
+    const std::string place = fmt::format("{}:{}", name, lines.line());
+    const nlohmann::json object = parse_json(line, place);
+    const bool is_row = object.is_object() && object.contains("vector") &&
+                        object["vector"].is_array() && !object["vector"].empty();
+    require_input(is_row, "{}: expected an object with a list \"vector\"", place);
+    const nlohmann::json& vector = object["vector"];
+    if (width == 0) width = std::ssize(vector);
+    require_input(std::ssize(vector) == width,
+                  "{}: the vector has {} numbers, those before have {}", place, vector.size(),
+                  width);
+    for (const nlohmann::json& number : vector) {
+      require_input(number.is_number(), "{}: the vector holds {}, which is no number", place,
+                    printable(number.dump(), 40));
+      numbers.push_back(number.get<float>());
     }
-    return example;
+    examples.push_back(example_in(object));
+    if (std::ssize(examples) == rows_at_once) flush();
   }
-
-  fs::path path_;
-  std::shared_ptr<const std::string> name_;
-  LineReader lines_;
-  std::int64_t width_ = 0, row_ = 0;
-};
+  flush();
+  require_input(width > 0, "{}: there are no vectors in it", name);
+}
 
 }  // namespace
 
-std::unique_ptr<VectorReader> open_vectors(const fs::path& path) {
+void read_vectors(const fs::path& path, std::int64_t rows,
+                  const std::function<void(VectorBlock&&)>& use) {
   const VectorFormat format = vector_format_of(path);
-  if (format == VectorFormat::jsonl) return std::make_unique<LineVectors>(path);
-  InputFile file = InputFile::open(path);
-  StoredRows rows = format == VectorFormat::npy ? rows_of_npy(file) : rows_of_safetensors(file);
-  return std::make_unique<BinaryReader>(std::move(file), std::move(rows));
+  if (format == VectorFormat::jsonl) return read_lines(path, rows, use);
+  const InputFile file = InputFile::open(path);
+  const bool npy = format == VectorFormat::npy;
+  read_binary(file, npy ? rows_of_npy(file) : rows_of_safetensors(file), rows, use);
 }
 
 bool holds_vectors(const fs::path& path) {

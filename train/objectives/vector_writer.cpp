@@ -1,13 +1,22 @@
-#include "train/objectives/vector_writer.h"
+#include "train/objectives/vector_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
-#include <vector>
+#include <utility>
 
 #include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "core/safetensors_header.h"
 
 namespace nystrom {
 namespace {
@@ -17,12 +26,38 @@ using Json = nlohmann::ordered_json;
 
 const std::string unknown_checksum(32, '0');
 
+/// The header of an npy file: 128 bytes.
+std::string npy_header(const VectorMatrix& matrix) {
+  constexpr std::size_t size = 128, before = 10;
+  std::string text = fmt::format("{{'descr': '<f{}', 'fortran_order': False, 'shape': ({}, {}), }}",
+                                 size_of(matrix.dtype), matrix.rows, matrix.width);
+  text.resize(size - before - 1, ' ');
+  std::string header("\x93NUMPY\x01\x00", 8);
+  header += static_cast<char>(size - before);
+  header += '\0';
+  return header + text + '\n';
+}
+
+/// The header of a safetensors file whose data has this checksum of 32 digits. Its length does not
+/// depend on the checksum.
+std::string safetensors_header(const VectorMatrix& matrix, const std::string& checksum) {
+  SafetensorsHeader header;
+  header.metadata["format"] = "pt";
+  header.tensors.push_back({vectors_tensor,
+                            stored_type_of(matrix.dtype),
+                            {matrix.rows, matrix.width},
+                            0,
+                            matrix.rows * matrix.row_bytes(),
+                            checksum});
+  return safetensors_header_bytes(header);
+}
+
 /// The bytes before the vectors.
 std::string header_of(VectorFormat format, const VectorMatrix& matrix,
                       const std::string& checksum) {
   switch (format) {
     case VectorFormat::npy: return npy_header(matrix);
-    case VectorFormat::safetensors: return vectors_header(matrix, checksum);
+    case VectorFormat::safetensors: return safetensors_header(matrix, checksum);
     case VectorFormat::jsonl: break;
   }
   return "";
@@ -45,6 +80,30 @@ std::string checksum_from(const fs::path& path, std::int64_t begin) {
 
 }  // namespace
 
+VectorFormat vector_format_of(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".npy") return VectorFormat::npy;
+  if (ending == ".safetensors") return VectorFormat::safetensors;
+  require_input(ending == ".jsonl",
+                "{}: its ending tells no form of vectors; expected .npy, .safetensors or .jsonl",
+                printable_path(path));
+  return VectorFormat::jsonl;
+}
+
+bool is_whole_file(const Example& example) { return example.file && example.id == *example.file; }
+
+std::string vector_line(const Example& example, std::span<const float> vector) {
+  const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
+  std::string line = "{";
+  if (is_whole_file(example)) {
+    line += "\"document\": " + quoted(example.id);
+  } else {
+    if (!example.id.empty()) line += "\"id\": " + quoted(example.id) + ", ";
+    line += "\"text\": " + quoted(example.text);
+  }
+  return line + fmt::format(", \"vector\": [{}]}}\n", fmt::join(vector, ", "));
+}
+
 Tensor rounded_vectors(const Tensor& vectors, DType dtype) {
   if (dtype == DType::f32) return vectors;
   const float* const values = vectors.data<float>();
@@ -54,26 +113,114 @@ Tensor rounded_vectors(const Tensor& vectors, DType dtype) {
   return vectors.cast(DType::f16);
 }
 
-VectorWriter::VectorWriter(fs::path path, VectorJob job)
+void require_new_file(const fs::path& path) {
+  std::error_code error;
+  require_input(!fs::exists(fs::symlink_status(path, error)),
+                "{}: exists already; remove it, or give --output another name",
+                printable_path(path));
+}
+
+/// The file PATH.partial, which becomes PATH. It is locked while the object lives. Every failure is
+/// an InputError that names the file and the cause. The destructor leaves PATH.partial, so that
+/// another run can go on; it removes one that this object made and left empty.
+class VectorWriter::File {
+ public:
+  /// Opens or creates PATH.partial. Throws an InputError when PATH exists or another process writes
+  /// it.
+  explicit File(const fs::path& path) : partial(path.string() + ".partial"), path_(path) {
+    require_new_file(path_);
+    constexpr int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    descriptor_ = ::open(partial.c_str(), flags | O_EXCL, 0666);
+    made_ = descriptor_ >= 0;
+    if (!made_) descriptor_ = ::open(partial.c_str(), flags, 0666);
+    if (descriptor_ < 0) fail("cannot create");
+    struct stat status {};
+    const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+    const bool locked = regular && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    if (locked) return;
+    ::close(descriptor_);
+    throw InputError(fmt::format("{}: {}", printable_path(partial),
+                                 regular ? "another process writes it" : "is not a regular file"));
+  }
+  ~File() {
+    if (descriptor_ < 0) return;
+    struct stat status {};
+    if (made_ && ::fstat(descriptor_, &status) == 0 && status.st_size == 0)
+      ::unlink(partial.c_str());
+    ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  const fs::path partial;
+
+  /// The bytes that are there.
+  std::int64_t size() const {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0) fail("cannot be examined");
+    return status.st_size;
+  }
+  /// Drops the bytes from `size` on.
+  void truncate(std::int64_t size) {
+    if (::ftruncate(descriptor_, size) != 0) fail("cannot truncate");
+  }
+  /// Writes bytes from `offset` on.
+  void write(std::span<const std::byte> bytes, std::int64_t offset) {
+    constexpr std::size_t max_transfer = std::size_t{1} << 30;  // Linux: at most 2 GiB in a call
+    while (!bytes.empty()) {
+      const auto count =
+          ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), max_transfer), offset);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail("cannot write");
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+      offset += count;
+    }
+  }
+  /// Makes all bytes durable.
+  void sync() {
+    if (::fsync(descriptor_) != 0) fail("cannot make durable");
+  }
+  /// Gives the file its name, durably.
+  void commit() {
+    sync();
+    if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
+    if (::rename(partial.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
+    const fs::path folder = path_.parent_path();
+    sync_folder(folder.empty() ? "." : folder);
+  }
+
+ private:
+  [[noreturn]] void fail(const char* action) const {
+    throw InputError(
+        fmt::format("{}: {}: {}", printable_path(partial), action, std::strerror(errno)));
+  }
+
+  fs::path path_;
+  int descriptor_ = -1;
+  bool made_ = false;  // by this object
+};
+
+VectorWriter::VectorWriter(const fs::path& path, VectorJob job)
     : state_path_(path.string() + ".partial.json"),
       job_(std::move(job)),
       format_(vector_format_of(path)),
-      file_(std::move(path)) {
+      file_(std::make_unique<File>(path)) {
   if (resume()) return;
   save_state();  // first, because a PATH.partial without it belongs to others
   const std::string header = header_of(format_, job_.matrix, unknown_checksum);
-  file_.truncate(0);
-  file_.append(std::as_bytes(std::span(header)));
-  bytes_ = std::ssize(header);
+  file_->truncate(0);
+  append(std::as_bytes(std::span(header)));
   save_state();
 }
 
+VectorWriter::~VectorWriter() = default;
+
 /// Goes on with PATH.partial. Returns false if there is none, or nothing of it is done.
 bool VectorWriter::resume() {
-  const std::string name = printable_path(file_.partial());
+  const std::string name = printable_path(file_->partial);
   if (!fs::exists(fs::symlink_status(state_path_))) {
     require_input(
-        file_.size() == 0,
+        file_->size() == 0,
         "{}: was not begun by nystrom embed, for {} is missing; move it, or give --output "
         "another name",
         name, printable_path(state_path_));
@@ -93,16 +240,16 @@ bool VectorWriter::resume() {
   require_same("texts", job_.texts, "other texts");
   done_ = json_count(state.at("done"), "done");
   bytes_ = json_count(state.at("bytes"), "bytes");
-  require_input(file_.size() >= bytes_ && done_ <= job_.matrix.rows,
-                "{}: has {} bytes, and {} says {}; remove both files", name, file_.size(),
+  require_input(file_->size() >= bytes_ && done_ <= job_.matrix.rows,
+                "{}: has {} bytes, and {} says {}; remove both files", name, file_->size(),
                 printable_path(state_path_), bytes_);
   if (bytes_ == 0) return false;  // stopped before the header
-  file_.truncate(bytes_);
+  file_->truncate(bytes_);
   return true;
 }
 
 void VectorWriter::save_state() {
-  file_.sync();
+  file_->sync();
   write_text_file(state_path_, Json{{"model", job_.model},
                                     {"options", job_.options},
                                     {"texts", job_.texts},
@@ -112,12 +259,13 @@ void VectorWriter::save_state() {
                                    "\n");
 }
 
+void VectorWriter::append(std::span<const std::byte> bytes) {
+  file_->write(bytes, bytes_);
+  bytes_ += std::ssize(bytes);
+}
+
 void VectorWriter::add(std::span<const Example> examples, const Tensor& vectors) {
   const Tensor rounded = rounded_vectors(vectors, job_.matrix.dtype);
-  const auto append = [&](std::span<const std::byte> bytes) {
-    file_.append(bytes);
-    bytes_ += std::ssize(bytes);
-  };
   if (format_ == VectorFormat::jsonl) {
     const Tensor values = rounded.cast(DType::f32);
     const auto width = static_cast<std::size_t>(job_.matrix.width);
@@ -139,9 +287,11 @@ void VectorWriter::finish() {
                 done_, job_.matrix.rows);
   if (format_ == VectorFormat::safetensors) {
     const std::int64_t begin = std::ssize(header_of(format_, job_.matrix, unknown_checksum));
-    file_.overwrite(header_of(format_, job_.matrix, checksum_from(file_.partial(), begin)), 0);
+    const std::string header =
+        header_of(format_, job_.matrix, checksum_from(file_->partial, begin));
+    file_->write(std::as_bytes(std::span(header)), 0);
   }
-  file_.commit();
+  file_->commit();
   std::error_code ignored;
   fs::remove(state_path_, ignored);
 }

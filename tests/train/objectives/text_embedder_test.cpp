@@ -7,7 +7,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/objectives/vector_writer.h"
+#include "train/objectives/vector_file.h"
 
 namespace nystrom::testing {
 namespace {

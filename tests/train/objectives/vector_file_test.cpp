@@ -3,8 +3,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/temporary_folder.h"
-#include "train/objectives/vector_reader.h"
-#include "train/objectives/vector_writer.h"
+#include "train/objectives/vector_file.h"
 #include "train/state/safetensors.h"
 
 namespace nystrom::testing {
@@ -44,9 +43,9 @@ class VectorFileTest : public ::testing::Test {
   }
   static std::vector<double> read(const fs::path& path) {
     std::vector<double> all;
-    const auto reader = open_vectors(path);
-    while (const auto block = reader->next(2))
-      for (const double value : block->vectors.to_doubles()) all.push_back(value);
+    read_vectors(path, 2, [&](const VectorBlock& block) {
+      for (const double value : block.vectors.to_doubles()) all.push_back(value);
+    });
     return all;
   }
   std::string problem(const std::string& name, const std::string& bytes) {
@@ -94,7 +93,8 @@ TEST_F(VectorFileTest, JsonLinesHaveTheTexts) {
   const std::string bytes = read_bytes(write("v.jsonl", job()));
   EXPECT_EQ(bytes.substr(0, bytes.find('\n')),
             "{\"text\": \"text 0\", \"vector\": [0, 0.25, 0.5]}");
-  EXPECT_EQ(open_vectors(folder_ / "v.jsonl")->next(9)->examples[4].text, "text 4");
+  read_vectors(folder_ / "v.jsonl", 9,
+               [](const VectorBlock& block) { EXPECT_EQ(block.examples.at(4).text, "text 4"); });
 }
 
 TEST_F(VectorFileTest, AnInterruptedFileIsCompletedToTheSameBytes) {
