@@ -102,7 +102,6 @@ class LoadedModel {
                   std::optional<double> threshold, std::int64_t batch_size, bool truncate) {
     Log log(/*quiet=*/true, log_sink());
     const Unlocked unlocked;
-    const GuessLimits limits{top_k, threshold};
     require_input(top_k >= 1, "top_k {}; expected at least 1", top_k);
     require_input(!threshold || folder_.config.multi_label,
                   "threshold: {} does not give a text any number of labels; leave it out",
@@ -123,19 +122,24 @@ class LoadedModel {
     };
     const auto tell = [&] { warn_of_cut(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {
-      add(predict_features(task, texts, batch_size, limits));
+      add(predict_features(task, texts, batch_size, top_k, threshold));
       tell();
       return result;
     }
     const bool described = is_task_described(folder_, std::nullopt);
     std::vector<Example> examples;
-    for (std::size_t i = 0; i < texts.size(); ++i)
-      examples.push_back(example_of(options, described, {texts[i], pairs[i], choices[i]}));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      Example given;
+      given.text = texts[i];
+      given.pair = pairs[i];
+      given.choices = choices[i];
+      examples.push_back(example_of(options, described, std::move(given)));
+    }
     in_parts(examples.size(), batch_size, [&](std::size_t begin, std::size_t end) {
       add(predict_examples(task,
                            {examples.begin() + static_cast<std::ptrdiff_t>(begin),
                             examples.begin() + static_cast<std::ptrdiff_t>(end)},
-                           batch_size, limits));
+                           batch_size, top_k, threshold));
     });
     tell();
     return result;

@@ -135,7 +135,7 @@ std::string rendered(const Example& example, const Prediction& prediction) {
     result += fmt::format("\n  {:.4f}  {}", guess.score,
                           guess.label.empty() ? "(no answer)" : shown(guess.label));
     if (!guess.word.empty()) result += "  " + shown(guess.word);
-    if (guess.place) result += fmt::format("  [{}, {})", guess.place->start, guess.place->end);
+    if (guess.place) result += fmt::format("  [{}, {})", guess.place->begin, guess.place->end);
   }
   return result;
 }
@@ -175,7 +175,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
   EncodingCounts counts;
   for (const std::string& file : options.arguments.texts) {
     const Predictions predictions =
-        predict_features(task, {file}, options.batch, {options.top_k.value_or(default_answers)});
+        predict_features(task, {file}, options.batch, options.top_k.value_or(default_answers));
     add_cut(counts, predictions.counts);
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
@@ -208,7 +208,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
       options.skip_bad, options.json, window_of(options),
       [&](const std::vector<Example>& examples) {
         const Predictions predictions = predict_examples(task, examples, options.batch,
-                                                         {options.top_k.value_or(default_answers)});
+                                                         options.top_k.value_or(default_answers));
         add_cut(counts, predictions.counts);
         std::vector<std::string> outputs;
         for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -223,7 +223,11 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
           task_of_file(options.arguments, options.common.overrides, task.settings.task, text),
           text);
     } else {
-      stream.add(example_of(task.settings.task, described, {text, options.pair, options.choices}));
+      Example given;
+      given.text = text;
+      given.pair = options.pair;
+      given.choices = options.choices;
+      stream.add(example_of(task.settings.task, described, std::move(given)));
     }
   }
   stream.finish(log);

@@ -1,38 +1,16 @@
 #include "train/objectives/fill_mask.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "core/check.h"
+#include "train/objectives/probabilities.h"
 #include "train/objectives/text_batches.h"
 
 namespace nystrom {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-
-/// The softmax of logits, in f64.
-std::vector<double> softmax_of(const Tensor& logits) {
-  std::vector<double> values = logits.cast(DType::f64).to_doubles();
-  const double largest = *std::max_element(values.begin(), values.end());
-  double total = 0;
-  for (double& value : values) total += value = std::exp(value - largest);
-  for (double& value : values) value /= total;
-  return values;
-}
-
-/// The ids of the k largest scores, largest first; equal scores are sorted by id.
-std::vector<std::size_t> largest(const std::vector<double>& scores, std::int64_t k) {
-  std::vector<std::size_t> ids(scores.size());
-  std::iota(ids.begin(), ids.end(), std::size_t{0});
-  std::partial_sort(ids.begin(), ids.begin() + k, ids.end(), [&](std::size_t a, std::size_t b) {
-    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
-  });
-  ids.resize(static_cast<std::size_t>(k));
-  return ids;
-}
 
 /// The text of ids, without padding and without ids outside the tokenizer's vocabulary.
 std::string decode(const Tokenizer& tokenizer, Ids ids, bool skip_special) {
@@ -58,7 +36,7 @@ std::string with_mask_of(const Tokenizer& tokenizer, std::string text) {
 /// The predictions at one mask of a text, from its logits [1, vocab].
 std::vector<MaskFill> fills_of(const Tokenizer& tokenizer, const MaskedText& text,
                                std::int64_t place, const Tensor& logits, std::int64_t top_k) {
-  const std::vector<double> scores = softmax_of(logits);
+  const std::vector<double> scores = softmax_of(logits.cast(DType::f64).to_doubles());
   std::vector<MaskFill> fills;
   for (const std::size_t id : largest(scores, top_k)) {
     const auto token = static_cast<std::int32_t>(id);

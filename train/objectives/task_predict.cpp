@@ -1,10 +1,8 @@
 #include "train/objectives/task_predict.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
@@ -12,36 +10,17 @@
 #include "data/tasks/answers.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/multi_label_metrics.h"
-#include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/windows.h"
 #include "data/tasks/word_cut.h"
+#include "train/objectives/probabilities.h"
 #include "train/objectives/task_loss.h"
 
 namespace nystrom {
 namespace {
 
-std::vector<double> softmax_of(std::span<const double> scores) {
-  std::vector<double> values(scores.begin(), scores.end());
-  const double largest = *std::max_element(values.begin(), values.end());
-  double total = 0;
-  for (double& value : values) total += value = std::exp(value - largest);
-  for (double& value : values) value /= total;
-  return values;
-}
-
-/// The indices of the `top_k` largest scores, largest first. Equal scores keep the order of their
-/// indices.
-std::vector<std::size_t> ranked(const std::vector<double>& scores, std::int64_t top_k) {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-  order.resize(std::min(order.size(), static_cast<std::size_t>(top_k)));
-  return order;
-}
-
-CharacterRange characters(std::string_view text, const TextRange& bytes) {
+/// The range of bytes in code points.
+TextRange characters(std::string_view text, const TextRange& bytes) {
   const auto count = [&](std::int64_t end) {
     return std::count_if(text.begin(), text.begin() + end,
                          [](char c) { return !is_utf8_continuation(c); });
@@ -57,24 +36,19 @@ bool tells_entities(const TaskModel& task) {
 /// Runs the model on a data set and turns its outputs into predictions.
 class Predictor {
  public:
-  Predictor(const TaskModel& task, const TaskDataset& dataset, const GuessLimits& limits)
+  Predictor(const TaskModel& task, const TaskDataset& dataset, std::int64_t top_k,
+            std::optional<double> threshold)
       : task_(task),
         dataset_(dataset),
-        threshold_(limits.threshold.value_or(threshold_of(task.settings.task))),
-        top_k_(dataset.target() == TaskTarget::label_set ? dataset.labels().size() : limits.top_k) {
-  }
+        threshold_(threshold.value_or(threshold_of(task.settings.task))),
+        top_k_(dataset.target() == TaskTarget::label_set ? dataset.labels().size() : top_k) {}
 
-  std::vector<Prediction> operator()(std::int64_t batch_size,
-                                     const std::shared_ptr<const TaskDataset>& dataset) {
-    TaskLoaderOptions options;
-    options.batch_size = options.micro_batch_size = batch_size;
-    options.equal_lengths = task_.model->config().needs_equal_lengths();
-    TaskEvaluationLoader loader(dataset, options);
-    predictions_.resize(static_cast<std::size_t>(dataset->examples()));
+  std::vector<Prediction> operator()(TaskEvaluationLoader& loader) {
+    const bool spans = dataset_.target() == TaskTarget::span;
+    std::map<std::int64_t, std::vector<Window>> windows_of;  // each example
     while (std::optional<Batch> batch = loader.next()) {
       const std::vector<std::int64_t> samples = batch->samples;
       const ModelOutput out = task_output(*task_.model, std::move(*batch));
-      const bool spans = dataset_.target() == TaskTarget::span;
       const auto numbers = [](const Var& output) {
         return output.value().to(cpu_device).cast(DType::f64).contiguous().to_doubles();
       };
@@ -83,14 +57,17 @@ class Predictor {
       const auto firsts = outputs_by_sample(dataset_, samples, first),
                  seconds = outputs_by_sample(dataset_, samples, second);
       for (std::size_t i = 0; i < samples.size(); ++i)
-        add_window(samples[i], firsts[i], seconds[i]);
+        windows_of[example_of(samples[i])].push_back({samples[i],
+                                                      {firsts[i].begin(), firsts[i].end()},
+                                                      {seconds[i].begin(), seconds[i].end()}});
     }
-    for (auto& [example, windows] : windows_) {
+    std::vector<Prediction> predictions(static_cast<std::size_t>(dataset_.examples()));
+    for (auto& [example, windows] : windows_of) {
       std::ranges::sort(windows, {}, &Window::sample);
-      predictions_[static_cast<std::size_t>(example)] =
-          dataset_.target() == TaskTarget::span ? answer(example, windows) : predict(windows);
+      predictions[static_cast<std::size_t>(example)] =
+          spans ? answer(example, windows) : predict(windows);
     }
-    return std::move(predictions_);
+    return predictions;
   }
 
  private:
@@ -113,7 +90,8 @@ class Predictor {
     switch (*task_.settings.task.kind) {
       case TaskKind::tokens: result.guesses = label_words(sample, scores); break;
       case TaskKind::choice:
-        result.guesses = rank(scores, dataset_.example(example_of(sample)).choices);
+        result.guesses =
+            ranked_guesses(softmax_of(scores), dataset_.example(example_of(sample)).choices);
         break;
       case TaskKind::classification:
       case TaskKind::regression:
@@ -125,15 +103,10 @@ class Predictor {
         } else if (task_.model->config().num_labels() == 1) {
           result.value = scores[0];
         } else {
-          result.guesses = rank(scores, task_.model->config().labels);
+          result.guesses = ranked_guesses(softmax_of(scores), task_.model->config().labels);
         }
     }
     return result;
-  }
-
-  std::vector<Guess> rank(std::span<const double> scores,
-                          const std::vector<std::string>& names) const {
-    return ranked_guesses(softmax_of(scores), names);
   }
 
   /// The labels that reach the threshold.
@@ -148,7 +121,7 @@ class Predictor {
   std::vector<Guess> ranked_guesses(const std::vector<double>& probabilities,
                                     const std::vector<std::string>& names) const {
     std::vector<Guess> guesses;
-    for (const std::size_t i : ranked(probabilities, top_k_))
+    for (const std::size_t i : largest(probabilities, top_k_))
       guesses.push_back({names[i], probabilities[i]});
     return guesses;
   }
@@ -179,12 +152,6 @@ class Predictor {
     return guesses;
   }
 
-  void add_window(std::int64_t sample, std::span<const double> first,
-                  std::span<const double> second) {
-    windows_[example_of(sample)].push_back(
-        {sample, {first.begin(), first.end()}, {second.begin(), second.end()}});
-  }
-
   Prediction answer(std::int64_t example, const std::vector<Window>& windows) const {
     std::vector<WindowScores> scores;
     for (const Window& window : windows)
@@ -204,54 +171,55 @@ class Predictor {
   const TaskDataset& dataset_;
   double threshold_;
   std::int64_t top_k_;
-  std::vector<Prediction> predictions_;
-  std::map<std::int64_t, std::vector<Window>> windows_;
 };
 
 Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
-                        std::int64_t batch_size, const GuessLimits& limits) {
-  return {Predictor(task, *dataset, limits)(batch_size, dataset), dataset->counts()};
+                        std::int64_t batch_size, std::int64_t top_k,
+                        std::optional<double> threshold) {
+  TaskLoaderOptions options;
+  options.batch_size = options.micro_batch_size = batch_size;
+  options.equal_lengths = task.model->config().needs_equal_lengths();
+  TaskEvaluationLoader loader(dataset, options);
+  return {Predictor(task, *dataset, top_k, threshold)(loader), dataset->counts()};
 }
 
 }  // namespace
 
-Example example_of(const TaskConfig& task, bool described, GivenTexts texts) {
+Example example_of(const TaskConfig& task, bool described, Example given) {
   const TaskKind kind = *task.kind;
-  const std::string name = fmt::format("'{}'", printable(texts.text, 60));
+  const std::string name = fmt::format("'{}'", printable(given.text, 60));
   const bool needs_pair =
       kind == TaskKind::questions || (kind != TaskKind::choice && task.columns.pair);
   const bool may_be_pair =
       !described && (kind == TaskKind::classification || kind == TaskKind::regression);
   const bool takes_pair =
       needs_pair || kind == TaskKind::choice || task.columns.pair || may_be_pair;
-  require_input(!needs_pair || texts.pair, "{}: {}", name,
+  require_input(!needs_pair || given.pair, "{}: {}", name,
                 kind == TaskKind::questions
                     ? "a question needs the text that answers it; give --pair TEXT"
                     : "the task has pairs of texts; give the second by --pair TEXT");
-  require_input(!texts.pair || takes_pair,
+  require_input(!given.pair || takes_pair,
                 "{}: the task has single texts (task.columns.pair is null); leave --pair out",
                 name);
-  require_input(kind == TaskKind::choice || texts.choices.empty(),
+  require_input(kind == TaskKind::choice || given.choices.empty(),
                 "{}: a task of kind {} has no choices; leave --choice out", name, enum_name(kind));
-  require_input(kind != TaskKind::choice || texts.choices.size() >= 2,
+  require_input(kind != TaskKind::choice || given.choices.size() >= 2,
                 "{}: there must be at least two choices; give each by --choice TEXT", name);
-  Example example;
-  if (kind == TaskKind::tokens) example.words = words_of(texts.text, word_cut_of(task), name);
-  example.text = std::move(texts.text);
-  example.pair = std::move(texts.pair);
-  example.choices = std::move(texts.choices);
-  return example;
+  if (kind == TaskKind::tokens) given.words = words_of(given.text, word_cut_of(task), name);
+  return given;
 }
 
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
-                             std::int64_t batch_size, const GuessLimits& limits) {
-  return predict_all(task, task.reader->from(examples), batch_size, limits);
+                             std::int64_t batch_size, std::int64_t top_k,
+                             std::optional<double> threshold) {
+  return predict_all(task, task.reader->from(examples), batch_size, top_k, threshold);
 }
 
 Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
-                             std::int64_t batch_size, const GuessLimits& limits) {
+                             std::int64_t batch_size, std::int64_t top_k,
+                             std::optional<double> threshold) {
   const auto dataset = task.reader->read(files, Labelled::optional);
-  Predictions predictions = predict_all(task, dataset, batch_size, limits);
+  Predictions predictions = predict_all(task, dataset, batch_size, top_k, threshold);
   predictions.bags = dataset->has_bags();
   for (std::int64_t i = 0; i < dataset->size(); ++i)
     predictions.names.push_back(dataset->sample_name(i));
@@ -272,7 +240,7 @@ std::string prediction_json(const TaskModel& task, const Prediction& prediction)
     Json object = {{name, guess.label}, {"score", guess.score}};
     if (kind == TaskKind::tokens) object["word"] = guess.word;
     if (guess.place) {
-      object["start"] = guess.place->start;
+      object["start"] = guess.place->begin;
       object["end"] = guess.place->end;
     }
     list.push_back(std::move(object));

@@ -191,7 +191,8 @@ TaskFindings judge_texts_of_label_sets(const TaskModel& task,
                                        const std::vector<Example>& examples) {
   const std::vector<std::string>& names = task.reader->labels().names();
   const double threshold = threshold_of(task.settings.task);
-  const Predictions predictions = predict_examples(task, examples, batch_size, {.threshold = 0.0});
+  const Predictions predictions =
+      predict_examples(task, examples, batch_size, std::ssize(names), 0.0);
   LabelSets sets{task.reader->labels().size()};
   std::vector<JudgedExample> judged;
   for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -226,7 +227,7 @@ TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
   if (tokens) {
     examples = judge_words(task, read.examples);
   } else if (!*config.multi_label) {
-    const Predictions predictions = predict_examples(task, read.examples, batch_size, {1});
+    const Predictions predictions = predict_examples(task, read.examples, batch_size, 1);
     for (std::size_t i = 0; i < read.examples.size(); ++i)
       examples.push_back(judged(read.examples[i], predictions.all[i]));
   }
