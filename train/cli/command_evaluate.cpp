@@ -33,7 +33,7 @@ struct EvaluateOptions {
   std::string model;
   DType dtype = DType::f32;
   std::vector<std::string> text, file, minimal_pairs;
-  MinimalPairColumns columns;
+  MinimalPair columns = {"sentence_good", "sentence_bad"};  // those of BLiMP
   std::optional<std::string> config;
   VectorEvaluation vectors;
   std::int64_t batch = 16;

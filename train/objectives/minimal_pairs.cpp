@@ -40,24 +40,7 @@ auto scored_by(const Tokenizer& tokenizer) {
 /// log(1 + eˣ), which is −log(1 − sigmoid(x)).
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
-}  // namespace
-
-std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
-                                            const MinimalPairColumns& columns) {
-  const auto rows = open_rows(file, table_format_of(file).value_or(TableFormat::jsonl), true,
-                              {{columns.good}, {columns.bad}});
-  std::vector<MinimalPair> pairs;
-  while (const auto row = rows->next()) {
-    for (const std::size_t cell : {std::size_t{0}, std::size_t{1}})
-      require_input(row->cells[cell].has_value() && !row->cells[cell]->empty(),
-                    "{}:{}: has no {}; a pair has two sentences", printable_path(file), row->line,
-                    printable(cell == 0 ? columns.good : columns.bad, 80));
-    pairs.push_back({*row->cells[0], *row->cells[1]});
-  }
-  require_input(!pairs.empty(), "{}: has no pairs", printable_path(file));
-  return pairs;
-}
-
+/// The likelihoods of a model with Head::replaced_tokens: see count_pairs.
 std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
                                              std::span<const Ids> ids, std::int64_t batch_size) {
   const auto is_scored = scored_by(tokenizer);
@@ -75,6 +58,24 @@ std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer
     }
   });
   return sums;
+}
+
+}  // namespace
+
+std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
+                                            const MinimalPair& columns) {
+  const auto rows = open_rows(file, table_format_of(file).value_or(TableFormat::jsonl), true,
+                              {{columns.good}, {columns.bad}});
+  std::vector<MinimalPair> pairs;
+  while (const auto row = rows->next()) {
+    for (const std::size_t cell : {std::size_t{0}, std::size_t{1}})
+      require_input(row->cells[cell].has_value() && !row->cells[cell]->empty(),
+                    "{}:{}: has no {}; a pair has two sentences", printable_path(file), row->line,
+                    printable(cell == 0 ? columns.good : columns.bad, 80));
+    pairs.push_back({*row->cells[0], *row->cells[1]});
+  }
+  require_input(!pairs.empty(), "{}: has no pairs", printable_path(file));
+  return pairs;
 }
 
 std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& tokenizer,

@@ -18,15 +18,11 @@ struct MinimalPair {
   std::string good, bad;
 };
 
-/// The columns of a pair's sentences; the defaults are BLiMP's.
-struct MinimalPairColumns {
-  std::string good = "sentence_good", bad = "sentence_bad";
-};
-
-/// Reads the pairs of a table (open_rows; without a known ending JSON Lines). Throws an InputError
-/// "file:line: …" for a row without both sentences, and for a file without pairs.
+/// Reads the pairs of a table (open_rows; without a known ending JSON Lines), whose columns have
+/// the names `columns`. Throws an InputError "file:line: …" for a row without both sentences, and
+/// for a file without pairs.
 std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
-                                            const MinimalPairColumns& columns);
+                                            const MinimalPair& columns);
 
 /// The pseudo-log-likelihood of each sentence: the sum over its tokens, without [CLS] and [SEP], of
 /// the logarithm of the probability that the model gives the token where it alone is masked
@@ -36,20 +32,16 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
                                            std::span<const std::vector<std::int32_t>> ids,
                                            std::int64_t batch_size);
 
-/// The sum over each sentence's tokens, without [CLS] and [SEP], of the logarithm of the
-/// probability that no other token stood in its place, by a model with Head::replaced_tokens.
-std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
-                                             std::span<const std::vector<std::int32_t>> ids,
-                                             std::int64_t batch_size);
-
 /// What a model makes of some pairs.
 struct PairCounts {
   std::int64_t preferred = 0;  ///< the good sentence has the larger likelihood
   std::int64_t ties = 0;       ///< both sentences are the same tokens: no model prefers one
 };
 
-/// Compares the likelihoods of each pair, in the form of the model's head. Throws an InputError
-/// that begins with `source` for a sentence that is longer than the model takes.
+/// Compares the likelihoods of each pair: pseudo_log_likelihoods, or for a model with
+/// Head::replaced_tokens the sum over each sentence's tokens of the logarithm of the probability
+/// that no other token stood in its place. Throws an InputError that begins with `source` for a
+/// sentence that is longer than the model takes.
 PairCounts count_pairs(const Model& model, const Tokenizer& tokenizer,
                        std::span<const MinimalPair> pairs, const std::string& source,
                        std::int64_t batch_size);
