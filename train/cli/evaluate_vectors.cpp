@@ -8,82 +8,80 @@
 #include "data/text/match_files.h"
 #include "data/text/text.h"
 #include "train/objectives/retrieval.h"
-#include "train/objectives/text_classes.h"
-#include "train/objectives/text_pairs.h"
+#include "train/objectives/vector_evaluation.h"
 
 namespace nystrom {
 namespace {
 
-using Scores = std::vector<std::pair<const char*, double>>;
-
-void print(const nlohmann::ordered_json& counts, const Scores& scores, bool json) {
+void print(const VectorScores& result, bool json) {
   if (json) {
-    nlohmann::ordered_json object = counts;
-    for (const auto& [name, value] : scores) object[name] = value;
+    nlohmann::ordered_json object;
+    for (const auto& [name, value] : result.counts) object[name] = value;
+    for (const auto& [name, value] : result.scores) object[name] = value;
     fmt::print("{}\n", object.dump());
     return;
   }
   std::vector<std::string> words;
-  for (const auto& [name, value] : counts.items())
-    words.push_back(fmt::format("{} {}", value.get<std::int64_t>(), name));
+  for (const auto& [name, value] : result.counts)
+    words.push_back(fmt::format("{} {}", value, name));
   fmt::print("{}\n", fmt::join(words, ", "));
-  for (const auto& [name, value] : scores) fmt::print("{:<14}{:>8.4f}\n", name, value);
+  for (const auto& [name, value] : result.scores) fmt::print("{:<14}{:>8.4f}\n", name, value);
 }
 
-void evaluate_folder(const VectorModel& model, const VectorEvaluation& evaluation, bool json,
-                     Log& log, Communicator& communicator) {
+/// A checksum of the files that patterns match.
+std::string identity_of(const std::vector<std::string>& patterns) {
+  std::string identity;
+  for (const auto& file : match_files(patterns)) identity += file_checksum(file);
+  return identity;
+}
+
+void say_notes(std::initializer_list<const TextEmbedder*> embedders, Log& log) {
+  for (const TextEmbedder* embedder : embedders)
+    if (const std::string note = embedder->note(); !note.empty()) log.say("note: " + note);
+}
+
+VectorScores score_folder(const VectorModel& model, const VectorEvaluation& evaluation, Log& log,
+                          Communicator& communicator) {
   const RetrievalSet set = read_retrieval(evaluation.retrieval, evaluation.split);
   communicator.require_same_files("--retrieval", file_checksum(set.corpus));
   for (const std::string& note : set.notes) log.warn(note);
   TextEmbedder queries = model.embedder(evaluation.flags, PromptKind::query, &communicator);
   TextEmbedder documents = model.embedder(evaluation.flags, PromptKind::document, &communicator);
-  const RetrievalScores result =
+  const RankingScores scores =
       evaluate_retrieval(queries, documents, set, progress_of("document", log));
-  if (const std::string note = documents.note(); !note.empty()) log.say("note: " + note);
-  if (!communicator.is_first()) return;
-  const RankingScores& scores = result.scores;
-  print({{"queries", result.queries}, {"documents", result.documents}},
-        {{"ndcg_at_10", scores.ndcg_at_10},
-         {"mrr_at_10", scores.mrr_at_10},
-         {"recall_at_100", scores.recall_at_100},
-         {"map_at_100", scores.map_at_100}},
-        json);
+  say_notes({&documents}, log);
+  VectorScores result;
+  result.counts = {{"queries", std::ssize(set.queries)},
+                   {"documents", std::ssize(set.documents.places)}};
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    result.scores.emplace_back(enum_name(ranking_metrics[i]), scores[i]);
+  return result;
 }
 
-void evaluate_files(const VectorModel& model, const VectorEvaluation& evaluation, bool json,
-                    Log& log, Communicator& communicator) {
+VectorScores score_pairs(const VectorModel& model, const VectorEvaluation& evaluation, Log& log,
+                         Communicator& communicator) {
   TaskConfig task = model.task;
   if (!task.columns.pair) task.columns.pair = "pair";
-  std::string identity;
-  for (const auto& file : match_files(evaluation.pairs)) identity += file_checksum(file);
-  communicator.require_same_files("--pairs", text_checksum(identity));
+  communicator.require_same_files("--pairs", text_checksum(identity_of(evaluation.pairs)));
   TextEmbedder first = model.embedder(evaluation.flags, PromptKind::query, &communicator);
   TextEmbedder second = model.embedder(evaluation.flags, PromptKind::document, &communicator);
-  const PairScores result = evaluate_pairs(first, second, task, evaluation.pairs);
-  for (const std::string& note : {first.note(), second.note()})
-    if (!note.empty()) log.say("note: " + note);
-  if (!communicator.is_first()) return;
-  print({{"pairs", result.pairs}}, {{"spearman", result.spearman}, {"pearson", result.pearson}},
-        json);
+  VectorScores result = evaluate_pairs(first, second, task, evaluation.pairs);
+  say_notes({&first, &second}, log);
+  return result;
 }
 
-void evaluate_labels(const VectorModel& model, const VectorEvaluation& evaluation, bool json,
-                     Log& log, Communicator& communicator) {
+VectorScores score_classes(const VectorModel& model, const VectorEvaluation& evaluation, Log& log,
+                           Communicator& communicator) {
   TaskConfig task = model.task;
   task.train = evaluation.classify;
   task.validation = evaluation.test;
-  std::string identity;
-  for (const auto* patterns : {&task.train, &task.validation})
-    for (const auto& file : match_files(*patterns)) identity += file_checksum(file);
-  communicator.require_same_files("--classify and --test", text_checksum(identity));
+  communicator.require_same_files(
+      "--classify and --test",
+      text_checksum(identity_of(task.train) + identity_of(task.validation)));
   TextEmbedder embedder = model.embedder(evaluation.flags, PromptKind::document, &communicator);
-  const ClassScores result = evaluate_classes(embedder, task);
-  if (const std::string note = embedder.note(); !note.empty()) log.say("note: " + note);
-  if (!communicator.is_first()) return;
-  print({{"texts to train on", result.train},
-         {"texts to test", result.test},
-         {"labels", result.labels}},
-        {{"accuracy", result.accuracy}, {"f1_macro", result.f1_macro}}, json);
+  VectorScores result = evaluate_classes(embedder, task);
+  say_notes({&embedder}, log);
+  return result;
 }
 
 }  // namespace
@@ -95,12 +93,11 @@ void evaluate_vectors(const std::string& model, const std::vector<std::string>& 
   const VectorModel opened =
       open_vector_model(model, overrides, pairs ? TaskKind::regression : TaskKind::classification,
                         dtype, device, log);
-  if (pairs)
-    evaluate_files(opened, evaluation, json, log, communicator);
-  else if (!evaluation.classify.empty())
-    evaluate_labels(opened, evaluation, json, log, communicator);
-  else
-    evaluate_folder(opened, evaluation, json, log, communicator);
+  const auto score = pairs                          ? score_pairs
+                     : !evaluation.classify.empty() ? score_classes
+                                                    : score_folder;
+  const VectorScores result = score(opened, evaluation, log, communicator);
+  if (communicator.is_first()) print(result, json);
 }
 
 }  // namespace nystrom

@@ -9,7 +9,7 @@
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
 #include "train/objectives/text_blocks.h"
-#include "train/objectives/text_pairs.h"
+#include "train/objectives/vector_evaluation.h"
 
 namespace nystrom {
 namespace {
@@ -153,8 +153,7 @@ class RetrievalValidation : public EmbeddingValidation {
   std::string checksum() const override;
   std::vector<std::string> notes() const override { return set_.notes; }
   std::vector<TaskMetric> metrics() const override {
-    return {TaskMetric::ndcg_at_10, TaskMetric::mrr_at_10, TaskMetric::recall_at_100,
-            TaskMetric::map_at_100};
+    return {ranking_metrics.begin(), ranking_metrics.end()};
   }
 
   std::vector<double> evaluate(const Model& model, Communicator& communicator,
@@ -163,8 +162,8 @@ class RetrievalValidation : public EmbeddingValidation {
       return embedder_of(config_, model, *tokenizer_, prompt, communicator);
     };
     TextEmbedder queries = embedder(PromptKind::query), documents = embedder(PromptKind::document);
-    const RankingScores scores = evaluate_retrieval(queries, documents, set_, progress).scores;
-    return {scores.ndcg_at_10, scores.mrr_at_10, scores.recall_at_100, scores.map_at_100};
+    const RankingScores scores = evaluate_retrieval(queries, documents, set_, progress);
+    return {scores.begin(), scores.end()};
   }
 
  private:

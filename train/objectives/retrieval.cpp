@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -179,7 +181,33 @@ void check_judgements(const fs::path& file, RetrievalSet& set,
       name, missing, documents, first));
 }
 
+/// The gain of the first ten documents, discounted by rank (Järvelin & Kekäläinen, TOIS 2002).
+double discounted_gain(std::span<const std::int64_t> relevances) {
+  double sum = 0;
+  for (std::size_t i = 0; i < std::min<std::size_t>(10, relevances.size()); ++i)
+    sum += static_cast<double>(std::max<std::int64_t>(0, relevances[i])) /
+           std::log2(static_cast<double>(i + 2));
+  return sum;
+}
+
 }  // namespace
+
+RankingScores score_ranking(std::span<const std::int64_t> ranked,
+                            std::vector<std::int64_t> judged) {
+  const auto relevant =
+      static_cast<double>(std::ranges::count_if(judged, [](std::int64_t r) { return r >= 1; }));
+  if (relevant == 0) return {};
+  std::ranges::sort(judged, std::greater());
+  double found = 0, precisions = 0, reciprocal_rank = 0;
+  for (std::size_t i = 0; i < std::min<std::size_t>(100, ranked.size()); ++i) {
+    if (ranked[i] < 1) continue;
+    const auto rank = static_cast<double>(i + 1);
+    if (found == 0 && i < 10) reciprocal_rank = 1 / rank;
+    precisions += ++found / rank;
+  }
+  return {discounted_gain(ranked) / discounted_gain(judged), reciprocal_rank, found / relevant,
+          precisions / relevant};
+}
 
 bool DocumentIds::contains(const std::string& id) const {
   return std::ranges::binary_search(sorted, id, std::greater());
@@ -216,11 +244,11 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
   return set;
 }
 
-RetrievalScores evaluate_retrieval(
-    TextEmbedder& queries, TextEmbedder& documents, const RetrievalSet& set,
-    const std::function<void(std::int64_t, std::int64_t)>& progress) {
+RankingScores evaluate_retrieval(TextEmbedder& queries, TextEmbedder& documents,
+                                 const RetrievalSet& set,
+                                 const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const auto rankings = rank_documents(documents, set, embed_all(queries, set.queries), progress);
-  RetrievalScores result{{}, std::ssize(set.queries), std::ssize(set.documents.places)};
+  RankingScores mean{};
   for (std::size_t query = 0; query < rankings.size(); ++query) {
     std::vector<std::int64_t> ranked, judged;
     for (const Neighbour& found : rankings[query]) {
@@ -232,16 +260,10 @@ RetrievalScores evaluate_retrieval(
     }
     for (const auto& [id, relevance] : set.judged[query]) judged.push_back(relevance);
     const RankingScores scores = score_ranking(ranked, std::move(judged));
-    result.scores.ndcg_at_10 += scores.ndcg_at_10;
-    result.scores.mrr_at_10 += scores.mrr_at_10;
-    result.scores.recall_at_100 += scores.recall_at_100;
-    result.scores.map_at_100 += scores.map_at_100;
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += scores[i];
   }
-  const auto count = static_cast<double>(set.queries.size());
-  for (double* const mean : {&result.scores.ndcg_at_10, &result.scores.mrr_at_10,
-                             &result.scores.recall_at_100, &result.scores.map_at_100})
-    *mean /= count;
-  return result;
+  for (double& score : mean) score /= static_cast<double>(set.queries.size());
+  return mean;
 }
 
 }  // namespace nystrom

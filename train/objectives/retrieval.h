@@ -1,15 +1,16 @@
 // Evaluation of retrieval on folders in BEIR's form (Thakur et al., NeurIPS 2021).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "train/objectives/ranking_metrics.h"
 #include "train/objectives/text_embedder.h"
 
 namespace nystrom {
@@ -44,18 +45,26 @@ struct RetrievalSet {
 RetrievalSet read_retrieval(const std::filesystem::path& folder,
                             const std::optional<std::string>& split);
 
-/// Means over the queries.
-struct RetrievalScores {
-  RankingScores scores;
-  std::int64_t queries = 0, documents = 0;
-};
+/// The metrics of rankings, equal to those of trec_eval: ndcg_cut_10, whose gains are relevances; 1
+/// / rank of the first relevant document, 0 beyond 10; recall_100; map_cut_100.
+inline constexpr std::array ranking_metrics = {TaskMetric::ndcg_at_10, TaskMetric::mrr_at_10,
+                                               TaskMetric::recall_at_100, TaskMetric::map_at_100};
+
+/// The ranking_metrics of the ranking for one query, or their means over queries.
+using RankingScores = std::array<double, ranking_metrics.size()>;
+
+/// Scores the ranking for one query. `ranked` has the relevance of each document, best first, with
+/// 0 for documents that are not judged. `judged` has the relevance of each judged document, also of
+/// those that were not found. A document is relevant from 1 on. Without a relevant document all
+/// scores are 0.
+RankingScores score_ranking(std::span<const std::int64_t> ranked, std::vector<std::int64_t> judged);
 
 /// Ranks all documents for each query by the products of their vectors. A document is its title, a
-/// space, and its text; the query itself is left out, as in BEIR. The hundred best are scored as by
-/// trec_eval: of equal products the larger id comes first, and a judged document that does not
-/// exist is not found. The corpus is read in bounded memory. `progress` is called with the
+/// space, and its text; the query itself is left out, as in BEIR. Returns the means of the scores
+/// of the hundred best: of equal products the larger id comes first, and a judged document that
+/// does not exist is not found. The corpus is read in bounded memory. `progress` is called with the
 /// documents done and their number. Throws an InputError "file:line: …".
-RetrievalScores evaluate_retrieval(
+RankingScores evaluate_retrieval(
     TextEmbedder& queries, TextEmbedder& documents, const RetrievalSet& set,
     const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 

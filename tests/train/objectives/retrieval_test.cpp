@@ -10,7 +10,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/objectives/nearest.h"
-#include "train/objectives/text_pairs.h"
+#include "train/objectives/vector_evaluation.h"
 
 namespace nystrom::testing {
 namespace {
@@ -21,30 +21,30 @@ namespace fs = std::filesystem;
 TEST(RankingMetrics, EqualTrecEval) {
   const std::vector<std::int64_t> ranked = {0, 2, 0, 1, 0, 3};
   const RankingScores scores = score_ranking(ranked, {0, 2, 1, 0, 3, 2, 1});
-  EXPECT_NEAR(scores.ndcg_at_10, 0.45418341949677576, 1e-15);
-  EXPECT_EQ(scores.mrr_at_10, 0.5);
-  EXPECT_EQ(scores.recall_at_100, 0.6);
-  EXPECT_NEAR(scores.map_at_100, 0.3, 1e-15);
+  EXPECT_NEAR(scores[0], 0.45418341949677576, 1e-15);
+  EXPECT_EQ(scores[1], 0.5);
+  EXPECT_EQ(scores[2], 0.6);
+  EXPECT_NEAR(scores[3], 0.3, 1e-15);
 }
 
 TEST(RankingMetrics, NegativeRelevanceIsNone) {
   const RankingScores scores = score_ranking(std::vector<std::int64_t>{1, -1, 2}, {1, -1, 2, -1});
-  EXPECT_NEAR(scores.ndcg_at_10, 0.7601875334318685, 1e-15);
-  EXPECT_NEAR(scores.map_at_100, 0.8333333333333333, 1e-15);
+  EXPECT_NEAR(scores[0], 0.7601875334318685, 1e-15);
+  EXPECT_NEAR(scores[3], 0.8333333333333333, 1e-15);
 }
 
 TEST(RankingMetrics, EndAtTheirDepth) {
   std::vector<std::int64_t> ranked(101, 0);
   ranked[99] = ranked[100] = 1;
   const RankingScores scores = score_ranking(ranked, {1, 1, 0});
-  EXPECT_EQ(scores.ndcg_at_10, 0);
-  EXPECT_EQ(scores.mrr_at_10, 0);
-  EXPECT_EQ(scores.recall_at_100, 0.5);
-  EXPECT_EQ(scores.map_at_100, 0.005);
+  EXPECT_EQ(scores[0], 0);
+  EXPECT_EQ(scores[1], 0);
+  EXPECT_EQ(scores[2], 0.5);
+  EXPECT_EQ(scores[3], 0.005);
 }
 
 TEST(RankingMetrics, AreZeroWithoutARelevantDocument) {
-  EXPECT_EQ(score_ranking(std::vector<std::int64_t>{0, 0}, {0}).ndcg_at_10, 0);
+  EXPECT_EQ(score_ranking(std::vector<std::int64_t>{0, 0}, {0})[0], 0);
 }
 
 /// Pseudo-random numbers from −1 to 1.
@@ -132,15 +132,15 @@ TEST_F(RetrievalTest, RanksTheDocumentsOfEachQuery) {
   TextEmbedder queries = embedder(), documents = embedder();
   const RetrievalSet set = read_retrieval(beir(), {});
   EXPECT_EQ(set.split, "test");
-  const RetrievalScores result = evaluate_retrieval(queries, documents, set);
-  EXPECT_EQ(result.queries, 2);
-  EXPECT_EQ(result.documents, 4);
+  const RankingScores scores = evaluate_retrieval(queries, documents, set);
+  EXPECT_EQ(set.queries.size(), 2U);
+  EXPECT_EQ(set.documents.places.size(), 4U);
   // q1: c before a, of equal products; the document q1 is left out. q2: b alone is equal to it.
   const double q1 = 1 / std::log2(3.0), q2 = 2 / (2 + 1 / std::log2(3.0));
-  EXPECT_NEAR(result.scores.ndcg_at_10, (q1 + q2) / 2, 1e-12);
-  EXPECT_NEAR(result.scores.mrr_at_10, (0.5 + 1) / 2, 1e-12);
-  EXPECT_NEAR(result.scores.recall_at_100, (1 + 0.5) / 2, 1e-12);
-  EXPECT_NEAR(result.scores.map_at_100, (0.5 + 0.5) / 2, 1e-12);
+  EXPECT_NEAR(scores[0], (q1 + q2) / 2, 1e-12);
+  EXPECT_NEAR(scores[1], (0.5 + 1) / 2, 1e-12);
+  EXPECT_NEAR(scores[2], (1 + 0.5) / 2, 1e-12);
+  EXPECT_NEAR(scores[3], (0.5 + 0.5) / 2, 1e-12);
 }
 
 TEST_F(RetrievalTest, WrongFoldersAreRefused) {
@@ -196,8 +196,8 @@ TEST_F(RetrievalTest, AJudgedDocumentWithTheQuerysIdIsRanked) {
         "{\"_id\": 0, \"text\": \"the sea was calm\"}\n{\"_id\": 1, \"text\": \"men sang\"}\n");
   write("qrels/test.tsv", "query-id\tcorpus-id\tscore\n0\t0\t1\n1\t1\t1\n");
   TextEmbedder queries = embedder(), documents = embedder();
-  const RetrievalScores result = evaluate_retrieval(queries, documents, read_retrieval(beir(), {}));
-  EXPECT_EQ(result.scores.ndcg_at_10, 1);
+  const RankingScores scores = evaluate_retrieval(queries, documents, read_retrieval(beir(), {}));
+  EXPECT_EQ(scores[0], 1);
 }
 
 TEST_F(RetrievalTest, PairsAreComparedByTheirCosines) {
@@ -208,7 +208,8 @@ TEST_F(RetrievalTest, PairsAreComparedByTheirCosines) {
   task.kind = TaskKind::regression;
   task.columns.pair = "pair";
   TextEmbedder first = embedder(), second = embedder();
-  const PairScores scores = evaluate_pairs(first, second, resolve_task(task), {place("pairs.tsv")});
+  const VectorScores result =
+      evaluate_pairs(first, second, resolve_task(task), {place("pairs.tsv")});
   const Tensor a = first(std::vector<std::string>{"the sea was calm", "old ships", "the stars"}),
                b = first(
                    std::vector<std::string>{"the sea was calm", "men sang", "the pale stars"});
@@ -217,9 +218,9 @@ TEST_F(RetrievalTest, PairsAreComparedByTheirCosines) {
     for (std::int64_t c = 0; c < 6; ++c)
       cosines[i] += double{a.data<float>()[i * 6 + c]} * b.data<float>()[i * 6 + c];
   const std::vector<double> labels = {5, 0, 3};
-  EXPECT_EQ(scores.pairs, 3);
-  EXPECT_NEAR(scores.pearson, pearson_correlation(cosines, labels), 1e-6);
-  EXPECT_NEAR(scores.spearman, spearman_correlation(cosines, labels), 1e-12);
+  EXPECT_EQ(result.counts[0].second, 3);
+  EXPECT_NEAR(result.scores[1].second, pearson_correlation(cosines, labels), 1e-6);
+  EXPECT_NEAR(result.scores[0].second, spearman_correlation(cosines, labels), 1e-12);
 }
 
 TEST_F(RetrievalTest, PairsWithoutACorrelationAreRefused) {

@@ -1,5 +1,5 @@
 // Logistic regression of vectors, and the evaluation of labelled texts.
-#include "train/objectives/text_classes.h"
+#include "train/objectives/vector_evaluation.h"
 
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ class TextClassesTest : public ::testing::Test {
     write_bytes(folder_ / name, text);
   }
   std::string place(const char* name) const { return (folder_ / name).string(); }
-  ClassScores evaluate() {
+  VectorScores evaluate() {
     TaskConfig task;
     task.kind = TaskKind::classification;
     task = resolve_task(task);
@@ -87,12 +87,12 @@ class TextClassesTest : public ::testing::Test {
 };
 
 TEST_F(TextClassesTest, ScoresTextsOutsideTheTrainingFiles) {
-  const ClassScores scores = evaluate();
-  EXPECT_EQ(scores.train, 300);
-  EXPECT_EQ(scores.test, 2);
-  EXPECT_EQ(scores.labels, 2);
-  EXPECT_EQ(scores.accuracy, 1);
-  EXPECT_EQ(scores.f1_macro, 1);
+  const VectorScores result = evaluate();
+  EXPECT_EQ(result.counts[0].second, 300) << "to train on";
+  EXPECT_EQ(result.counts[1].second, 2) << "to test";
+  EXPECT_EQ(result.counts[2].second, 2) << "labels";
+  EXPECT_EQ(result.scores[0].second, 1) << "accuracy";
+  EXPECT_EQ(result.scores[1].second, 1) << "f1_macro";
 }
 
 TEST_F(TextClassesTest, WrongFilesAreRefused) {
