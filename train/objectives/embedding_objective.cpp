@@ -65,7 +65,7 @@ class EmbeddingObjective : public Objective {
 
   DataIdentity identity() const override {
     return {text_checksum(data_.tokenizer->definition()), data_.train->content().checksum,
-            data_.validation->checksum(), "task.train", "task.validation"};
+            data_.validation.checksum, "task.train", "task.validation"};
   }
   std::int64_t samples() const override { return std::ssize(data_.train->samples()); }
   std::string metric_name() const override { return enum_name(*config_.task.metric); }
@@ -111,8 +111,8 @@ class EmbeddingObjective : public Objective {
   }
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
-    const std::vector<TaskMetric> metrics = data_.validation->metrics();
-    const std::vector<double> values = data_.validation->evaluate(model, communicator_, progress);
+    const std::vector<TaskMetric>& metrics = data_.validation.metrics;
+    const std::vector<double> values = data_.validation.evaluate(model, communicator_, progress);
     Score score;
     for (std::size_t i = 0; i < metrics.size(); ++i) {
       if (metrics[i] == *config_.task.metric) score.value = values[i];
@@ -172,10 +172,6 @@ class EmbeddingObjective : public Objective {
   std::unique_ptr<EmbeddingLoader> loader_;
 };
 
-}  // namespace
-
-namespace {
-
 /// Refuses texts that the loss, the views or the model's dropout cannot use.
 void check_training_texts(const RunConfig& config, const EmbeddingSamples& samples) {
   const EmbeddingLossOptions& loss = config.embedding_loss;
@@ -209,18 +205,25 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
   check_training_texts(config, texts.samples);
   EmbeddingData data;
   data.validation = read_embedding_validation(config, sources.validation, tokenizer);
-  data.overlap = data.validation->overlap(texts.samples);
-  data.train = std::make_shared<const EmbeddingDataset>(std::move(texts), *tokenizer,
-                                                        embedding_text_options(config));
+  std::vector<Digest> trained = texts.samples.digests;
+  std::ranges::sort(trained);
+  data.overlap = std::ranges::count_if(data.validation.digests, [&](const Digest& digest) {
+    return std::ranges::binary_search(trained, digest);
+  });
+  const EmbeddingConfig& embedding = config.model.embedding;
+  data.train = std::make_shared<const EmbeddingDataset>(
+      std::move(texts), *tokenizer,
+      EmbeddingTextOptions{config.data.sequence_length, embedding.query_prompt,
+                           embedding.document_prompt, config.task.views});
   data.tokenizer = std::move(tokenizer);
-  const std::vector<TaskMetric> metrics = data.validation->metrics();
+  const std::vector<TaskMetric>& metrics = data.validation.metrics;
   if (!config.task.metric) config.task.metric = metrics[0];
   std::string names = enum_name(metrics[0]);
   for (std::size_t i = 1; i < metrics.size(); ++i)
     names += (i + 1 < metrics.size() ? ", " : " or ") + std::string(enum_name(metrics[i]));
   require_input(std::ranges::find(metrics, *config.task.metric) != metrics.end(),
                 "task.metric {}: task.validation holds {}, which are measured by {}",
-                enum_name(*config.task.metric), data.validation->kind(), names);
+                enum_name(*config.task.metric), data.validation.kind, names);
   return data;
 }
 
@@ -228,12 +231,12 @@ std::vector<std::string> describe(const EmbeddingData& data) {
   std::string train = "training: " + describe(data.train->content());
   if (data.train->truncated() > 0)
     train += fmt::format("; {} were cut at the end", data.train->truncated());
-  return {std::move(train), "validation: " + data.validation->summary()};
+  return {std::move(train), "validation: " + data.validation.summary};
 }
 
 std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
   std::vector<std::string> lines = data.train->content().skipped.notes;
-  std::ranges::copy(data.validation->notes(), std::back_inserter(lines));
+  std::ranges::copy(data.validation.notes, std::back_inserter(lines));
   if (data.overlap > 0)
     lines.push_back(fmt::format(
         "validation: {} of its pairs are in the training data too; their score is no test",

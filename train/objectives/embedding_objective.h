@@ -1,18 +1,57 @@
 // The training objective of a task of kind embeddings.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "data/tasks/embedding_loader.h"
 #include "train/config/config.h"
 #include "train/distributed/communicator.h"
 #include "train/loop/objective.h"
-#include "train/objectives/embedding_validation.h"
+#include "train/objectives/retrieval.h"
 
 namespace nystrom {
+
+/// Held-out texts by which vectors are measured.
+struct EmbeddingValidation {
+  std::string kind;      ///< what it holds, as a noun: "scored pairs"
+  std::string summary;   ///< a line for the log: how much it holds
+  std::string checksum;  ///< of all that decides the metrics
+  /// What can be measured. The first decides where task.metric is null.
+  std::vector<TaskMetric> metrics{};
+  std::vector<Digest> digests{};     ///< of its pairs; none for a folder
+  std::vector<std::string> notes{};  ///< what a reader of the metrics must know, one line each
+
+  /// Called with the texts done and their number.
+  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+  /// The values of `metrics` in their order, without dropout. The processes share the work and get
+  /// the same values.
+  std::function<std::vector<double>(const Model&, Communicator&, const Progress&)> evaluate{};
+};
+
+/// Whether task.validation is one folder, which has BEIR's form, instead of files.
+bool validates_by_retrieval(const TaskConfig& task);
+
+/// Reads the queries and judgements of that folder: those of qrels/dev.tsv where it exists, else as
+/// read_retrieval does. Throws an InputError.
+RetrievalSet read_validation_folder(const TaskConfig& task);
+
+/// Reads the examples of `source`, or the folder that task.validation of `config` names. The
+/// configuration is resolved. Scored pairs are measured by Spearman's and Pearson's correlation of
+/// the scores with the vectors' cosines. Pairs are measured by mrr and accuracy: each text looks
+/// for its own positive among the different second texts, of which its other positives are left
+/// out. Folders are measured by ndcg_at_10 and the other scores of evaluate_retrieval. Long texts
+/// are read in windows. Texts are computed in batches of training.micro_batch_size. Throws an
+/// InputError for the first fault in the files, and for texts that say nothing about similarity.
+EmbeddingValidation read_embedding_validation(const RunConfig& config, const ExampleSource& source,
+                                              std::shared_ptr<const Tokenizer> tokenizer);
 
 /// The data of a task of kind embeddings.
 struct EmbeddingData {
   std::shared_ptr<const EmbeddingDataset> train;
-  std::shared_ptr<const EmbeddingValidation> validation;
+  EmbeddingValidation validation;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::int64_t overlap = 0;  ///< validation pairs that are training pairs too
 };
