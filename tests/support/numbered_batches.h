@@ -60,24 +60,23 @@ inline Batch micro_batch(std::int64_t number) {
 /// have no result.
 class NumberedObjective : public Objective {
  public:
-  NumberedObjective(int rank, int processes) : rank_(rank), processes_(processes) {}
+  NumberedObjective(int rank, int processes) : rank_(rank), processes_(processes) {
+    run_data_ = {.tokenizer = "tokenizer",
+                 .data = "data",
+                 .validation = "validation",
+                 .data_option = "data.train",
+                 .validation_option = "data.validation",
+                 .samples = 1000,
+                 .metric_name = "loss"};
+    for (int each = 0; each < processes_; ++each) run_data_.micro_batch_ranks.push_back(each);
+  }
 
-  DataIdentity identity() const override {
-    return {"tokenizer", "data", "validation", "data.train", "data.validation"};
-  }
-  std::int64_t samples() const override { return 1000; }
-  std::string metric_name() const override { return "loss"; }
-  bool higher_is_better() const override { return false; }
-  std::vector<TokenizerFile> tokenizer_files() const override { return {}; }
-  std::vector<int> micro_batch_ranks() const override {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < processes_; ++rank) ranks.push_back(rank);
-    return ranks;
-  }
   void start(std::int64_t batch) override { next_ = batch; }
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const Batch batch = micro_batch(next_++ * processes_ + rank_);
-    return {train_step(model, optimizer, {&batch, 1}, options), 24};
+    StepResult done = train_step(model, optimizer, {&batch, 1}, options);
+    done.tokens = 24;
+    return done;
   }
   Score evaluate(const Model&, const EvaluationProgress&) override { return {}; }
 
@@ -95,10 +94,10 @@ class SpikingObjective : public NumberedObjective {
   SpikingObjective(int rank, int processes, Far far)
       : NumberedObjective(rank, processes), far_(std::move(far)) {}
 
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::int64_t batch = next_;
-    ObjectiveStep done = NumberedObjective::step(model, optimizer, options);
-    done.result.loss = far_(batch) ? 9 : 4 + 0.1 * std::sin(static_cast<double>(batch));
+    StepResult done = NumberedObjective::step(model, optimizer, options);
+    done.loss = far_(batch) ? 9 : 4 + 0.1 * std::sin(static_cast<double>(batch));
     return done;
   }
 
@@ -111,7 +110,7 @@ class ShorterObjective : public NumberedObjective {
  public:
   ShorterObjective(int rank, int processes, std::int64_t from, std::int64_t batches)
       : NumberedObjective(rank, processes), from_(from), batches_(batches) {}
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     if (next_ == from_) next_ += batches_;
     return NumberedObjective::step(model, optimizer, options);
   }

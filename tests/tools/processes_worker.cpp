@@ -219,8 +219,8 @@ class CorruptedObjective : public NumberedObjective {
         last_(communicator.rank() == communicator.size() - 1),
         corruption_(corruption) {}
 
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
-    const ObjectiveStep done = NumberedObjective::step(model, optimizer, options);
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    const StepResult done = NumberedObjective::step(model, optimizer, options);
     if (options.step == corruption_.step && last_) {
       const ParameterStore& store = model.parameters();
       Tensor slab = corruption_.slab == Corruption::values ? store.values() : store.masters();

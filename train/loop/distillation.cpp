@@ -95,7 +95,7 @@ DistilledShare DistillationPass::parts() const {
   return {state_->masked_lm, state_->logits, state_->losses};
 }
 
-DistilledLoss sum_of(const std::vector<DistilledShare>& shares, GradientSum* gradient_sum) {
+Metrics sum_of(const std::vector<DistilledShare>& shares, GradientSum* gradient_sum) {
   std::vector<double> masked_lm, logits, attention;
   for (const DistilledShare& share : shares) {
     masked_lm.push_back(share.masked_lm.item());
@@ -107,11 +107,9 @@ DistilledLoss sum_of(const std::vector<DistilledShare>& shares, GradientSum* gra
     const std::vector<double> all = gradient_sum ? gradient_sum->losses_of_all(own) : own;
     return std::accumulate(all.begin(), all.end(), 0.0);
   };
-  DistilledLoss sum;
-  sum.masked_lm = total(masked_lm);
-  sum.logits = total(logits);
-  sum.attention_output = total(attention);
-  return sum;
+  return {{"masked_lm_loss", total(masked_lm)},
+          {"distillation_logits", total(logits)},
+          {"distillation_attention_output", total(attention)}};
 }
 
 }  // namespace nystrom

@@ -16,6 +16,7 @@
 #include "nn/model.h"
 #include "train/config/config.h"
 #include "train/distributed/gradient_sum.h"
+#include "train/loop/metrics.h"
 
 namespace nystrom {
 
@@ -31,11 +32,6 @@ struct Distillation {
 struct StepTotals {
   double masked, tokens;  ///< masked tokens, and tokens without padding
   double loss_scale;      ///< StepOptions::loss_scale
-};
-
-/// The parts of a step's loss, without their weights.
-struct DistilledLoss {
-  double masked_lm = 0, logits = 0, attention_output = 0;
 };
 
 /// The parts of a micro-batch's share, [1] each on the device.
@@ -67,8 +63,9 @@ class DistillationPass {
   std::shared_ptr<State> state_;  // shared with the tape, which keeps the teacher's outputs
 };
 
-/// The parts of a step's loss: the sum over the micro-batches of all processes, in their order.
-/// `gradient_sum` is null for a single process.
-DistilledLoss sum_of(const std::vector<DistilledShare>& shares, GradientSum* gradient_sum);
+/// The parts of a step's loss, without their weights: masked_lm_loss, distillation_logits,
+/// distillation_attention_output. Each is the sum over the micro-batches of all processes, in their
+/// order. `gradient_sum` is null for a single process.
+Metrics sum_of(const std::vector<DistilledShare>& shares, GradientSum* gradient_sum);
 
 }  // namespace nystrom

@@ -43,13 +43,12 @@ void RunLogger::begin_step(std::int64_t step, StepOptions& options) {
   if (communicator_.is_first()) attention_.begin(step, options);
 }
 
-double RunLogger::end_step(const ObjectiveStep& done, const StepOptions& options) {
+double RunLogger::end_step(const StepResult& done, const StepOptions& options) {
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   const Metrics of_attention = attention_.end();
   const bool record =
       step_ % config_.logging.every == 0 || step_ == steps_ || !of_attention.empty();
-  const StepResult& result = done.result;
-  means_.add(step_, result.loss, result.accuracy, done.tokens, seconds);
+  means_.add(step_, done.loss, done.accuracy, done.tokens, seconds);
   if (const auto slow = speed_.update(step_, done.tokens, seconds)) log_.warn(*slow);
   warn_of_slow_products();
   const ArenaStatistics memory = Arena::of(device_).statistics();
@@ -66,21 +65,14 @@ double RunLogger::end_step(const ObjectiveStep& done, const StepOptions& options
   return static_cast<double>(done.tokens) / seconds;
 }
 
-void RunLogger::record_step(const ObjectiveStep& done, const StepOptions& options, double seconds,
+void RunLogger::record_step(const StepResult& done, const StepOptions& options, double seconds,
                             const ArenaStatistics& memory, const Metrics& of_attention) {
-  const StepResult& result = done.result;
-  Metrics metrics = {{"loss", result.loss}};
-  if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
-  if (result.order_accuracy)
-    metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
-  metrics.insert(metrics.end(), result.figures.begin(), result.figures.end());
-  if (const auto& parts = result.distilled)
-    metrics.insert(metrics.end(), {{"masked_lm_loss", parts->masked_lm},
-                                   {"distillation_logits", parts->logits},
-                                   {"distillation_attention_output", parts->attention_output}});
+  Metrics metrics = {{"loss", done.loss}};
+  if (done.accuracy) metrics.emplace_back("accuracy", *done.accuracy);
+  metrics.insert(metrics.end(), done.figures.begin(), done.figures.end());
   metrics.insert(metrics.end(),
                  {{"learning_rate", options.learning_rate},
-                  {"grad_norm", result.gradient_norm},
+                  {"grad_norm", done.gradient_norm},
                   {"tokens_per_second", static_cast<double>(done.tokens) / seconds},
                   {"peak_memory_bytes", static_cast<double>(memory.peak_in_use_bytes)},
                   {"reserved_memory_bytes", static_cast<double>(memory.reserved_bytes)},

@@ -33,13 +33,13 @@ class RunLogger {
   /// which this sets where it is due.
   void begin_step(std::int64_t step, StepOptions& options);
   /// Called after the step. Returns its tokens a second.
-  double end_step(const ObjectiveStep& done, const StepOptions& options);
+  double end_step(const StepResult& done, const StepOptions& options);
   /// Records the score of an evaluation after step `step`, and `samples` if not empty. Returns the
   /// recorded metrics.
   Metrics evaluation(std::int64_t step, const Score& score, const std::string& samples);
 
  private:
-  void record_step(const ObjectiveStep& done, const StepOptions& options, double seconds,
+  void record_step(const StepResult& done, const StepOptions& options, double seconds,
                    const ArenaStatistics& memory, const Metrics& of_attention);
   void record_samples(std::int64_t step, const std::string& samples);
   void warn_of_slow_products();

@@ -129,8 +129,9 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
   const std::vector<double> right =
       sum_over_processes(options, {static_cast<double>(correct), static_cast<double>(ordered)});
   result.accuracy = right[0] / chosen;
-  if (order) result.order_accuracy = right[1] / sequences;
-  if (options.distillation) result.distilled = sum_of(shares, options.gradient_sum);
+  if (order) result.figures.emplace_back("sentence_order_accuracy", right[1] / sequences);
+  if (options.distillation)
+    std::ranges::move(sum_of(shares, options.gradient_sum), std::back_inserter(result.figures));
   return result;
 }
 

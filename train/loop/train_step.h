@@ -47,12 +47,12 @@ struct StepResult {
   /// The share of masked tokens that were predicted correctly, or of all tokens that were judged
   /// rightly (replaced tokens). Tasks compute it in evaluations only.
   std::optional<double> accuracy{};
-  /// The share of sequences whose segment order was predicted correctly.
-  std::optional<double> order_accuracy{};
-  /// The parts of the loss of a step with distillation.
-  std::optional<DistilledLoss> distilled{};
-  /// Further figures of an objective, for the record of the step.
+  /// Further figures, for the record of the step: of the objective, of distillation (sum_of).
   Metrics figures{};
+  std::int64_t tokens = 0;  ///< that the step used; not set by optimizer_step and train_step
+  /// Not empty: the data of this step and the next ones is of another kind, as the text says. Loss
+  /// and speed are not comparable with those before.
+  std::string new_stage{};
 };
 
 /// The number of equal values in two i64 tensors of one shape.
@@ -81,8 +81,8 @@ void require_masked_tokens(double count);
 
 /// Runs optimizer_step with the masked-LM loss, normalised by the number of masked tokens in all
 /// micro-batches of all processes. A sentence-order head adds its cross-entropy, normalised by the
-/// number of sequences; options.distillation adds its losses. Throws an InputError if no token is
-/// masked.
+/// number of sequences, and the figure sentence_order_accuracy; options.distillation adds its
+/// losses. Throws an InputError if no token is masked.
 StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                       const StepOptions& options);
 

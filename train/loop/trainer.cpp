@@ -54,7 +54,7 @@ class Run {
 
   const RunConfig& config_;
   Objective& objective_;
-  DataIdentity identity_;
+  const RunData& data_;
   Log& log_;
   Device device_;
   Communicator& communicator_;
@@ -74,28 +74,27 @@ Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, D
          const RunObserver& observer)
     : config_(spec.options),
       objective_(objective),
-      identity_(objective.identity()),
+      data_(objective.data()),
       log_(session.log()),
       device_(device),
       communicator_(session.communicator()),
       observer_(observer),
-      trained_(spec, objective.micro_batch_ranks(), device, communicator_),
+      trained_(spec, data_.micro_batch_ranks, device, communicator_),
       checkpoints_(fs::path(config_.run_dir) / "checkpoints", config_.checkpoint.keep),
-      steps_(total_steps(config_.training, objective.samples())),
-      evaluation_interval_(evaluation_interval(config_, objective.samples())),
+      steps_(total_steps(config_.training, data_.samples)),
+      evaluation_interval_(evaluation_interval(config_, data_.samples)),
       settings_(text_checksum(to_yaml(config_))) {
-  state_.tokenizer = identity_.tokenizer;
-  state_.data = identity_.data;
-  state_.validation = identity_.validation;
-  state_.teacher = identity_.teacher;
+  state_.tokenizer = data_.tokenizer;
+  state_.data = data_.data;
+  state_.validation = data_.validation;
+  state_.teacher = data_.teacher;
   if (config_.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks vary too much: in a nearly solved task, a single wrong answer is a spike.
   if (!has_task(config_)) state_.losses.emplace();
   communicator_.require_same_files(
-      identity_.data_option,
-      fmt::format("{} {} {}", identity_.tokenizer, identity_.data, objective.samples()));
-  communicator_.require_same_files(identity_.validation_option, identity_.validation);
-  communicator_.require_same_files("distillation.teacher", identity_.teacher);
+      data_.data_option, fmt::format("{} {} {}", data_.tokenizer, data_.data, data_.samples));
+  communicator_.require_same_files(data_.validation_option, data_.validation);
+  communicator_.require_same_files("distillation.teacher", data_.teacher);
   if (communicator_.is_first()) checkpoints_.remove_leftovers();
   resume();
 }
@@ -146,10 +145,10 @@ void Run::require_same_data(const RunState& saved) const {
                   config_.run_dir, what, option);
   };
   require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer",
-               identity_.data_option);
-  require_same(saved.data == state_.data, "come from other text", identity_.data_option);
+               data_.data_option);
+  require_same(saved.data == state_.data, "come from other text", data_.data_option);
   require_same(saved.validation == state_.validation, "were evaluated on other data",
-               identity_.validation_option);
+               data_.validation_option);
   require_same(saved.teacher == state_.teacher, "had another teacher", "distillation.teacher");
 }
 
@@ -209,7 +208,7 @@ void Run::save() {
       CheckpointFolder::text_file("state.json", state_.to_json()),
       CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
       CheckpointFolder::text_file("config.yaml", to_yaml(config_))};
-  for (const TokenizerFile& file : objective_.tokenizer_files())
+  for (const TokenizerFile& file : data_.tokenizer_files)
     files.push_back(CheckpointFolder::text_file(file.name, file.content));
   trained_.save(checkpoints_, state_.step, files);
   remove_old();
@@ -243,7 +242,7 @@ bool Run::evaluate(const StopSignals& stop) {
   const auto& best = state_.best_value;
   const bool better =
       std::isfinite(score.value) &&
-      (!best || (objective_.higher_is_better() ? score.value > *best : score.value < *best));
+      (!best || (data_.higher_is_better ? score.value > *best : score.value < *best));
   state_.evaluated_step = state_.step;
   state_.evaluations_since_best = better ? 0 : state_.evaluations_since_best + 1;
   if (better) {
@@ -271,7 +270,7 @@ void Run::step(const StopSignals& stop) {
   options.z_loss = config_.training.z_loss;
   options.gradient_sum = trained_.gradient_sum();
   report_->begin_step(number, options);
-  ObjectiveStep done = objective_.step(trained_.model(), trained_.optimizer(), options);
+  StepResult done = objective_.step(trained_.model(), trained_.optimizer(), options);
   const std::vector<double> of_all = communicator_.sum(
       {static_cast<double>(done.tokens), stop.requested() || stop_wanted_ ? 1.0 : 0.0});
   done.tokens = static_cast<std::int64_t>(of_all[0]);
@@ -280,20 +279,20 @@ void Run::step(const StopSignals& stop) {
   state_.settings = settings_;
   state_.version = NYSTROM_VERSION;
   state_.updates = trained_.optimizer().steps_taken();
-  if (!done.result.skipped) trained_.update_average();
+  if (!done.skipped) trained_.update_average();
   if (!done.new_stage.empty()) begin_stage(done.new_stage);
-  judge(done.result);
+  judge(done);
   const double tokens_per_second = report_->end_step(done, options);
   if (observer_.on_step && communicator_.is_first()) {
     stop_wanted_ |= !observer_.on_step({.step = state_.step,
                                         .steps = steps_,
-                                        .loss = done.result.loss,
-                                        .accuracy = done.result.accuracy,
+                                        .loss = done.loss,
+                                        .accuracy = done.accuracy,
                                         .learning_rate = options.learning_rate,
-                                        .gradient_norm = done.result.gradient_norm,
+                                        .gradient_norm = done.gradient_norm,
                                         .tokens_per_second = tokens_per_second});
   }
-  watch_loss(done.result.loss);
+  watch_loss(done.loss);
 }
 
 /// Ends the run after failing steps. Steps that the loss scale explains do not count.
@@ -368,9 +367,9 @@ RunResult Run::train() {
   communicator_.barrier();
   if (stalled()) {
     log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s",
-                         *patience, objective_.metric_name(), state_.best_step));
+                         *patience, data_.metric_name, state_.best_step));
   }
-  return {state_.step, state_.best(), state_.best_value, objective_.metric_name(),
+  return {state_.step, state_.best(), state_.best_value, data_.metric_name,
           !stalled() && (state_.step < steps_ || evaluation_due())};
 }
 

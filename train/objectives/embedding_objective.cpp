@@ -61,52 +61,50 @@ class EmbeddingObjective : public Objective {
     options_.seed = static_cast<std::uint64_t>(config.seed);
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
+    run_data_ = {.tokenizer = text_checksum(data_.tokenizer->definition()),
+                 .data = data_.train->content().checksum,
+                 .validation = data_.validation.checksum,
+                 .data_option = "task.train",
+                 .validation_option = "task.validation",
+                 .samples = std::ssize(data_.train->samples()),
+                 .metric_name = enum_name(*config.task.metric),
+                 .higher_is_better = true,
+                 .tokenizer_files = data_.tokenizer->files(config.data.sequence_length),
+                 .micro_batch_ranks = micro_batch_ranks(options_)};
   }
 
-  DataIdentity identity() const override {
-    return {text_checksum(data_.tokenizer->definition()), data_.train->content().checksum,
-            data_.validation.checksum, "task.train", "task.validation"};
-  }
-  std::int64_t samples() const override { return std::ssize(data_.train->samples()); }
-  std::string metric_name() const override { return enum_name(*config_.task.metric); }
-  bool higher_is_better() const override { return true; }
-  std::vector<TokenizerFile> tokenizer_files() const override {
-    return data_.tokenizer->files(config_.data.sequence_length);
-  }
-  std::vector<int> micro_batch_ranks() const override {
-    return nystrom::micro_batch_ranks(options_);
-  }
   void start(std::int64_t batch) override {
     loader_ = std::make_unique<EmbeddingLoader>(data_.train, *data_.tokenizer, options_,
                                                 config_.data.sequence_length, batch);
   }
 
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const EmbeddingStep step = loader_->next();
-    ObjectiveStep done;
+    std::int64_t tokens = 0;
     std::vector<Tensor> sample_ids;
     for (const Batch& batch : step.batches) {
-      done.tokens += batch.tokens;
+      tokens += batch.tokens;
       sample_ids.push_back(batch.sample_ids);
     }
+    StepResult done;
     if (step.samples <= options_.micro_batch_size) {
       const auto loss = [&](std::size_t, const RunContext& run) {
         return loss_of(vectors_of(model, step.batches[0].input, run), step);
       };
-      done.result = optimizer_step(optimizer, sample_ids, loss, options);
-      return done;
+      done = optimizer_step(optimizer, sample_ids, loss, options);
+    } else {
+      const auto [value, gradient] = loss_and_gradient(model, step, options);
+      // The gradient of Σ vectors · gradient is that of the loss.
+      const auto product = [&, &of_all = gradient](std::size_t part, const RunContext& run) {
+        const Var vectors = vectors_of(model, step.batches[part].input, run);
+        const std::int64_t begin = step.first[part] * step.batches[part].choices;
+        const Tensor share = of_all.slice(0, begin, begin + vectors.dim(0));
+        return sum(vectors * Var(share.contiguous().to(vectors.value().device())));
+      };
+      done = optimizer_step(optimizer, sample_ids, product, options);
+      done.loss = value;
     }
-    const std::pair<double, Tensor> found = loss_and_gradient(model, step, options);
-    const Tensor& gradient = found.second;
-    // The gradient of Σ vectors · gradient is that of the loss.
-    const auto product = [&](std::size_t part, const RunContext& run) {
-      const Var vectors = vectors_of(model, step.batches[part].input, run);
-      const std::int64_t begin = step.first[part] * step.batches[part].choices;
-      const Tensor share = gradient.slice(0, begin, begin + vectors.dim(0));
-      return sum(vectors * Var(share.contiguous().to(vectors.value().device())));
-    };
-    done.result = optimizer_step(optimizer, sample_ids, product, options);
-    done.result.loss = found.first;
+    done.tokens = tokens;
     return done;
   }
 

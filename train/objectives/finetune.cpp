@@ -52,14 +52,12 @@ std::string checksum_of(const TaskDataset& dataset) {
 class TaskObjective : public Objective {
  public:
   TaskObjective(const RunConfig& config, std::shared_ptr<const TaskDataset> train,
-                std::shared_ptr<const TaskDataset> validation,
-                std::shared_ptr<const Tokenizer> tokenizer, const TaskStatistics& report,
-                Communicator& communicator)
+                std::shared_ptr<const TaskDataset> validation, const Tokenizer* tokenizer,
+                const TaskStatistics& report, Communicator& communicator)
       : config_(config),
         communicator_(communicator),
         train_(std::move(train)),
         validation_(std::move(validation)),
-        tokenizer_(std::move(tokenizer)),
         baseline_(report.baseline.decisive),
         baseline_text_(fmt::format("always {}: {} {:.4f}", report.baseline_prediction,
                                    report.baseline.metric, baseline_)) {
@@ -68,34 +66,29 @@ class TaskObjective : public Objective {
     options_.seed = static_cast<std::uint64_t>(config.seed);
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
+    run_data_ = {.tokenizer = tokenizer ? text_checksum(tokenizer->definition()) : "",
+                 .data = checksum_of(*train_),
+                 .validation = checksum_of(*validation_),
+                 .data_option = "task.train",
+                 .validation_option = "task.validation",
+                 .samples = train_->size(),
+                 .metric_name = enum_name(*config.task.metric),
+                 .higher_is_better = !by_loss(),
+                 .micro_batch_ranks = micro_batch_ranks(options_)};
+    if (tokenizer) run_data_.tokenizer_files = tokenizer->files(config.data.sequence_length);
   }
 
-  DataIdentity identity() const override {
-    return {tokenizer_ ? text_checksum(tokenizer_->definition()) : "", checksum_of(*train_),
-            checksum_of(*validation_), "task.train", "task.validation"};
-  }
-  std::int64_t samples() const override { return train_->size(); }
-  std::string metric_name() const override { return enum_name(*config_.task.metric); }
-  bool higher_is_better() const override { return !by_loss(); }
-  std::vector<TokenizerFile> tokenizer_files() const override {
-    return tokenizer_ ? tokenizer_->files(config_.data.sequence_length)
-                      : std::vector<TokenizerFile>();
-  }
-
-  std::vector<int> micro_batch_ranks() const override {
-    return nystrom::micro_batch_ranks(options_);
-  }
   void start(std::int64_t batch) override {
     loader_ = std::make_unique<TaskLoader>(train_, options_, batch);
   }
 
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::vector<Batch> batches = loader_->next();
     const auto targets = static_cast<double>(loader_->step_targets());
-    ObjectiveStep done;
+    std::int64_t tokens = 0;
     std::vector<Tensor> sample_ids;
     for (const Batch& batch : batches) {
-      done.tokens += batch.tokens;
+      tokens += batch.tokens;
       sample_ids.push_back(batch.sample_ids);
     }
     const auto loss = [&](std::size_t part, const RunContext& run) {
@@ -103,7 +96,8 @@ class TaskObjective : public Objective {
       return task_loss(model.config(), train_->target(), task_output(model, batch, run), batch,
                        targets);
     };
-    done.result = optimizer_step(optimizer, sample_ids, loss, options);
+    StepResult done = optimizer_step(optimizer, sample_ids, loss, options);
+    done.tokens = tokens;
     return done;
   }
 
@@ -125,7 +119,6 @@ class TaskObjective : public Objective {
   const RunConfig& config_;
   Communicator& communicator_;
   std::shared_ptr<const TaskDataset> train_, validation_;
-  std::shared_ptr<const Tokenizer> tokenizer_;  // null for features
   double baseline_;
   std::string baseline_text_;
   TaskLoaderOptions options_;
@@ -310,10 +303,13 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
     for (const std::string& line : tokenizer_warnings(options, spec.tokenizer.get()))
       log.warn(line);
   }
-  TaskObjective objective(options, run.train, run.validation, spec.tokenizer, report, communicator);
+  TaskObjective objective = with_recorded_errors(log, [&] {
+    return TaskObjective(options, run.train, run.validation, spec.tokenizer.get(), report,
+                         communicator);
+  });
   FinetuneResult result{train_run(session, run.spec, objective, device, observer), {}};
   const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive,
-                                                    objective.higher_is_better());
+                                                    objective.data().higher_is_better);
   if (!result.interrupted && useless)
     log.warn(fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try {}",
                          result.metric_name, *result.best_value, report.baseline_prediction,

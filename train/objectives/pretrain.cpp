@@ -49,26 +49,19 @@ class PretrainingRun : public Objective {
     options_.micro_batch_size = config.training.micro_batch_size;
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
+    run_data_ = {
+        .tokenizer = corpus_.train[0].tokens->info().tokenizer,
+        .data = content_checksum(corpus_.train),
+        .validation = content_checksum(corpus_.validation),
+        .teacher = distillation_.teacher ? teacher_hash(*distillation_.teacher) : "",
+        .data_option = "data.train",
+        .validation_option = config.data.validation.empty() ? "data.train" : "data.validation",
+        .samples = sequences_of(train_),
+        .metric_name = "loss",
+        .tokenizer_files = corpus_.tokenizer->files(config.data.sequence_length),
+        .micro_batch_ranks = micro_batch_ranks(options_)};
   }
 
-  DataIdentity identity() const override {
-    return {corpus_.train[0].tokens->info().tokenizer,
-            content_checksum(corpus_.train),
-            content_checksum(corpus_.validation),
-            "data.train",
-            config_.data.validation.empty() ? "data.train" : "data.validation",
-            distillation_.teacher ? teacher_hash(*distillation_.teacher) : ""};
-  }
-  std::int64_t samples() const override { return sequences_of(train_); }
-  std::string metric_name() const override { return "loss"; }
-  bool higher_is_better() const override { return false; }
-  std::vector<TokenizerFile> tokenizer_files() const override {
-    return corpus_.tokenizer->files(config_.data.sequence_length);
-  }
-
-  std::vector<int> micro_batch_ranks() const override {
-    return nystrom::micro_batch_ranks(options_);
-  }
   void start(std::int64_t batch) override {
     next_ = batch;
     const LengthStage& stage = *stage_of(batch);
@@ -78,7 +71,7 @@ class PretrainingRun : public Objective {
     for (std::size_t i = 0; i < samples.size(); ++i)
       samples[i].packing = packing_of(corpus_.train[i].tokens, stage.length, config_);
     options.masked_share =
-        [this, begin = stage.begin, steps = total_steps(config_.training, this->samples())](
+        [this, begin = stage.begin, steps = total_steps(config_.training, run_data_.samples)](
             std::int64_t step) { return config_.masking.probability.at(begin + step, steps); };
     loader_ = std::make_unique<Loader>(std::move(samples), options, batch - stage.begin);
   }
@@ -87,22 +80,23 @@ class PretrainingRun : public Objective {
     return stage_of(a) == stage_of(b);
   }
 
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
-    ObjectiveStep done;
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    std::string new_stage;
     if (const auto stage = stage_of(next_); next_ > 0 && stage->begin == next_) {
       start(next_);
-      done.new_stage = fmt::format("sequences of {} tokens from here on", stage->length);
+      new_stage = fmt::format("sequences of {} tokens from here on", stage->length);
     }
     ++next_;
     const std::vector<Batch> batches = loader_->next();
-    for (const Batch& batch : batches) done.tokens += batch.tokens;
     StepOptions own = options;
     // By batches, as the stages: the teacher may not take the sequences of the next one.
     if (config_.distillation.at_step(next_)) own.distillation = &distillation_;
-    done.result = detects_replacements()
-                      ? replaced_tokens_step(model, optimizer, batches,
-                                             config_.pretraining.discriminator_weight, own)
-                      : train_step(model, optimizer, batches, own);
+    StepResult done = detects_replacements()
+                          ? replaced_tokens_step(model, optimizer, batches,
+                                                 config_.pretraining.discriminator_weight, own)
+                          : train_step(model, optimizer, batches, own);
+    for (const Batch& batch : batches) done.tokens += batch.tokens;
+    done.new_stage = std::move(new_stage);
     return done;
   }
 
@@ -230,7 +224,7 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
     PretrainResult result;
     PretrainingRun objective(complete.options, std::move(corpus), std::move(distillation),
                              result.evaluation, communicator);
-    require_schedules_within_run(complete.options, objective.samples());
+    require_schedules_within_run(complete.options, objective.data().samples);
     result.run = train_run(session, complete, objective, device, observer);
     return result;
   });

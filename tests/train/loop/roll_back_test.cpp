@@ -127,8 +127,8 @@ class StagedObjective : public SpikingObjective {
   bool are_comparable(std::int64_t a, std::int64_t b) const override {
     return (a < 36) == (b < 36);
   }
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
-    ObjectiveStep done = SpikingObjective::step(model, optimizer, options);
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    StepResult done = SpikingObjective::step(model, optimizer, options);
     if (next_++ == 36) done.new_stage = "another kind";
     return done;
   }
@@ -154,7 +154,7 @@ class EndingObjective : public SpikingObjective {
  public:
   EndingObjective(std::int64_t last, bool stops)
       : SpikingObjective(0, 1, one_spike), left_(last), stops_(stops) {}
-  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     if (--left_ == 0 && stops_) std::raise(SIGTERM);
     if (left_ == 0 && !stops_) throw Error("killed");
     return SpikingObjective::step(model, optimizer, options);
