@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   } catch (const nystrom::InputError&) {
   }
   try {
-    nystrom::RecordLog(folder.path() / "metrics.jsonl", 2, log);
+    nystrom::RecordFile(folder.path() / "metrics.jsonl", log, 2);
     read_state(nystrom::checkpoint_path(folder.path() / "checkpoints", 1) / "state.json");
   } catch (const nystrom::InputError&) {
   }

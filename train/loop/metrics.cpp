@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -65,10 +66,37 @@ std::optional<double> StepMeans::accuracy() const {
   return accuracy_ ? std::optional(*accuracy_ / static_cast<double>(finite_)) : std::nullopt;
 }
 
-RecordFile::RecordFile(std::filesystem::path path, Log& log)
-    : path_(std::move(path)), log_(log), descriptor_(open_to_append(path_)) {}
+RecordFile::RecordFile(std::filesystem::path path, Log& log,
+                       std::optional<std::int64_t> resumed_step)
+    : path_(std::move(path)), log_(log) {
+  if (resumed_step)
+    roll_back(*resumed_step);
+  else
+    descriptor_ = open_to_append(path_);
+}
 
-RecordFile::~RecordFile() { ::close(descriptor_); }
+RecordFile::~RecordFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void RecordFile::roll_back(std::int64_t last_step) {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  require_no_link(path_);
+  if (std::ifstream old(path_); old) {
+    OutputFile kept(path_);
+    for (std::string line; std::getline(old, line);) {
+      const auto record =
+          nlohmann::json::parse(line, nullptr, false);  // a killed run may leave a partial line
+      const auto step = record.find("step");
+      if (step != record.end() && step->is_number_integer() &&
+          step->get<std::int64_t>() <= last_step)
+        kept.write(line + "\n");
+    }
+    kept.commit();
+  }
+  descriptor_ = open_to_append(path_);
+  warned_ = false;
+}
 
 void RecordFile::append(std::string_view record) {
   const ::off_t end = ::lseek(descriptor_, 0, SEEK_END);
@@ -88,60 +116,28 @@ void RecordFile::append(std::string_view record) {
         ::ftruncate(descriptor_, end);  // if this fails too, readers skip the partial record
 }
 
-TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, Log& log)
-    : file_(folder / fmt::format("events.out.tfevents.{}.{}.nystrom",
-                                 static_cast<std::int64_t>(wall_time()), ::getpid()),
-            log) {
-  file_.append(framed(protobuf::number(1, wall_time()) + protobuf::bytes(3, "brain.Event:2")));
-}
-
-void TensorBoardWriter::write(std::int64_t step, const Metrics& metrics) {
-  std::string summary;
-  for (const auto& [name, value] : metrics) {
-    summary += protobuf::bytes(
-        1, protobuf::bytes(1, name) + protobuf::number(2, static_cast<float>(value)));
-  }
-  file_.append(framed(protobuf::number(1, wall_time()) + protobuf::integer(2, step) +
-                      protobuf::bytes(5, summary)));
-}
-
-RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log)
-    : path_(std::move(path)), log_(log) {
-  roll_back(resumed_step);
-}
-
-void RecordLog::roll_back(std::int64_t last_step) {
-  file_.reset();
-  require_no_link(path_);
-  if (std::ifstream old(path_); old) {
-    OutputFile kept(path_);
-    for (std::string line; std::getline(old, line);) {
-      const auto record =
-          nlohmann::json::parse(line, nullptr, false);  // a killed run may leave a partial line
-      const auto step = record.find("step");
-      if (step != record.end() && step->is_number_integer() &&
-          step->get<std::int64_t>() <= last_step)
-        kept.write(line + "\n");
-    }
-    kept.commit();
-  }
-  file_.emplace(path_, log_);
-}
-
-void RecordLog::write(const std::string& line) { file_->append(line + "\n"); }
-
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step,
                        bool tensorboard, Log& log)
-    : records_(run_dir / "metrics.jsonl", resumed_step, log) {
-  if (tensorboard) tensorboard_.emplace(run_dir, log);
+    : records_(run_dir / "metrics.jsonl", log, resumed_step) {
+  if (!tensorboard) return;
+  events_.emplace(run_dir / fmt::format("events.out.tfevents.{}.{}.nystrom",
+                                        static_cast<std::int64_t>(wall_time()), ::getpid()),
+                  log);
+  events_->append(framed(protobuf::number(1, wall_time()) + protobuf::bytes(3, "brain.Event:2")));
 }
 
 void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
   nlohmann::ordered_json record = {{"step", step}};
-  for (const auto& [name, value] : metrics)
+  std::string summary;
+  for (const auto& [name, value] : metrics) {
     record[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
-  records_.write(record.dump());
-  if (tensorboard_) tensorboard_->write(step, metrics);
+    summary += protobuf::bytes(
+        1, protobuf::bytes(1, name) + protobuf::number(2, static_cast<float>(value)));
+  }
+  records_.append(record.dump() + "\n");
+  if (events_)
+    events_->append(framed(protobuf::number(1, wall_time()) + protobuf::integer(2, step) +
+                           protobuf::bytes(5, summary)));
 }
 
 }  // namespace nystrom

@@ -46,72 +46,47 @@ class StepMeans {
 /// written again.
 class RecordFile {
  public:
-  /// Opens the file, and creates it if absent. Throws an InputError when that fails. `log` must
-  /// outlive this object.
-  RecordFile(std::filesystem::path path, Log& log);
+  /// Opens the file, and creates it if absent. With `resumed_step` it rolls the file back. Throws
+  /// an InputError when that fails. `log` must outlive this object.
+  RecordFile(std::filesystem::path path, Log& log, std::optional<std::int64_t> resumed_step = {});
   ~RecordFile();
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
 
+  /// Removes records, JSON objects one a line, whose "step" is after `last_step`: they are computed
+  /// again. Throws an InputError when that fails.
+  void roll_back(std::int64_t last_step);
   /// Appends one record, or warns.
   void append(std::string_view record);
 
  private:
   std::filesystem::path path_;
   Log& log_;
-  int descriptor_;
+  int descriptor_ = -1;
   bool warned_ = false;
-};
-
-/// A writer of scalars in TensorBoard's format (TFRecord framing of Event messages), one file a
-/// process.
-class TensorBoardWriter {
- public:
-  /// Creates an event file in `folder`. Throws and warns as RecordFile does.
-  TensorBoardWriter(const std::filesystem::path& folder, Log& log);
-  /// Appends one event with all `metrics` of a step.
-  void write(std::int64_t step, const Metrics& metrics);
-
- private:
-  RecordFile file_;
 };
 
 /// The name of the file that records masked-token predictions for a few texts, one line an
 /// evaluation (train/objectives/mask_samples.h).
 inline constexpr const char* mask_samples_file = "fill-masks.jsonl";
 
-/// A file of a run with one JSON object a line, each with a step.
-class RecordLog {
- public:
-  /// Opens the file and rolls it back to `resumed_step`. `log` must outlive this object.
-  RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log);
-  /// Removes the records of steps after `last_step`, which are computed again. Throws an InputError
-  /// when that fails.
-  void roll_back(std::int64_t last_step);
-  /// Appends `line`, which has no line end, as RecordFile does.
-  void write(const std::string& line);
-
- private:
-  std::filesystem::path path_;
-  Log& log_;
-  std::optional<RecordFile> file_;
-};
-
-/// The `metrics.jsonl` of a run, and its TensorBoard events if enabled.
+/// The `metrics.jsonl` of a run, and if enabled its scalars in TensorBoard's format (TFRecord
+/// framing of Event messages), one file a process.
 class MetricsLog {
  public:
-  /// Opens the files and rolls metrics.jsonl back to `resumed_step`, as RecordLog does.
+  /// Opens the files and rolls metrics.jsonl back to `resumed_step`. Throws and warns as
+  /// RecordFile.
   MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard,
              Log& log);
-  /// Removes records after `last_step`, as RecordLog does.
+  /// Removes records after `last_step`, as RecordFile does.
   void roll_back(std::int64_t last_step) { records_.roll_back(last_step); }
   /// Appends {"step": …, metrics…}. NaN and infinity become null. Records that cannot be written
   /// are left out, as by RecordFile.
   void write(std::int64_t step, const Metrics& metrics);
 
  private:
-  RecordLog records_;
-  std::optional<TensorBoardWriter> tensorboard_;
+  RecordFile records_;
+  std::optional<RecordFile> events_;  // of TensorBoard
 };
 
 }  // namespace nystrom

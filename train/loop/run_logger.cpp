@@ -1,9 +1,11 @@
 #include "train/loop/run_logger.h"
 
 #include <filesystem>
+#include <map>
 
 #include "core/check.h"
 #include "core/cuda/runtime.h"
+#include "nn/attention_watch.h"
 
 namespace nystrom {
 namespace {
@@ -13,13 +15,81 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
+/// Monitors the layers of attention.kind nystrom in every logging.attention_every-th step. Does
+/// nothing for models without such layers.
+class AttentionMonitor {
+ public:
+  AttentionMonitor(const RunConfig& config, Log& log) : config_(config), log_(log) {}
+
+  /// Called before step number `step`, from 1. Sets options.observe_attention if the step is due.
+  void begin(std::int64_t step, StepOptions& options) {
+    watch_.reset();
+    const auto& every = config_.logging.attention_every;
+    if (!every || step % *every != 0 || !config_.model.has_kind(AttentionKind::nystrom)) return;
+    watch_ = std::make_unique<AttentionWatch>(config_.model);
+    loss_scale_ = options.loss_scale;
+    options.observe_attention = [this](const AttentionInputs& inputs, Var& output) {
+      watch_->observe(inputs, output);
+    };
+  }
+
+  /// Called after the step. Returns "layer_0_attention_error", …, or nothing if the step was not
+  /// monitored. Logs a line when a layer's error exceeds logging.attention_error_limit three times
+  /// in a row. The line comes once, until the error falls below the limit again.
+  Metrics end() {
+    Metrics metrics;
+    if (!watch_) return metrics;
+    for (const auto& [layer, figures] : watch_->layers()) {
+      const std::string prefix = fmt::format("layer_{}_", layer);
+      metrics.insert(metrics.end(),
+                     {{prefix + "attention_error", figures.error},
+                      {prefix + "attention_entropy", figures.entropy},
+                      {prefix + "inverse_residual", figures.residual},
+                      {prefix + "inverse_gradient", figures.inverse_gradient / loss_scale_}});
+      judge(layer, figures);
+    }
+    watch_.reset();
+    return metrics;
+  }
+
+ private:
+  static constexpr std::int64_t patience = 3;
+  // Six steps leave up to 7 % in good trained models.
+  static constexpr double good_residual = 0.1;
+
+  void judge(std::int64_t layer, const AttentionFigures& figures) {
+    std::int64_t& above = above_[layer];
+    above = figures.error > config_.logging.attention_error_limit ? above + 1 : 0;
+    if (above != patience) return;
+    const AttentionConfig& attention = config_.model.attention;
+    const bool rough = attention.inverse == Inverse::iterative && figures.residual > good_residual;
+    const std::string inverse =
+        rough ? fmt::format("; its inverse is rough (residual {:.2f} after {} iterations)",
+                            figures.residual, attention.inverse_iterations)
+              : "";
+    // No warning: a large error often costs no loss, because the layers adapt to it in training.
+    log_.say(
+        fmt::format("layer {}: its attention differs by {:.0f} % from exact attention{}; what that "
+                    "costs in loss: "
+                    "nystrom approximation model {} TEXT",
+                    layer, 100 * figures.error, inverse, config_.run_dir));
+  }
+
+  const RunConfig& config_;
+  Log& log_;
+  std::unique_ptr<AttentionWatch> watch_;
+  double loss_scale_ = 1;  // the loss scale of the monitored step
+  // How often in a row the error was above the limit, by layer.
+  std::map<std::int64_t, std::int64_t> above_;
+};
+
 RunLogger::RunLogger(const RunConfig& config, Device device, Communicator& communicator, Log& log,
                      std::int64_t done, std::int64_t steps)
     : config_(config),
       device_(device),
       communicator_(communicator),
       log_(log),
-      attention_(config, log),
+      attention_(std::make_unique<AttentionMonitor>(config, log)),
       speed_(!device.is_cpu()),
       step_(done),
       steps_(steps) {
@@ -27,6 +97,8 @@ RunLogger::RunLogger(const RunConfig& config, Device device, Communicator& commu
   if (communicator.is_first())
     metrics_.emplace(config.run_dir, done, config.logging.tensorboard, log);
 }
+
+RunLogger::~RunLogger() = default;
 
 void RunLogger::roll_back(std::int64_t done) {
   if (metrics_) metrics_->roll_back(done);
@@ -40,12 +112,12 @@ void RunLogger::begin_step(std::int64_t step, StepOptions& options) {
   step_ = step;
   begin_ = Clock::now();
   communication_ = {communicator_.working_seconds(), communicator_.waiting_seconds()};
-  if (communicator_.is_first()) attention_.begin(step, options);
+  if (communicator_.is_first()) attention_->begin(step, options);
 }
 
 double RunLogger::end_step(const StepResult& done, const StepOptions& options) {
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-  const Metrics of_attention = attention_.end();
+  const Metrics of_attention = attention_->end();
   const bool record =
       step_ % config_.logging.every == 0 || step_ == steps_ || !of_attention.empty();
   means_.add(step_, done.loss, done.accuracy, done.tokens, seconds);
@@ -100,8 +172,8 @@ Metrics RunLogger::evaluation(std::int64_t step, const Score& score, const std::
 /// A file that cannot be opened, as on a full disk, does not stop the run.
 void RunLogger::record_samples(std::int64_t step, const std::string& samples) {
   try {
-    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, step - 1, log_);
-    samples_->write(samples);
+    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, log_, step - 1);
+    samples_->append(samples + "\n");
   } catch (const InputError& error) {
     log_.warn(error.what());
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -10,12 +11,13 @@
 #include "core/base/progress.h"
 #include "train/config/config.h"
 #include "train/distributed/communicator.h"
-#include "train/loop/attention_monitor.h"
 #include "train/loop/metrics.h"
 #include "train/loop/objective.h"
 #include "train/loop/speed_watch.h"
 
 namespace nystrom {
+
+class AttentionMonitor;
 
 /// The report of one run. All processes have one, and rank 0 alone writes files.
 class RunLogger {
@@ -24,6 +26,7 @@ class RunLogger {
   /// an InputError if a file cannot be opened. All references must outlive the report.
   RunLogger(const RunConfig& config, Device device, Communicator& communicator, Log& log,
             std::int64_t done, std::int64_t steps);
+  ~RunLogger();
   /// Goes on after an earlier step, and removes the records of later ones.
   void roll_back(std::int64_t done);
   /// Forgets the speed of all steps so far.
@@ -48,12 +51,12 @@ class RunLogger {
   Device device_;
   Communicator& communicator_;
   Log& log_;
-  AttentionMonitor attention_;
+  std::unique_ptr<AttentionMonitor> attention_;
   SpeedWatch speed_;
   StepMeans means_;
   std::optional<Progress> progress_;
   std::optional<MetricsLog> metrics_;  // on rank 0 only
-  std::optional<RecordLog> samples_;   // after the first samples
+  std::optional<RecordFile> samples_;  // after the first samples
   std::int64_t step_, steps_;
   bool warned_of_slow_products_ = false;
   std::chrono::steady_clock::time_point begin_;  // of the step
