@@ -37,7 +37,6 @@ void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
   });
   const auto reader = open_texts(options, model);
   blocks.add_all(*reader);
-  blocks.finish();
   for (const std::string& note : reader->notes()) log.warn(note);
 }
 
@@ -100,7 +99,6 @@ void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
     progress.update(writer.done(), "", writer.done() == total);
   });
   blocks.add_all(*reader);
-  blocks.finish();
   writer.finish();
   for (const std::string& note : reader->notes()) log.warn(note);
   log.say(fmt::format("{}: {} vectors of {} numbers", printable_path(options.output), total,

@@ -52,7 +52,6 @@ void for_each_block(const SearchOptions& options, const VectorModel& model, cons
   TextBlocks blocks(embedder,
                     [&](const std::vector<Example>&, const Tensor& vectors) { use(vectors); });
   blocks.add_all(*open_corpus_texts(options, model, options.corpus));
-  blocks.finish();
 }
 
 /// The examples of these rows of the corpus; none where only vectors are known.

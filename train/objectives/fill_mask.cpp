@@ -81,14 +81,14 @@ std::vector<MaskFills> fill_masks(const Model& model, const Tokenizer& tokenizer
   std::vector<TextIds> rows;
   for (const MaskedText& text : texts) rows.emplace_back(text.ids);
   std::vector<MaskFills> result(texts.size());
-  const auto fill = [&](const TextBatch& batch) {
+  const auto fill = [&](const std::vector<std::size_t>& batch, const ModelInput& input) {
     std::vector<std::int64_t> places;
-    for (std::size_t row = 0; row < batch.texts.size(); ++row)
-      for (const std::int64_t place : texts[batch.texts[row]].places)
-        places.push_back(batch.input.offsets[row] + place);
-    const Tensor logits = model.masked_lm_logits(batch.input, places).value().to(cpu_device);
+    for (std::size_t row = 0; row < batch.size(); ++row)
+      for (const std::int64_t place : texts[batch[row]].places)
+        places.push_back(input.offsets[row] + place);
+    const Tensor logits = model.masked_lm_logits(input, places).value().to(cpu_device);
     std::int64_t mask = 0;
-    for (const std::size_t text : batch.texts) {
+    for (const std::size_t text : batch) {
       for (const std::int64_t place : texts[text].places) {
         result[text].push_back(
             fills_of(tokenizer, texts[text], place, logits.slice(0, mask, mask + 1), top_k));

@@ -45,18 +45,19 @@ std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer
                                              std::span<const Ids> ids, std::int64_t batch_size) {
   const auto is_scored = scored_by(tokenizer);
   std::vector<double> sums(ids.size(), 0);
-  for_each_batch({ids.begin(), ids.end()}, model.config(), batch_size, [&](const TextBatch& batch) {
+  const auto add = [&](const std::vector<std::size_t>& batch, const ModelInput& input) {
     check_interruption();
     RunContext run;
     run.logits_only = true;
-    const std::vector<double> logits = model(batch.input, run).logits.value().to_doubles();
-    for (std::size_t row = 0; row < batch.texts.size(); ++row) {
-      const Ids& own = ids[batch.texts[row]];
-      const auto first = static_cast<std::size_t>(batch.input.offsets[row]);
+    const std::vector<double> logits = model(input, run).logits.value().to_doubles();
+    for (std::size_t row = 0; row < batch.size(); ++row) {
+      const Ids& own = ids[batch[row]];
+      const auto first = static_cast<std::size_t>(input.offsets[row]);
       for (std::size_t place = 0; place < own.size(); ++place)
-        if (is_scored(own[place])) sums[batch.texts[row]] -= softplus(logits[first + place]);
+        if (is_scored(own[place])) sums[batch[row]] -= softplus(logits[first + place]);
     }
-  });
+  };
+  for_each_batch({ids.begin(), ids.end()}, model.config(), batch_size, add);
   return sums;
 }
 
@@ -93,15 +94,15 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
     }
   }
   std::vector<double> sums(ids.size(), 0);
-  const auto add = [&](const TextBatch& batch) {
+  const auto add = [&](const std::vector<std::size_t>& batch, const ModelInput& input) {
     check_interruption();
     std::vector<std::int64_t> places;
-    for (std::size_t row = 0; row < batch.texts.size(); ++row)
-      places.push_back(batch.input.offsets[row] + masked[batch.texts[row]].place);
-    const Tensor logits = model.masked_lm_logits(batch.input, places).value().to(cpu_device);
-    for (std::size_t row = 0; row < batch.texts.size(); ++row) {
+    for (std::size_t row = 0; row < batch.size(); ++row)
+      places.push_back(input.offsets[row] + masked[batch[row]].place);
+    const Tensor logits = model.masked_lm_logits(input, places).value().to(cpu_device);
+    for (std::size_t row = 0; row < batch.size(); ++row) {
       const auto at = static_cast<std::int64_t>(row);
-      const MaskedToken& each = masked[batch.texts[row]];
+      const MaskedToken& each = masked[batch[row]];
       sums[each.sentence] += log_probability(logits.slice(0, at, at + 1), each.token);
     }
   };

@@ -5,6 +5,27 @@
 
 namespace nystrom {
 
+std::vector<std::vector<std::int64_t>> batches_by_length(std::span<const std::int64_t> lengths,
+                                                         const ModelConfig& config,
+                                                         std::int64_t batch_size,
+                                                         std::int64_t max_tokens) {
+  const auto length_of = [&](std::int64_t i) { return lengths[static_cast<std::size_t>(i)]; };
+  std::vector<std::int64_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::ranges::stable_sort(order, {}, length_of);
+  std::vector<std::vector<std::int64_t>> batches;
+  for (const std::int64_t sequence : order) {
+    const std::int64_t length = length_of(sequence);
+    const auto fits = [&](const std::vector<std::int64_t>& batch) {
+      return std::ssize(batch) < batch_size && (std::ssize(batch) + 1) * length <= max_tokens &&
+             (!config.needs_equal_lengths() || length_of(batch[0]) == length);
+    };
+    if (batches.empty() || !fits(batches.back())) batches.emplace_back();
+    batches.back().push_back(sequence);
+  }
+  return batches;
+}
+
 ModelInput input_of(const std::vector<TextIds>& texts) {
   ModelInput input;
   input.offsets = {0};
@@ -17,22 +38,16 @@ ModelInput input_of(const std::vector<TextIds>& texts) {
   return input;
 }
 
-void for_each_batch(const std::vector<TextIds>& texts, const ModelConfig& config,
-                    std::int64_t batch_size, const std::function<void(const TextBatch&)>& compute) {
-  const bool same_length = config.needs_equal_lengths();
-  std::vector<std::size_t> order(texts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return texts[i].size(); });
-  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+void for_each_batch(
+    const std::vector<TextIds>& texts, const ModelConfig& config, std::int64_t batch_size,
+    const std::function<void(const std::vector<std::size_t>&, const ModelInput&)>& compute) {
+  std::vector<std::int64_t> lengths;
+  for (const TextIds& text : texts) lengths.push_back(std::ssize(text));
+  for (const auto& batch : batches_by_length(lengths, config, batch_size)) {
+    const std::vector<std::size_t> numbers(batch.begin(), batch.end());
     std::vector<TextIds> rows;
-    for (; end < order.size() && end - begin < static_cast<std::size_t>(batch_size); ++end) {
-      const TextIds& text = texts[order[end]];
-      if (same_length && !rows.empty() && rows[0].size() != text.size()) break;
-      rows.push_back(text);
-    }
-    compute({{order.begin() + static_cast<std::ptrdiff_t>(begin),
-              order.begin() + static_cast<std::ptrdiff_t>(end)},
-             input_of(rows)});
+    for (const std::size_t text : numbers) rows.push_back(texts[text]);
+    compute(numbers, input_of(rows));
   }
 }
 

@@ -25,6 +25,7 @@ void TextBlocks::add(Example example) {
 
 void TextBlocks::add_all(ExampleReader& reader) {
   while (auto example = reader.next()) add(std::move(*example));
+  finish();
 }
 
 void TextBlocks::finish() {

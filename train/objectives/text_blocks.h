@@ -27,7 +27,7 @@ class TextBlocks {
 
   /// Adds an example, of which the text becomes a vector.
   void add(Example example);
-  /// Adds all examples of a reader.
+  /// Adds all examples of a reader, and finishes.
   void add_all(ExampleReader& reader);
   /// Turns the rest into vectors.
   void finish();

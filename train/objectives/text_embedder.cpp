@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_loader.h"
+#include "train/objectives/text_batches.h"
 
 namespace nystrom {
 namespace {
-
-/// Larger batches are no faster, and need more memory.
-constexpr std::int64_t max_batch_tokens = 8192;
 
 /// Single texts: all of each in windows without overlap, or its beginning.
 TaskConfig single_texts(bool whole) {
@@ -80,30 +77,15 @@ std::string TextEmbedder::note() const {
       counts_.windowed, counts_.texts, options_.sequence_length);
 }
 
-/// The windows of each batch, shortest first.
-std::vector<std::vector<std::int64_t>> TextEmbedder::batches(const TaskDataset& windows) const {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(windows.size()));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::int64_t i) { return windows.length(i); });
-  const bool equal = model_.config().needs_equal_lengths();
-  std::vector<std::vector<std::int64_t>> result;
-  for (const std::int64_t window : order) {
-    const std::int64_t length = windows.length(window);
-    const auto fits = [&](const std::vector<std::int64_t>& batch) {
-      return std::ssize(batch) < options_.batch_size &&
-             (std::ssize(batch) + 1) * length <= max_batch_tokens &&
-             (!equal || windows.length(batch[0]) == length);
-    };
-    if (result.empty() || !fits(result.back())) result.emplace_back();
-    result.back().push_back(window);
-  }
-  return result;
-}
-
 /// The vector of each window, [windows, vector_width] f32.
 Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   const std::int64_t width = model_.config().vector_width();
-  const auto all = batches(windows);
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < windows.size(); ++i) lengths.push_back(windows.length(i));
+  // Larger batches are no faster, and need more memory.
+  constexpr std::int64_t max_batch_tokens = 8192;
+  const auto all =
+      batches_by_length(lengths, model_.config(), options_.batch_size, max_batch_tokens);
   const auto world = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->size()) : 1;
   const auto rank = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->rank()) : 0;
   Tensor result = Tensor::zeros({windows.size(), width}, DType::f32);

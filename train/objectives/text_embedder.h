@@ -67,7 +67,6 @@ class TextEmbedder {
   std::string note() const;
 
  private:
-  std::vector<std::vector<std::int64_t>> batches(const TaskDataset& windows) const;
   Tensor window_vectors(const TaskDataset& windows) const;
 
   const Model& model_;
