@@ -128,9 +128,8 @@ void read_task(CheckReport& report, const RunSpec& spec) {
 void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) {
   Communicator alone;
   const std::optional<Corpus> corpus =
-      data ? prepare_corpus(spec, log, alone) : cached_corpus(spec);
+      data ? prepare_corpus(spec, log, alone) : cached_corpus(spec, log);
   if (!corpus) return;
-  if (!data) report_unreadable(spec.options, *corpus, log);
   report.config = with_tokenizer(spec, corpus->tokenizer).options;
   if (data) {
     report.data = corpus_statistics(report.config, *corpus, log);

@@ -11,8 +11,8 @@
 #include "train/cli/commands.h"
 #include "train/export/conversion_study.h"
 #include "train/export/extend.h"
+#include "train/objectives/corpus.h"
 #include "train/objectives/task_settings.h"
-#include "train/objectives/text_statistics.h"
 
 namespace nystrom {
 namespace {

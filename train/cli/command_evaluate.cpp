@@ -16,11 +16,11 @@
 #include "data/text/match_files.h"
 #include "train/cli/commands.h"
 #include "train/cli/evaluate_vectors.h"
+#include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/minimal_pairs.h"
 #include "train/objectives/task_evaluation.h"
 #include "train/objectives/task_settings.h"
-#include "train/objectives/text_statistics.h"
 #include "train/state/model_folder.h"
 
 namespace nystrom {

@@ -21,7 +21,6 @@
 #include "train/objectives/evaluation.h"
 #include "train/objectives/task_loss.h"
 #include "train/objectives/task_settings.h"
-#include "train/objectives/text_statistics.h"
 #include "train/state/hf_config.h"
 
 namespace nystrom {
@@ -71,11 +70,10 @@ struct TextData {
       : config(masked_lm_settings(source, overrides)),
         tokenizer(open_masked_lm_tokenizer(source)),
         patterns(std::move(files)) {
-    auto tokens = tokenize(match_texts(patterns, text_form(config.data)), text_form(config.data),
-                           *tokenizer, scratch.path() / "tokens", log, [](const TextPiece& piece) {
-                             return piece.document < 4 * max_sequences;
-                           });
-    report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
+    auto tokens = tokenize_text_option(
+        match_texts(patterns, text_form(config.data)), config, *tokenizer,
+        scratch.path() / "tokens", log,
+        [](const TextPiece& piece) { return piece.document < 4 * max_sequences; });
     samples = masked_samples(std::move(tokens), *tokenizer, config);
   }
 };

@@ -425,19 +425,32 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
     fill({});
 }
 
-}  // namespace
-
-std::shared_ptr<const TokenDataset> tokenize(const Files& files, const TextForm& form,
-                                             const Tokenizer& tokenizer, const fs::path& folder,
-                                             Log& log,
-                                             const std::function<bool(const TextPiece&)>& takes) {
-  Communicator alone;
-  write_tokens(files, form, whole_pieces, tokenizer, folder, log, takes, alone,
-               [] { return false; });
-  return std::make_shared<TokenDataset>(TokenDataset::open(folder));
+/// Warns of what cannot be read as text in all sources.
+void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log) {
+  const auto report = [&](const std::string& option, const std::vector<CorpusSource>& sources) {
+    for (const CorpusSource& source : sources)
+      report_unreadable(source.name.empty() ? option : option + " " + source.name, *source.tokens,
+                        config.data.max_unreadable, log);
+  };
+  report("data.train", corpus.train);
+  if (!config.data.validation.empty()) report("data.validation", corpus.validation);
 }
 
-std::optional<Corpus> cached_corpus(const RunSpec& spec) {
+}  // namespace
+
+std::shared_ptr<const TokenDataset> tokenize_text_option(
+    const Files& files, const RunConfig& config, const Tokenizer& tokenizer, const fs::path& folder,
+    Log& log, const std::function<bool(const TextPiece&)>& takes) {
+  Communicator alone;
+  const auto all = [](const TextPiece&) { return true; };
+  write_tokens(files, text_form(config.data), whole_pieces, tokenizer, folder, log,
+               takes ? takes : all, alone, [] { return false; });
+  auto tokens = std::make_shared<TokenDataset>(TokenDataset::open(folder));
+  report_unreadable("--text", *tokens, config.data.max_unreadable, log);
+  return tokens;
+}
+
+std::optional<Corpus> cached_corpus(const RunSpec& spec, Log& log) {
   const RunConfig& config = spec.options;
   const CorpusFiles files(config.data);
   Corpus corpus;
@@ -447,6 +460,7 @@ std::optional<Corpus> cached_corpus(const RunSpec& spec) {
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) return std::nullopt;
   open_datasets(corpus, files);
+  report_unreadable(config, corpus, log);
   return corpus;
 }
 
@@ -502,16 +516,6 @@ Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator)
   open_datasets(corpus, files);
   report_unreadable(config, corpus, log);
   return corpus;
-}
-
-void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log) {
-  const auto report = [&](const std::string& option, const std::vector<CorpusSource>& sources) {
-    for (const CorpusSource& source : sources)
-      report_unreadable(source.name.empty() ? option : option + " " + source.name,
-                        text_statistics(*source.tokens), config.data.max_unreadable, log);
-  };
-  report("data.train", corpus.train);
-  if (!config.data.validation.empty()) report("data.validation", corpus.validation);
 }
 
 }  // namespace nystrom

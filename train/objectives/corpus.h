@@ -47,18 +47,16 @@ struct Corpus {
 /// all processes throw Interrupted; no incomplete folder remains.
 Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator);
 
-/// The corpus of a run if the cache has all of it, else nothing. Creates no files.
-std::optional<Corpus> cached_corpus(const RunSpec& spec);
+/// The corpus of a run if the cache has all of it, else nothing. Creates no files. Warns of what
+/// cannot be read as text, as prepare_corpus does.
+std::optional<Corpus> cached_corpus(const RunSpec& spec, Log& log);
 
-/// Warns of files and documents of a corpus that cannot be read as text (report_unreadable in
-/// train/objectives/text_statistics.h). prepare_corpus does so too.
-void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log);
-
-/// Tokenizes the text that `takes` accepts into a data set at `folder`. It runs in one process on
-/// all threads, with a few MiB of text in memory.
-std::shared_ptr<const TokenDataset> tokenize(const std::vector<std::filesystem::path>& files,
-                                             const TextForm& form, const Tokenizer& tokenizer,
-                                             const std::filesystem::path& folder, Log& log,
-                                             const std::function<bool(const TextPiece&)>& takes);
+/// Tokenizes the text of the files of --text that `takes` accepts, null: all, as data.documents
+/// says, into a data set at `folder`. It runs in one process on all threads, with a few MiB of text
+/// in memory. Warns of what cannot be read as text (report_unreadable).
+std::shared_ptr<const TokenDataset> tokenize_text_option(
+    const std::vector<std::filesystem::path>& files, const RunConfig& config,
+    const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
+    const std::function<bool(const TextPiece&)>& takes = {});
 
 }  // namespace nystrom

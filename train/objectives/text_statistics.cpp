@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "train/objectives/corpus.h"
 
 namespace nystrom {
 namespace {
@@ -68,8 +67,9 @@ TextStatistics text_statistics(const TokenDataset& dataset) {
   return statistics;
 }
 
-void report_unreadable(const std::string& source, const TextStatistics& statistics, double limit,
+void report_unreadable(const std::string& source, const TokenDataset& dataset, double limit,
                        Log& log) {
+  const TextStatistics statistics = text_statistics(dataset);
   for (std::size_t i = 0; i < skip_reasons; ++i) {
     const auto reason = static_cast<SkipReason>(i);
     const Skipped& skipped = statistics[reason];
@@ -87,15 +87,6 @@ void report_unreadable(const std::string& source, const TextStatistics& statisti
                 "{}: {:.1f} % of its bytes cannot be read as text, data.max_unreadable allows "
                 "{:g} %; convert the files as the warning says, or set data.max_unreadable={:.2g}",
                 source, 100 * share, 100 * limit, std::ceil(100 * share) / 100);
-}
-
-std::shared_ptr<const TokenDataset> tokenize_text_option(
-    const std::vector<std::filesystem::path>& files, const RunConfig& config,
-    const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log) {
-  auto tokens = tokenize(files, text_form(config.data), tokenizer, folder, log,
-                         [](const TextPiece&) { return true; });
-  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
-  return tokens;
 }
 
 }  // namespace nystrom

@@ -375,9 +375,11 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   const auto tokenizer = open_tokenizer(folder_ / "tokenizer");
   Log log(true);
   const RunConfig config = read_resolved_config((folder_ / "run" / "config.yaml").string());
+  RunConfig lines_of_files = config;
+  lines_of_files.data.documents = Documents::lines;
   const MaskedSamples rows =
-      masked_samples(tokenize({folder_ / "dev.txt"}, Documents::lines, *tokenizer,
-                              folder_ / "tokens", log, [](const TextPiece&) { return true; }),
+      masked_samples(tokenize_text_option({folder_ / "dev.txt"}, lines_of_files, *tokenizer,
+                                          folder_ / "tokens", log),
                      *tokenizer, config);
   ASSERT_EQ(rows.packing->size(), static_cast<std::int64_t>(lines.size())) << "a line a row";
   std::vector<std::string> texts;

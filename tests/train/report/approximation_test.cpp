@@ -245,8 +245,8 @@ TEST_F(ApproximationModelTest, CountsItsPartsUpToTheLast) {
   Log log(true);
   const ModelFolder model = open_model_folder((folder_ / "model").string(), {}, log);
   const RunConfig config = masked_lm_settings(model, {});
-  const auto tokens = tokenize({folder_ / "text.txt"}, config.data.documents, tiny_.tokenizer,
-                               folder_ / "tokens", log, [](auto) { return true; });
+  const auto tokens = tokenize_text_option({folder_ / "text.txt"}, config, tiny_.tokenizer,
+                                           folder_ / "tokens", log);
   std::vector<std::int64_t> counted, expected;
   std::int64_t all = 0;
   measure_model(model, masked_samples(tokens, tiny_.tokenizer, config), 2,
