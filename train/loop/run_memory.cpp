@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "nn/model.h"
 #include "train/distributed/gradient_sum.h"
+#include "train/optim/optimizer.h"
 
 namespace nystrom {
 
@@ -22,7 +23,8 @@ FixedMemory fixed_memory(const RunConfig& config, std::int64_t elements, int dev
   const std::int64_t together = training.micro_batch_size * devices;
   const std::int64_t kept = devices == 1 ? 1 : (training.batch_size + together - 1) / together;
   memory.gradients = slab * (training.deterministic ? 1 + kept : 1);
-  memory.optimizer = 2 * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
+  memory.optimizer =
+      Optimizer::state_slabs * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
   memory.average = training.ema ? own : 0;
   memory.teacher = config.distillation.teacher ? memory.weights : 0;
   memory.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;

@@ -78,8 +78,7 @@ void TrainedModel::with_ema_weights(const std::function<void()>& f) {
 /// The optimizer's state. While the model has its averaged weights, the average holds the trained
 /// ones.
 std::vector<NamedTensor> TrainedModel::optimizer_slabs() const {
-  std::vector<NamedTensor> slabs = {{"moment1", optimizer_->moment1()},
-                                    {"moment2", optimizer_->moment2()}};
+  std::vector<NamedTensor> slabs = optimizer_->state();
   if (average_) slabs.push_back({"weight", average_->slab()});
   return slabs;
 }
@@ -90,7 +89,8 @@ void TrainedModel::save(CheckpointFolder& checkpoints, std::int64_t step,
   with_ema_weights([&] {
     const Tensor masters = gradient_sum_ ? gradient_sum_->masters_for_first() : store.masters();
     if (!communicator_.is_first() && !sharded_) return;
-    std::vector<NamedTensor> tensors = tensors_of(store, optimizer_->range(), optimizer_slabs());
+    const std::vector<NamedTensor> slabs = optimizer_slabs();
+    std::vector<NamedTensor> tensors = tensors_of(store, optimizer_->range(), slabs);
     if (!communicator_.is_first()) return write_own_optimizer_files(tensors, communicator_);
     std::vector<CheckpointFolder::File> files =
         optimizer_files(std::move(tensors), sharded_, communicator_);
@@ -99,8 +99,8 @@ void TrainedModel::save(CheckpointFolder& checkpoints, std::int64_t step,
                        return write_safetensors(path, weights);
                      }});
     files.insert(files.end(), others.begin(), others.end());
-    const std::int64_t bytes = (average_ ? 4 : 3) * masters.bytes() + (std::int64_t{1} << 20);
-    checkpoints.save(step, files, bytes);
+    constexpr std::int64_t small_files = std::int64_t{1} << 20;
+    checkpoints.save(step, files, (1 + std::ssize(slabs)) * masters.bytes() + small_files);
     if (sharded_) end_optimizer_files(communicator_);
   });
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "nn/parameter_store.h"
 #include "train/optim/options.h"
@@ -21,6 +23,12 @@ Tensor orthogonal(const Tensor& x, DType dtype);
 /// The ranges of the slabs that an optimizer updates as a whole: the matrices of layers for muon.
 std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
                                         const OptimizerOptions& options);
+
+/// A range of a slab that is laid out as the parameter store's, with its name in checkpoints.
+struct NamedTensor {
+  std::string name;
+  Tensor values;
+};
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101). It computes
 /// torch.optim.AdamW, over all parameters in one pass. Biases and LayerNorm do not decay. Moments
@@ -57,11 +65,11 @@ class Optimizer {
 
   /// The elements that this optimizer updates.
   SlabRange range() const { return range_; }
-  /// The first moment, laid out as the store's slabs in range(). Both moments are saved in
-  /// checkpoints.
-  Tensor moment1() const { return moment1_; }
-  /// The second moment.
-  Tensor moment2() const { return moment2_; }
+  /// The number of slabs in state().
+  static constexpr std::int64_t state_slabs = 2;
+  /// What checkpoints save of it: the moments "moment1" and "moment2", laid out as the store's
+  /// slabs in range().
+  std::vector<NamedTensor> state() const { return {{"moment1", moment1_}, {"moment2", moment2_}}; }
   /// Restores the number of updates, to resume.
   void set_steps_taken(std::int64_t steps) { steps_taken_ = steps; }
 

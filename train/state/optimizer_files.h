@@ -15,10 +15,9 @@
 
 namespace nystrom {
 
-/// The tensors of `slabs`, by parameter. Each slab is the `range` of one that is laid out as the
-/// parameter store's, and is called "moment1", "moment2" or "weight". A whole parameter is
-/// "moment1.NAME", with its shape. A part is "moment1.NAME.from-K" [n], the n elements from element
-/// K on.
+/// The tensors of `slabs`, which cover `range`, by parameter: those of Optimizer::state and
+/// "weight", the trained weights. A whole parameter is "moment1.NAME", with its shape. A part is
+/// "moment1.NAME.from-K" [n], the n elements from element K on.
 std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range,
                                     const std::vector<NamedTensor>& slabs);
 
