@@ -196,7 +196,7 @@ void check_skip(Communicator& c) {
     const double factor = c.rank() == c.size() - 1 ? std::numeric_limits<double>::infinity() : 1;
     return factor * model->masked_lm(batch.input, batch.labels, 1, run).loss;
   };
-  const StepResult result = optimizer_step(optimizer, {&batch.sample_ids, 1}, loss, step);
+  const StepResult result = optimizer_step(optimizer, {&batch, 1}, loss, step);
   expect(result.skipped, "a step that is not finite was not skipped");
   expect(model->parameters().masters().to_doubles() == before,
          "a skipped step changed the weights");

@@ -38,16 +38,16 @@ Tensor argmax(const Var& logits) {
   return classes;
 }
 
-StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids,
+StepResult optimizer_step(Optimizer& optimizer, std::span<const Batch> batches,
                           const PartOfLoss& loss_of, const StepOptions& options) {
   GradientSum* sum = options.gradient_sum;
   optimizer.zero_gradients();
   // Losses are read after all work is launched, because a read waits for the device.
   std::vector<Tensor> losses;
-  for (std::size_t part = 0; part < sample_ids.size(); ++part) {
+  for (std::size_t part = 0; part < batches.size(); ++part) {
     const AllocationLabel label("activations");
     RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step,
-                   sample_ids[part]};
+                   batches[part].sample_ids};
     run.z_loss = options.z_loss;
     if (part == 0) run.observe_attention = options.observe_attention;
     if (sum) sum->begin(part, run);
@@ -64,11 +64,13 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_i
   for (const Tensor& part : losses) parts.push_back(part.item());
   if (sum) parts = sum->losses_of_all(parts);
   const double loss = std::accumulate(parts.begin(), parts.end(), 0.0);
-  if (!std::isfinite(norm) || !std::isfinite(loss)) return {loss, norm, true};
+  StepResult result{loss, norm, !std::isfinite(norm) || !std::isfinite(loss)};
+  for (const Batch& batch : batches) result.tokens += batch.tokens;
+  if (result.skipped) return result;
   const double scale = options.clip_norm ? clip_factor(norm, *options.clip_norm) : 1.0;
   optimizer.step(options.learning_rate, scale / options.loss_scale);
   if (sum) sum->share_parameters();
-  return {loss, norm, false};
+  return result;
 }
 
 std::vector<double> sum_over_processes(const StepOptions& options, const std::vector<double>& own) {
@@ -94,8 +96,6 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
       options, {static_cast<double>(chosen_tokens(batches)), own_sequences, own_tokens});
   const double chosen = counts[0], sequences = counts[1];
   require_masked_tokens(chosen);
-  std::vector<Tensor> sample_ids;
-  for (const Batch& batch : batches) sample_ids.push_back(batch.sample_ids);
   std::vector<MaskedLmOutput> outputs;
   std::vector<Tensor> orders;
   std::vector<DistilledShare> shares;
@@ -121,7 +121,7 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
     const Tensor swapped = batches[part].swapped.to(out.order_logits.value().device());
     return out.loss + cross_entropy(out.order_logits, swapped, sequences);
   };
-  StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
+  StepResult result = optimizer_step(optimizer, batches, loss, options);
   std::int64_t correct = 0, ordered = 0;
   for (const MaskedLmOutput& out : outputs) correct += count_equal(out.predictions, out.labels);
   for (std::size_t part = 0; part < orders.size(); ++part)

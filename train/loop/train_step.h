@@ -49,7 +49,7 @@ struct StepResult {
   std::optional<double> accuracy{};
   /// Further figures, for the record of the step: of the objective, of distillation (sum_of).
   Metrics figures{};
-  std::int64_t tokens = 0;  ///< that the step used; not set by optimizer_step and train_step
+  std::int64_t tokens = 0;  ///< of the step's batches
   /// Not empty: the data of this step and the next ones is of another kind, as the text says. Loss
   /// and speed are not comparable with those before.
   std::string new_stage{};
@@ -67,10 +67,10 @@ using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
 
 /// Runs loss and backward pass of each micro-batch, clips the gradient by its global norm, and
 /// updates the parameters. Clipping is that of torch.nn.utils.clip_grad_norm_: a factor of min(1,
-/// clip / (norm + 1e-6)). `sample_ids` holds the sample ids of each micro-batch. With a
-/// gradient_sum, the micro-batches are this process's part of the step. The result is that of the
-/// whole step and the same in all processes.
-StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids,
+/// clip / (norm + 1e-6)). With a gradient_sum, the micro-batches `batches` are this process's part
+/// of the step. The result is that of the whole step and the same in all processes, but for
+/// `tokens`.
+StepResult optimizer_step(Optimizer& optimizer, std::span<const Batch> batches,
                           const PartOfLoss& loss, const StepOptions& options);
 
 /// The sums of `own` numbers over the processes of a step.

@@ -80,31 +80,23 @@ class EmbeddingObjective : public Objective {
 
   StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const EmbeddingStep step = loader_->next();
-    std::int64_t tokens = 0;
-    std::vector<Tensor> sample_ids;
-    for (const Batch& batch : step.batches) {
-      tokens += batch.tokens;
-      sample_ids.push_back(batch.sample_ids);
-    }
-    StepResult done;
     if (step.samples <= options_.micro_batch_size) {
       const auto loss = [&](std::size_t, const RunContext& run) {
         return loss_of(vectors_of(model, step.batches[0].input, run), step);
       };
-      done = optimizer_step(optimizer, sample_ids, loss, options);
-    } else {
-      const auto [value, gradient] = loss_and_gradient(model, step, options);
-      // The gradient of Σ vectors · gradient is that of the loss.
-      const auto product = [&, &of_all = gradient](std::size_t part, const RunContext& run) {
-        const Var vectors = vectors_of(model, step.batches[part].input, run);
-        const std::int64_t begin = step.first[part] * step.batches[part].choices;
-        const Tensor share = of_all.slice(0, begin, begin + vectors.dim(0));
-        return sum(vectors * Var(share.contiguous().to(vectors.value().device())));
-      };
-      done = optimizer_step(optimizer, sample_ids, product, options);
-      done.loss = value;
+      return optimizer_step(optimizer, step.batches, loss, options);
     }
-    done.tokens = tokens;
+    const std::pair<double, Tensor> found = loss_and_gradient(model, step, options);
+    const Tensor& gradient = found.second;
+    // The gradient of Σ vectors · gradient is that of the loss.
+    const auto product = [&](std::size_t part, const RunContext& run) {
+      const Var vectors = vectors_of(model, step.batches[part].input, run);
+      const std::int64_t begin = step.first[part] * step.batches[part].choices;
+      const Tensor share = gradient.slice(0, begin, begin + vectors.dim(0));
+      return sum(vectors * Var(share.contiguous().to(vectors.value().device())));
+    };
+    StepResult done = optimizer_step(optimizer, step.batches, product, options);
+    done.loss = found.first;
     return done;
   }
 

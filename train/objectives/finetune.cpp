@@ -85,20 +85,12 @@ class TaskObjective : public Objective {
   StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::vector<Batch> batches = loader_->next();
     const auto targets = static_cast<double>(loader_->step_targets());
-    std::int64_t tokens = 0;
-    std::vector<Tensor> sample_ids;
-    for (const Batch& batch : batches) {
-      tokens += batch.tokens;
-      sample_ids.push_back(batch.sample_ids);
-    }
     const auto loss = [&](std::size_t part, const RunContext& run) {
       const Batch batch = loader_->whole(batches[part]);
       return task_loss(model.config(), train_->target(), task_output(model, batch, run), batch,
                        targets);
     };
-    StepResult done = optimizer_step(optimizer, sample_ids, loss, options);
-    done.tokens = tokens;
-    return done;
+    return optimizer_step(optimizer, batches, loss, options);
   }
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {

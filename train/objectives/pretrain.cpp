@@ -95,7 +95,6 @@ class PretrainingRun : public Objective {
                           ? replaced_tokens_step(model, optimizer, batches,
                                                  config_.pretraining.discriminator_weight, own)
                           : train_step(model, optimizer, batches, own);
-    for (const Batch& batch : batches) done.tokens += batch.tokens;
     done.new_stage = std::move(new_stage);
     return done;
   }
@@ -179,13 +178,15 @@ class PretrainingRun : public Objective {
                                       communicator_, done);
     };
     for (const ReplacedTokensSums& source : of_sources(progress, measure)) {
-      all += source;
+      std::ranges::transform(all.of, source.of, all.of.begin(), std::plus());
       losses.push_back(source.loss(weight));
     }
     Score score{all.loss(weight),
                 {{"loss", all.loss(weight)}, {"accuracy", all.accuracy()}},
                 fmt::format("loss {:.4f}, accuracy {:.1f} %, generator {:.4f}", all.loss(weight),
-                            100 * all.accuracy(), all.generator_loss / all.masked)};
+                            100 * all.accuracy(),
+                            all.of[ReplacedTokensSums::generator_loss] /
+                                all.of[ReplacedTokensSums::masked])};
     std::ranges::copy(all.metrics(), std::back_inserter(score.metrics));
     add_sources(losses, score);
     return score;

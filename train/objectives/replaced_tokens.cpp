@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "core/check.h"
 #include "train/objectives/evaluation.h"
@@ -9,68 +10,50 @@
 namespace nystrom {
 namespace {
 
-constexpr double ReplacedTokensSums::*members[] = {
-    &ReplacedTokensSums::generator_loss, &ReplacedTokensSums::discriminator_loss,
-    &ReplacedTokensSums::masked,         &ReplacedTokensSums::guessed,
-    &ReplacedTokensSums::tokens,         &ReplacedTokensSums::replaced,
-    &ReplacedTokensSums::found,          &ReplacedTokensSums::right};
-
-/// The counts of a batch with `masked` targets; the losses were divided by `scale`.
-ReplacedTokensSums sums_of(const ReplacedTokensOutput& out, const Batch& batch,
-                           const ReplacedTokensScale& scale) {
-  return {out.generator_loss.item() * scale.masked, out.discriminator_loss.item() * scale.tokens,
-          static_cast<double>(batch.targets),       static_cast<double>(out.guessed),
-          static_cast<double>(batch.tokens),        static_cast<double>(out.replaced),
-          static_cast<double>(out.found),           static_cast<double>(out.right)};
-}
-
-/// The sums as numbers in the order of `members`, and back.
-void write(const ReplacedTokensSums& sums, std::span<double> numbers) {
-  for (std::size_t i = 0; i < std::size(members); ++i) numbers[i] = sums.*members[i];
-}
-ReplacedTokensSums read(std::span<const double> numbers) {
-  ReplacedTokensSums sums;
-  for (std::size_t i = 0; i < std::size(members); ++i) sums.*members[i] = numbers[i];
-  return sums;
+/// Adds a batch to sums of ReplacedTokensSums; its losses were divided by `scale`.
+void add_to(std::span<double> sums, const ReplacedTokensOutput& out, const Batch& batch,
+            const ReplacedTokensScale& scale) {
+  using Sums = ReplacedTokensSums;
+  sums[Sums::generator_loss] += out.generator_loss.item() * scale.masked;
+  sums[Sums::discriminator_loss] += out.discriminator_loss.item() * scale.tokens;
+  sums[Sums::masked] += static_cast<double>(batch.targets);
+  sums[Sums::guessed] += static_cast<double>(out.guessed);
+  sums[Sums::tokens] += static_cast<double>(batch.tokens);
+  sums[Sums::replaced] += static_cast<double>(out.replaced);
+  sums[Sums::found] += static_cast<double>(out.found);
+  sums[Sums::right] += static_cast<double>(out.right);
 }
 
 }  // namespace
 
-void ReplacedTokensSums::operator+=(const ReplacedTokensSums& other) {
-  for (const auto member : members) this->*member += other.*member;
-}
-
 Metrics ReplacedTokensSums::metrics() const {
-  return {{"discriminator_loss", discriminator_loss / tokens},
-          {"generator_loss", generator_loss / masked},
-          {"generator_accuracy", guessed / masked},
-          {"replaced", replaced / tokens},
-          {"recall", found / std::max(replaced, 1.0)}};
+  return {{"discriminator_loss", of[discriminator_loss] / of[tokens]},
+          {"generator_loss", of[generator_loss] / of[masked]},
+          {"generator_accuracy", of[guessed] / of[masked]},
+          {"replaced", of[replaced] / of[tokens]},
+          {"recall", of[found] / std::max(of[replaced], 1.0)}};
 }
 
 StepResult replaced_tokens_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                                 double weight, const StepOptions& options) {
   double masked = 0, tokens = 0;
-  std::vector<Tensor> sample_ids;
   for (const Batch& batch : batches) {
     masked += static_cast<double>(batch.targets);
     tokens += static_cast<double>(batch.tokens);
-    sample_ids.push_back(batch.sample_ids);
   }
   const std::vector<double> counts = sum_over_processes(options, {masked, tokens});
   require_masked_tokens(counts[0]);
   const ReplacedTokensScale scale{counts[0], counts[1], weight};
-  ReplacedTokensSums own;
+  std::vector<ReplacedTokensOutput> outputs;
   const auto loss = [&](std::size_t part, const RunContext& run) {
-    ReplacedTokensOutput out =
-        model.replaced_tokens(batches[part].input, batches[part].labels, scale, run);
-    own += sums_of(out, batches[part], scale);
-    return std::move(out.loss);
+    outputs.push_back(model.replaced_tokens(batches[part].input, batches[part].labels, scale, run));
+    return std::exchange(outputs.back().loss, {});
   };
-  StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
-  std::vector<double> values(std::size(members));
-  write(own, values);
-  const ReplacedTokensSums all = read(sum_over_processes(options, values));
+  StepResult result = optimizer_step(optimizer, batches, loss, options);
+  ReplacedTokensSums own;
+  for (std::size_t part = 0; part < outputs.size(); ++part)
+    add_to(own.of, outputs[part], batches[part], scale);
+  const ReplacedTokensSums all{sum_over_processes(options, own.of)};
   result.accuracy = all.accuracy();
   result.figures = all.metrics();
   return result;
@@ -84,11 +67,11 @@ ReplacedTokensSums evaluate_replaced_tokens(const Model& model, const MaskedSamp
     RunContext run;
     run.seed = samples.seed;
     run.sample_ids = batch.sample_ids;
-    write(sums_of(model.replaced_tokens(batch.input, batch.labels, {}, run), batch, {}), sums);
+    add_to(sums, model.replaced_tokens(batch.input, batch.labels, {}, run), batch, {});
   };
-  const ReplacedTokensSums all = read(sums_over_samples(
-      samples, micro_batch_size, std::size(members), communicator, progress, measure));
-  require_input(all.masked > 0, "the text holds no token to mask");
+  ReplacedTokensSums all{sums_over_samples(
+      samples, micro_batch_size, ReplacedTokensSums::quantities, communicator, progress, measure)};
+  require_input(all.of[ReplacedTokensSums::masked] > 0, "the text holds no token to mask");
   return all;
 }
 

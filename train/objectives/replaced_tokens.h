@@ -18,16 +18,24 @@ StepResult replaced_tokens_step(Model& model, Optimizer& optimizer, std::span<co
 
 /// Sums over batches.
 struct ReplacedTokensSums {
-  double generator_loss = 0, discriminator_loss = 0;  ///< over masked tokens, over all tokens
-  double masked = 0, guessed = 0;  ///< ReplacedTokensOutput::guessed, and of how many
-  double tokens = 0, replaced = 0, found = 0, right = 0;
+  enum Quantity {
+    generator_loss,      ///< over masked tokens
+    discriminator_loss,  ///< over all tokens
+    masked,
+    guessed,  ///< ReplacedTokensOutput::guessed, of the masked tokens
+    tokens,
+    replaced,
+    found,
+    right,
+    quantities
+  };
+  std::vector<double> of = std::vector<double>(quantities);
 
-  void operator+=(const ReplacedTokensSums& other);
   /// The share of tokens that the discriminator judges rightly.
-  double accuracy() const { return right / tokens; }
+  double accuracy() const { return of[right] / of[tokens]; }
   /// The mean losses with the discriminator's weight: that of training.
   double loss(double weight) const {
-    return generator_loss / masked + weight * discriminator_loss / tokens;
+    return of[generator_loss] / of[masked] + weight * of[discriminator_loss] / of[tokens];
   }
   /// discriminator_loss; generator_loss; generator_accuracy; replaced, the share of tokens in whose
   /// place another one stands; recall, the share of these that the discriminator finds.

@@ -103,8 +103,6 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
     for (std::uint64_t step = 1; step <= 3; ++step) {
       const std::vector<Batch> batches = loader.next();
       const auto targets = static_cast<double>(loader.step_targets());
-      std::vector<Tensor> ids;
-      for (const Batch& batch : batches) ids.push_back(batch.sample_ids);
       StepOptions step_options;
       step_options.learning_rate = 1e-3;
       step_options.step = step;
@@ -112,7 +110,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
         return task_loss(config_, data_->target(), task_output(*model, batches[part], run),
                          batches[part], targets);
       };
-      result.push_back(optimizer_step(optimizer, ids, loss, step_options).loss);
+      result.push_back(optimizer_step(optimizer, batches, loss, step_options).loss);
     }
     const std::vector<double> values = model->parameters().masters().to_doubles();
     result.insert(result.end(), values.begin(), values.end());
