@@ -172,10 +172,7 @@ class LoadedModel {
       check_cut(embedder.counts().truncated, truncate.value_or(true), options.sequence_length,
                 ", and truncate=None all of it in windows");
     });
-    EncodingCounts counts;
-    counts.examples = embedder.counts().texts;
-    counts.truncated = embedder.counts().truncated;
-    warn_of_cut(TaskKind::classification, counts, options.sequence_length, log);
+    warn_of_cut(TaskKind::classification, embedder.counts(), options.sequence_length, log);
     unlocked.reset();
     return array_of(vectors);
   }

@@ -71,10 +71,10 @@ std::int64_t TextEmbedder::width() const {
 }
 
 std::string TextEmbedder::note() const {
-  if (counts_.windowed == 0) return "";
+  if (windowed_ == 0) return "";
   return fmt::format(
-      "{} of {} texts have more than {} tokens: their vectors are means over windows",
-      counts_.windowed, counts_.texts, options_.sequence_length);
+      "{} of {} texts have more than {} tokens: their vectors are means over windows", windowed_,
+      counts_.examples, options_.sequence_length);
 }
 
 /// The vector of each window, [windows, vector_width] f32.
@@ -142,7 +142,7 @@ Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
       for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += weight * vector[i];
       tokens += weight;
     }
-    counts_.windowed += window > first + 1;
+    windowed_ += window > first + 1;
     double squares = 0;
     for (double& value : mean) {
       value /= tokens;
@@ -156,7 +156,7 @@ Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
     float* const row = result.data<float>() + text * kept;
     for (std::size_t i = 0; i < mean.size(); ++i) row[i] = static_cast<float>(mean[i] / length);
   }
-  counts_.texts += std::ssize(texts);
+  counts_.examples += std::ssize(texts);
   counts_.truncated.add(windows.counts().truncated);
   return result;
 }

@@ -33,13 +33,6 @@ std::span<const EnumName<PromptKind>> enum_names(PromptKind);
 EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
                                    std::int64_t sequence_length);
 
-/// Counts of the texts so far.
-struct EmbeddingCounts {
-  std::int64_t texts = 0;
-  std::int64_t windowed = 0;  ///< longer than a window
-  Occurrences truncated;      ///< … and read without their rest
-};
-
 /// Turns texts into vectors.
 class TextEmbedder {
  public:
@@ -62,7 +55,8 @@ class TextEmbedder {
   /// The numbers of a vector.
   std::int64_t width() const;
   const EmbeddingOptions& options() const { return options_; }
-  const EmbeddingCounts& counts() const { return counts_; }
+  /// The texts so far (examples), and those that were read without their rest (truncated).
+  const EncodingCounts& counts() const { return counts_; }
   /// "2 of 9 texts have more than 512 tokens: …"; empty where none has.
   std::string note() const;
 
@@ -73,7 +67,8 @@ class TextEmbedder {
   EmbeddingOptions options_;
   Communicator* communicator_;
   TaskEncoder encoder_;
-  EmbeddingCounts counts_;
+  EncodingCounts counts_;
+  std::int64_t windowed_ = 0;  // texts that are longer than a window
 };
 
 }  // namespace nystrom

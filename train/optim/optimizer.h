@@ -24,12 +24,6 @@ Tensor orthogonal(const Tensor& x, DType dtype);
 std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
                                         const OptimizerOptions& options);
 
-/// A range of a slab that is laid out as the parameter store's, with its name in checkpoints.
-struct NamedTensor {
-  std::string name;
-  Tensor values;
-};
-
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101). It computes
 /// torch.optim.AdamW, over all parameters in one pass. Biases and LayerNorm do not decay. Moments
 /// have the type of the masters. Parameters with another learning rate make passes of their own:

@@ -57,12 +57,6 @@ class TensorFile {
   std::unordered_map<std::string, std::size_t> index_;
 };
 
-/// A tensor and its name in a file.
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
-
 /// Writes `tensors`, from any device, with their checksums and with `metadata`, to which "format":
 /// "pt" is added. The layout is Hugging Face's: by type, then by name. The file appears complete
 /// and durable, or not at all. Returns the checksum of the file. Throws an InputError when the
