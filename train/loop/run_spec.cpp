@@ -109,10 +109,7 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   });
   errors.note("model.from", [&] { check_first_weights(spec, spec.options.start.fresh_head); });
   if (!errors.empty() || !spec.options.distillation.teacher) return;
-  errors.note("", [&] {
-    spec.teacher = open_teacher(spec);
-    check_teacher(spec);
-  });
+  errors.note("", [&] { spec.teacher = open_teacher(spec); });
 }
 
 /// Features have the width of their files unless model.embed_dim is given.

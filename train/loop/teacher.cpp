@@ -61,14 +61,8 @@ void require_positions(const ModelConfig& teacher, const RunConfig& config) {
 ModelFolder open_teacher(const RunSpec& spec) {
   Log quiet(true);
   return with_context("distillation.teacher", [&] {
-    return open_model_folder(*spec.options.distillation.teacher, {}, quiet);
-  });
-}
-
-void check_teacher(const RunSpec& spec) {
-  const ModelFolder& folder = *spec.teacher;
-  const ModelConfig &teacher = folder.config, &student = spec.options.model;
-  with_context("distillation.teacher", [&] {
+    ModelFolder folder = open_model_folder(*spec.options.distillation.teacher, {}, quiet);
+    const ModelConfig &teacher = folder.config, &student = spec.options.model;
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     with_context(printable_path(folder.path), [&] {
       require_input(has_exact_attention(teacher),
@@ -82,6 +76,7 @@ void check_teacher(const RunSpec& spec) {
       require_same_shape(teacher, spec.options);
       require_positions(teacher, spec.options);
     });
+    return folder;
   });
 }
 

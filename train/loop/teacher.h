@@ -8,15 +8,12 @@
 
 namespace nystrom {
 
-/// The folder of distillation.teacher. Throws an InputError if it holds no model.
+/// The folder of distillation.teacher. Throws an InputError unless it suits the run: a masked
+/// language model with exact attention, the vocabulary of the run, the lengths of its sequences
+/// and, with attention_output, the model's layers and width. The run has a teacher and a tokenizer.
 ModelFolder open_teacher(const RunSpec& spec);
 
-/// Throws an InputError unless the teacher suits the run: a masked language model with exact
-/// attention, the vocabulary of the run, the lengths of its sequences and, with attention_output,
-/// the model's layers and width. The run has a teacher and a tokenizer.
-void check_teacher(const RunSpec& spec);
-
-/// Loads the teacher of a run that passes check_teacher, in the run's dtype.
+/// Loads the teacher of a run, spec.teacher, in the run's dtype.
 Distillation load_teacher(const RunSpec& spec, Device device);
 
 /// A hash of the teacher's configuration and weights.
