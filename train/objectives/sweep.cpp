@@ -47,15 +47,15 @@ std::string as_file_name(const std::string& text) {
   return name.substr(0, longest - hash.size()) + hash;
 }
 
-/// All combinations of the axes' values, as overrides. The last axis varies fastest.
-std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& grid) {
+/// All combinations of the axes' overrides. The last axis varies fastest.
+std::vector<std::vector<std::string>> points_of(const std::vector<std::vector<std::string>>& grid) {
   std::vector<std::vector<std::string>> points = {{}};
-  for (const GridAxis& axis : grid) {
+  for (const auto& axis : grid) {
     std::vector<std::vector<std::string>> longer;
     for (const auto& point : points) {
-      for (const std::string& value : axis.values) {
+      for (const std::string& choice : axis) {
         longer.push_back(point);
-        longer.back().push_back(axis.option + "=" + value);
+        longer.back().push_back(choice);
       }
     }
     points = std::move(longer);
@@ -159,22 +159,25 @@ class NewFolderGuard {
 
 }  // namespace
 
-GridAxis parse_grid_axis(const std::string& text) {
+std::vector<std::string> parse_grid_axis(const std::string& text) {
   const std::size_t equals = text.find('=');
   require_input(equals != text.npos && equals > 0 && equals + 1 < text.size(),
                 "--grid {}: expected option=value,value, such as learning_rate=2e-5,3e-5",
                 printable(text, 80));
-  GridAxis axis{with_context("--grid", [&] { return option_path(text.substr(0, equals)); }), {}};
+  const std::string option =
+      with_context("--grid", [&] { return option_path(text.substr(0, equals)); });
+  std::vector<std::string> values, axis;
   std::size_t begin = equals + 1;
   while (begin <= text.size()) {
     const std::size_t end = end_of_value(text, begin);
     require_input(end > begin, "--grid {}: a value is empty", printable(text, 80));
-    axis.values.push_back(text.substr(begin, end - begin));
+    values.push_back(text.substr(begin, end - begin));
+    axis.push_back(option + "=" + values.back());
     begin = end + 1;
   }
-  require_distinct("--grid " + printable(text, 80), axis.values);
+  require_distinct("--grid " + printable(text, 80), values);
   for (const char* own : {"run_dir", "seed"}) {
-    require_input(axis.option != own,
+    require_input(option != own,
                   "--grid {}: {} is chosen for each run; --seeds N gives several seeds",
                   printable(text, 80), own);
   }
@@ -227,7 +230,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   const ConfigText yaml = config_file(path);
   const RunConfig base = read_run(yaml, overrides).options;
   std::vector<std::string> varied;
-  for (const GridAxis& axis : options.grid) varied.push_back(axis.option);
+  for (const auto& axis : options.grid) varied.push_back(axis[0].substr(0, axis[0].find('=')));
   require_distinct("--grid", varied);
   for (const auto& choice : points_of(options.grid)) {
     std::vector<std::string> all = overrides;

@@ -11,20 +11,15 @@
 
 namespace nystrom {
 
-/// One axis of a grid: an option and its values in YAML.
-struct GridAxis {
-  std::string option;  ///< path of the option: "optimizer.learning_rate"
-  std::vector<std::string> values;
-};
-
-/// Parses "learning_rate=2e-5,3e-5". Commas within brackets belong to a value: "betas=[0.9,
+/// Parses one axis of a grid, "learning_rate=2e-5,3e-5", as overrides: an option's path with each
+/// value, "optimizer.learning_rate=2e-5". Commas within brackets belong to a value: "betas=[0.9,
 /// 0.95],[0.9, 0.999]" has two. The option is a path, or its last part if that is unambiguous.
 /// Throws an InputError if the text is invalid or the option is run_dir or seed.
-GridAxis parse_grid_axis(const std::string& text);
+std::vector<std::string> parse_grid_axis(const std::string& text);
 
 struct SweepOptions {
   std::int64_t seeds = 1;  ///< runs per point; their seeds count up from the configuration's seed
-  std::vector<GridAxis> grid;
+  std::vector<std::vector<std::string>> grid;  ///< the overrides of each axis
   bool folds = false;  ///< a run for each fold of task.folds or task.splits, in place of seeds
 };
 
