@@ -29,6 +29,17 @@ bool lies_in(const SlabRange& inner, const SlabRange& outer) {
   return outer.begin <= inner.begin && inner.end <= outer.end;
 }
 
+/// The sum of the squares of each tensor: one wait for the GPU.
+std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors, Device device) {
+  const auto count = static_cast<std::int64_t>(tensors.size());
+  const Tensor squares = Tensor::empty({count}, DType::f64, device);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Tensor own = squares.slice(0, i, i + 1);
+    kernels::sum_of_squares(tensors[static_cast<std::size_t>(i)], own);
+  }
+  return squares.to(cpu_device).to_doubles();
+}
+
 }  // namespace
 
 std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
@@ -102,9 +113,8 @@ void Optimizer::find_parts() {
 }
 
 double Optimizer::gradient_norm() const {
-  Tensor squares = Tensor::empty({1}, DType::f64, store_.gradients().device());
-  kernels::sum_of_squares(store_.gradients(), squares);
-  return std::sqrt(squares.item());
+  const Tensor& gradients = store_.gradients();
+  return std::sqrt(sums_of_squares({gradients}, gradients.device())[0]);
 }
 
 void Optimizer::step(double learning_rate, double gradient_scale) {
@@ -154,23 +164,20 @@ void Optimizer::lamb(double learning_rate, double gradient_scale) {
 
 std::vector<double> Optimizer::trust_ratios(const Tensor& updates) const {
   const std::vector<Parameter> parameters = store_.parameters();
-  const auto count = static_cast<std::int64_t>(parameters.size());
-  // Compute all sums before reading any: one wait for the GPU.
-  const Tensor squares = Tensor::zeros({2, count}, DType::f64, updates.device());
-  const Tensor of_parameters = squares.slice(0, 0, 1).reshape({count}),
-               of_updates = squares.slice(0, 1, 2).reshape({count});
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Parameter& parameter = parameters[static_cast<std::size_t>(i)];
+  std::vector<Tensor> tensors;
+  for (const Parameter& parameter : parameters) {
     if (!parameter.decays()) continue;
-    Tensor own = of_parameters.slice(0, i, i + 1), update = of_updates.slice(0, i, i + 1);
-    kernels::sum_of_squares(store_.master(parameter.name()), own);
-    kernels::sum_of_squares(store_.part_of(updates, parameter.name()), update);
+    tensors.push_back(store_.master(parameter.name()));
+    tensors.push_back(store_.part_of(updates, parameter.name()));
   }
-  const std::vector<double> sums = squares.to(cpu_device).to_doubles();
-  std::vector<double> ratios(parameters.size(), 1);
-  for (std::size_t i = 0; i < ratios.size(); ++i) {
-    const double own = sums[i], update = sums[ratios.size() + i];
-    if (own > 0 && update > 0) ratios[i] = std::sqrt(own / update);
+  const std::vector<double> sums = sums_of_squares(tensors, updates.device());
+  std::vector<double> ratios;
+  for (std::size_t next = 0; const Parameter& parameter : parameters) {
+    ratios.push_back(1);
+    if (!parameter.decays()) continue;
+    const double own = sums[next], update = sums[next + 1];
+    if (own > 0 && update > 0) ratios.back() = std::sqrt(own / update);
+    next += 2;
   }
   return ratios;
 }
@@ -179,16 +186,14 @@ Tensor orthogonal(const Tensor& x, DType dtype) {
   constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
   const NoGrad constant;
   const std::int64_t count = x.dim(0);
-  Tensor squares = Tensor::empty({count}, DType::f64, x.device());
-  for (std::int64_t i = 0; i < count; ++i) {
-    Tensor own = squares.slice(0, i, i + 1);
-    kernels::sum_of_squares(x.slice(0, i, i + 1), own);
-  }
-  const std::vector<double> sums = squares.to(cpu_device).to_doubles();  // one wait for the GPU
+  std::vector<Tensor> matrices;
+  for (std::int64_t i = 0; i < count; ++i) matrices.push_back(x.slice(0, i, i + 1));
+  const std::vector<double> sums = sums_of_squares(matrices, x.device());
   const Tensor unit = empty_like(x);
   for (std::int64_t i = 0; i < count; ++i)
-    kernels::affine(x.slice(0, i, i + 1), 1 / (std::sqrt(sums[static_cast<std::size_t>(i)]) + 1e-7),
-                    0, unit.slice(0, i, i + 1));
+    kernels::affine(matrices[static_cast<std::size_t>(i)],
+                    1 / (std::sqrt(sums[static_cast<std::size_t>(i)]) + 1e-7), 0,
+                    unit.slice(0, i, i + 1));
   const bool tall = x.dim(1) > x.dim(2);
   Var y = unit.cast(dtype);
   if (tall) y = transpose(y, 1, 2);
