@@ -2,6 +2,8 @@
 // torch.amp.GradScaler.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace nystrom {
@@ -26,10 +28,18 @@ class LossScale {
   std::int64_t finite_steps() const { return finite_steps_; }
   /// Whether the scale can explain a non-finite gradient: the loss is finite and the scale can
   /// still fall. The loss itself is not scaled, so no scale explains a non-finite loss.
-  bool explains_skip(double loss) const;
+  bool explains_skip(double loss) const { return value_ > least && std::isfinite(loss); }
   /// Called after each step with a finite loss; `finite` says whether the gradient was finite too.
   /// A non-finite gradient halves the scale, and the step is skipped.
-  void update(bool finite);
+  void update(bool finite) {
+    finite_steps_ = finite ? finite_steps_ + 1 : 0;
+    if (!finite) {
+      value_ = std::max(value_ / 2, least);
+    } else if (finite_steps_ == growth_interval) {
+      value_ *= 2;
+      finite_steps_ = 0;
+    }
+  }
 
  private:
   double value_ = first;
