@@ -18,15 +18,13 @@ Var vectors_of(const Model& model, const ModelInput& input, const RunContext& ru
   return options.normalize ? unit_rows(vectors) : vectors;
 }
 
-/// Column c of vectors [b · columns, d], whose rows are sample by sample: [b, d].
-Var column_of(const Var& vectors, std::int64_t columns, std::int64_t c) {
-  const std::int64_t samples = vectors.dim(0) / columns, width = vectors.dim(1);
-  return reshape(slice(reshape(vectors, {samples, columns, width}), 1, c, c + 1), {samples, width});
-}
-
+/// The columns of vectors [b · columns, d], whose rows are sample by sample: [b, d] each.
 std::vector<Var> columns_of(const Var& vectors, std::int64_t count) {
+  const std::int64_t samples = vectors.dim(0) / count, width = vectors.dim(1);
+  const Var by_sample = reshape(vectors, {samples, count, width});
   std::vector<Var> columns;
-  for (std::int64_t c = 0; c < count; ++c) columns.push_back(column_of(vectors, count, c));
+  for (std::int64_t c = 0; c < count; ++c)
+    columns.push_back(reshape(slice(by_sample, 1, c, c + 1), {samples, width}));
   return columns;
 }
 
