@@ -52,7 +52,7 @@ VectorScores score_folder(const VectorModel& model, const VectorEvaluation& eval
   say_notes({&documents}, log);
   VectorScores result;
   result.counts = {{"queries", std::ssize(set.queries)},
-                   {"documents", std::ssize(set.documents.places)}};
+                   {"documents", std::ssize(set.document_places)}};
   for (std::size_t i = 0; i < scores.size(); ++i)
     result.scores.emplace_back(enum_name(ranking_metrics[i]), scores[i]);
   return result;

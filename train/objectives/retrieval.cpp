@@ -84,7 +84,9 @@ void for_each_text(const fs::path& file, const Use& use) {
   }
 }
 
-DocumentIds read_document_ids(const fs::path& corpus) {
+/// Reads the ids of set.corpus.
+void read_document_ids(RetrievalSet& set) {
+  const fs::path& corpus = set.corpus;
   std::vector<std::string> ids;
   for_each_text(corpus, [&](const TableRow&, const std::string& id, const std::string&) {
     ids.push_back(id);
@@ -96,24 +98,22 @@ DocumentIds read_document_ids(const fs::path& corpus) {
     return ids[static_cast<std::size_t>(i)];
   };
   std::ranges::sort(order, std::greater(), id_of);
-  DocumentIds result;
-  result.places.resize(ids.size());
+  set.document_places.resize(ids.size());
   for (std::size_t place = 0; place < order.size(); ++place)
-    result.places[static_cast<std::size_t>(order[place])] = static_cast<std::int64_t>(place);
+    set.document_places[static_cast<std::size_t>(order[place])] = static_cast<std::int64_t>(place);
   std::ranges::sort(ids, std::greater());
   const auto twice = std::ranges::adjacent_find(ids);
   require_input(twice == ids.end(), "{}: document '{}' is there twice", printable_path(corpus),
                 printable(twice == ids.end() ? "" : *twice, 60));
-  result.sorted = std::move(ids);
-  return result;
+  set.document_ids = std::move(ids);
 }
 
-/// The nearest documents of each query, as places in set.documents.sorted.
+/// The nearest documents of each query, as places in set.document_ids.
 std::vector<std::vector<Neighbour>> rank_documents(
     TextEmbedder& embedder, const RetrievalSet& set, Tensor queries,
     const std::function<void(std::int64_t, std::int64_t)>& progress) {
   NearestNeighbours nearest(std::move(queries), depth + 1);  // one may be the query itself
-  const std::vector<std::int64_t>& places = set.documents.places;
+  const std::vector<std::int64_t>& places = set.document_places;
   std::size_t done = 0;
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
     nearest.add(vectors, std::span(places).subspan(done, examples.size()));
@@ -123,7 +123,7 @@ std::vector<std::vector<Neighbour>> rank_documents(
   std::size_t next = 0;
   for_each_text(set.corpus, [&](const TableRow&, const std::string& id, std::string text) {
     const bool same =
-        next < places.size() && set.documents.sorted[static_cast<std::size_t>(places[next])] == id;
+        next < places.size() && set.document_ids[static_cast<std::size_t>(places[next])] == id;
     require_input(same, "{}: the file changed while being read", printable_path(set.corpus));
     ++next;
     Example example;
@@ -161,7 +161,7 @@ void check_judgements(const fs::path& file, RetrievalSet& set,
     documents += set.judged[query].size();
     set.queries_are_documents &= !set.judged[query].contains(set.query_ids[query]);
     for (const auto& [id, relevance] : set.judged[query]) {
-      if (set.documents.contains(id)) continue;
+      if (std::ranges::binary_search(set.document_ids, id, std::greater())) continue;
       if (missing++ == 0) first = printable(id, 60);
     }
   }
@@ -209,10 +209,6 @@ RankingScores score_ranking(std::span<const std::int64_t> ranked,
           precisions / relevant};
 }
 
-bool DocumentIds::contains(const std::string& id) const {
-  return std::ranges::binary_search(sorted, id, std::greater());
-}
-
 RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::string>& split) {
   require_file(folder / "queries.jsonl", folder);
   require_file(folder / "corpus.jsonl", folder);
@@ -235,7 +231,7 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
     set.judged.push_back(std::move(found->second));
     judged.erase(found);
   });
-  set.documents = read_document_ids(set.corpus);
+  read_document_ids(set);
   check_judgements(judgements, set, judged);
   if (!blank.empty())
     set.notes.push_back(fmt::format("{}: {} of {} queries are blank; the first: '{}'",
@@ -252,7 +248,7 @@ RankingScores evaluate_retrieval(TextEmbedder& queries, TextEmbedder& documents,
   for (std::size_t query = 0; query < rankings.size(); ++query) {
     std::vector<std::int64_t> ranked, judged;
     for (const Neighbour& found : rankings[query]) {
-      const std::string& id = set.documents.sorted[static_cast<std::size_t>(found.key)];
+      const std::string& id = set.document_ids[static_cast<std::size_t>(found.key)];
       const bool itself = set.queries_are_documents && id == set.query_ids[query];
       if (itself || std::ssize(ranked) == depth) continue;
       const auto relevance = set.judged[query].find(id);

@@ -15,14 +15,6 @@
 
 namespace nystrom {
 
-/// The ids of a file of documents.
-struct DocumentIds {
-  std::vector<std::string> sorted;   ///< largest first
-  std::vector<std::int64_t> places;  ///< in `sorted`, of each document in the order of the file
-
-  bool contains(const std::string& id) const;
-};
-
 /// The queries of a folder and their judged documents. The documents' texts stay in their file.
 struct RetrievalSet {
   std::filesystem::path corpus;  ///< corpus.jsonl
@@ -30,7 +22,9 @@ struct RetrievalSet {
   std::vector<std::string> query_ids, queries;
   /// For each query the relevance of documents by id.
   std::vector<std::map<std::string, std::int64_t>> judged;
-  DocumentIds documents;
+  std::vector<std::string> document_ids;  ///< largest first
+  /// The place in document_ids of each document, in the order of the file.
+  std::vector<std::int64_t> document_places;
   /// Whether the document with a query's id is the query itself, as in ArguAna, and is not ranked.
   /// A judgement of one says that queries and documents have ids of their own.
   bool queries_are_documents = true;

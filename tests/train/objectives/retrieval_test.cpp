@@ -134,7 +134,7 @@ TEST_F(RetrievalTest, RanksTheDocumentsOfEachQuery) {
   EXPECT_EQ(set.split, "test");
   const RankingScores scores = evaluate_retrieval(queries, documents, set);
   EXPECT_EQ(set.queries.size(), 2U);
-  EXPECT_EQ(set.documents.places.size(), 4U);
+  EXPECT_EQ(set.document_places.size(), 4U);
   // q1: c before a, of equal products; the document q1 is left out. q2: b alone is equal to it.
   const double q1 = 1 / std::log2(3.0), q2 = 2 / (2 + 1 / std::log2(3.0));
   EXPECT_NEAR(scores[0], (q1 + q2) / 2, 1e-12);
