@@ -1,5 +1,6 @@
-#include "train/objectives/task_inputs.h"
-
+// Turns the inputs of a task, without its labels, into the token shards of a pretraining run, as in
+// "Never Train from Scratch" (Amos et al., ICLR 2024) and "Don't Stop Pretraining" (Gururangan et
+// al., ACL 2020).
 #include <array>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "core/check.h"
 #include "data/tasks/held_out.h"
 #include "data/tokenizers/builtin_tokenizer.h"
+#include "train/objectives/corpus.h"
 #include "train/objectives/text_statistics.h"
 
 namespace nystrom {
