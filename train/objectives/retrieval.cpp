@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t depth = 100;  // of the ranking
+constexpr std::int64_t ranking_depth = 100;  // documents
 
 void require_file(const fs::path& file, const fs::path& folder) {
   require_input(fs::is_regular_file(file),
@@ -112,7 +112,7 @@ void read_document_ids(RetrievalSet& set) {
 std::vector<std::vector<Neighbour>> rank_documents(
     TextEmbedder& embedder, const RetrievalSet& set, Tensor queries,
     const std::function<void(std::int64_t, std::int64_t)>& progress) {
-  NearestNeighbours nearest(std::move(queries), depth + 1);  // one may be the query itself
+  NearestNeighbours nearest(std::move(queries), ranking_depth + 1);  // one may be the query itself
   const std::vector<std::int64_t>& places = set.document_places;
   std::size_t done = 0;
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
@@ -250,7 +250,7 @@ RankingScores evaluate_retrieval(TextEmbedder& queries, TextEmbedder& documents,
     for (const Neighbour& found : rankings[query]) {
       const std::string& id = set.document_ids[static_cast<std::size_t>(found.key)];
       const bool itself = set.queries_are_documents && id == set.query_ids[query];
-      if (itself || std::ssize(ranked) == depth) continue;
+      if (itself || std::ssize(ranked) == ranking_depth) continue;
       const auto relevance = set.judged[query].find(id);
       ranked.push_back(relevance == set.judged[query].end() ? 0 : relevance->second);
     }

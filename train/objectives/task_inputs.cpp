@@ -22,16 +22,16 @@ namespace fs = std::filesystem;
 constexpr int inputs_version = 1;
 
 /// A text of an example, or the pixels of an image.
-struct Document {
+struct InputText {
   std::string bytes;
   bool is_image;
 };
 
 /// The documents of an example, in order.
-std::vector<Document> documents_of(const Example& example) {
+std::vector<InputText> documents_of(const Example& example) {
   if (!example.pixels.empty())
     return {{std::string(example.pixels.begin(), example.pixels.end()), true}};
-  std::vector<Document> documents;
+  std::vector<InputText> documents;
   const auto add = [&](const std::string& text) {
     if (text.find_first_not_of(" \t\r\n") != text.npos) documents.push_back({text, false});
   };
@@ -43,7 +43,7 @@ std::vector<Document> documents_of(const Example& example) {
 }
 
 /// Identifies a document by its content.
-Digest digest_of(const Document& document) {
+Digest digest_of(const InputText& document) {
   Checksum content;
   content.update(document.bytes.data(), document.bytes.size());
   return content.digest();
@@ -57,7 +57,7 @@ class Inputs {
         tokenizer_(spec.tokenizer),
         sources_(task_sources(task_, spec.options.seed)) {
     require(tokenizer_ != nullptr, "the inputs of a task need a tokenizer");
-    content_ = read([](Set, const Document&) {});
+    content_ = read([](Set, const InputText&) {});
     folder_ = fs::path(spec.options.data.cache) /
               ("tokens-" +
                cache_name(fmt::format("inputs {} {} {} {} {}", inputs_version, statistics_version,
@@ -96,7 +96,7 @@ class Inputs {
     return fmt::format("{}", fmt::join(source_of(set).patterns, ", "));
   }
 
-  std::vector<std::int32_t> ids_of(const Document& document) const {
+  std::vector<std::int32_t> ids_of(const InputText& document) const {
     if (!document.is_image) return tokenizer_->encode(document.bytes);
     const auto* pixels = reinterpret_cast<const std::uint8_t*>(document.bytes.data());
     return byte_ids(*tokenizer_, {pixels, document.bytes.size()});
@@ -107,7 +107,7 @@ class Inputs {
                             tokenizer_->special()};
     ShardWriter train(folder / name_of(Set::train), info),
         validation(folder / name_of(Set::validation), info);
-    const std::string content = read([&](Set set, const Document& document) {
+    const std::string content = read([&](Set set, const InputText& document) {
       const auto ids = ids_of(document);
       ShardWriter& writer = set == Set::train ? train : validation;
       writer.begin_document();
@@ -144,7 +144,7 @@ class Inputs {
           task_.kind == TaskKind::embeddings ? Labelled::optional : Labelled::required;
       for_each_example(task_, source_of(set), labelled, skipped, [&](const Example& example) {
         check_interruption();
-        for (const Document& document : documents_of(example)) {
+        for (const InputText& document : documents_of(example)) {
           const Digest digest = digest_of(document);
           const bool trained = set == Set::validation && known[0].contains(digest);
           if (trained && task_.validation_fraction) continue;

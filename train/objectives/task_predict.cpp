@@ -19,6 +19,8 @@
 namespace nystrom {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 /// The range of bytes in code points.
 TextRange characters(std::string_view text, const TextRange& bytes) {
   const auto count = [&](std::int64_t end) {
@@ -227,7 +229,6 @@ Predictions predict_features(const TaskModel& task, const std::vector<std::strin
 }
 
 std::string prediction_json(const TaskModel& task, const Prediction& prediction) {
-  using Json = nlohmann::ordered_json;
   const TaskKind kind = *task.settings.task.kind;
   const bool entities = kind == TaskKind::tokens && tells_entities(task);
   const char* name = kind == TaskKind::questions ? "answer"
