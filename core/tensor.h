@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/allocator.h"
@@ -115,6 +116,12 @@ class Tensor {
   DType dtype_ = DType::f32;
   Device device_;
   Memory memory_ = Memory::own;
+};
+
+/// A tensor and its name in a file.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
 };
 
 /// The identity matrix [n, n].
