@@ -4,6 +4,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tokenizers/roberta_pieces.h"
 
 namespace nystrom {
 namespace {
@@ -62,19 +63,6 @@ figure,tr{break-inside:avoid}h2,h3{break-after:avoid}
 details::details-content{content-visibility:visible;block-size:auto}}
 </style>
 )";
-
-std::string base64(std::string_view bytes) {
-  constexpr const char* digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string result;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t three = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      result += i + k > bytes.size() ? '=' : digits[three >> (18 - 6 * k) & 63];
-  }
-  return result;
-}
 
 /// Allows line breaks in names of options and paths where a new part begins.
 std::string breakable(const std::string& html) {

@@ -1,12 +1,11 @@
 #include "train/report/report_parts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <optional>
 #include <set>
 
 #include "core/check.h"
+#include "data/text/words.h"
 #include "train/report/chart_scale.h"
 #include "train/report/report_html.h"
 
@@ -84,15 +83,8 @@ struct ParallelChart {
   std::vector<ParallelLine> lines;  // those with a metric that is not finite are left out
 };
 
-std::optional<double> number_in(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional(value) : std::nullopt;
-}
-
 bool value_less(const std::string& a, const std::string& b) {
-  const auto x = number_in(a), y = number_in(b);
+  const auto x = number_of<double>(a), y = number_of<double>(b);
   if (x && y && *x != *y) return *x < *y;
   if (x.has_value() != y.has_value()) return x.has_value();
   return a < b;
