@@ -19,11 +19,10 @@ void run(const DoctorOptions& options) {
   nlohmann::ordered_json object;
   for (const auto& findings : {examine_machine(), examine_gpus(), examine_libraries()}) {
     for (const Finding& finding : findings) {
-      const char* status = name_of(finding.status);
       object[finding.name] = {
-          {"status", status}, {"text", finding.text}, {"advice", finding.advice}};
+          {"status", finding.status}, {"text", finding.text}, {"advice", finding.advice}};
       if (options.json) continue;
-      fmt::print("{:<8} {:<13}  {}{}{}\n", status, finding.name, finding.text,
+      fmt::print("{:<8} {:<13}  {}{}{}\n", finding.status, finding.name, finding.text,
                  finding.advice.empty() ? "" : "; ", finding.advice);
     }
   }

@@ -24,7 +24,8 @@ namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
-using Status = Finding::Status;
+
+constexpr const char *ok = "ok", *note = "note", *missing = "missing";  // Finding::status
 
 /// Reads a small system file. Returns an empty text when it does not exist. Such files report size
 /// 0, so read_text_file cannot read them.
@@ -75,7 +76,7 @@ int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurre
 
 /// The finding that all is well, or a note with advice.
 Finding judged(const char* name, bool well, std::string text, std::string advice) {
-  return {name, well ? Status::ok : Status::note, std::move(text), well ? "" : std::move(advice)};
+  return {name, well ? ok : note, std::move(text), well ? "" : std::move(advice)};
 }
 
 // ---- The machine --------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ Finding judged(const char* name, bool well, std::string text, std::string advice
 void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
   const std::string info = read(root / "proc/cpuinfo");
   const std::string model = trimmed(value_of(info, "model name"));
-  findings.push_back({"cpu", Status::ok, model.empty() ? "of unknown name" : model, ""});
+  findings.push_back({"cpu", ok, model.empty() ? "of unknown name" : model, ""});
   findings.push_back(
       judged("vectors", cpu_level() != CpuLevel::baseline, name_of(cpu_level()),
              "kernels run without AVX2: a machine that has it is several times faster"));
@@ -107,7 +108,7 @@ Finding examine_threads(const fs::path& root) {
 
 Finding examine_load(const fs::path& root) {
   const auto load = number_in(read(root / "proc/loadavg"));
-  if (!load) return {"load", Status::note, "unknown", ""};
+  if (!load) return {"load", note, "unknown", ""};
   const char* policy = std::getenv("OMP_WAIT_POLICY");
   const bool passive =
       policy && (std::string_view(policy) == "passive" || std::string_view(policy) == "PASSIVE");
@@ -121,7 +122,7 @@ Finding examine_memory(const fs::path& root) {
   const std::string info = read(root / "proc/meminfo");
   const auto total = number_in(value_of(info, "MemTotal")),
              available = number_in(value_of(info, "MemAvailable"));
-  if (!total || !available) return {"memory", Status::note, "unknown", ""};
+  if (!total || !available) return {"memory", note, "unknown", ""};
   std::string text =
       fmt::format("{}, {} available", gigabytes(*total * 1024), gigabytes(*available * 1024));
   const auto limit = static_cast<double>(memory_limit_bytes(root));
@@ -134,7 +135,7 @@ Finding examine_memory(const fs::path& root) {
 Finding examine_disk() {
   std::error_code error;
   const fs::space_info space = fs::space(".", error);
-  if (error) return {"disk", Status::note, "free space here is unknown: " + error.message(), ""};
+  if (error) return {"disk", note, "free space here is unknown: " + error.message(), ""};
   const auto free = static_cast<double>(space.available);
   constexpr double little = 1e10;
   return judged("disk", free >= little, gigabytes(free) + " free in the current folder",
@@ -162,25 +163,15 @@ std::string driver_version(const fs::path& root) {
 
 Finding examine_driver(const fs::path& root, bool has_gpu) {
   const std::string version = driver_version(root);
-  if (!version.empty()) return {"driver", Status::ok, version, ""};
-  if (!has_gpu) return {"driver", Status::note, "none", ""};
+  if (!version.empty()) return {"driver", ok, version, ""};
+  if (!has_gpu) return {"driver", note, "none", ""};
   std::error_code ignored;
-  if (fs::exists(root / "dev/nvidia0", ignored))
-    return {"driver", Status::ok, "of unknown version", ""};
-  return {"driver", Status::missing, "none",
+  if (fs::exists(root / "dev/nvidia0", ignored)) return {"driver", ok, "of unknown version", ""};
+  return {"driver", missing, "none",
           "install the NVIDIA driver, or in a container pass the GPU through"};
 }
 
 }  // namespace
-
-const char* name_of(Finding::Status status) {
-  switch (status) {
-    case Status::ok: return "ok";
-    case Status::note: return "note";
-    case Status::missing: return "missing";
-  }
-  return "?";
-}
 
 std::vector<std::string> gpu_names(const fs::path& root) {
   const std::string unnamed = "an NVIDIA GPU of unknown name";
@@ -214,9 +205,9 @@ Finding examine_cuda() {
   try {
     cuda::require_device(0);
   } catch (const InputError& error) {
-    return {"cuda", Status::missing, std::string("in this build, but ") + error.what(), ""};
+    return {"cuda", missing, std::string("in this build, but ") + error.what(), ""};
   }
-  return {"cuda", Status::ok, "in this build: --device cuda computes on the first GPU", ""};
+  return {"cuda", ok, "in this build: --device cuda computes on the first GPU", ""};
 }
 
 std::vector<Finding> examine_gpus(const fs::path& root) {
@@ -229,15 +220,15 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
   if (cuda::built_in()) {
     findings.push_back(examine_cuda());
   } else if (names.empty()) {
-    findings.push_back({"cuda", Status::note, "not in this build", ""});
+    findings.push_back({"cuda", note, "not in this build", ""});
   } else {
-    findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused",
+    findings.push_back({"cuda", missing, "not in this build: the GPU stays unused",
                         "./dev build --cuda makes build/cuda/nystrom"});
   }
   const cuda::CudnnState cudnn = cuda::cudnn_state();
-  findings.push_back({"cudnn", cudnn.usable ? Status::ok : Status::note, cudnn.text, cudnn.advice});
+  findings.push_back({"cudnn", cudnn.usable ? ok : note, cudnn.text, cudnn.advice});
   findings.push_back(
-      {"nccl", Status::note,
+      {"nccl", note,
        nccl_module() ? "in this build, and not tried on several GPUs yet" : "not in this build",
        ""});
   findings.push_back(judged("mpi", mpi_module().has_value(),
@@ -254,7 +245,7 @@ std::vector<Finding> examine_libraries() {
   versions.push_back({"yaml-cpp", NYSTROM_YAML_CPP_VERSION});
   std::vector<Finding> findings;
   for (const LibraryVersion& library : versions)
-    findings.push_back({library.name, Status::ok, library.version, ""});
+    findings.push_back({library.name, ok, library.version, ""});
   return findings;
 }
 

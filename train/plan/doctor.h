@@ -9,18 +9,13 @@ namespace nystrom {
 
 /// The result of one check.
 struct Finding {
-  /// note: works, but could be better or needs attention. missing: the machine has something that
-  /// this build cannot use.
-  enum class Status { ok, note, missing };
-
   std::string name;
-  Status status = Status::ok;
+  /// ok; note: works, but could be better or needs attention; missing: the machine has something
+  /// that this build cannot use.
+  std::string status;
   std::string text;
   std::string advice;  ///< a remedy, or empty
 };
-
-/// The name of a status.
-const char* name_of(Finding::Status status);
 
 /// Checks the processor, threads, load, memory, and the disk of the current folder. `root` is the
 /// folder that contains /proc and /sys, which tests replace.

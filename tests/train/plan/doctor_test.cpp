@@ -24,8 +24,7 @@ void put(const TemporaryFolder& root, const std::string& file, const std::string
 std::string line_of(const std::vector<Finding>& findings, const std::string& name) {
   const auto found = std::ranges::find(findings, name, &Finding::name);
   if (found == findings.end()) return "none";
-  return std::string(name_of(found->status)) + " " + found->text +
-         (found->advice.empty() ? "" : "; " + found->advice);
+  return found->status + " " + found->text + (found->advice.empty() ? "" : "; " + found->advice);
 }
 
 const std::string all_names[] = {"cpu",  "vectors",   "bf16",          "threads", "load",  "memory",
