@@ -54,7 +54,7 @@ void check_output(const StudyOptions& options, const std::string& study) {
 }
 
 /// The progress of a study, of which a stop signal ends the work.
-std::function<void(std::int64_t, std::int64_t)> study_progress(const char* unit, Log& log) {
+StudyProgress study_progress(const char* unit, Log& log) {
   return [show = progress_of(unit, log)](std::int64_t done, std::int64_t total) {
     check_interruption();
     show(done, total);
@@ -134,8 +134,7 @@ void run_model(const ModelOptions& options) {
     auto tokens = tokenize_text_option(match_texts(options.text, text_form(config.data)), config,
                                        *tokenizer, scratch.path() / "tokens", log);
     const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
-    study =
-        study_of(measure_model(folder, samples, options.sequences, study_progress("part", log)));
+    study = study_model(folder, samples, options.sequences, study_progress("part", log));
   }
   show(study, options);
 }

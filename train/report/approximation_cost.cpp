@@ -215,8 +215,7 @@ std::vector<std::string> verdict_of(const std::vector<Line>& lines, const StudyT
 
 }  // namespace
 
-Study study_cost(const CostStudyOptions& options,
-                 const std::function<void(std::int64_t, std::int64_t)>& progress) {
+Study study_cost(const CostStudyOptions& options, const StudyProgress& progress) {
   CostStudyOptions o = options;
   require_input(o.shortest <= o.longest, "--shortest {} is more than --longest {}", o.shortest,
                 o.longest);

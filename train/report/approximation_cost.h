@@ -1,8 +1,6 @@
 // Time and memory of every attention kind, as functions of the sequence length.
 #pragma once
 
-#include <functional>
-
 #include "core/device.h"
 #include "core/dtype.h"
 #include "nn/model_config.h"
@@ -27,7 +25,6 @@ struct CostStudyOptions {
 /// Times are the fastest of several runs. Memory is the arena's exact peak beyond the inputs.
 /// Exponents are fitted to the last three lengths. `progress` is called with the number of finished
 /// measurements and their total.
-Study study_cost(const CostStudyOptions& options,
-                 const std::function<void(std::int64_t done, std::int64_t total)>& progress = {});
+Study study_cost(const CostStudyOptions& options, const StudyProgress& progress = {});
 
 }  // namespace nystrom

@@ -42,12 +42,6 @@ double norm(const Tensor& x) {
 
 double distance(const Tensor& a, const Tensor& b) { return norm((Var(a) - b).value()); }
 
-Tensor scores(ScoreKernel kernel, const Tensor& q, const Tensor& k) {
-  const Var product = matmul(q, transpose(k, 0, 1));
-  if (kernel == ScoreKernel::raw) return product.value();
-  return softmax(product / std::sqrt(static_cast<double>(q.dim(1)))).value();
-}
-
 /// The indices of `count` random distinct rows of `length`, in increasing order.
 Tensor random_rows(std::int64_t length, std::int64_t count, std::int64_t seed,
                    const std::string& name) {
@@ -214,7 +208,9 @@ Tensor study_rows(const MatrixStudyOptions& o, std::int64_t trial, const char* n
 }
 
 Tensor study_matrix(ScoreKernel kernel, const Tensor& q, const Tensor& k) {
-  return scores(kernel, q, k);
+  const Var product = matmul(q, transpose(k, 0, 1));
+  if (kernel == ScoreKernel::raw) return product.value();
+  return softmax(product / std::sqrt(static_cast<double>(q.dim(1)))).value();
 }
 
 Tensor approximate_matrix(const MatrixStudyOptions& o, LandmarkRule rule, Inverse inverse,
@@ -224,16 +220,15 @@ Tensor approximate_matrix(const MatrixStudyOptions& o, LandmarkRule rule, Invers
       random_rows(q.dim(0), landmarks, o.seed, fmt::format("landmarks.{}", trial));
   const Tensor qs = landmarks_of(rule, q, landmarks, random).contiguous(),
                ks = landmarks_of(rule, k, landmarks, random).contiguous();
-  const Tensor a = scores(o.kernel, qs, ks).reshape({1, landmarks, landmarks});
+  const Tensor a = study_matrix(o.kernel, qs, ks).reshape({1, landmarks, landmarks});
   const Var z = inverse == Inverse::exact ? pseudo_inverse_exact(a)
                                           : pseudo_inverse_iterative(a, o.iterations);
-  return matmul(matmul(scores(o.kernel, q, ks), z.value().reshape({landmarks, landmarks})),
-                scores(o.kernel, qs, k))
+  return matmul(matmul(study_matrix(o.kernel, q, ks), z.value().reshape({landmarks, landmarks})),
+                study_matrix(o.kernel, qs, k))
       .value();
 }
 
-Study study_matrices(const MatrixStudyOptions& o,
-                     const std::function<void(std::int64_t, std::int64_t)>& progress) {
+Study study_matrices(const MatrixStudyOptions& o, const StudyProgress& progress) {
   const bool iterative =
       std::find(o.inverses.begin(), o.inverses.end(), Inverse::iterative) != o.inverses.end();
   require_input(!iterative || o.kernel == ScoreKernel::softmax,

@@ -1,8 +1,6 @@
 // The quality of the Nyström method on matrices of random queries and keys.
 #pragma once
 
-#include <functional>
-
 #include "core/base/fields.h"
 #include "core/tensor.h"
 #include "nn/model_config.h"
@@ -44,7 +42,6 @@ Tensor approximate_matrix(const MatrixStudyOptions& options, LandmarkRule rule, 
 /// `progress` is called with the number of landmarks that are done, and their total. Throws an
 /// InputError for the iterative inverse of raw scores, because its first iterate assumes rows that
 /// sum to 1.
-Study study_matrices(const MatrixStudyOptions& options,
-                     const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+Study study_matrices(const MatrixStudyOptions& options, const StudyProgress& progress = {});
 
 }  // namespace nystrom

@@ -16,6 +16,39 @@ namespace {
 
 constexpr std::int64_t max_steps = 12, loss_factor = 8;
 
+/// Findings about one head of one layer: means over the sequences.
+struct HeadFindings {
+  double entropy = 0;  // of the exact attention, in nats
+  // The effective rank of its matrix: exp of the entropy of the singular values' shares.
+  double effective_rank = 0;
+  std::vector<double> spectrum;  // singular values divided by the largest
+  // |AZA − A| / |A| after 0, 1, … steps. Empty if sequences are not longer than the number of
+  // landmarks.
+  std::vector<double> residuals;
+  // By variant: |approximation − exact| / |exact| of the attention's output and of its matrix.
+  std::vector<double> out_errors, matrix_errors;
+};
+
+/// An attention that replaces the exact one.
+struct AttentionVariant {
+  std::string group, setting;  // "landmarks", "32"
+  ModelConfig config;
+  bool convolution = true;
+  // False if the attention needs its own parameters, or differs in the convolution only.
+  bool has_errors = true;
+  // The masked-LM loss of a model with it in every layer, the difference from exact attention, and
+  // the standard error of this over sequences. All are NaN if the weights do not fit.
+  double loss = NAN, change = NAN, standard_error = NAN;
+};
+
+/// All findings about a model.
+struct ModelFindings {
+  ModelConfig config;
+  std::int64_t sequences = 0, length = 0, loss_sequences = 0, loss_tokens = 0;
+  std::vector<AttentionVariant> variants;         // the unchanged model first, then exact attention
+  std::vector<std::vector<HeadFindings>> layers;  // [layer][head]
+};
+
 ModelConfig with_kind(ModelConfig config, AttentionKind kind) {
   config.attention.kind = kind;
   config.attention.layers.clear();
@@ -108,11 +141,12 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
     heads[h].effective_rank += share * effective_rank(sigma);
     add_to(heads[h].spectrum, sigma, share / sigma[0]);
     add_to(heads[h].residuals, of_head, share);
-    heads[h].errors.resize(findings.variants.size());
+    heads[h].out_errors.resize(findings.variants.size());
+    heads[h].matrix_errors.resize(findings.variants.size());
   }
   for (std::size_t v = 0; v < findings.variants.size(); ++v) {
     if (!findings.variants[v].has_errors) {
-      for (HeadFindings& head : heads) head.errors[v] = {NAN, NAN};
+      for (HeadFindings& head : heads) head.out_errors[v] = head.matrix_errors[v] = NAN;
       continue;
     }
     ParameterStore none;
@@ -121,8 +155,8 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
     const std::vector<double> of_out = relative_errors((*method)(in).value(), out);
     const std::vector<double> of_matrix = relative_errors(attention_matrix(*method, in), matrix);
     for (std::size_t h = 0; h < heads.size(); ++h) {
-      heads[h].errors[v].out += share * of_out[h];
-      heads[h].errors[v].matrix += share * of_matrix[h];
+      heads[h].out_errors[v] += share * of_out[h];
+      heads[h].matrix_errors[v] += share * of_matrix[h];
     }
   }
 }
@@ -148,22 +182,24 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
   return sums;
 }
 
-/// With an empty `exact` there is no comparison.
-LossFindings compare_losses(const std::vector<double>& sums, const std::vector<double>& exact,
-                            const std::vector<Batch>& sequences) {
+/// Sets the loss of a variant. With an empty `exact` there is no comparison.
+void compare_losses(const std::vector<double>& sums, const std::vector<double>& exact,
+                    const std::vector<Batch>& sequences, AttentionVariant& variant) {
   double tokens = 0, total = 0, difference = 0, squares = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     tokens += static_cast<double>(sequences[i].targets);
     total += sums[i];
     if (!exact.empty()) difference += sums[i] - exact[i];
   }
-  if (exact.empty()) return {total / tokens, NAN, NAN};
-  const double change = difference / tokens;
+  variant.loss = total / tokens;
+  if (exact.empty()) return;
+  variant.change = difference / tokens;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const double residual = sums[i] - exact[i] - change * static_cast<double>(sequences[i].targets);
+    const double residual =
+        sums[i] - exact[i] - variant.change * static_cast<double>(sequences[i].targets);
     squares += residual * residual;
   }
-  return {total / tokens, change, std::sqrt(squares) / tokens};
+  variant.standard_error = std::sqrt(squares) / tokens;
 }
 
 /// Whether a model with the attention kinds of `own` has all weights that those of `other` need.
@@ -172,8 +208,6 @@ bool same_weights(const ModelConfig& own, const ModelConfig& other) {
       own.attention.kind == other.attention.kind && own.attention.layers == other.attention.layers;
   return same || (!has_own_weights(own) && !has_own_weights(other));
 }
-
-}  // namespace
 
 ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samples,
                             std::int64_t count, const StudyProgress& progress) {
@@ -185,12 +219,12 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   const std::vector<Batch> sequences = longest_sequences(samples, loss_factor * count);
   ModelFindings findings;
   findings.config = folder.config;
-  findings.loss_sequences = static_cast<std::int64_t>(sequences.size());
+  findings.loss_sequences = std::ssize(sequences);
   findings.sequences = std::min(count, findings.loss_sequences);
-  const auto is_shorter = [](const Batch& a, const Batch& b) { return a.tokens < b.tokens; };
-  findings.length = std::min_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
-  const std::int64_t longest =
-      std::max_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
+  const auto [shortest, longest_one] =
+      std::ranges::minmax_element(sequences, {}, &Batch::tokens);
+  findings.length = shortest->tokens;
+  const std::int64_t longest = longest_one->tokens;
   require_input(longest <= longest_studied_sequence,
                 "sequences of {} tokens are too long for exact attention matrices; --set "
                 "data.sequence_length={}",
@@ -204,8 +238,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   if (longest != findings.length)
     std::erase_if(findings.variants, [](const auto& v) { return v.group == "semantics"; });
 
-  const auto variants = static_cast<std::int64_t>(findings.variants.size()),
-             total = findings.sequences + variants;
+  const std::int64_t total = findings.sequences + std::ssize(findings.variants);
   const auto model = load_model(folder.path, folder.config, DType::f64, StoreMode::inference);
   findings.layers.resize(static_cast<std::size_t>(folder.config.num_hidden_layers));
   for (std::int64_t s = 0; s < findings.sequences; ++s) {
@@ -218,7 +251,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
     };
     const auto at = static_cast<std::size_t>(s * findings.loss_sequences / findings.sequences);
     model->masked_lm_logits(sequences[at].input, {0}, run);
-    if (progress) progress(s + 1, total);
+    progress(s + 1, total);
   }
   // The second variant is exact attention.
   const auto fits = [&](const AttentionVariant& variant) {
@@ -227,14 +260,248 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   const std::vector<double> exact = fits(findings.variants[1])
                                         ? loss_sums(folder, findings.variants[1], sequences)
                                         : std::vector<double>{};
-  for (std::int64_t v = 0; v < variants; ++v) {
-    const AttentionVariant& variant = findings.variants[static_cast<std::size_t>(v)];
-    findings.losses.push_back(
-        fits(variant) ? compare_losses(loss_sums(folder, variant, sequences), exact, sequences)
-                      : LossFindings{NAN, NAN, NAN});
-    if (progress) progress(findings.sequences + v + 1, total);
+  std::int64_t done = findings.sequences;
+  for (AttentionVariant& variant : findings.variants) {
+    if (fits(variant))
+      compare_losses(loss_sums(folder, variant, sequences), exact, sequences, variant);
+    progress(++done, total);
   }
   return findings;
+}
+
+// ---- Tables -------------------------------------------------------------------------------------
+
+/// Calls use(head, layer, number of the head) for all heads in all layers.
+template <class Use>
+void for_each_head(const ModelFindings& findings, const Use& use) {
+  for (std::size_t l = 0; l < findings.layers.size(); ++l) {
+    for (std::size_t h = 0; h < findings.layers[l].size(); ++h)
+      use(findings.layers[l][h], static_cast<std::int64_t>(l), static_cast<std::int64_t>(h));
+  }
+}
+
+/// The values f(head) of all heads in all layers.
+template <class F>
+std::vector<double> over_heads(const ModelFindings& findings, const F& f) {
+  std::vector<double> values;
+  for_each_head(findings, [&](const HeadFindings& head, auto, auto) { values.push_back(f(head)); });
+  return values;
+}
+
+/// The median over all heads of the error of a variant's output.
+double median_error(const ModelFindings& findings, std::size_t variant) {
+  return summarise(over_heads(findings,
+                              [&](const HeadFindings& head) { return head.out_errors[variant]; }))
+      .median;
+}
+
+StudyTable head_table(const ModelFindings& findings) {
+  StudyTable table{"heads",
+                   {"layer", "head", "entropy", "effective_rank", "out_error", "matrix_error"}};
+  for_each_head(findings, [&](const HeadFindings& head, std::int64_t l, std::int64_t h) {
+    table.rows.push_back(
+        {l, h, head.entropy, head.effective_rank, head.out_errors[0], head.matrix_errors[0]});
+  });
+  return table;
+}
+
+/// The errors of every variant in every head.
+StudyTable error_table(const ModelFindings& findings) {
+  StudyTable table{"errors", {"group", "setting", "layer", "head", "out_error", "matrix_error"}};
+  for (std::size_t v = 0; v < findings.variants.size(); ++v) {
+    const AttentionVariant& variant = findings.variants[v];
+    if (!variant.has_errors) continue;
+    for_each_head(findings, [&](const HeadFindings& head, std::int64_t l, std::int64_t h) {
+      table.rows.push_back(
+          {variant.group, variant.setting, l, h, head.out_errors[v], head.matrix_errors[v]});
+    });
+  }
+  return table;
+}
+
+/// One row for each element of a list in each head.
+StudyTable list_table(const ModelFindings& findings, const char* name, const char* place,
+                      const char* value, std::vector<double> HeadFindings::*list) {
+  StudyTable table{name, {"layer", "head", place, value}};
+  for_each_head(findings, [&](const HeadFindings& head, std::int64_t l, std::int64_t h) {
+    for (std::int64_t i = 0; const double each : head.*list)
+      table.rows.push_back({l, h, i++, each});
+  });
+  return table;
+}
+
+/// For every variant: the median and the worst error over layers and heads, and the loss.
+StudyTable variant_table(const ModelFindings& findings) {
+  StudyTable table{"variants",
+                   {"group", "setting", "median_out_error", "worst_out_error",
+                    "median_matrix_error", "loss", "change", "standard_error"}};
+  for (std::size_t v = 0; v < findings.variants.size(); ++v) {
+    const AttentionVariant& variant = findings.variants[v];
+    std::vector<Cell> row = {variant.group,  variant.setting,       NAN, NAN, NAN, variant.loss,
+                             variant.change, variant.standard_error};
+    if (variant.has_errors && !findings.layers.empty()) {
+      row[2] = median_error(findings, v);
+      row[3] = std::ranges::max(
+          over_heads(findings, [&](const HeadFindings& head) { return head.out_errors[v]; }));
+      row[4] = summarise(over_heads(findings, [&](const HeadFindings& head) {
+                 return head.matrix_errors[v];
+               })).median;
+    }
+    table.rows.push_back(row);
+  }
+  return table;
+}
+
+// ---- Charts -------------------------------------------------------------------------------------
+
+/// A chart with a line for each layer: the mean over its heads, in a band from the minimum to the
+/// maximum. value(head, i) is drawn at places[i]. `bands` says what the ends of a band are.
+template <class F>
+Chart chart_of_layers(const ModelFindings& findings, const char* title, const char* x_label,
+                      const char* y_label, Axis x_axis, double y_floor, const char* bands,
+                      const std::vector<double>& places, const F& value) {
+  Chart chart{title, x_label, y_label, {}, x_axis, Axis::logarithmic, y_floor};
+  chart.note = fmt::format("lines: mean over the heads of a layer; bands: from the {}", bands);
+  for (std::size_t l = 0; l < findings.layers.size(); ++l) {
+    ChartSeries line{fmt::format("layer {}", l), places, {}};
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      std::vector<double> heads;
+      for (const HeadFindings& head : findings.layers[l]) heads.push_back(value(head, i));
+      line.y.push_back(summarise(heads).mean);
+      line.low.push_back(std::ranges::min(heads));
+      line.high.push_back(std::ranges::max(heads));
+    }
+    chart.series.push_back(line);
+  }
+  return chart;
+}
+
+std::vector<double> counting(std::size_t count, double first) {
+  std::vector<double> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+std::vector<StudyChart> charts_of(const ModelFindings& findings) {
+  if (findings.layers.empty()) return {};
+  const HeadFindings& first = findings.layers[0][0];
+  const char* const by_error = "best head to the worst";
+  std::vector<StudyChart> charts;
+  for (const auto& [group, title, x_axis] :
+       {std::tuple("landmarks", "Nyström against exact attention, by landmarks", Axis::logarithmic),
+        std::tuple("steps", "Nyström against exact attention, by steps of the inverse",
+                   Axis::linear)}) {
+    std::vector<std::size_t> variants;
+    std::vector<double> places;
+    for (std::size_t v = 0; v < findings.variants.size(); ++v) {
+      if (findings.variants[v].group != group) continue;
+      variants.push_back(v);
+      places.push_back(std::stod(findings.variants[v].setting));
+    }
+    charts.push_back(
+        {group,
+         chart_of_layers(findings, title, group, "error of the output, relative", x_axis, 1e-6,
+                         by_error, places, [&](const HeadFindings& head, std::size_t i) {
+                           return head.out_errors[variants[i]];
+                         })});
+  }
+  charts.push_back(
+      {"residuals",
+       chart_of_layers(findings, "Residual of the iterative inverse", "steps", "|AZA − A| / |A|",
+                       Axis::linear, 1e-12, by_error, counting(first.residuals.size(), 0),
+                       [](const HeadFindings& head, std::size_t i) { return head.residuals[i]; })});
+  charts.push_back(
+      {"spectrum",
+       chart_of_layers(findings, "Singular values of the exact attention matrix", "number",
+                       "singular value / largest", Axis::linear, 1e-8, "least to the largest",
+                       counting(first.spectrum.size(), 1),
+                       [](const HeadFindings& head, std::size_t i) { return head.spectrum[i]; })});
+  return charts;
+}
+
+// ---- Sentences ----------------------------------------------------------------------------------
+
+double median_error(const ModelFindings& findings, const std::string& group,
+                    const std::string& setting) {
+  const auto found = std::ranges::find_if(findings.variants, [&](const AttentionVariant& variant) {
+    return variant.group == group && variant.setting == setting;
+  });
+  require(found != findings.variants.end(), "no variant {} {}", group, setting);
+  return median_error(findings, static_cast<std::size_t>(found - findings.variants.begin()));
+}
+
+std::string worst_head(const ModelFindings& findings) {
+  std::int64_t layer = 0, head = 0;
+  double error = findings.layers[0][0].out_errors[0];
+  for_each_head(findings, [&](const HeadFindings& each, std::int64_t l, std::int64_t h) {
+    if (each.out_errors[0] > error) layer = l, head = h, error = each.out_errors[0];
+  });
+  return fmt::format("worst in layer {}, head {} ({:.1f} %)", layer, head, 100 * error);
+}
+
+std::vector<std::string> verdict_of(const ModelFindings& findings) {
+  std::vector<std::string> lines;
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  if (findings.variants[0].has_errors && !findings.layers.empty()) {
+    lines.push_back(fmt::format(
+        "attention as the model has it differs from exact attention by {} in the median head, {}",
+        percent(median_error(findings, 0)), worst_head(findings)));
+  }
+  const AttentionVariant& own = findings.variants[0];
+  if (std::isfinite(own.change)) {
+    const double change = -own.change;
+    const bool clear = std::abs(change) > std::max(1e-3, 2 * own.standard_error);
+    lines.push_back(fmt::format(
+        "with exact attention instead, the masked loss would be {:.4f} {} than {:.4f} (± {:.4f}){}",
+        std::abs(change), change > 0 ? "higher" : "lower", own.loss, own.standard_error,
+        !clear       ? ": no clear difference"
+        : change > 0 ? ": the model has learned to use its own attention"
+                     : ": the approximation costs that much"));
+  }
+  if (findings.layers.empty()) return lines;
+  const double exact = median_error(findings, "inverse", "exact");
+  const double identity = median_error(findings, "inverse", "identity");
+  const double six = median_error(findings, "steps", "6");
+  lines.push_back(
+      fmt::format("by inverse, the median head's error is {} with 6 steps, {} with the exact "
+                  "inverse and {} with none",
+                  percent(six), percent(exact), percent(identity)));
+  if (identity < 0.9 * std::min(six, exact))
+    lines.push_back(
+        "the inverse does not help this model: leaving it out is nearer to exact attention");
+  const double rank = summarise(over_heads(findings, [](const HeadFindings& head) {
+                        return head.effective_rank;
+                      })).median;
+  lines.push_back(
+      fmt::format("the median exact attention matrix has an effective rank of {:.0f} of {}", rank,
+                  findings.length));
+  return lines;
+}
+
+}  // namespace
+
+Study study_model(const ModelFolder& folder, const MaskedSamples& samples, std::int64_t sequences,
+                  const StudyProgress& progress) {
+  const ModelFindings findings = measure_model(folder, samples, sequences, progress);
+  Study study;
+  study.name = "model";
+  study.settings = {{"kind", describe_kinds(findings.config)},
+                    {"num_landmarks", findings.config.attention.num_landmarks},
+                    {"inverse", enum_name(findings.config.attention.inverse)},
+                    {"inverse_iterations", findings.config.attention.inverse_iterations},
+                    {"sequences", findings.sequences},
+                    {"length", findings.length},
+                    {"loss_sequences", findings.loss_sequences},
+                    {"loss_tokens", findings.loss_tokens}};
+  study.tables = {
+      head_table(findings), variant_table(findings), error_table(findings),
+      list_table(findings, "residuals", "steps", "residual", &HeadFindings::residuals),
+      list_table(findings, "spectrum", "number", "singular_value", &HeadFindings::spectrum)};
+  study.charts = charts_of(findings);
+  study.text =
+      fmt::format("{}\n{}\n", aligned_text(study.tables[0]), aligned_text(study.tables[1]));
+  study.verdict = verdict_of(findings);
+  return study;
 }
 
 }  // namespace nystrom

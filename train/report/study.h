@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -50,6 +51,9 @@ void check_study_folder(const std::filesystem::path& folder, const std::string& 
 /// Creates the folder if absent, and replaces files of these names. Throws an InputError on
 /// failure.
 void write_study(const Study& study, const std::filesystem::path& folder);
+
+/// Called with the number of finished parts of the work, and their total.
+using StudyProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 // ---- Statistics of several trials --------------------------------------------------------------
 

@@ -249,11 +249,11 @@ TEST_F(ApproximationModelTest, CountsItsPartsUpToTheLast) {
                                            folder_ / "tokens", log);
   std::vector<std::int64_t> counted, expected;
   std::int64_t all = 0;
-  measure_model(model, masked_samples(tokens, tiny_.tokenizer, config), 2,
-                [&](std::int64_t done, std::int64_t total) {
-                  counted.push_back(done);
-                  all = total;
-                });
+  study_model(model, masked_samples(tokens, tiny_.tokenizer, config), 2,
+              [&](std::int64_t done, std::int64_t total) {
+                counted.push_back(done);
+                all = total;
+              });
   for (std::int64_t part = 1; part <= all; ++part) expected.push_back(part);
   EXPECT_EQ(counted, expected);
 }
