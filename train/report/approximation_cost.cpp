@@ -1,4 +1,4 @@
-#include "train/report/approximation_cost.h"
+#include "train/report/approximation.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "train/report/approximation_matrices.h"
+#include "train/report/approximation.h"
 
 #include <algorithm>
 #include <cmath>

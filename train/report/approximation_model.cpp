@@ -1,4 +1,4 @@
-#include "train/report/approximation_model.h"
+#include "train/report/approximation.h"
 
 #include <algorithm>
 #include <cmath>

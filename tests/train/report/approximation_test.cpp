@@ -12,9 +12,7 @@
 #include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/task_settings.h"
-#include "train/report/approximation_cost.h"
-#include "train/report/approximation_matrices.h"
-#include "train/report/approximation_model.h"
+#include "train/report/approximation.h"
 
 namespace nystrom::testing {
 namespace {
