@@ -28,7 +28,6 @@ void read_state(const fs::path& file) {
 
 void read_record(const fs::path& folder) {
   nystrom::RunHistory run = nystrom::read_run_history(folder);
-  run.higher_is_better();
   if (const auto* best = run.best(); best && !best->metrics.contains(run.metric_name()))
     std::abort();
   run.config.run_dir = folder;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/check.h"
 #include "nn/layer_kinds.h"
@@ -13,6 +14,90 @@ namespace nystrom {
 namespace {
 
 constexpr std::size_t max_evaluations = 1000, long_table = 12;
+
+std::vector<double> finite_values(const RunHistory& run, const char* metric) {
+  std::vector<double> values;
+  if (const auto found = run.curves.find(metric); found != run.curves.end())
+    std::ranges::copy_if(found->second.values, std::back_inserter(values),
+                         [](double value) { return std::isfinite(value); });
+  return values;
+}
+
+/// A line of the box, and the runs that have it.
+struct Note {
+  std::string text;
+  std::int64_t count = 0;
+  std::vector<std::string> runs{};
+};
+
+std::string text_of(const Note& note, std::size_t runs) {
+  std::string text;
+  if (runs > 1 && note.runs.size() < runs) text = fmt::format("{}: ", fmt::join(note.runs, ", "));
+  text += note.text;
+  if (note.count > static_cast<std::int64_t>(note.runs.size()))
+    text += fmt::format(" ({} times)", note.count);
+  return text;
+}
+
+/// `content` under a heading; empty without content.
+std::string html_section(const char* title, const std::string& content) {
+  return content.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", html_text(title), content);
+}
+
+/// The state of a run: "step 3 of 9, stopped early".
+std::string state_of(const RunHistory& run) {
+  const std::string steps = run.total_steps
+                                ? fmt::format("step {} of {}", run.steps, *run.total_steps)
+                                : fmt::format("step {}", run.steps);
+  if (run.stopped_early) return steps + ", stopped early";
+  if (run.total_steps && run.steps >= *run.total_steps) return steps + ", finished";
+  return steps + ", still going or stopped";
+}
+
+/// The median of tokens per second, by single steps where means are not recorded; NaN without both.
+double speed_of(const RunHistory& run) {
+  for (const char* metric : {"mean_tokens_per_second", "tokens_per_second"})
+    if (const auto values = finite_values(run, metric); !values.empty())
+      return summarise(values).median;
+  return NAN;
+}
+
+/// The largest value of a metric; NaN without values.
+double largest_of(const RunHistory& run, const char* metric) {
+  const std::vector<double> values = finite_values(run, metric);
+  return values.empty() ? NAN : std::ranges::max(values);
+}
+
+/// One box with the notes and warnings of all runs; empty without any. Equal ones stand there once,
+/// with their count. With several runs each begins with the name of its run, unless all have it.
+std::string html_notes(const std::vector<RunHistory>& runs) {
+  std::vector<Note> notes;
+  const auto add = [&](const std::string& run, const RunWarning& warning) {
+    const auto same = [&](const Note& note) { return note.text == warning.text; };
+    auto place = std::find_if(notes.begin(), notes.end(), same);
+    if (place == notes.end()) place = notes.insert(place, {warning.text});
+    place->count += warning.count;
+    if (place->runs.empty() || place->runs.back() != run) place->runs.push_back(run);
+  };
+  for (const RunHistory& run : runs) {
+    for (const std::string& note : run.notes) add(run.name, {note});
+    for (const RunWarning& warning : run.warnings) add(run.name, warning);
+  }
+  if (notes.empty()) return "";
+  std::vector<std::string> lines;
+  for (const Note& note : notes) lines.push_back(text_of(note, runs.size()));
+  return "<div class=\"notes\"><b>Warnings</b>\n" + html_list(lines) + "</div>\n";
+}
+
+/// The value of an option in a list of options; "–" without it.
+std::string option_in(const std::vector<std::pair<std::string, std::string>>& options,
+                      const std::string& key) {
+  const auto found = std::find_if(options.begin(), options.end(),
+                                  [&](const auto& option) { return option.first == key; });
+  return found == options.end() ? "–" : found->second;
+}
+
+// ---- One run ------------------------------------------------------------------------------------
 
 std::string kind_of(const RunHistory& run) {
   if (!has_task(run.config))
@@ -154,6 +239,66 @@ std::string log_of(const RunHistory& run) {
                      "<pre>" + text + "</pre>\n");
 }
 
+// ---- Several runs -------------------------------------------------------------------------------
+
+/// A table of runs with their states and final metrics.
+std::string reached(const std::vector<RunHistory>& runs) {
+  std::set<std::string> metrics;
+  for (const RunHistory& run : runs) {
+    if (!run.best()) continue;
+    for (const auto& [name, value] : run.best()->metrics) metrics.insert(name);
+  }
+  std::vector<std::string> columns = {"run", "state", "best at step"};
+  columns.insert(columns.end(), metrics.begin(), metrics.end());
+  columns.insert(columns.end(), {"tokens/s (median)", "peak memory, GB"});
+  std::vector<std::vector<Cell>> rows;
+  int best = -1;
+  double best_value = 0;
+  bool comparable = true;
+  for (const RunHistory& run : runs) {
+    const EvaluationRecord* top = run.best();
+    rows.push_back({run.name, state_of(run), top ? Cell(top->step) : Cell(NAN)});
+    for (const std::string& metric : metrics) {
+      rows.back().emplace_back(top && top->metrics.contains(metric) ? top->metrics.at(metric)
+                                                                    : NAN);
+    }
+    rows.back().emplace_back(speed_of(run));
+    rows.back().emplace_back(largest_of(run, "peak_memory_bytes") / 1e9);
+    comparable = comparable && run.metric_name() == runs[0].metric_name();
+    if (!top) continue;
+    const double value = top->metrics.at(run.metric_name());
+    if (best < 0 || is_worse(run.metric_name(), best_value, value)) {
+      best = static_cast<int>(rows.size()) - 1;
+      best_value = value;
+    }
+  }
+  return html_table(columns, rows, comparable ? best : -1);
+}
+
+std::string differences(const std::vector<RunHistory>& runs) {
+  std::vector<std::vector<std::pair<std::string, std::string>>> options;
+  std::vector<std::string> keys, columns = {"option"};
+  for (const RunHistory& run : runs) {
+    options.push_back(option_values(run.config));
+    columns.push_back(run.name);
+    for (const auto& [key, value] : options.back()) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+    }
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const std::string& key : keys) {
+    if (key == "run_dir") continue;
+    std::vector<Cell> row = {key};
+    bool differs = false;
+    for (const auto& of_run : options) {
+      row.emplace_back(option_in(of_run, key));
+      differs = differs || row.back() != row[1];
+    }
+    if (differs) rows.push_back(row);
+  }
+  return rows.empty() ? "<p>The runs have the same settings.</p>\n" : html_table(columns, rows);
+}
+
 }  // namespace
 
 std::string run_page(const RunHistory& run, const MaskSamples& samples, const StudyFindings& study,
@@ -169,6 +314,16 @@ std::string run_page(const RunHistory& run, const MaskSamples& samples, const St
   body += html_section("Quality of the approximation", study_of(study));
   body += html_section("Settings that differ from the defaults", settings_of(run));
   body += html_section("Log", log_of(run));
+  return html_page(title, body);
+}
+
+std::string comparison_page(const std::vector<RunHistory>& runs, const SweepResult& sweep) {
+  const std::string title = fmt::format("{} runs compared", runs.size());
+  std::string body = "<h1>" + html_text(title) + "</h1>\n" + html_notes(runs);
+  body += html_section("Sweep", html_sweep(sweep));
+  body += html_section("Best evaluations", reached(runs));
+  body += html_section("Curves", compared_curves(runs));
+  body += html_section("Settings that differ", differences(runs));
   return html_page(title, body);
 }
 

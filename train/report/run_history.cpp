@@ -11,6 +11,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/config/config_io.h"
+#include "train/objectives/sweep.h"
 
 namespace nystrom {
 namespace {
@@ -140,8 +141,6 @@ std::string RunHistory::metric_name() const {
   return metric ? enum_name(*metric) : "loss";
 }
 
-bool RunHistory::higher_is_better() const { return metric_name() != "loss"; }
-
 std::string RunHistory::baseline_name() const {
   return has_task(config) ? "always the same answer" : "by token frequency";
 }
@@ -152,9 +151,7 @@ const EvaluationRecord* RunHistory::best() const {
   for (const EvaluationRecord& evaluation : evaluations) {
     const auto found = evaluation.metrics.find(metric);
     if (found == evaluation.metrics.end() || !std::isfinite(found->second)) continue;
-    const double before = best ? best->metrics.at(metric) : 0;
-    if (!best || (higher_is_better() ? found->second > before : found->second < before))
-      best = &evaluation;
+    if (!best || is_worse(metric, best->metrics.at(metric), found->second)) best = &evaluation;
   }
   return best;
 }

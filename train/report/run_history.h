@@ -56,8 +56,6 @@ struct RunHistory {
   /// The metric of the best evaluation: the loss of a masked language model, else the task's
   /// metric.
   std::string metric_name() const;
-  /// Whether a higher value of that metric is better.
-  bool higher_is_better() const;
   /// The name of the baseline: "by token frequency", or for tasks "always the same answer".
   std::string baseline_name() const;
   /// The evaluation of the best checkpoint; null before the first.
