@@ -36,10 +36,7 @@ std::string page_of_run(const ReportCommand& options, const RunHistory& run, Dev
 /// The page that compares several runs. A single argument is the folder of a sweep.
 std::string page_of_runs(const ReportCommand& options) {
   require_input(options.texts.empty(), "--text: goes with one run");
-  if (options.runs.size() == 1) {
-    const SweepRecord record = read_sweep(options.runs[0]);
-    return comparison_page(record.runs, record.sweep);
-  }
+  if (options.runs.size() == 1) return sweep_page(options.runs[0]);
   std::vector<RunHistory> runs;
   std::set<fs::path> seen;
   for (const std::string& run : options.runs) {

@@ -382,11 +382,11 @@ std::vector<double> counting(std::size_t count, double first) {
   return numbers;
 }
 
-std::vector<StudyChart> charts_of(const ModelFindings& findings) {
+std::vector<std::pair<std::string, Chart>> charts_of(const ModelFindings& findings) {
   if (findings.layers.empty()) return {};
   const HeadFindings& first = findings.layers[0][0];
   const char* const by_error = "best head to the worst";
-  std::vector<StudyChart> charts;
+  std::vector<std::pair<std::string, Chart>> charts;
   for (const auto& [group, title, x_axis] :
        {std::tuple("landmarks", "Nyström against exact attention, by landmarks", Axis::logarithmic),
         std::tuple("steps", "Nyström against exact attention, by steps of the inverse",

@@ -30,7 +30,7 @@ class Drawing {
       for (const auto* list : {&series.y, &series.low, &series.high}) ys.push_back(list);
     }
     std::vector<double> levels;
-    for (const ChartLevel& level : chart.levels) levels.push_back(level.y);
+    for (const auto& [name, y] : chart.levels) levels.push_back(y);
     ys.push_back(&levels);
     const double lowest = -std::numeric_limits<double>::infinity();
     x_ = scale_of(chart.x_axis, xs, lowest);
@@ -45,10 +45,8 @@ class Drawing {
   std::string draw() {
     heading();
     grid();
-    for (const ChartLevel& level : chart_.levels) {
-      if (y_.shows(level.y))
-        line(left_, py(level.y), chart_.width - right, py(level.y), level_look);
-    }
+    for (const auto& [name, y] : chart_.levels)
+      if (y_.shows(y)) line(left_, py(y), chart_.width - right, py(y), level_look);
     bool any = false;
     for (std::size_t i = 0; i < chart_.series.size(); ++i)
       any = curve(chart_.series[i], colour_of(i)) || any;
@@ -195,7 +193,7 @@ class Drawing {
     double longest = 1;
     for (const ChartSeries& series : chart_.series)
       longest = std::max(longest, letters(series.name));
-    for (const ChartLevel& level : chart_.levels) longest = std::max(longest, letters(level.name));
+    for (const auto& [name, y] : chart_.levels) longest = std::max(longest, letters(name));
     return longest;
   }
 
@@ -223,9 +221,9 @@ class Drawing {
       else
         line(x, y - 5, x + swatch - 6, y - 5, look(series, colour_of(i), 3));
     }
-    for (const ChartLevel& level : chart_.levels) {
-      if (!y_.shows(level.y)) continue;
-      const double x = next(level.name);
+    for (const auto& [name, level] : chart_.levels) {
+      if (!y_.shows(level)) continue;
+      const double x = next(name);
       line(x, y - 5, x + swatch - 6, y - 5, level_look);
     }
     if (!chart_.note.empty()) {

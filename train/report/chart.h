@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace nystrom {
@@ -21,12 +22,6 @@ struct ChartSeries {
   bool points = false;  ///< points without a line
 };
 
-/// A horizontal line through the whole chart, such as a baseline.
-struct ChartLevel {
-  std::string name;  ///< in the legend
-  double y = 0;
-};
-
 /// The scale of an axis. A logarithmic x axis has its ticks at the points, if their positions are
 /// few.
 enum class Axis { linear, logarithmic };
@@ -41,7 +36,9 @@ struct Chart {
   double y_floor = 0;
   std::string note = {};  ///< a line below the legend
   double width = 640, plot_height = 320;
-  std::vector<ChartLevel> levels = {};  ///< those that are not finite are left out
+  /// Horizontal lines through the whole chart, such as a baseline: their names in the legend, and
+  /// their y. Those that are not finite are left out.
+  std::vector<std::pair<std::string, double>> levels = {};
 };
 
 /// The chart as a complete SVG document. Its letters stay readable on a phone (pages set max-width:

@@ -35,16 +35,12 @@ std::string run_page(const RunHistory& run, const MaskSamples& samples, const St
 /// differ. `sweep` is the sweep that they belong to; without points there is none.
 std::string comparison_page(const std::vector<RunHistory>& runs, const SweepResult& sweep);
 
+/// The page that compares the existing runs of a sweep's folder. Throws an InputError when
+/// summary.json of `folder` does not belong to a sweep.
+std::string sweep_page(const std::filesystem::path& folder);
+
 /// Throws an InputError if there is a file at `path` that is no page of a report: it would be
 /// replaced.
 void check_page_place(const std::filesystem::path& path);
-
-/// A sweep's folder: its existing runs, and its points.
-struct SweepRecord {
-  std::vector<RunHistory> runs;
-  SweepResult sweep;
-};
-/// Reads a sweep. Throws an InputError when summary.json of `folder` does not belong to a sweep.
-SweepRecord read_sweep(const std::filesystem::path& folder);
 
 }  // namespace nystrom

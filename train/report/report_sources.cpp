@@ -52,29 +52,30 @@ void check_page_place(const fs::path& path) {
                 printable_path(path));
 }
 
-SweepRecord read_sweep(const fs::path& folder) {
+std::string sweep_page(const fs::path& folder) {
   const fs::path file = folder / "summary.json";
   const nlohmann::json summary = read_json_file(file, max_file_bytes);
-  SweepRecord record;
+  std::vector<RunHistory> runs;
+  SweepResult sweep;
   try {
-    record.sweep.metric = summary.at("metric").get<std::string>();
+    sweep.metric = summary.at("metric").get<std::string>();
     for (const auto& each : summary.at("points")) {
       SweepPoint point{each.at("options").get<std::vector<std::string>>(), {}};
       for (const auto& run : each.at("runs")) {
         const fs::path within =
             place_in_sweep(folder, !point.overrides.empty(), run.at("run_dir").get<std::string>());
-        record.runs.push_back(read_run_history(folder / within));
-        record.runs.back().name = within.string();
+        runs.push_back(read_run_history(folder / within));
+        runs.back().name = within.string();
         point.runs.push_back({run.at("seed"), within.string(), run.at("steps"), run.at("best_step"),
                               run.at("metric"), number_or_nan(run.at("value"))});
       }
-      if (!point.runs.empty()) record.sweep.points.push_back(std::move(point));
+      if (!point.runs.empty()) sweep.points.push_back(std::move(point));
     }
   } catch (const nlohmann::json::exception&) {
     throw InputError(fmt::format("{}: is no summary of a sweep", printable_path(file)));
   }
-  require_input(!record.runs.empty(), "{}: names no runs", printable_path(file));
-  return record;
+  require_input(!runs.empty(), "{}: names no runs", printable_path(file));
+  return comparison_page(runs, sweep);
 }
 
 }  // namespace nystrom

@@ -143,8 +143,8 @@ void write_study(const Study& study, const std::filesystem::path& folder) {
   write_text_file(place("", ".json"), json_text(study));
   for (const StudyTable& table : study.tables)
     write_text_file(place(table.name, ".csv"), csv_text(table));
-  for (const StudyChart& chart : study.charts)
-    write_text_file(place(chart.name, ".svg"), render_svg(chart.chart));
+  for (const auto& [part, chart] : study.charts)
+    write_text_file(place(part, ".svg"), render_svg(chart));
 }
 
 Summary summarise(std::vector<double> values) {

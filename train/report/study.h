@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,20 +22,14 @@ struct StudyTable {
   std::vector<std::vector<Cell>> rows = {};
 };
 
-/// A chart and its name, which is part of file names.
-struct StudyChart {
-  std::string name;
-  Chart chart;
-};
-
 /// The results of a study.
 struct Study {
   std::string name;
   std::vector<std::pair<std::string, Cell>> settings;
   std::vector<StudyTable> tables;
-  std::vector<StudyChart> charts;
-  std::string text;                  ///< text that is printed above the verdict
-  std::vector<std::string> verdict;  ///< sentences
+  std::vector<std::pair<std::string, Chart>> charts;  ///< by name, which is part of file names
+  std::string text;                                   ///< text that is printed above the verdict
+  std::vector<std::string> verdict;                   ///< sentences
 };
 
 /// The table with aligned columns and numbers with four digits; "-" for missing ones.

@@ -162,7 +162,7 @@ TEST(CostStudy, SaysUnderItsChartsWhatWasMeasured) {
   o.kinds = {AttentionKind::softmax};
   o.shortest = o.longest = 16, o.batch = 3, o.heads = 2, o.head_dim = 8, o.repeats = 1,
   o.train = false;
-  EXPECT_EQ(study_cost(o).charts.at(0).chart.x_label, "tokens (batch 3, 2 heads of 8)");
+  EXPECT_EQ(study_cost(o).charts.at(0).second.x_label, "tokens (batch 3, 2 heads of 8)");
 }
 
 TEST(CostStudy, TheProgramDrawsItsBarOnceAtTheEnd) {
