@@ -90,13 +90,10 @@ class Drawing {
 
   void text(double x, double y, const std::string& content, const char* anchor,
             const std::string& more = "") {
-    if (content.empty()) return;
-    body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
-                         anchor, more, escape_markup(content));
+    if (!content.empty()) body_ += svg_text(x, y, content, anchor, more);
   }
   void line(double x1, double y1, double x2, double y2, const std::string& more) {
-    body_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1,
-                         y1, x2, y2, more);
+    body_ += svg_line(x1, y1, x2, y2, more);
   }
 
   /// Writes the title and the names of the axes. Long ones are written smaller.
@@ -263,6 +260,17 @@ std::string chart_style() {
 }
 
 }  // namespace
+
+std::string svg_text(double x, double y, const std::string& content, const char* anchor,
+                     const std::string& more) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
+                     anchor, more, escape_markup(content));
+}
+
+std::string svg_line(double x1, double y1, double x2, double y2, const std::string& more) {
+  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1,
+                     x2, y2, more);
+}
 
 std::string svg_document(double width, double height, const std::string& label,
                          const std::string& body) {

@@ -57,6 +57,12 @@ std::string escape_markup(std::string_view text);
 /// A number with four or more digits, for charts and printed tables.
 std::string short_number(double value, int digits = 4);
 
+/// Elements of an SVG document: a text, whose `anchor` is start, middle or end, and a line. `more`
+/// are further attributes.
+std::string svg_text(double x, double y, const std::string& content, const char* anchor,
+                     const std::string& more);
+std::string svg_line(double x1, double y1, double x2, double y2, const std::string& more);
+
 /// `body` as a complete SVG document, with a <style> for the lines and areas of chart_colours
 /// colours, classes l0, l1, … and b0, b1, …, in light and dark mode. `label` tells what it shows.
 std::string svg_document(double width, double height, const std::string& label,

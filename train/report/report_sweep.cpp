@@ -13,6 +13,7 @@ namespace nystrom {
 namespace {
 
 constexpr std::size_t max_axes = 10;
+constexpr double letter_width = 8;
 
 /// "optimizer.learning_rate=2e-5" as option and value.
 std::pair<std::string, std::string> parts_of(const std::string& override_text) {
@@ -76,13 +77,6 @@ struct ParallelLine {
   double metric = 0;
 };
 
-/// Parallel coordinates: an axis for each option, with its values in order, and one for the metric.
-struct ParallelChart {
-  std::vector<std::string> options;  // the names of the axes
-  std::string metric;
-  std::vector<ParallelLine> lines;  // those with a metric that is not finite are left out
-};
-
 bool value_less(const std::string& a, const std::string& b) {
   const auto x = number_of<double>(a), y = number_of<double>(b);
   if (x && y && *x != *y) return *x < *y;
@@ -99,129 +93,96 @@ std::vector<std::string> values_of(const std::vector<ParallelLine>& lines, std::
   return ordered;
 }
 
-/// The better a run, the stronger its line; the best one has another colour.
-class ParallelDrawing {
- public:
-  explicit ParallelDrawing(const ParallelChart& chart) : chart_(chart) {
-    for (const ParallelLine& line : chart.lines) {
-      if (std::isfinite(line.metric)) lines_.push_back(line);
-    }
-    // The best line is drawn last, above the others.
-    std::ranges::stable_sort(lines_, [&](const ParallelLine& a, const ParallelLine& b) {
-      return is_worse(chart.metric, a.metric, b.metric);
-    });
-    std::vector<double> metrics;
-    for (const ParallelLine& line : lines_) metrics.push_back(line.metric);
-    metric_ = scale_of(Axis::linear, {&metrics}, -1e307);
-    for (std::size_t i = 0; i < chart.options.size(); ++i) values_.push_back(values_of(lines_, i));
-    const auto gaps = static_cast<double>(chart.options.size());
-    width_ = std::max(min_width, left + right + min_spacing * gaps);
-    spacing_ = (width_ - left - right) / std::max(1.0, gaps);
-  }
+/// The font of a text that fits into `room`.
+std::string fitting_font(const std::string& text, double room) {
+  return fmt::format(" font-size=\"{:.1f}\"",
+                     std::min(14.0, 14 * room / std::max(1.0, letter_width * letters(text))));
+}
 
-  std::string draw() {
-    for (std::size_t i = 0; i < lines_.size(); ++i) add_line(i);
-    for (std::size_t i = 0; i < chart_.options.size(); ++i) add_option(i);
-    add_metric();
-    const double height = top + plot_height + 24;
-    return svg_document(width_, height, "options against " + chart_.metric, body_);
-  }
-
- private:
-  static constexpr double left = 60, right = 80, top = 44, plot_height = 260, letter = 8.0;
-  static constexpr double min_spacing = 150, min_width = 480;
-
-  double x_of(std::size_t axis) const { return left + spacing_ * static_cast<double>(axis); }
-
-  double y_of(double share) const { return top + (1 - share) * plot_height; }
-
-  /// The height of a value: values stand at equal distances, a single one in the middle.
-  double y_of(std::size_t option, const std::string& value) const {
-    const std::vector<std::string>& all = values_[option];
-    if (all.size() == 1) return y_of(0.5);
-    const auto place = std::find(all.begin(), all.end(), value) - all.begin();
-    return y_of(static_cast<double>(place) / static_cast<double>(all.size() - 1));
-  }
-
-  void add_line(std::size_t rank) {
-    const bool best = rank + 1 == lines_.size();
-    const double strength = static_cast<double>(rank + 1) / static_cast<double>(lines_.size());
-    std::string points;
-    for (std::size_t i = 0; i < chart_.options.size(); ++i)
-      points += fmt::format("{:.1f},{:.1f} ", x_of(i), y_of(i, lines_[rank].values[i]));
-    points += fmt::format("{:.1f},{:.1f}", x_of(chart_.options.size()),
-                          y_of(metric_.share(lines_[rank].metric)));
-    body_ += fmt::format(
-        "<polyline class=\"l{}\" fill=\"none\" stroke-width=\"{}\" stroke-opacity=\"{:.2f}\" "
-        "points=\"{}\"/>\n",
-        best ? 1 : 0, best ? 3 : 1.5, best ? 1 : 0.2 + 0.6 * strength, points);
-  }
-
-  void add_text(double x, double y, const std::string& text, const char* anchor, double room,
-                bool bold = false) {
-    const double font = std::min(14.0, 14 * room / std::max(1.0, letter * letters(text)));
-    body_ += fmt::format(
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{:.1f}\"{}>{}</text>\n", x,
-        y, anchor, font, bold ? " font-weight=\"bold\"" : "", escape_markup(text));
-  }
-
-  void add_axis(std::size_t axis, const std::string& name) {
+/// Parallel coordinates: an axis for each of `options`, with its values in order, and one for the
+/// metric. The better a run, the stronger its line; the best one has another colour.
+std::string parallel_svg(const std::vector<std::string>& options, const std::string& metric,
+                         std::vector<ParallelLine> lines) {
+  constexpr double left = 60, right = 80, top = 44, height = 260, min_spacing = 150;
+  const auto gaps = static_cast<double>(options.size());
+  const double width = std::max(480.0, left + right + min_spacing * gaps),
+               spacing = (width - left - right) / gaps;
+  const auto x_of = [&](std::size_t axis) { return left + spacing * static_cast<double>(axis); };
+  const auto y_of = [](double share) { return top + (1 - share) * height; };
+  // The best line is drawn last, above the others.
+  std::ranges::stable_sort(lines, [&](const ParallelLine& a, const ParallelLine& b) {
+    return is_worse(metric, a.metric, b.metric);
+  });
+  std::vector<double> metrics;
+  std::vector<std::string> points(lines.size());
+  for (const ParallelLine& line : lines) metrics.push_back(line.metric);
+  std::string axes;
+  const auto add_axis = [&](std::size_t axis, const std::string& name) {
     const double x = x_of(axis);
-    body_ += fmt::format(
-        "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" class=\"axis\"/>\n", x,
-        top, top + plot_height);
-    add_text(x, top - 18, name, "middle", std::min(spacing_, 2 * left) - letter, true);
-  }
-
-  void add_option(std::size_t option) {
-    add_axis(option, chart_.options[option]);
-    const std::vector<std::string>& values = values_[option];
+    axes += svg_line(x, top, x, top + height, "class=\"axis\"");
+    axes += svg_text(
+        x, top - 18, name, "middle",
+        fitting_font(name, std::min(spacing, 2 * left) - letter_width) + " font-weight=\"bold\"");
+  };
+  const auto add_label = [&](std::size_t axis, double y, const std::string& label, double room) {
+    axes += svg_text(x_of(axis) + 6, y + 5, label, "start", fitting_font(label, room));
+  };
+  for (std::size_t option = 0; option < options.size(); ++option) {
+    add_axis(option, options[option]);
+    const std::vector<std::string> values = values_of(lines, option);
+    // Values stand at equal distances, a single one in the middle.
+    const auto y_at = [&](std::size_t i) {
+      return y_of(values.size() == 1
+                      ? 0.5
+                      : static_cast<double>(i) / static_cast<double>(values.size() - 1));
+    };
     const std::size_t stride = values.size() / 16 + 1;  // labels must not touch
     for (std::size_t i = 0; i < values.size(); i += stride)
-      add_text(x_of(option) + 6, y_of(option, values[i]) + 5, values[i], "start",
-               spacing_ - 2 * letter);
+      add_label(option, y_at(i), values[i], spacing - 2 * letter_width);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const auto place = std::ranges::find(values, lines[i].values[option]) - values.begin();
+      points[i] +=
+          fmt::format("{:.1f},{:.1f} ", x_of(option), y_at(static_cast<std::size_t>(place)));
+    }
   }
-
-  void add_metric() {
-    const std::size_t axis = chart_.options.size();
-    add_axis(axis, chart_.metric);
-    const std::vector<std::string> labels = tick_labels(metric_);
-    for (std::size_t i = 0; i < labels.size(); ++i)
-      add_text(x_of(axis) + 6, y_of(metric_.share(metric_.ticks[i])) + 5, labels[i], "start",
-               right - letter);
+  const Scale scale = scale_of(Axis::linear, {&metrics}, -1e307);
+  add_axis(options.size(), metric);
+  const std::vector<std::string> labels = tick_labels(scale);
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    add_label(options.size(), y_of(scale.share(scale.ticks[i])), labels[i], right - letter_width);
+  std::string body;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const bool best = i + 1 == lines.size();
+    const double strength = static_cast<double>(i + 1) / static_cast<double>(lines.size());
+    body += fmt::format(
+        "<polyline class=\"l{}\" fill=\"none\" stroke-width=\"{}\" stroke-opacity=\"{:.2f}\" "
+        "points=\"{}{:.1f},{:.1f}\"/>\n",
+        best ? 1 : 0, best ? 3 : 1.5, best ? 1 : 0.2 + 0.6 * strength, points[i],
+        x_of(options.size()), y_of(scale.share(metrics[i])));
   }
-
-  const ParallelChart& chart_;
-  std::vector<ParallelLine> lines_;  // the worst first
-  Scale metric_;
-  std::vector<std::vector<std::string>> values_;  // by option
-  double width_ = 0, spacing_ = 0;
-  std::string body_;
-};
-
-std::string last_part(const std::string& option) {
-  return option.substr(option.rfind('.') == option.npos ? 0 : option.rfind('.') + 1);
+  return svg_document(width, top + height + 24, "options against " + metric, body + axes);
 }
 
 std::string parallel_of(const SweepResult& sweep, const std::vector<std::string>& options) {
-  ParallelChart chart;
-  chart.metric = sweep.metric;
   std::set<std::int64_t> seeds;
   for (const SweepPoint& point : sweep.points) {
     for (const SweepRun& run : point.runs) seeds.insert(run.seed);
   }
-  for (const std::string& option : options) chart.options.push_back(last_part(option));
-  if (seeds.size() > 1) chart.options.emplace_back("seed");
-  if (chart.options.empty() || chart.options.size() > max_axes) return "";
+  std::vector<std::string> names;
+  for (const std::string& option : options) names.push_back(option.substr(option.rfind('.') + 1));
+  if (seeds.size() > 1) names.emplace_back("seed");
+  if (names.empty() || names.size() > max_axes) return "";
+  std::vector<ParallelLine> lines;
   for (const SweepPoint& point : sweep.points) {
     for (const SweepRun& run : point.runs) {
-      chart.lines.push_back({values_of(point, options), run.value});
-      if (seeds.size() > 1) chart.lines.back().values.push_back(std::to_string(run.seed));
+      if (!std::isfinite(run.value)) continue;
+      lines.push_back({values_of(point, options), run.value});
+      if (seeds.size() > 1) lines.back().values.push_back(std::to_string(run.seed));
     }
   }
   return "<p class=\"soft\">Each line is a run. The better it is, the stronger its line; the best "
          "one is orange.</p>\n<div class=\"wide\"><figure class=\"parallel\">" +
-         ParallelDrawing(chart).draw() + "</figure></div>\n";
+         parallel_svg(names, sweep.metric, std::move(lines)) + "</figure></div>\n";
 }
 
 }  // namespace
