@@ -327,24 +327,6 @@ ChartSeries thinned(const ChartSeries& series, std::size_t most) {
   return result;
 }
 
-std::string short_number(double value, int digits) {
-  if (std::abs(value) < 1e-300) return "0";
-  const bool small = std::abs(value) < 1e-3 && std::isfinite(value);
-  std::string text =
-      small ? fmt::format("{:.{}e}", value, digits - 1) : fmt::format("{:.{}g}", value, digits);
-  if (small) {  // remove trailing zeros of the digits
-    const std::size_t exponent = text.find('e');
-    const std::size_t last = text.find_last_not_of("0.", exponent - 1);
-    text.erase(last + 1, exponent - last - 1);
-  }
-  for (const auto& [from, to] :
-       {std::pair("e-0", "e-"), std::pair("e+0", "e"), std::pair("e+", "e")}) {
-    if (const std::size_t at = text.find(from); at != text.npos)
-      text.replace(at, std::string_view(from).size(), to);
-  }
-  return text;
-}
-
 std::string render_svg(const Chart& chart) { return Drawing(chart).draw(); }
 
 }  // namespace nystrom

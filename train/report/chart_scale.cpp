@@ -72,8 +72,10 @@ Scale log_scale(double low, double high) {
   return scale;
 }
 
-std::string without_padding(std::string number) {
+/// A number without zeros that its digits or its exponent do not need: "1.50e+07" is 1.5e7.
+std::string without_padding(const std::string& number) {
   const std::size_t e = number.find('e');
+  if (e == number.npos) return number;
   const bool negative = number[e + 1] == '-';
   const std::size_t digits = std::min(number.find_first_not_of("+-0", e + 1), number.size() - 1);
   std::string mantissa = number.substr(0, e);
@@ -183,6 +185,12 @@ Scale scale_of(Axis axis, const std::vector<const std::vector<double>*>& values,
 
 std::vector<std::string> tick_labels(const Scale& scale) {
   return scale.log ? logarithmic_labels(scale.ticks) : linear_labels(scale.ticks);
+}
+
+std::string short_number(double value, int digits) {
+  if (std::abs(value) < 1e-300) return "0";
+  return without_padding(std::abs(value) < 1e-3 ? fmt::format("{:.{}e}", value, digits - 1)
+                                                : fmt::format("{:.{}g}", value, digits));
 }
 
 double letters(const std::string& text) {
