@@ -9,7 +9,6 @@
 #include "data/tasks/answers.h"
 #include "data/tasks/task_statistics.h"
 #include "train/cli/commands.h"
-#include "train/cli/prediction_stream.h"
 #include "train/cli/text_arguments.h"
 #include "train/objectives/attention_file.h"
 #include "train/objectives/fill_mask.h"
@@ -35,11 +34,6 @@ struct PredictOptions {
   Device device;
 };
 
-/// The examples that are sorted by length to share batches.
-std::size_t window_of(const PredictOptions& options) {
-  return static_cast<std::size_t>(64 * options.batch);
-}
-
 /// The number of code points in UTF-8 text.
 std::size_t width_of(const std::string& text) {
   return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_utf8_continuation));
@@ -56,6 +50,108 @@ void refuse_parts(const PredictOptions& options, const std::string& why) {
 std::string place_of(const Example& example) {
   return example.file ? example.place() : fmt::format("'{}'", printable(example.text, 60));
 }
+
+// ---- The stream of predictions ------------------------------------------------------------------
+
+/// Predicts examples in windows and prints the results in input order. An example that cannot be
+/// read or predicted throws an InputError; with --skip-bad it is marked in the output instead.
+class PredictionStream {
+ public:
+  /// Returns the output for each example, in order.
+  using Predict = std::function<std::vector<std::string>(const std::vector<Example>&)>;
+
+  PredictionStream(const PredictOptions& options, Predict predict)
+      : options_(options), predict_(std::move(predict)) {}
+
+  /// Adds an example.
+  void add(Example example) {
+    slots_.emplace_back();
+    waiting_.push_back(std::move(example));
+    if (slots_.size() >= window_) flush();
+  }
+
+  /// Adds the examples of a file, or of a folder of documents (open_examples).
+  void add_file(const TaskConfig& task, const std::string& file) {
+    const auto reader = open_examples(task, {file}, Labelled::optional);
+    while (true) {
+      try {
+        std::optional<Example> example = reader->next();
+        if (!example) {
+          std::ranges::copy(reader->notes(), std::back_inserter(notes_));
+          return;
+        }
+        add(std::move(*example));
+      } catch (const BadRow& error) {
+        add_bad(error.what());
+      }
+    }
+  }
+
+  /// Predicts and prints everything added so far, and warns of bad examples.
+  void finish(Log& log) {
+    flush();
+    for (const std::string& note : notes_) log.warn(note);
+    if (bad_ > 0) log.warn(fmt::format("{} of {} were not predicted", bad_, total_));
+  }
+
+ private:
+  /// Adds an error message in the place of an example. Throws it without --skip-bad.
+  void add_bad(const std::string& message) {
+    if (!options_.skip_bad) {
+      flush();
+      throw InputError(message + "; --skip-bad marks such a line and goes on");
+    }
+    slots_.emplace_back(message);
+    if (slots_.size() >= window_) flush();
+  }
+
+  void flush() {
+    const std::vector<Example> examples = std::exchange(waiting_, {});
+    const std::vector<std::optional<std::string>> slots = std::exchange(slots_, {});
+    const std::vector<std::string> outputs = outputs_of(examples);
+    std::size_t next = 0;
+    for (const auto& bad : slots) fmt::print("{}\n", bad ? marked(*bad) : outputs[next++]);
+    total_ += slots.size();
+  }
+
+  /// The outputs of all examples. A bad example does not affect the others: if the whole window
+  /// fails, each example is predicted alone. Without --skip-bad the outputs before the bad one are
+  /// printed, and its error is thrown.
+  std::vector<std::string> outputs_of(const std::vector<Example>& examples) {
+    if (examples.empty()) return {};
+    try {
+      return predict_(examples);
+    } catch (const InputError&) {
+      std::vector<std::string> outputs;
+      for (const Example& example : examples) {
+        try {
+          outputs.push_back(predict_({example}).front());
+          if (!options_.skip_bad) fmt::print("{}\n", outputs.back());
+        } catch (const InputError& error) {
+          if (!options_.skip_bad) throw;
+          outputs.push_back(marked(error.what()));
+        }
+      }
+      return outputs;
+    }
+  }
+
+  std::string marked(const std::string& message) {
+    ++bad_;
+    return options_.json ? nlohmann::json{{"error", message}}.dump()
+                         : "not predicted: " + shown(message);
+  }
+
+  const PredictOptions& options_;
+  // The examples that are sorted by length to share batches.
+  const std::size_t window_ = static_cast<std::size_t>(64 * options_.batch);
+  Predict predict_;
+  std::vector<Example> waiting_;  // to predict
+  // In input order: nothing for an example, a message for a bad one.
+  std::vector<std::optional<std::string>> slots_;
+  std::vector<std::string> notes_;  // of the files
+  std::size_t total_ = 0, bad_ = 0;
+};
 
 // ---- Masks --------------------------------------------------------------------------------------
 
@@ -86,21 +182,18 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
                 top_k, folder.config.vocab_size);
   const auto model =
       load_model(folder.path, folder.config, options.dtype, StoreMode::inference, options.device);
-  PredictionStream stream(
-      options.skip_bad, options.json, window_of(options),
-      [&](const std::vector<Example>& examples) {
-        std::vector<MaskedText> texts;
-        for (const Example& example : examples)
-          texts.push_back(with_context(place_of(example), [&] {
-            return masked_text(folder.config, *tokenizer, example.text);
-          }));
-        const auto fills = fill_masks(*model, *tokenizer, texts, top_k, options.batch);
-        std::vector<std::string> outputs;
-        for (std::size_t i = 0; i < fills.size(); ++i)
-          outputs.push_back(options.json ? fill_mask_json(fills[i])
-                                         : rendered(examples[i].text, fills[i]));
-        return outputs;
-      });
+  PredictionStream stream(options, [&](const std::vector<Example>& examples) {
+    std::vector<MaskedText> texts;
+    for (const Example& example : examples)
+      texts.push_back(with_context(
+          place_of(example), [&] { return masked_text(folder.config, *tokenizer, example.text); }));
+    const auto fills = fill_masks(*model, *tokenizer, texts, top_k, options.batch);
+    std::vector<std::string> outputs;
+    for (std::size_t i = 0; i < fills.size(); ++i)
+      outputs.push_back(options.json ? fill_mask_json(fills[i])
+                                     : rendered(examples[i].text, fills[i]));
+    return outputs;
+  });
   TaskConfig texts;
   texts.kind = TaskKind::classification;
   texts.columns.text = settings_of(folder, std::nullopt, overrides).data.text_column;
@@ -204,18 +297,16 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
   require_input(!options.attention, "--attention: this task reads texts, and maps are of features");
   const bool described = is_task_described(folder, options.config);
   EncodingCounts counts;
-  PredictionStream stream(
-      options.skip_bad, options.json, window_of(options),
-      [&](const std::vector<Example>& examples) {
-        const Predictions predictions = predict_examples(task, examples, options.batch,
-                                                         options.top_k.value_or(default_answers));
-        add_cut(counts, predictions.counts);
-        std::vector<std::string> outputs;
-        for (std::size_t i = 0; i < examples.size(); ++i) {
-          outputs.push_back(output_of(options, task, examples[i], predictions.all[i]));
-        }
-        return outputs;
-      });
+  PredictionStream stream(options, [&](const std::vector<Example>& examples) {
+    const Predictions predictions =
+        predict_examples(task, examples, options.batch, options.top_k.value_or(default_answers));
+    add_cut(counts, predictions.counts);
+    std::vector<std::string> outputs;
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      outputs.push_back(output_of(options, task, examples[i], predictions.all[i]));
+    }
+    return outputs;
+  });
   for (const std::string& text : options.arguments.texts) {
     if (is_path(options.arguments, text)) {
       refuse_parts(options, fmt::format("'{}' is a file or folder", printable(text, 60)));
@@ -272,13 +363,11 @@ Command add_predict_command(CLI::App& app) {
       "all for texts. The results come in the order of the lines, whatever their number.\n"
       "A model trained on folders of documents reads each file as one text, and folders with all\n"
       "files below them; --document does so for other models.\n\n"
-      "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n  nystrom "
-      "predict runs/small texts.txt --top-k 3 "
-      "--json\n"
+      "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n"
+      "  nystrom predict runs/small texts.txt --top-k 3 --json\n"
       "  nystrom predict runs/sst2 \"A gripping film.\" reviews.tsv --json --skip-bad\n"
-      "  nystrom predict runs/reviews --document inbox/ --json\n  nystrom predict runs/squad \"Who "
-      "built "
-      "it?\" --pair \"The bridge was built by Brunel.\"");
+      "  nystrom predict runs/reviews --document inbox/ --json\n"
+      "  nystrom predict runs/squad \"Who built it?\" --pair \"The bridge was built by Brunel.\"");
   add_model_to(*command, options->model);
   command
       ->add_option("TEXT", options->arguments.texts,

@@ -8,7 +8,6 @@
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
-#include "train/cli/prediction_stream.h"
 #include "train/cli/text_arguments.h"
 #include "train/objectives/nearest.h"
 #include "train/objectives/text_blocks.h"

@@ -70,6 +70,8 @@ class ArgumentReader : public ExampleReader {
 
 }  // namespace
 
+std::string shown(const std::string& text) { return printable(text, std::string::npos); }
+
 bool is_path(const TextArguments& arguments, const std::string& text) {
   std::error_code error;
   return !arguments.as_text && (fs::is_regular_file(text, error) || fs::is_directory(text, error));

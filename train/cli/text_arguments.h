@@ -10,6 +10,9 @@
 
 namespace nystrom {
 
+/// A text for a terminal: control characters are escaped.
+std::string shown(const std::string& text);
+
 /// The arguments, and the options that say how they are read.
 struct TextArguments {
   std::vector<std::string> texts;
