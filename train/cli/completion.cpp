@@ -8,17 +8,6 @@
 namespace nystrom {
 namespace {
 
-/// The permitted words of an option, separated by spaces; empty if it has no fixed set. CLI11 shows
-/// a set as "TEXT:{f32,bf16}".
-std::string words_of(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t begin = type.find('{'), end = type.find('}');
-  if (begin == type.npos || end == type.npos) return "";
-  std::string words = type.substr(begin + 1, end - begin - 1);
-  std::replace(words.begin(), words.end(), ',', ' ');
-  return words;
-}
-
 /// All names of an option with their dashes: "-h", "--help".
 std::vector<std::string> names_of(const CLI::Option& option) {
   std::vector<std::string> names;
@@ -43,7 +32,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
 void add_words(CommandWords& found, const CLI::App& command, const std::string& first) {
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string> names = names_of(*option);
-    const std::string words = words_of(*option);
+    const std::string words = permitted_words(*option, ' ');
     if (names.empty() && !words.empty()) found.arguments = words;
     for (const std::string& name : names) {
       if (std::find(found.options.begin(), found.options.end(), name) != found.options.end())
@@ -148,7 +137,7 @@ std::string fish_quoted(const std::string& text) {
 std::string fish_options(const CLI::App& command, const std::string& condition) {
   std::string lines;
   for (const CLI::Option* option : command.get_options()) {
-    std::string words = words_of(*option);
+    std::string words = permitted_words(*option, ' ');
     if (option->get_lnames().empty() && words.empty()) continue;
     std::string line = "complete -c nystrom -n " + fish_quoted(condition);
     for (const std::string& name : option->get_snames()) line += " -s " + name;

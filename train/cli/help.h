@@ -4,20 +4,18 @@
 
 #include <CLI/CLI.hpp>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace nystrom {
 
 /// Shows an option as "--batch N   sequences computed at once (at least 1; default 16)".
-class HelpFormatter : public CLI::Formatter {
- public:
-  HelpFormatter();
-  /// The placeholder of an option's value: " N", " f32|bf16", " TEXT …".
-  std::string make_option_opts(const CLI::Option* option) const override;
-  /// The description, with the range, the default, and whether the option is required.
-  std::string make_option_desc(const CLI::Option* option) const override;
-};
+std::shared_ptr<CLI::FormatterBase> help_formatter();
+
+/// The permitted words of an option, with `separator` between them; empty if it has no fixed set.
+/// CLI11 shows a set as "TEXT:{f32,bf16}".
+std::string permitted_words(const CLI::Option& option, char separator);
 
 /// The manual page nystrom(1) in the man macros of roff, for `nystrom --man | man -l -` and
 /// packages. It holds the help of every command, and the same program gives the same bytes.

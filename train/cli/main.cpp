@@ -216,7 +216,7 @@ int run(int argc, char** argv) {
   add_completion_option(app);
   add_man_option(app);
   app.require_subcommand(1);
-  app.formatter(std::make_shared<HelpFormatter>());
+  app.formatter(help_formatter());
   app.footer("nystrom COMMAND --help shows a command's options and an example.");
   const std::vector<Command> commands = {
       add_doctor_command(app),   add_config_command(app),   add_check_command(app),

@@ -1,11 +1,67 @@
 #include "train/cli/help.h"
 
+#include <algorithm>
+#include <optional>
 #include <sstream>
 
 #include "core/check.h"
 
 namespace nystrom {
 namespace {
+
+// ---- Help ---------------------------------------------------------------------------------------
+
+/// A range as CLI11 writes it into the name of a type: "INT:INT in [1 - 64]".
+struct ShownRange {
+  std::string lower, upper;
+};
+std::optional<ShownRange> range_of(const std::string& type) {
+  const std::size_t begin = type.find(" in ["), dash = type.find(" - ", begin);
+  const std::size_t end = type.find(']', dash);
+  if (begin == type.npos || dash == type.npos || end == type.npos) return std::nullopt;
+  return ShownRange{type.substr(begin + 5, dash - begin - 5),
+                    type.substr(dash + 3, end - dash - 3)};
+}
+
+/// "1 to 64"; "at least 1" where the upper bound only guards against overflow.
+std::string text_of(const ShownRange& range) {
+  constexpr double practical = 1e6;
+  std::istringstream number(range.upper);
+  double upper = 0;
+  return number >> upper && upper >= practical ? "at least " + range.lower
+                                               : range.lower + " to " + range.upper;
+}
+
+/// Shows an option as "--batch N   sequences computed at once (at least 1; default 16)".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(28); }
+
+  /// The placeholder of an option's value: " N", " f32|bf16", " TEXT …".
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0 || option->get_items_expected_max() == 0) return "";
+    const std::string type = option->get_type_name();
+    std::string words = permitted_words(*option, '|');
+    if (words.empty()) words = type.substr(0, type.find(':'));
+    if (words == "INT" || words == "UINT") words = "N";
+    if (words == "FLOAT" || words == "POSITIVE" || words == "NUMBER") words = "X";
+    if (option->get_lnames().empty() && words == "TEXT") words.clear();  // a name says it
+    const bool many = option->get_expected_max() == CLI::detail::expected_max_vector_size;
+    return (words.empty() ? "" : " " + words) + (many && option->get_lnames().empty() ? " …" : "");
+  }
+
+  /// The description, with the range, the default, and whether the option is required.
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::vector<std::string> notes;
+    if (const auto range = range_of(option->get_type_name())) notes.push_back(text_of(*range));
+    if (!option->get_default_str().empty()) notes.push_back("default " + option->get_default_str());
+    if (option->get_required()) notes.emplace_back("required");
+    const std::string text = option->get_description();
+    return notes.empty() ? text : fmt::format("{} ({})", text, fmt::join(notes, "; "));
+  }
+};
+
+// ---- The manual page ----------------------------------------------------------------------------
 
 constexpr const char* exit_status = R"(.SH EXIT STATUS
 .TP
@@ -95,6 +151,17 @@ std::string section_of(const CLI::App& command, const std::string& parent,
 }
 
 }  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }
+
+std::string permitted_words(const CLI::Option& option, char separator) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{'), end = type.find('}');
+  if (begin == type.npos || end == type.npos) return "";
+  std::string words = type.substr(begin + 1, end - begin - 1);
+  std::ranges::replace(words, ',', separator);
+  return words;
+}
 
 std::string man_page(const CLI::App& app) {
   const HelpFormatter help;
