@@ -27,8 +27,7 @@ std::string time_text(std::filesystem::file_time_type time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(seconds));
 }
 
-void run(const CacheOptions& options) {
-  options.common.apply();
+void run(const CacheOptions& options, Device, Log&) {
   options.common.refuse_overrides("cache",
                                   "name the folder instead, as in nystrom cache runs/cache");
   const std::vector<CacheEntry> entries =
@@ -70,7 +69,7 @@ Command add_cache_command(CLI::App& app) {
   command->add_flag("--prune", options->prune, "remove what no running command uses");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.set = false, .device = false, .threads = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

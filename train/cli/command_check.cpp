@@ -408,9 +408,7 @@ void print(const CheckReport& report) {
 
 // ---- The command --------------------------------------------------------------------------------
 
-void run(const CheckOptions& options) {
-  const Device device = options.common.apply();
-  Log log(options.common.quiet);
+void run(const CheckOptions& options, Device device, Log& log) {
   try {
     CheckReport report = make_report(options, device, log);
     if (options.plans_elsewhere() || device.is_cpu()) report.fit = find_fit(options, report.config);
@@ -458,7 +456,7 @@ Command add_check_command(CLI::App& app) {
       "operations per second that each achieves, as nystrom bench measures: 300T, 400G");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

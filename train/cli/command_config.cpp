@@ -13,8 +13,7 @@ struct ConfigOptions {
   bool list = false, schema = false, markdown = false;
 };
 
-void run(const ConfigOptions& options) {
-  options.common.apply();
+void run(const ConfigOptions& options, Device, Log&) {
   require_input(options.common.overrides.empty(),
                 "config prints recipes as they are; give --set to the command that reads the file");
   const int asked = !options.recipe.empty() + !options.explain.empty() + options.list +
@@ -62,7 +61,7 @@ Command add_config_command(CLI::App& app) {
                     "print the JSON Schema of a run's file, for editors");
   command->add_flag("--markdown", options->markdown, "print docs/config.md: all options in tables");
   options->common.add_to(*command, {.set = false, .device = false, .threads = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

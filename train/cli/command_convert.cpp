@@ -87,9 +87,7 @@ nlohmann::ordered_json json_of(const ConversionStudy& study, const ModelConfig& 
           {"layers", layers}};
 }
 
-void run(const ConvertCommand& options) {
-  options.common.apply();
-  Log log(options.common.quiet);
+void run(const ConvertCommand& options, Device, Log& log) {
   const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
   require_input(!options.text.empty() || overrides.run.empty(),
                 "--set {}: says how --text is read; give --text, or leave it out",
@@ -154,7 +152,7 @@ Command add_convert_command(CLI::App& app) {
                       "text files to compare the model before and after on: paths and patterns");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.device = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

@@ -13,8 +13,7 @@ struct DoctorOptions {
   bool json = false;
 };
 
-void run(const DoctorOptions& options) {
-  options.common.apply();
+void run(const DoctorOptions& options, Device, Log&) {
   options.common.refuse_overrides("doctor", "doctor looks at the machine and has no configuration");
   nlohmann::ordered_json object;
   for (const auto& findings : {examine_machine(), examine_gpus(), examine_libraries()}) {
@@ -40,7 +39,7 @@ Command add_doctor_command(CLI::App& app) {
       "cannot use.\n\nExample:\n  nystrom doctor");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.set = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

@@ -105,14 +105,12 @@ void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
                       embedder.width()));
 }
 
-void run(EmbedOptions options) {
-  const Device device = options.common.apply();
-  options.arguments.texts = checked_texts(options.arguments);
+void run(const EmbedOptions& options, Device device, Log& log) {
+  check_texts(options.arguments);
   if (!options.output.empty()) {
     vector_format_of(options.output);
     require_new_file(options.output);
   }
-  Log log(options.common.quiet);
   const VectorModel model =
       open_vector_model(options.model, options.common.overrides, TaskKind::classification,
                         options.compute_dtype, device, log);
@@ -154,7 +152,7 @@ Command add_embed_command(CLI::App& app) {
              dtype_names);
   options->arguments.add_flags_to(*command);
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

@@ -391,7 +391,12 @@ Command add_evaluate_command(CLI::App& app) {
   add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
-  return spread(command, options, run_or_end_all);
+  const auto run = [options] {
+    with_processes(options->common, [&](Communicator& communicator, Device device) {
+      run_or_end_all(*options, communicator, device);
+    });
+  };
+  return {command, run, true};
 }
 
 }  // namespace nystrom

@@ -75,11 +75,9 @@ void print(const ExportCommand& options, const ExportResult& result,
   }
 }
 
-void run(ExportCommand options) {
-  options.common.apply();
+void run(const ExportCommand& options, Device, Log& log) {
   require_input(options.text.empty() || options.measures(),
                 "--text is for --verify or --onnx int8, which measure results; give one of them");
-  Log log(options.common.quiet);
   const SplitOverrides overrides(options.common.overrides, {"data"});
   require_input(!options.text.empty() || overrides.run.empty(),
                 "--set {}: says how --text is read; give --text, or leave it out",
@@ -92,14 +90,15 @@ void run(ExportCommand options) {
   require_input(options.text.empty() || source.config.head != Head::replaced_tokens,
                 "--text: {} tells replaced tokens, and a text has none; leave it out",
                 printable_path(source.path));
-  options.written.softmax = options.attention == "softmax";
-  options.written.sentence_transformers = !options.pooling.empty();
+  ExportOptions written = options.written;
+  written.softmax = options.attention == "softmax";
+  written.sentence_transformers = !options.pooling.empty();
   if (!options.pooling.empty() && options.pooling != own_pooling)
-    options.written.pooling = value_named<SentencePooling>(options.pooling);
+    written.pooling = value_named<SentencePooling>(options.pooling);
   const bool measured = options.measures() && source.config.head != Head::replaced_tokens;
   ExportScoring score;
   if (measured) score = export_scoring(source, options.text, overrides.run, log);
-  const ExportResult result = export_model(source, options.folder, options.written, log);
+  const ExportResult result = export_model(source, options.folder, written, log);
   const auto scores =
       score ? std::optional(score(options.folder, log)) : std::optional<ExportScores>();
   if (options.json) {
@@ -158,7 +157,7 @@ Command add_export_command(CLI::App& app) {
                       "default: the run's validation data");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.device = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

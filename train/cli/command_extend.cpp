@@ -17,9 +17,7 @@ struct ExtendCommand {
   bool json = false;
 };
 
-void run(const ExtendCommand& options) {
-  options.common.apply();
-  Log log(options.common.quiet);
+void run(const ExtendCommand& options, Device, Log& log) {
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
   require_empty_target(options.folder);  // before the weights are read
   const auto model = extend_model(source, options.extend);
@@ -61,7 +59,7 @@ Command add_extend_command(CLI::App& app) {
              "tile: new positions repeat the trained ones; interpolate: these are stretched");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.device = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

@@ -29,9 +29,7 @@ void run_once(const FinetuneOptions& options, Log& log, Device device, Communica
                       spec.options.run_dir, result.best.value_or(result.steps)));
 }
 
-void run(const FinetuneOptions& options, Communicator& communicator, Device device) {
-  Log log(options.common.quiet);
-  if (!communicator.is_first()) log.mute();
+void run(const FinetuneOptions& options, Communicator& communicator, Device device, Log& log) {
   require_input(!options.seeds || !options.folds,
                 "--seeds and --folds both repeat a run; with --folds all set another seed");
   if (!options.seeds && !options.folds && options.grid.empty())

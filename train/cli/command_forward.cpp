@@ -28,10 +28,8 @@ void check_output(const std::filesystem::path& path) {
   if (head.find(integrity_key) == head.npos) require_new_file(path);
 }
 
-void run(const ForwardOptions& options) {
-  const Device device = options.common.apply();
+void run(const ForwardOptions& options, Device device, Log& log) {
   check_output(options.output);
-  Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   // There is no loss scaling here: small gradients would underflow to 0 in f16.
   require_input(!options.gradients || options.dtype != DType::f16,
@@ -73,7 +71,7 @@ Command add_forward_command(CLI::App& app) {
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
   add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

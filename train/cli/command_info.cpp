@@ -96,11 +96,9 @@ RunSpec read_known_run(const InfoOptions& options) {
   return spec;
 }
 
-void run(const InfoOptions& options) {
-  options.common.apply();
+void run(const InfoOptions& options, Device, Log& log) {
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
-  Log log(options.common.quiet);
   std::optional<RunConfig> run;
   if (yaml) run = read_known_run(options).options;
   Json info =
@@ -136,7 +134,7 @@ Command add_info_command(CLI::App& app) {
       ->required();
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.device = false, .threads = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

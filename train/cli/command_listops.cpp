@@ -18,10 +18,8 @@ struct ListOpsCommand {
   ListOpsOptions listops;
 };
 
-void run(const ListOpsCommand& options) {
-  options.common.apply();
+void run(const ListOpsCommand& options, Device, Log& log) {
   require_input(options.common.overrides.empty(), "--set: nystrom listops reads no configuration");
-  Log log(options.common.quiet);
   ListOpsGenerator generator(options.listops);
   NewFolder folder(require_empty_target(options.folder));
   const EndAtSignals stop("stopped; nothing was kept");
@@ -77,7 +75,7 @@ Command add_listops_command(CLI::App& app) {
   command->add_option("--seed", options->listops.seed, "seed of the random numbers")
       ->capture_default_str();
   options->common.add_to(*command, {.set = false, .device = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

@@ -31,7 +31,6 @@ struct PredictOptions {
   std::optional<std::int64_t> top_k;
   std::int64_t batch = 16;
   bool json = false, skip_bad = false;
-  Device device;
 };
 
 /// The number of code points in UTF-8 text.
@@ -172,7 +171,7 @@ std::string rendered(const std::string& text, const MaskFills& masks) {
 }
 
 void fill(const PredictOptions& options, const ModelFolder& folder,
-          const std::vector<std::string>& overrides, Log& log) {
+          const std::vector<std::string>& overrides, Device device, Log& log) {
   refuse_parts(options, "this is a masked language model");
   require_input(!options.arguments.document,
                 "--document is for tasks; this is a masked language model");
@@ -181,7 +180,7 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
   require_input(top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens",
                 top_k, folder.config.vocab_size);
   const auto model =
-      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, options.device);
+      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
   PredictionStream stream(options, [&](const std::vector<Example>& examples) {
     std::vector<MaskedText> texts;
     for (const Example& example : examples)
@@ -286,9 +285,9 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
 }
 
 void do_task(const PredictOptions& options, const ModelFolder& folder,
-             const std::vector<std::string>& overrides, Log& log) {
+             const std::vector<std::string>& overrides, Device device, Log& log) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
-                                         options.dtype, options.device);
+                                         options.dtype, device);
   require_input(!*task.settings.task.multi_label || !options.top_k,
                 "--top-k: a text has all labels from a probability of task.threshold on; leave it "
                 "out, or give --set task.threshold=0.8");
@@ -325,10 +324,8 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
   warn_of_cut(task, counts, log);
 }
 
-void run(PredictOptions options) {
-  options.device = options.common.apply();
-  options.arguments.texts = checked_texts(options.arguments);
-  Log log(options.common.quiet);
+void run(const PredictOptions& options, Device device, Log& log) {
+  check_texts(options.arguments);
   const SplitOverrides overrides(options.common.overrides, {"task", "data"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
   if (folder.config.head == Head::masked_lm) {
@@ -340,13 +337,13 @@ void run(PredictOptions options) {
     require_input(!options.attention,
                   "--attention: this is a masked language model, and maps are of features");
     require_input(!options.config, "--config: a masked language model has no task; leave it out");
-    fill(options, folder, overrides.run, log);
+    fill(options, folder, overrides.run, device, log);
   } else {
     require_input(folder.config.head != Head::replaced_tokens,
                   "{}: tells replaced tokens and does no task; nystrom finetune trains one, and "
                   "evaluate --minimal-pairs asks it",
                   printable_path(folder.path));
-    do_task(options, folder, overrides.run, log);
+    do_task(options, folder, overrides.run, device, log);
   }
 }
 
@@ -400,7 +397,7 @@ Command add_predict_command(CLI::App& app) {
                     "mark a line that cannot be predicted, and go on");
   command->add_flag("--json", options->json, "print one JSON line a text");
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

@@ -11,11 +11,9 @@ struct PretrainOptions {
   std::string config;
 };
 
-void run(const PretrainOptions& options, Communicator& communicator, Device device) {
+void run(const PretrainOptions& options, Communicator& communicator, Device device, Log& log) {
   const RunSpec spec =
       resolve(config_file(options.config), options.common.overrides, RunKind::pretraining);
-  Log log(options.common.quiet);
-  if (!communicator.is_first()) log.mute();
   const PretrainResult result = pretrain(spec, log, device, communicator);
   require_finished(result.run, log);
   if (result.evaluation.tokens > 0) {

@@ -47,10 +47,8 @@ std::string page_of_runs(const ReportCommand& options) {
   return comparison_page(runs, {});
 }
 
-void run(const ReportCommand& options) {
-  const Device device = options.common.apply();
+void run(const ReportCommand& options, Device device, Log& log) {
   options.common.refuse_overrides("report", "a report shows the settings of a run");
-  Log log(options.common.quiet);
   const fs::path first = options.runs[0];
   const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") &&
                                                      fs::exists(first / "summary.json");
@@ -91,7 +89,7 @@ Command add_report_command(CLI::App& app) {
              "how many of a task's validation examples the best checkpoint predicts; 0: none", 0,
              1 << 30);
   options->common.add_to(*command, {.set = false, .device = false});
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

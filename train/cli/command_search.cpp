@@ -115,13 +115,11 @@ void print(const Example& query, const std::vector<Neighbour>& neighbours,
   }
 }
 
-void run(SearchOptions options) {
-  const Device device = options.common.apply();
-  options.queries.texts = checked_texts(options.queries);
+void run(const SearchOptions& options, Device device, Log& log) {
+  check_texts(options.queries);
   require_input(options.texts.empty() || options.has_vectors(),
                 "--texts has the texts of a file of vectors, and {} is none; leave it out",
                 printable_path(options.corpus));
-  Log log(options.common.quiet);
   const VectorModel model = open_vector_model(options.model, options.common.overrides,
                                               TaskKind::classification, options.dtype, device, log);
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::query);
@@ -186,7 +184,7 @@ Command add_search_command(CLI::App& app) {
                     "read each file of CORPUS, or of --texts, as one text");
   command->add_flag("--json", options->json, "print one JSON line a query");
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return alone(command, options, run);
 }
 
 }  // namespace nystrom

@@ -157,13 +157,28 @@ std::function<void(std::int64_t done, std::int64_t total)> progress_of(const cha
 void with_processes(const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work);
 
-/// A command whose work several processes share: each calls `work` (with_processes).
+/// A command that one process does: it calls work(options, device, log).
+template <class Options>
+Command alone(CLI::App* command, const std::shared_ptr<Options>& options,
+              void (*work)(const Options&, Device, Log&)) {
+  const auto run = [=] {
+    const Device device = options->common.apply();
+    Log log(options->common.quiet);
+    work(*options, device, log);
+  };
+  return {command, run};
+}
+
+/// A command whose work several processes share: each calls work(options, communicator, device,
+/// log) (with_processes). Only the first one prints.
 template <class Options>
 Command spread(CLI::App* command, const std::shared_ptr<Options>& options,
-               void (*work)(const Options&, Communicator&, Device)) {
+               void (*work)(const Options&, Communicator&, Device, Log&)) {
   const auto run = [=] {
     with_processes(options->common, [&](Communicator& communicator, Device device) {
-      work(*options, communicator, device);
+      Log log(options->common.quiet);
+      if (!communicator.is_first()) log.mute();
+      work(*options, communicator, device, log);
     });
   };
   return {command, run, true};

@@ -83,8 +83,7 @@ void TextArguments::add_flags_to(CLI::App& command) {
                    "read each file, and each file in a folder, as one text");
 }
 
-std::vector<std::string> checked_texts(const TextArguments& arguments) {
-  std::vector<std::string> texts;
+void check_texts(const TextArguments& arguments) {
   for (const std::string& text : arguments.texts) {
     require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
     const bool path = arguments.document || ends_like_data(text) || looks_like_path(text);
@@ -93,9 +92,7 @@ std::vector<std::string> checked_texts(const TextArguments& arguments) {
                   printable_path(text));
     require_input(arguments.as_text || text != "-",
                   "-: texts are not read from standard input; give texts or files, or --as-text");
-    texts.push_back(text);
   }
-  return texts;
 }
 
 void refuse_folder(const std::string& path, const std::string& why) {

@@ -23,9 +23,9 @@ struct TextArguments {
   void add_flags_to(CLI::App& command);
 };
 
-/// The arguments as the user gave them. Throws an InputError for an empty argument, and without
-/// --as-text also for one that looks like a missing file or folder.
-std::vector<std::string> checked_texts(const TextArguments& arguments);
+/// Throws an InputError for an empty argument, and without --as-text also for one that looks like a
+/// missing file or folder.
+void check_texts(const TextArguments& arguments);
 
 /// Whether an argument names a file or a folder.
 bool is_path(const TextArguments& arguments, const std::string& text);
