@@ -14,13 +14,16 @@
 #include "core/check.h"
 #include "data/tasks/task_statistics.h"
 #include "data/text/match_files.h"
+#include "data/text/text.h"
 #include "train/cli/commands.h"
-#include "train/cli/evaluate_vectors.h"
+#include "train/cli/embedding_settings.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/minimal_pairs.h"
+#include "train/objectives/retrieval.h"
 #include "train/objectives/task_evaluation.h"
 #include "train/objectives/task_settings.h"
+#include "train/objectives/vector_evaluation.h"
 #include "train/state/model_folder.h"
 
 namespace nystrom {
@@ -35,37 +38,19 @@ struct EvaluateOptions {
   std::vector<std::string> text, file, minimal_pairs;
   MinimalPair columns = {"sentence_good", "sentence_bad"};  // those of BLiMP
   std::optional<std::string> config;
-  VectorEvaluation vectors;
+  std::string retrieval;           // a folder in BEIR's form; or
+  std::vector<std::string> pairs;  // files of scored pairs; or
+  // Files of labelled texts: those to fit a classifier to, and those that it is measured on.
+  std::vector<std::string> classify, test;
+  std::optional<std::string> split;
+  EmbeddingFlags vectors;
   std::int64_t batch = 16;
   bool document = false, json = false;
-  Device device;
 
   bool measures_vectors() const {
-    return !vectors.retrieval.empty() || !vectors.pairs.empty() || !vectors.classify.empty();
+    return !retrieval.empty() || !pairs.empty() || !classify.empty();
   }
 };
-
-Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
-                   const RunConfig& config, Log& log, Communicator& communicator) {
-  const std::vector<fs::path> files = match_texts(options.text, text_form(config.data));
-  const auto tokenizer = open_masked_lm_tokenizer(folder);
-  const auto model =
-      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, options.device);
-  const ScratchFolder scratch;
-  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
-  communicator.require_same_files("--text",
-                                  file_checksum(scratch.path() / "tokens" / "index.json"));
-  const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
-  const std::int64_t total = samples.packing->size();
-  Progress progress("sequence", 0, total, log);
-  const auto start = std::chrono::steady_clock::now();
-  return evaluate_masked_lm(*model, samples, options.batch, communicator, [&](std::int64_t done) {
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds),
-                    done == total);
-  });
-}
 
 void print(const Evaluation& result) {
   const auto line = [](const char* name, double loss, double accuracy) {
@@ -97,10 +82,28 @@ void print_json(const Evaluation& result) {
 }
 
 void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
-                   const std::vector<std::string>& overrides, Log& log,
+                   const std::vector<std::string>& overrides, Device device, Log& log,
                    Communicator& communicator) {
   const RunConfig config = masked_lm_settings(folder, overrides);
-  const Evaluation result = measure(options, folder, config, log, communicator);
+  const std::vector<fs::path> files = match_texts(options.text, text_form(config.data));
+  const auto tokenizer = open_masked_lm_tokenizer(folder);
+  const auto model =
+      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
+  const ScratchFolder scratch;
+  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
+  communicator.require_same_files("--text",
+                                  file_checksum(scratch.path() / "tokens" / "index.json"));
+  const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
+  const std::int64_t total = samples.packing->size();
+  Progress progress("sequence", 0, total, log);
+  const auto start = std::chrono::steady_clock::now();
+  const auto show = [&](std::int64_t done) {
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds),
+                    done == total);
+  };
+  const Evaluation result = evaluate_masked_lm(*model, samples, options.batch, communicator, show);
   if (!communicator.is_first()) return;
   if (options.json) {
     print_json(result);
@@ -119,12 +122,12 @@ struct PairFile {
 
 /// Measures the accuracy of each file. The processes share its pairs.
 void measure(const EvaluateOptions& options, const ModelFolder& folder,
-             std::vector<PairFile>& files, Log& log, Communicator& communicator) {
+             std::vector<PairFile>& files, Device device, Log& log, Communicator& communicator) {
   const auto tokenizer = folder.config.head == Head::replaced_tokens
                              ? require_tokenizer_of(folder)
                              : open_masked_lm_tokenizer(folder);
   const auto model =
-      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, options.device);
+      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
   Progress progress("file", 0, std::ssize(files), log);
   for (std::size_t i = 0; i < files.size(); ++i) {
     PairFile& file = files[i];
@@ -145,8 +148,8 @@ void measure(const EvaluateOptions& options, const ModelFolder& folder,
   }
 }
 
-void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& folder, Log& log,
-                            Communicator& communicator) {
+void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& folder,
+                            Device device, Log& log, Communicator& communicator) {
   std::vector<PairFile> files;
   Checksum inputs;
   for (const fs::path& path : match_files(options.minimal_pairs)) {
@@ -156,7 +159,7 @@ void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& f
         inputs.update(sentence.c_str(), sentence.size() + 1);
   }
   communicator.require_same_files("--minimal-pairs", inputs.hex());
-  measure(options, folder, files, log, communicator);
+  measure(options, folder, files, device, log, communicator);
   if (!communicator.is_first()) return;
   double mean = 0;
   std::int64_t pairs = 0;
@@ -210,10 +213,10 @@ void print_classes(const TaskDataset& data, const TaskScores& scores) {
 }
 
 void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
-                    const std::vector<std::string>& overrides, Log& log,
+                    const std::vector<std::string>& overrides, Device device, Log& log,
                     Communicator& communicator) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
-                                         options.dtype, options.device);
+                                         options.dtype, device);
   const auto dataset = task.reader->read(options.file, Labelled::required);
   for (const std::string& line : dataset->skipped().notes) log.warn(line);
   if (dataset->skipped().count > 0) {
@@ -243,15 +246,103 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
              baseline.decisive);
 }
 
+// ---- Vectors of texts ---------------------------------------------------------------------------
+
+void print(const VectorScores& result, bool json) {
+  if (json) {
+    nlohmann::ordered_json object;
+    for (const auto& [name, value] : result.counts) object[name] = value;
+    for (const auto& [name, value] : result.scores) object[name] = value;
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  std::vector<std::string> words;
+  for (const auto& [name, value] : result.counts)
+    words.push_back(fmt::format("{} {}", value, name));
+  fmt::print("{}\n", fmt::join(words, ", "));
+  for (const auto& [name, value] : result.scores) fmt::print("{:<14}{:>8.4f}\n", name, value);
+}
+
+/// A checksum of the files that patterns match.
+std::string identity_of(const std::vector<std::string>& patterns) {
+  std::string identity;
+  for (const auto& file : match_files(patterns)) identity += file_checksum(file);
+  return identity;
+}
+
+void say_notes(std::initializer_list<const TextEmbedder*> embedders, Log& log) {
+  for (const TextEmbedder* embedder : embedders)
+    if (const std::string note = embedder->note(); !note.empty()) log.say("note: " + note);
+}
+
+VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& model, Log& log,
+                             Communicator& communicator) {
+  const RetrievalSet set = read_retrieval(options.retrieval, options.split);
+  communicator.require_same_files("--retrieval", file_checksum(set.corpus));
+  for (const std::string& note : set.notes) log.warn(note);
+  TextEmbedder queries = model.embedder(options.vectors, PromptKind::query, &communicator);
+  TextEmbedder documents = model.embedder(options.vectors, PromptKind::document, &communicator);
+  const RankingScores scores =
+      evaluate_retrieval(queries, documents, set, progress_of("document", log));
+  say_notes({&documents}, log);
+  VectorScores result;
+  result.counts = {{"queries", std::ssize(set.queries)},
+                   {"documents", std::ssize(set.document_places)}};
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    result.scores.emplace_back(enum_name(ranking_metrics[i]), scores[i]);
+  return result;
+}
+
+VectorScores score_pairs(const EvaluateOptions& options, const VectorModel& model, Log& log,
+                         Communicator& communicator) {
+  TaskConfig task = model.task;
+  if (!task.columns.pair) task.columns.pair = "pair";
+  communicator.require_same_files("--pairs", text_checksum(identity_of(options.pairs)));
+  TextEmbedder first = model.embedder(options.vectors, PromptKind::query, &communicator);
+  TextEmbedder second = model.embedder(options.vectors, PromptKind::document, &communicator);
+  VectorScores result = evaluate_pairs(first, second, task, options.pairs);
+  say_notes({&first, &second}, log);
+  return result;
+}
+
+VectorScores score_classes(const EvaluateOptions& options, const VectorModel& model, Log& log,
+                           Communicator& communicator) {
+  TaskConfig task = model.task;
+  task.train = options.classify;
+  task.validation = options.test;
+  communicator.require_same_files(
+      "--classify and --test",
+      text_checksum(identity_of(task.train) + identity_of(task.validation)));
+  TextEmbedder embedder = model.embedder(options.vectors, PromptKind::document, &communicator);
+  VectorScores result = evaluate_classes(embedder, task);
+  say_notes({&embedder}, log);
+  return result;
+}
+
+void evaluate_vectors(const EvaluateOptions& options, Device device, Log& log,
+                      Communicator& communicator) {
+  const bool pairs = !options.pairs.empty();
+  const VectorModel model = open_vector_model(
+      options.model, options.common.overrides,
+      pairs ? TaskKind::regression : TaskKind::classification, options.dtype, device, log);
+  const auto score = pairs                       ? score_pairs
+                     : !options.classify.empty() ? score_classes
+                                                 : score_retrieval;
+  const VectorScores scores = score(options, model, log, communicator);
+  if (communicator.is_first()) print(scores, options.json);
+}
+
+// ---- The command --------------------------------------------------------------------------------
+
 /// Throws an InputError unless the options name one thing to measure, and fit it.
 void require_one_subject(const EvaluateOptions& options) {
   std::vector<std::string> given;
   if (!options.text.empty()) given.emplace_back("--text");
   if (!options.file.empty()) given.emplace_back("--file");
   if (!options.minimal_pairs.empty()) given.emplace_back("--minimal-pairs");
-  if (!options.vectors.retrieval.empty()) given.emplace_back("--retrieval");
-  if (!options.vectors.pairs.empty()) given.emplace_back("--pairs");
-  if (!options.vectors.classify.empty()) given.emplace_back("--classify");
+  if (!options.retrieval.empty()) given.emplace_back("--retrieval");
+  if (!options.pairs.empty()) given.emplace_back("--pairs");
+  if (!options.classify.empty()) given.emplace_back("--classify");
   require_input(!given.empty(),
                 "nothing to evaluate on; give text files (nystrom evaluate {0} --text "
                 "heldout.txt), or files of the model's task (nystrom "
@@ -266,28 +357,26 @@ void require_one_subject(const EvaluateOptions& options) {
                 "--config says how files of a task are read; with {} leave it out", given[0]);
   require_input(given[0] == "--file" || !options.document,
                 "--document says how --file is read; with {} leave it out", given[0]);
-  require_input(given[0] == "--retrieval" || !options.vectors.split,
+  require_input(given[0] == "--retrieval" || !options.split,
                 "--split is for --retrieval; with {} leave it out", given[0]);
-  require_input(options.measures_vectors() || !options.vectors.flags.dimensions,
+  require_input(options.measures_vectors() || !options.vectors.dimensions,
                 "--dimensions is for --retrieval, --pairs and --classify; with {} leave it out",
                 given[0]);
   const bool classifies = given[0] == "--classify";
-  require_input(classifies || options.vectors.test.empty(),
+  require_input(classifies || options.test.empty(),
                 "--test is for --classify; with {} leave it out", given[0]);
-  require_input(!classifies || !options.vectors.test.empty(),
+  require_input(!classifies || !options.test.empty(),
                 "--classify names the files to train on; give those to measure by --test");
 }
 
 void run(EvaluateOptions options, Communicator& communicator, Device device) {
-  options.device = device;
   require_one_subject(options);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   const EndAtSignals stop("stopped; nothing was kept");
   if (options.measures_vectors()) {
-    options.vectors.flags.batch_size = options.batch;
-    return evaluate_vectors(options.model, options.common.overrides, options.vectors, options.dtype,
-                            device, options.json, log, communicator);
+    options.vectors.batch_size = options.batch;
+    return evaluate_vectors(options, device, log, communicator);
   }
   const bool task = !options.file.empty(), minimal_pairs = !options.minimal_pairs.empty();
   const char* const subject = minimal_pairs ? "--minimal-pairs" : "--text";
@@ -314,11 +403,11 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
                 "it the files of its task",
                 printable_path(folder.path), subject, enum_name(folder.config.head));
   if (task) {
-    evaluate_files(options, folder, overrides.run, log, communicator);
+    evaluate_files(options, folder, overrides.run, device, log, communicator);
   } else if (minimal_pairs) {
-    evaluate_minimal_pairs(options, folder, log, communicator);
+    evaluate_minimal_pairs(options, folder, device, log, communicator);
   } else {
-    evaluate_text(options, folder, overrides.run, log, communicator);
+    evaluate_text(options, folder, overrides.run, device, log, communicator);
   }
 }
 
@@ -371,17 +460,17 @@ Command add_evaluate_command(CLI::App& app) {
   command
       ->add_option("--bad", options->columns.bad, "--minimal-pairs: key of unacceptable sentences")
       ->capture_default_str();
-  command->add_option("--retrieval", options->vectors.retrieval,
+  command->add_option("--retrieval", options->retrieval,
                       "folder in BEIR's form: queries.jsonl, corpus.jsonl, qrels/*.tsv");
-  command->add_option("--split", options->vectors.split,
+  command->add_option("--split", options->split,
                       "--retrieval: the file of qrels, without .tsv; default: test");
-  command->add_option("--pairs", options->vectors.pairs,
+  command->add_option("--pairs", options->pairs,
                       "files of pairs of texts with scores: paths and patterns");
-  command->add_option("--classify", options->vectors.classify,
+  command->add_option("--classify", options->classify,
                       "files of labelled texts, to whose vectors a logistic regression is fitted");
-  command->add_option("--test", options->vectors.test,
+  command->add_option("--test", options->test,
                       "--classify: files of labelled texts that the regression is measured on");
-  options->vectors.flags.add_dimensions_to(*command);
+  options->vectors.add_dimensions_to(*command);
   command->add_option("--config", options->config,
                       "YAML file whose task section describes the files; default: the model's own");
   command->add_flag("--document", options->document,
