@@ -34,8 +34,25 @@ struct StudyOptions {
   }
 };
 
-/// Prints a study, and writes its files if --output is given.
-void show(const Study& study, const StudyOptions& options) {
+/// The progress of a study, of which a stop signal ends the work.
+StudyProgress study_progress(const char* unit, Log& log) {
+  return [show = progress_of(unit, log)](std::int64_t done, std::int64_t total) {
+    check_interruption();
+    show(done, total);
+  };
+}
+
+/// Measures a study, prints it, and writes its files if --output is given. That folder is checked
+/// before the measurements start.
+void run_study(const StudyOptions& options, const char* name,
+               const std::function<Study(Log&)>& measure) {
+  if (!options.output.empty()) check_study_folder(options.output, name);
+  const EndAtSignals stop("stopped; nothing was kept");
+  Study study;
+  {
+    Log log(options.common.quiet);
+    study = measure(log);
+  }
   if (!options.output.empty()) write_study(study, options.output);
   if (options.json) {
     fmt::print("{}", json_text(study));
@@ -45,19 +62,6 @@ void show(const Study& study, const StudyOptions& options) {
   for (const std::string& sentence : study.verdict) fmt::print("- {}\n", sentence);
   if (!options.output.empty())
     fmt::print("written: {}\n", printable_path(fs::path(options.output) / (study.name + "*")));
-}
-
-/// Checks the output folder before the measurements start.
-void check_output(const StudyOptions& options, const std::string& study) {
-  if (!options.output.empty()) check_study_folder(options.output, study);
-}
-
-/// The progress of a study, of which a stop signal ends the work.
-StudyProgress study_progress(const char* unit, Log& log) {
-  return [show = progress_of(unit, log)](std::int64_t done, std::int64_t total) {
-    check_interruption();
-    show(done, total);
-  };
 }
 
 // ---- matrices -----------------------------------------------------------------------------------
@@ -72,10 +76,9 @@ void run_matrices(const MatricesOptions& options) {
                                   "approximation matrices has no configuration");
   require_distinct("--landmarks", names_of(options.study.landmarks));
   require_distinct("--inverse", names_of(options.study.inverses));
-  check_output(options, "matrices");
-  const EndAtSignals stop("stopped; nothing was kept");
-  Log log(options.common.quiet);
-  show(study_matrices(options.study, study_progress("landmarks", log)), options);
+  run_study(options, "matrices", [&](Log& log) {
+    return study_matrices(options.study, study_progress("landmarks", log));
+  });
 }
 
 Command add_matrices(CLI::App& parent) {
@@ -120,12 +123,8 @@ struct ModelOptions : StudyOptions {
 
 void run_model(const ModelOptions& options) {
   options.common.apply();
-  check_output(options, "model");
-  const EndAtSignals stop("stopped; nothing was kept");
-  const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
-  Study study;
-  {
-    Log log(options.common.quiet);
+  run_study(options, "model", [&](Log& log) {
+    const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
     const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
     const RunConfig config = masked_lm_settings(folder, overrides.run);
     const auto tokenizer = open_masked_lm_tokenizer(folder);
@@ -133,9 +132,8 @@ void run_model(const ModelOptions& options) {
     auto tokens = tokenize_text_option(match_texts(options.text, text_form(config.data)), config,
                                        *tokenizer, scratch.path() / "tokens", log);
     const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
-    study = study_model(folder, samples, options.sequences, study_progress("part", log));
-  }
-  show(study, options);
+    return study_model(folder, samples, options.sequences, study_progress("part", log));
+  });
 }
 
 Command add_model(CLI::App& parent) {
@@ -172,11 +170,10 @@ void run_cost(CostOptions options) {
   options.study.device = options.common.apply();
   options.common.refuse_overrides("approximation cost", "approximation cost has no configuration");
   require_distinct("--kinds", names_of(options.study.kinds));
-  check_output(options, "cost");
-  const EndAtSignals stop("stopped; nothing was kept");
   options.study.train = options.mode == "train";
-  Log log(options.common.quiet);
-  show(study_cost(options.study, study_progress("measurement", log)), options);
+  run_study(options, "cost", [&](Log& log) {
+    return study_cost(options.study, study_progress("measurement", log));
+  });
 }
 
 Command add_cost(CLI::App& parent) {

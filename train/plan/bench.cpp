@@ -42,55 +42,42 @@ std::string op_name(const KernelCall& call) {
   return call.name;
 }
 
-/// Measures calls and time of every kernel during its lifetime. A kernel that calls others does not
+/// The kernels of one of `steps` equal steps, largest first. A kernel that calls others does not
 /// have their time.
-class KernelProfile {
- public:
-  explicit KernelProfile(Device device) {
-    device_of_profile() = device;
-    times().clear();
-    set_kernel_observer(&observe);
-  }
-  ~KernelProfile() { set_kernel_observer(nullptr); }
-  /// The kernels of one of `steps` equal steps.
-  static std::vector<BenchResult::KernelTime> of_a_step(std::int64_t steps) {
-    std::vector<BenchResult::KernelTime> result;
-    for (auto& [name, kernel] : times()) {
-      const auto count = static_cast<double>(steps);
-      result.push_back({name, kernel.calls / count, kernel.seconds / count});
-    }
-    std::ranges::sort(result, std::greater{}, &BenchResult::KernelTime::seconds);
-    return result;
-  }
-
- private:
-  static std::map<std::string, BenchResult::KernelTime>& times() {
-    static std::map<std::string, BenchResult::KernelTime> instance;
-    return instance;
-  }
-  static Device& device_of_profile() {
-    static Device instance;
-    return instance;
-  }
-  static void observe(const KernelCall& call, bool begin) {
-    struct Open {
-      Clock::time_point start;
-      double others = 0;  ///< seconds of the kernels that it called
-    };
-    static std::vector<Open> open;
-    finish(device_of_profile());
+std::vector<BenchResult::KernelTime> profile(Device device, std::int64_t steps,
+                                             const std::function<void()>& step) {
+  struct Open {
+    Clock::time_point start;
+    double others = 0;  ///< seconds of the kernels that it called
+  };
+  // What the observer sees, which is a plain function.
+  static std::map<std::string, BenchResult::KernelTime> times;
+  static std::vector<Open> open;
+  static Device measured;
+  measured = device;
+  times.clear();
+  set_kernel_observer([](const KernelCall& call, bool begin) {
+    finish(measured);
     if (begin) {
       open.push_back({Clock::now()});
       return;
     }
     const double seconds = seconds_since(open.back().start);
-    BenchResult::KernelTime& kernel = times()[op_name(call)];
+    BenchResult::KernelTime& kernel = times[op_name(call)];
     ++kernel.calls;
     kernel.seconds += seconds - open.back().others;
     open.pop_back();
     if (!open.empty()) open.back().others += seconds;
-  }
-};
+  });
+  for (std::int64_t i = 0; i < steps; ++i) step();
+  set_kernel_observer(nullptr);
+  std::vector<BenchResult::KernelTime> result;
+  const auto count = static_cast<double>(steps);
+  for (const auto& [name, kernel] : times)
+    result.push_back({name, kernel.calls / count, kernel.seconds / count});
+  std::ranges::sort(result, std::greater{}, &BenchResult::KernelTime::seconds);
+  return result;
+}
 
 ModelConfig model_config(const BenchOptions& o) {
   ModelConfig config;
@@ -240,11 +227,8 @@ BenchResult run_bench(const BenchOptions& options) {
       step_flops(run.model().config(), options.batch, options.length, options.train ? 0.15 : 1);
   result.flops_per_step =
       flops.forward() + (options.train ? flops.backward(options.activation_checkpointing) : 0);
-  if (options.profile) {
-    const KernelProfile profile(options.device);
-    for (std::int64_t step = 0; step < options.steps; ++step) run.step(number++);
-    result.kernels = KernelProfile::of_a_step(options.steps);
-  }
+  if (options.profile)
+    result.kernels = profile(options.device, options.steps, [&] { run.step(number++); });
   measure_rates(options, result);
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());
