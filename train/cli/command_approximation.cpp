@@ -25,11 +25,9 @@ namespace fs = std::filesystem;
 struct StudyOptions {
   CommonOptions common;
   std::string output;
-  bool json = false;
 
   void add_to(CLI::App& command, const CommonUse& use) {
     command.add_option("--output", output, "folder for the tables (CSV, JSON) and pictures (SVG)");
-    command.add_flag("--json", json, "print one JSON object");
     common.add_to(command, use);
   }
 };
@@ -54,7 +52,7 @@ void run_study(const StudyOptions& options, const char* name,
     study = measure(log);
   }
   if (!options.output.empty()) write_study(study, options.output);
-  if (options.json) {
+  if (options.common.json) {
     fmt::print("{}", json_text(study));
     return;
   }
@@ -109,7 +107,7 @@ Command add_matrices(CLI::App& parent) {
              "first rows, random rows, or means of segments");
   add_choice(*command, "--inverse", study.inverses, "of the matrix between landmarks",
              {"exact", "iterative"});
-  options->add_to(*command, {.set = false, .device = false});
+  options->add_to(*command, {.set = false, .device = false, .json = "one JSON object"});
   return {command, [options] { run_matrices(*options); }};
 }
 
@@ -155,7 +153,7 @@ Command add_model(CLI::App& parent) {
   command->add_option("TEXT", options->text, "text files: paths and patterns; plain, .gz or .zst")
       ->required();
   add_number(*command, "--sequences", options->sequences, "sequences to examine", 1, 10000);
-  options->add_to(*command, {.device = false});
+  options->add_to(*command, {.device = false, .json = "one JSON object"});
   return {command, [options] { run_model(*options); }};
 }
 
@@ -206,7 +204,7 @@ Command add_cost(CLI::App& parent) {
       ->check(CLI::IsMember({"train", "forward"}))
       ->capture_default_str();
   add_choice(*command, "--dtype", study.dtype, "type of the computation", {"f32", "bf16"});
-  options->add_to(*command, {.set = false});
+  options->add_to(*command, {.set = false, .json = "one JSON object"});
   return {command, [options] { run_cost(*options); }};
 }
 

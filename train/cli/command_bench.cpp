@@ -16,7 +16,6 @@ struct Options {
   std::vector<std::int64_t> lengths = {512};
   std::int64_t tokens = 0;  ///< of a step; 0: --batch says how many sequences
   std::string mode = "train";
-  bool json = false;
 };
 
 /// What cuBLASLt was asked for.
@@ -33,7 +32,7 @@ nlohmann::ordered_json products() {
 
 void show(const Options& options, const BenchResult& result) {
   const BenchOptions& bench = options.bench;
-  if (!options.json) {
+  if (!options.common.json) {
     fmt::print(
         "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB, {:.2f} reserved\n"
         "GFLOP/s      {:.0f}, {:.0f} % of a product alone\ncopies       {:.1f} GB/s\n",
@@ -95,7 +94,7 @@ void run(Options options) {
   for (const std::int64_t length : options.lengths) {
     bench.length = length;
     if (options.tokens > 0) bench.batch = options.tokens / length;
-    if (options.lengths.size() > 1 && !options.json)
+    if (options.lengths.size() > 1 && !options.common.json)
       fmt::print("length       {} x {}\n", bench.batch, length);
     show(options, run_bench(bench));
     std::fflush(stdout);  // what is measured stays, whatever the next length does
@@ -141,8 +140,7 @@ Command add_bench_command(CLI::App& app) {
                     "also show the time of each kernel, over as many further steps");
   command->add_flag("--products", b.products,
                     "also show the algorithms that cuBLASLt offers for each product, timed");
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.json = "one JSON object"});
   return {command, [options] { run(*options); }};
 }
 

@@ -16,7 +16,7 @@ namespace {
 struct CacheOptions {
   CommonOptions common;
   std::string folder = RunConfig{}.data.cache;
-  bool prune = false, json = false;
+  bool prune = false;
 };
 
 /// A time in UTC: "2026-03-01T12:00:00Z".
@@ -37,14 +37,14 @@ void run(const CacheOptions& options, Device, Log&) {
   for (const CacheEntry& entry : entries) {
     bytes += entry.bytes;
     const std::string name = entry.path.filename().string(), used = time_text(entry.last_use);
-    if (options.json)
+    if (options.common.json)
       list.push_back(
           {{"name", name}, {"bytes", entry.bytes}, {"last_use", used}, {"in_use", entry.in_use}});
     else
       fmt::print("{:>10}  {}  {}{}\n", memory_text(static_cast<double>(entry.bytes)), used, name,
                  entry.in_use ? "  (in use)" : "");
   }
-  if (options.json) {
+  if (options.common.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"folder", options.folder},
                                               {options.prune ? "removed" : "entries", list}}
                            .dump());
@@ -67,8 +67,8 @@ Command add_cache_command(CLI::App& app) {
       "Examples:\n  nystrom cache\n  nystrom cache runs/cache --prune");
   command->add_option("FOLDER", options->folder, "the folder of data.cache")->capture_default_str();
   command->add_flag("--prune", options->prune, "remove what no running command uses");
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command, {.set = false, .device = false, .threads = false});
+  options->common.add_to(
+      *command, {.set = false, .device = false, .threads = false, .json = "one JSON object"});
   return alone(command, options, run);
 }
 

@@ -29,7 +29,7 @@ using Lines = std::vector<std::string>;
 struct CheckOptions {
   CommonOptions common;
   std::string config;
-  bool data = false, json = false;
+  bool data = false;
   std::optional<int> devices;
   std::string memory;
   std::optional<double> bandwidth;
@@ -413,7 +413,7 @@ void run(const CheckOptions& options, Device device, Log& log) {
     CheckReport report = make_report(options, device, log);
     if (options.plans_elsewhere() || device.is_cpu()) report.fit = find_fit(options, report.config);
     if (report.fit) require_fit(*report.fit, report.config);
-    if (options.json) {
+    if (options.common.json) {
       fmt::print("{}\n", to_json(report).dump());
     } else {
       print(report);
@@ -424,7 +424,7 @@ void run(const CheckOptions& options, Device device, Log& log) {
     Json errors = Json::array();
     std::istringstream lines(error.what());
     for (std::string line; std::getline(lines, line);) errors.push_back(line);
-    if (options.json) fmt::print("{}\n", Json{{"ok", false}, {"errors", errors}}.dump());
+    if (options.common.json) fmt::print("{}\n", Json{{"ok", false}, {"errors", errors}}.dump());
     throw;
   }
 }
@@ -454,8 +454,7 @@ Command add_check_command(CLI::App& app) {
   command->add_option(
       "--speed", options->speed,
       "operations per second that each achieves, as nystrom bench measures: 300T, 400G");
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.json = "one JSON object"});
   return alone(command, options, run);
 }
 

@@ -21,7 +21,6 @@ struct ConvertCommand {
   CommonOptions common;
   std::string model, folder;
   std::vector<std::string> text;
-  bool json = false;
   ConvertOptions convert;
 };
 
@@ -100,7 +99,7 @@ void run(const ConvertCommand& options, Device, Log& log) {
   if (!options.text.empty()) study = measure(options, source, *model, overrides.run, log);
   write_model_folder(source, *model, config.segment_means_seq_len, options.folder, log);
   const std::optional<std::int64_t> taps = config.attention.conv_kernel_size;
-  if (options.json) {
+  if (options.common.json) {
     nlohmann::ordered_json result = {
         {"attention", describe_kinds(config)},
         {"landmarks", config.attention.num_landmarks},
@@ -150,8 +149,7 @@ Command add_convert_command(CLI::App& app) {
                       "layers that keep exact attention, from 0: 0,10-11");
   command->add_option("--text", options->text,
                       "text files to compare the model before and after on: paths and patterns");
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command, {.device = false});
+  options->common.add_to(*command, {.device = false, .json = "one JSON object"});
   return alone(command, options, run);
 }
 

@@ -10,7 +10,6 @@ namespace {
 
 struct DoctorOptions {
   CommonOptions common;
-  bool json = false;
 };
 
 void run(const DoctorOptions& options, Device, Log&) {
@@ -20,12 +19,12 @@ void run(const DoctorOptions& options, Device, Log&) {
     for (const Finding& finding : findings) {
       object[finding.name] = {
           {"status", finding.status}, {"text", finding.text}, {"advice", finding.advice}};
-      if (options.json) continue;
+      if (options.common.json) continue;
       fmt::print("{:<8} {:<13}  {}{}{}\n", finding.status, finding.name, finding.text,
                  finding.advice.empty() ? "" : "; ", finding.advice);
     }
   }
-  if (options.json) fmt::print("{}\n", object.dump());
+  if (options.common.json) fmt::print("{}\n", object.dump());
 }
 
 }  // namespace
@@ -37,8 +36,7 @@ Command add_doctor_command(CLI::App& app) {
   command->footer(
       "ok: in order; note: worth knowing; missing: this machine has something that this build "
       "cannot use.\n\nExample:\n  nystrom doctor");
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command, {.set = false});
+  options->common.add_to(*command, {.set = false, .json = "one JSON object"});
   return alone(command, options, run);
 }
 

@@ -45,7 +45,7 @@ struct EvaluateOptions {
   std::optional<std::string> split;
   EmbeddingFlags vectors;
   std::int64_t batch = 16;
-  bool document = false, json = false;
+  bool document = false;
 
   bool measures_vectors() const {
     return !retrieval.empty() || !pairs.empty() || !classify.empty();
@@ -105,7 +105,7 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
   };
   const Evaluation result = evaluate_masked_lm(*model, samples, options.batch, communicator, show);
   if (!communicator.is_first()) return;
-  if (options.json) {
+  if (options.common.json) {
     print_json(result);
   } else {
     print(result);
@@ -164,7 +164,7 @@ void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& f
   double mean = 0;
   std::int64_t pairs = 0;
   nlohmann::ordered_json by_file = nlohmann::ordered_json::array();
-  if (!options.json) fmt::print("{:<52}{:>8}{:>12}\n", "", "pairs", "accuracy");
+  if (!options.common.json) fmt::print("{:<52}{:>8}{:>12}\n", "", "pairs", "accuracy");
   const auto line = [](const std::string& name, std::int64_t count, double accuracy) {
     fmt::print("{:<52}{:>8}{:>10.2f} %\n", name, count, 100 * accuracy);
   };
@@ -174,10 +174,10 @@ void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& f
     by_file.push_back({{"file", printable_path(file.path)},
                        {"pairs", file.pairs.size()},
                        {"accuracy", file.accuracy}});
-    if (!options.json)
+    if (!options.common.json)
       line(printable_path(file.path.filename()), std::ssize(file.pairs), file.accuracy);
   }
-  if (!options.json) return line("mean of the files", pairs, mean);
+  if (!options.common.json) return line("mean of the files", pairs, mean);
   const nlohmann::ordered_json json = {{"pairs", pairs}, {"accuracy", mean}, {"files", by_file}};
   fmt::print("{}\n", json.dump());
 }
@@ -229,7 +229,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   const TaskEvaluation result = measure(options, task, dataset, log, communicator);
   if (!communicator.is_first()) return;
   const TaskScores baseline = constant_scores(*dataset);
-  if (options.json) {
+  if (options.common.json) {
     auto json = nlohmann::ordered_json::parse(evaluation_json(*dataset, result));
     json["baseline"] = baseline.decisive;
     fmt::print("{}\n", json.dump());
@@ -329,7 +329,7 @@ void evaluate_vectors(const EvaluateOptions& options, Device device, Log& log,
                      : !options.classify.empty() ? score_classes
                                                  : score_retrieval;
   const VectorScores scores = score(options, model, log, communicator);
-  if (communicator.is_first()) print(scores, options.json);
+  if (communicator.is_first()) print(scores, options.common.json);
 }
 
 // ---- The command --------------------------------------------------------------------------------
@@ -478,8 +478,7 @@ Command add_evaluate_command(CLI::App& app) {
                     "file; default: as in training");
   add_number(*command, "--batch", options->batch, "sequences computed at once", 1, 1 << 16);
   add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.json = "one JSON object"});
   const auto run = [options] {
     with_processes(options->common, [&](Communicator& communicator, Device device) {
       run_or_end_all(*options, communicator, device);

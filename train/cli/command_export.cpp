@@ -20,7 +20,6 @@ struct ExportCommand {
   std::string model, folder, attention, pooling;
   std::vector<std::string> text;
   ExportOptions written;
-  bool json = false;
 
   /// Whether the results of the runtimes are compared.
   bool measures() const { return written.verify || written.onnx == OnnxExport::int8; }
@@ -101,7 +100,7 @@ void run(const ExportCommand& options, Device, Log& log) {
   const ExportResult result = export_model(source, options.folder, written, log);
   const auto scores =
       score ? std::optional(score(options.folder, log)) : std::optional<ExportScores>();
-  if (options.json) {
+  if (options.common.json) {
     fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
   } else {
     print(options, result, scores, measured);
@@ -155,8 +154,7 @@ Command add_export_command(CLI::App& app) {
   command->add_option("--text", options->text,
                       "text files, or files of the model's task, for --verify and --onnx int8; "
                       "default: the run's validation data");
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command, {.device = false});
+  options->common.add_to(*command, {.device = false, .json = "one JSON object"});
   return alone(command, options, run);
 }
 

@@ -14,7 +14,6 @@ struct ExtendCommand {
   CommonOptions common;
   std::string model, folder;
   ExtendOptions extend;
-  bool json = false;
 };
 
 void run(const ExtendCommand& options, Device, Log& log) {
@@ -24,7 +23,7 @@ void run(const ExtendCommand& options, Device, Log& log) {
   const std::int64_t length = options.extend.length, parameters = model->parameters().count(),
                      landmarks = model->config().attention.num_landmarks;
   write_model_folder(source, *model, length, options.folder, log);
-  if (options.json) {
+  if (options.common.json) {
     fmt::print("{}\n",
                nlohmann::ordered_json{
                    {"positions", length}, {"landmarks", landmarks}, {"parameters", parameters}}
@@ -57,8 +56,7 @@ Command add_extend_command(CLI::App& app) {
              "landmarks of the new model; default: as many as before", 1, 1 << 24);
   add_choice(*command, "--positions", options->extend.positions,
              "tile: new positions repeat the trained ones; interpolate: these are stretched");
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command, {.device = false});
+  options->common.add_to(*command, {.device = false, .json = "one JSON object"});
   return alone(command, options, run);
 }
 

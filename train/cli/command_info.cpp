@@ -18,7 +18,6 @@ using Json = nlohmann::ordered_json;
 struct InfoOptions {
   CommonOptions common;
   std::string target;
-  bool json = false;
 };
 
 /// The part of the model to which a parameter belongs: the prefix of its name down to the layer.
@@ -105,7 +104,7 @@ void run(const InfoOptions& options, Device, Log& log) {
       describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;
   if (run) memory = plan_memory(*run, 1);
-  if (options.json) {
+  if (options.common.json) {
     if (memory) {
       for (const auto& [part, bytes] : bytes_by_part(*memory, run->training.micro_batch_size))
         info["memory"][part] = bytes;
@@ -132,8 +131,7 @@ Command add_info_command(CLI::App& app) {
       ->add_option("MODEL_OR_CONFIG", options->target,
                    "Hugging Face folder, run directory or checkpoint, or the YAML file of a run")
       ->required();
-  command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command, {.device = false, .threads = false});
+  options->common.add_to(*command, {.device = false, .threads = false, .json = "one JSON object"});
   return alone(command, options, run);
 }
 

@@ -30,7 +30,7 @@ struct PredictOptions {
   DType dtype = DType::f32;
   std::optional<std::int64_t> top_k;
   std::int64_t batch = 16;
-  bool json = false, skip_bad = false;
+  bool skip_bad = false;
 };
 
 /// The number of code points in UTF-8 text.
@@ -137,8 +137,8 @@ class PredictionStream {
 
   std::string marked(const std::string& message) {
     ++bad_;
-    return options_.json ? nlohmann::json{{"error", message}}.dump()
-                         : "not predicted: " + shown(message);
+    return options_.common.json ? nlohmann::json{{"error", message}}.dump()
+                                : "not predicted: " + shown(message);
   }
 
   const PredictOptions& options_;
@@ -189,8 +189,8 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
     const auto fills = fill_masks(*model, *tokenizer, texts, top_k, options.batch);
     std::vector<std::string> outputs;
     for (std::size_t i = 0; i < fills.size(); ++i)
-      outputs.push_back(options.json ? fill_mask_json(fills[i])
-                                     : rendered(examples[i].text, fills[i]));
+      outputs.push_back(options.common.json ? fill_mask_json(fills[i])
+                                            : rendered(examples[i].text, fills[i]));
     return outputs;
   });
   TaskConfig texts;
@@ -235,7 +235,7 @@ std::string rendered(const Example& example, const Prediction& prediction) {
 /// The output for an example. For a document the JSON object has its name.
 std::string output_of(const PredictOptions& options, const TaskModel& task, const Example& example,
                       const Prediction& prediction) {
-  if (!options.json) return rendered(example, prediction);
+  if (!options.common.json) return rendered(example, prediction);
   const std::string json = prediction_json(task, prediction);
   if (!is_whole_file(example)) return json;
   return fmt::format("{{\"document\":{},\"prediction\":{}}}", nlohmann::json(example.id).dump(),
@@ -272,7 +272,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
       example.text = predictions.names[i];
-      if (!options.json)
+      if (!options.common.json)
         fmt::print("{}\n", rendered(example, predictions.all[i]));
       else if (!predictions.bags)
         fmt::print("{}\n", prediction_json(task, predictions.all[i]));
@@ -395,8 +395,7 @@ Command add_predict_command(CLI::App& app) {
   options->arguments.add_flags_to(*command);
   command->add_flag("--skip-bad", options->skip_bad,
                     "mark a line that cannot be predicted, and go on");
-  command->add_flag("--json", options->json, "print one JSON line a text");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.json = "one JSON line a text"});
   return alone(command, options, run);
 }
 

@@ -26,7 +26,7 @@ struct SearchOptions {
   DType dtype = DType::f32;
   TextArguments queries;
   std::int64_t top_k = 5;
-  bool document = false, json = false;
+  bool document = false;
 
   bool has_vectors() const { return holds_vectors(corpus); }
 };
@@ -149,8 +149,8 @@ void run(const SearchOptions& options, Device device, Log& log) {
     for (const Neighbour& neighbour : neighbours) wanted.insert(neighbour.key);
   const std::map<std::int64_t, Example> examples = read_rows(options, model, wanted, rows);
   for (std::size_t i = 0; i < queries.size(); ++i)
-    options.json ? print_json(queries[i], found[i], examples)
-                 : print(queries[i], found[i], examples);
+    options.common.json ? print_json(queries[i], found[i], examples)
+                        : print(queries[i], found[i], examples);
 }
 
 }  // namespace
@@ -182,8 +182,7 @@ Command add_search_command(CLI::App& app) {
                     "treat each QUERY as text, even one that names a file");
   command->add_flag("--document", options->document,
                     "read each file of CORPUS, or of --texts, as one text");
-  command->add_flag("--json", options->json, "print one JSON line a query");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.json = "one JSON line a query"});
   return alone(command, options, run);
 }
 

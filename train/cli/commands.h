@@ -23,6 +23,7 @@ namespace nystrom {
 /// The common options that mean something to a command.
 struct CommonUse {
   bool set = true, device = true, threads = true;
+  const char* json = nullptr;  ///< what --json prints, "one JSON object"; null: there is no --json
 };
 
 /// The options that every command has.
@@ -30,7 +31,7 @@ struct CommonOptions {
   std::vector<std::string> overrides;  ///< --set key=value
   std::string device = "cpu";
   int threads = 0;  ///< 0: one per core
-  bool quiet = false;
+  bool quiet = false, json = false;
 
   /// Declares the options. Those without a `use` are not in the help.
   void add_to(CLI::App& app, const CommonUse& use = {});
