@@ -138,8 +138,7 @@ Command add_convert_command(CLI::App& app) {
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
   add_number(*command, "--landmarks", options->convert.landmarks, "landmarks per head", 1, 1 << 24);
   add_number(*command, "--conv", options->convert.conv,
-             "taps of the convolution, odd; default: the model's own, else 33; none beside "
-             "windows",
+             "taps of the convolution, odd; default: the model's own, else 33; none beside windows",
              1, 1 << 16);
   add_number(*command, "--length", options->convert.length,
              "positions of the new model; default: as many as before", 1, 1 << 24);

@@ -345,8 +345,7 @@ void require_one_subject(const EvaluateOptions& options) {
   if (!options.classify.empty()) given.emplace_back("--classify");
   require_input(!given.empty(),
                 "nothing to evaluate on; give text files (nystrom evaluate {0} --text "
-                "heldout.txt), or files of the model's task (nystrom "
-                "evaluate {0} --file dev.tsv)",
+                "heldout.txt), or files of the model's task (nystrom evaluate {0} --file dev.tsv)",
                 printable(options.model));
   require_input(
       given.size() == 1,

@@ -54,9 +54,8 @@ Command add_finetune_command(CLI::App& app) {
   command->footer(
       "With --seeds, --folds or --grid each run has a folder of its own below run_dir; a table and "
       "run_dir/summary.json compare them.\n\n"
-      "Examples:\n  nystrom finetune sst2.yaml --set model.from=runs/small\n  nystrom finetune "
-      "sst2.yaml --seeds 5 --grid "
-      "learning_rate=2e-5,3e-5");
+      "Examples:\n  nystrom finetune sst2.yaml --set model.from=runs/small\n"
+      "  nystrom finetune sst2.yaml --seeds 5 --grid learning_rate=2e-5,3e-5");
   command->add_option("CONFIG", options->config, "YAML file of the run, with a task")->required();
   add_number(*command, "--seeds", options->seeds,
              "number of runs, with consecutive seeds from the configuration's on", 1, 1000);

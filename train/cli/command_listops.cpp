@@ -51,12 +51,10 @@ Command add_listops_command(CLI::App& app) {
       "listops",
       "Write the ListOps task of Long Range Arena: nested lists of digits with their values");
   command->footer(
-      "Writes basic_train.tsv, basic_val.tsv and basic_test.tsv with the columns Source and "
-      "Target, drawn as Long Range Arena's script "
-      "draws\n"
-      "them; no sample occurs twice, and every value is computed twice, as a check. The same "
-      "options give the "
-      "same files.\n\n"
+      "Writes basic_train.tsv, basic_val.tsv and basic_test.tsv "
+      "with the columns Source and Target, drawn as Long Range Arena's script draws\n"
+      "them; no sample occurs twice, "
+      "and every value is computed twice, as a check. The same options give the same files.\n\n"
       "Example:\n  nystrom listops listops --seed 1\n  nystrom config lra-listops > my.yaml && "
       "nystrom finetune my.yaml");
   const auto count = [&](const char* name, std::int64_t& value, const char* help,

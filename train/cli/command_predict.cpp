@@ -389,9 +389,8 @@ Command add_predict_command(CLI::App& app) {
   add_choice(*command, "--dtype", options->dtype, inference_dtype_help, dtype_names);
   command->add_option(
       "--attention", options->attention,
-      "features: file to write (.h5) with the model's attention to each row of one "
-      "bag, and its coords; with coords also a picture beside it (.png); replaces an "
-      "earlier map alone");
+      "features: file to write (.h5) with the model's attention to each row of one bag, "
+      "and its coords; with coords also a picture beside it (.png); replaces an earlier map alone");
   options->arguments.add_flags_to(*command);
   command->add_flag("--skip-bad", options->skip_bad,
                     "mark a line that cannot be predicted, and go on");

@@ -163,9 +163,8 @@ Command add_search_command(CLI::App& app) {
       "The score is the product of two vectors: their cosine, unless vectors are not normalised. "
       "All vectors are compared; there is no index.\n"
       "Give the options that made the file of vectors. Its rows are counted from 0.\n\n"
-      "Examples:\n  nystrom search runs/mine corpus.txt \"Who built the bridge?\"\n  nystrom "
-      "search "
-      "runs/mine corpus.npy questions.txt --texts corpus.txt --top-k 10 --json");
+      "Examples:\n  nystrom search runs/mine corpus.txt \"Who built the bridge?\"\n"
+      "  nystrom search runs/mine corpus.npy questions.txt --texts corpus.txt --top-k 10 --json");
   add_model_to(*command, options->model);
   command
       ->add_option("CORPUS", options->corpus,
