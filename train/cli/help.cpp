@@ -1,7 +1,6 @@
 #include "train/cli/help.h"
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 
 #include "core/check.h"
@@ -11,25 +10,18 @@ namespace {
 
 // ---- Help ---------------------------------------------------------------------------------------
 
-/// A range as CLI11 writes it into the name of a type: "INT:INT in [1 - 64]".
-struct ShownRange {
-  std::string lower, upper;
-};
-std::optional<ShownRange> range_of(const std::string& type) {
+/// A range, which CLI11 writes into the name of a type ("INT:INT in [1 - 64]"): "1 to 64"; "at
+/// least 1" where the upper bound only guards against overflow. Empty without one.
+std::string range_of(const std::string& type) {
   const std::size_t begin = type.find(" in ["), dash = type.find(" - ", begin);
   const std::size_t end = type.find(']', dash);
-  if (begin == type.npos || dash == type.npos || end == type.npos) return std::nullopt;
-  return ShownRange{type.substr(begin + 5, dash - begin - 5),
-                    type.substr(dash + 3, end - dash - 3)};
-}
-
-/// "1 to 64"; "at least 1" where the upper bound only guards against overflow.
-std::string text_of(const ShownRange& range) {
+  if (begin == type.npos || dash == type.npos || end == type.npos) return "";
+  const std::string lower = type.substr(begin + 5, dash - begin - 5),
+                    upper = type.substr(dash + 3, end - dash - 3);
   constexpr double practical = 1e6;
-  std::istringstream number(range.upper);
-  double upper = 0;
-  return number >> upper && upper >= practical ? "at least " + range.lower
-                                               : range.lower + " to " + range.upper;
+  std::istringstream number(upper);
+  double most = 0;
+  return number >> most && most >= practical ? "at least " + lower : lower + " to " + upper;
 }
 
 /// Shows an option as "--batch N   sequences computed at once (at least 1; default 16)".
@@ -53,7 +45,8 @@ class HelpFormatter : public CLI::Formatter {
   /// The description, with the range, the default, and whether the option is required.
   std::string make_option_desc(const CLI::Option* option) const override {
     std::vector<std::string> notes;
-    if (const auto range = range_of(option->get_type_name())) notes.push_back(text_of(*range));
+    if (const std::string range = range_of(option->get_type_name()); !range.empty())
+      notes.push_back(range);
     if (!option->get_default_str().empty()) notes.push_back("default " + option->get_default_str());
     if (option->get_required()) notes.emplace_back("required");
     const std::string text = option->get_description();

@@ -18,6 +18,7 @@
 #include "core/dispatch.h"
 #include "core/threads.h"
 #include "data/library_versions.h"
+#include "data/text/words.h"
 #include "train/distributed/processes.h"
 
 namespace nystrom {
@@ -26,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *ok = "ok", *note = "note", *missing = "missing";  // Finding::status
+constexpr const char* blanks = " \t\n";
 
 /// Reads a small system file. Returns an empty text when it does not exist. Such files report size
 /// 0, so read_text_file cannot read them.
@@ -37,10 +39,10 @@ std::string read(const fs::path& path) {
 }
 
 std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\n");
+  const std::size_t begin = text.find_first_not_of(blanks);
   return begin == text.npos
              ? ""
-             : printable(text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin), 120);
+             : printable(text.substr(begin, text.find_last_not_of(blanks) + 1 - begin), 120);
 }
 
 /// Returns the text after the colon in the first line "key   : value" of `text`.
@@ -62,14 +64,6 @@ std::optional<double> number_in(const std::string& text) {
   return value;
 }
 
-/// Whether `word` is one of the words of `text`.
-bool has_word(const std::string& text, std::string_view word) {
-  std::istringstream words(text);
-  for (std::string each; words >> each;)
-    if (each == word) return true;
-  return false;
-}
-
 std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
 
 int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
@@ -88,8 +82,10 @@ void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
   findings.push_back(
       judged("vectors", cpu_level() != CpuLevel::baseline, name_of(cpu_level()),
              "kernels run without AVX2: a machine that has it is several times faster"));
-  const std::string flags = value_of(info, "flags");
-  const bool amx = has_word(flags, "amx_bf16"), avx512 = has_word(flags, "avx512_bf16");
+  const std::string text = value_of(info, "flags");
+  const auto flags = words_between(text, blanks);
+  const bool amx = std::ranges::find(flags, "amx_bf16") != flags.end(),
+             avx512 = std::ranges::find(flags, "avx512_bf16") != flags.end();
   findings.push_back(judged("bf16", amx || avx512,
                             amx      ? "AMX"
                             : avx512 ? "AVX-512, no AMX"
@@ -154,10 +150,10 @@ bool is_nvidia_gpu(const fs::path& pci_device) {
 /// Returns "535.104.05" from "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug
 /// …".
 std::string driver_version(const fs::path& root) {
-  std::istringstream words(value_of(read(root / "proc/driver/nvidia/version"), "NVRM version"));
-  const auto in_version = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
-  for (std::string word; words >> word;)
-    if (word.find('.') != word.npos && std::ranges::all_of(word, in_version)) return word;
+  const std::string text = value_of(read(root / "proc/driver/nvidia/version"), "NVRM version");
+  for (const std::string_view word : words_between(text, blanks))
+    if (word.find('.') != word.npos && word.find_first_not_of("0123456789.") == word.npos)
+      return std::string(word);
   return "";
 }
 

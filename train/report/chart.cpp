@@ -35,7 +35,10 @@ class Drawing {
     const double lowest = -std::numeric_limits<double>::infinity();
     x_ = scale_of(chart.x_axis, xs, lowest);
     y_ = scale_of(chart.y_axis, ys, chart.y_floor > 0 ? chart.y_floor : lowest);
-    const std::set<double> places = measured_places();
+    std::set<double> places;
+    for (const auto* list : xs)
+      std::ranges::copy_if(*list, std::inserter(places, places.end()),
+                           [&](double x) { return x_.shows(x); });
     if (x_.log && places.size() <= 8) x_.ticks.assign(places.begin(), places.end());
     double widest = 0;
     for (const std::string& label : tick_labels(y_)) widest = std::max(widest, letters(label));
@@ -57,16 +60,6 @@ class Drawing {
   }
 
  private:
-  std::set<double> measured_places() const {
-    std::set<double> places;
-    for (const ChartSeries& series : chart_.series) {
-      for (const double x : series.x) {
-        if (x_.shows(x)) places.insert(x);
-      }
-    }
-    return places;
-  }
-
   double plot_width() const { return chart_.width - left_ - right; }
   double px(double x) const { return left_ + x_.share(x) * plot_width(); }
   double py(double y) const {

@@ -9,9 +9,13 @@
 #include "train/config/config_io.h"
 #include "train/report/report_html.h"
 #include "train/report/report_parts.h"
+#include "train/state/checkpoint.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t max_evaluations = 1000, long_table = 12;
 
@@ -97,6 +101,41 @@ std::string option_in(const std::vector<std::pair<std::string, std::string>>& op
   return found == options.end() ? "–" : found->second;
 }
 
+// ---- Filled masks of checkpoints ----------------------------------------------------------------
+
+/// Limit for the weights of checkpoints other than the best one. The report then takes a few more
+/// seconds at most.
+constexpr std::uintmax_t small_model_bytes = std::uintmax_t{64} << 20;
+
+/// The best checkpoint of a run and, for a small model, the other complete ones. They are in order
+/// of steps.
+std::vector<fs::path> checkpoints_to_ask(const RunHistory& run, Log& log) {
+  const fs::path best = find_model(run.path, log), folder = run.path / "checkpoints";
+  std::vector<fs::path> paths;
+  for (const std::int64_t step : checkpoint_steps(folder)) {
+    const fs::path path = checkpoint_path(folder, step);
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(path / "model.safetensors", error);
+    const bool small = !error && bytes <= small_model_bytes;
+    if (path == best || (small && checkpoint_problem(path).empty()))
+      paths.insert(paths.begin(), path);
+  }
+  return paths;
+}
+
+FilledMasks ask(const fs::path& checkpoint, const std::vector<std::string>& texts) {
+  Log quiet(true);
+  const ModelFolder folder = open_model_folder(checkpoint, {}, quiet);
+  const auto tokenizer = open_masked_lm_tokenizer(folder);
+  const auto model = load_model(folder.path, folder.config, DType::f32, StoreMode::inference);
+  FilledMasks filled;
+  const std::string name = checkpoint.filename().string();
+  filled.step = std::stoll(name.substr(name.find('-') + 1));
+  for (const std::string& text : texts)
+    filled.texts.push_back(sample_fills(*model, *tokenizer, text));
+  return filled;
+}
+
 // ---- One run ------------------------------------------------------------------------------------
 
 std::string kind_of(const RunHistory& run) {
@@ -106,13 +145,6 @@ std::string kind_of(const RunHistory& run) {
                : "detector of replaced tokens";
   const auto kind = resolve_task(run.config.task).kind;
   return fmt::format("fine-tuning: {}", kind ? enum_name(*kind) : "task");
-}
-
-/// Peak and reserved bytes in words. Runs of older versions have not recorded the latter.
-std::string memory_text(double peak, double reserved) {
-  const std::string text = fmt::format("{:.2f} GB", peak / 1e9);
-  return std::isfinite(reserved) ? text + fmt::format(", {:.2f} GB reserved", reserved / 1e9)
-                                 : text;
 }
 
 std::string facts_of(const RunHistory& run) {
@@ -138,8 +170,8 @@ std::string facts_of(const RunHistory& run) {
   if (const double speed = speed_of(run); std::isfinite(speed))
     facts.emplace_back("Tokens a second", fmt::format("{:.0f} (median)", speed));
   if (const double memory = largest_of(run, "peak_memory_bytes"); std::isfinite(memory))
-    facts.emplace_back("Peak memory",
-                       memory_text(memory, largest_of(run, "reserved_memory_bytes")));
+    facts.emplace_back("Peak memory", fmt::format("{:.2f} GB, {:.2f} GB reserved", memory / 1e9,
+                                                  largest_of(run, "reserved_memory_bytes") / 1e9));
   std::string html = "<div class=\"facts\">\n";
   for (const auto& [name, value] : facts)
     html += fmt::format("<div><span>{}</span>{}</div>\n", html_text(name), html_text(value));
@@ -300,6 +332,19 @@ std::string differences(const std::vector<RunHistory>& runs) {
 }
 
 }  // namespace
+
+MaskSamples sample_masks(const RunHistory& run, const std::vector<std::string>& texts, Log& log) {
+  MaskSamples samples;
+  samples.texts = texts;
+  std::vector<fs::path> checkpoints;
+  try {
+    checkpoints = checkpoints_to_ask(run, log);
+  } catch (const InputError& error) {
+    samples.note = error.what();
+  }
+  for (const fs::path& checkpoint : checkpoints) samples.steps.push_back(ask(checkpoint, texts));
+  return samples;
+}
 
 std::string run_page(const RunHistory& run, const MaskSamples& samples, const StudyFindings& study,
                      const TaskFindings& findings) {

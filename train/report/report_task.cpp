@@ -75,11 +75,17 @@ std::string confusions_of(const TaskFindings& findings) {
          html_table({"right", "predicted", "count"}, rows);
 }
 
+/// The line on which right predictions would stand.
+ChartSeries diagonal(const char* name, double low, double high) {
+  ChartSeries line{name, {low, high}, {low, high}};
+  line.dashed = true;
+  line.colour = 7;
+  return line;
+}
+
 std::string calibration_of(const TaskFindings& findings) {
   Chart chart = small_chart("Calibration", "confidence of the prediction", "share of right ones");
-  ChartSeries model{"this model", {}, {}}, perfect{"perfect calibration", {0, 1}, {0, 1}};
-  perfect.dashed = true;
-  perfect.colour = 7;
+  ChartSeries model{"this model", {}, {}};
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < findings.bins.size(); ++i) {
     const CalibrationBin& bin = findings.bins[i];
@@ -90,10 +96,9 @@ std::string calibration_of(const TaskFindings& findings) {
                                 static_cast<double>(i + 1) / 10),
                     bin.count, bin.confidence, bin.accuracy});
   }
-  chart.series = {model, perfect};
-  const std::string error = fmt::format("expected calibration error {:.3f}, over {} bins",
-                                        findings.calibration_error, findings.bins.size());
-  chart.note = error;
+  chart.series = {model, diagonal("perfect calibration", 0, 1)};
+  chart.note = fmt::format("expected calibration error {:.3f}, over {} bins",
+                           findings.calibration_error, findings.bins.size());
   return html_chart(chart) + html_folded("the bins of the calibration",
                                          html_table({"confidence", findings.unit, "mean confidence",
                                                      "share of right ones"},
@@ -105,10 +110,7 @@ std::string values_of(const TaskFindings& findings) {
   ChartSeries points{findings.unit, findings.values, findings.predicted_values};
   points.points = true;
   const auto [low, high] = std::minmax_element(findings.values.begin(), findings.values.end());
-  ChartSeries equal{"equal values", {*low, *high}, {*low, *high}};
-  equal.dashed = true;
-  equal.colour = 7;
-  chart.series = {points, equal};
+  chart.series = {points, diagonal("equal values", *low, *high)};
   return html_chart(chart);
 }
 
