@@ -7,7 +7,6 @@
 #include <set>
 
 #include "core/check.h"
-#include "train/report/chart_scale.h"
 
 namespace nystrom {
 namespace {

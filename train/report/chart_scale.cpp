@@ -1,4 +1,4 @@
-#include "train/report/chart_scale.h"
+#include "train/report/chart.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,6 @@
 
 #include "core/check.h"
 #include "data/text/words.h"
-#include "train/report/chart_scale.h"
 #include "train/report/report_html.h"
 
 namespace nystrom {

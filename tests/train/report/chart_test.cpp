@@ -7,7 +7,6 @@
 #include <set>
 
 #include "tests/support/temporary_folder.h"
-#include "train/report/chart_scale.h"
 #include "train/report/study.h"
 
 namespace nystrom::testing {
