@@ -1,6 +1,5 @@
 // nystrom info: describe a model without allocating it, and the memory that a run needs.
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
@@ -47,19 +46,14 @@ std::string output_of(const ModelConfig& config) {
 /// A description of the model as JSON. The model is declared but not allocated.
 Json describe(const ModelConfig& config) {
   const Model model(config);
-  Json parameters = Json::array();
-  std::map<std::string, std::int64_t> sizes;
-  std::vector<std::string> parts;
+  Json parameters = Json::array(), by_part = Json::object();
   for (const Parameter& parameter : model.parameters().parameters()) {
     const Shape& shape = parameter.shape();
     parameters.push_back({{"name", parameter.name()},
                           {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())}});
-    const std::string part = part_of(parameter.name());
-    if (!sizes.contains(part)) parts.push_back(part);
-    sizes[part] += shape.numel();
+    Json& size = by_part[part_of(parameter.name())];
+    size = (size.is_null() ? 0 : size.get<std::int64_t>()) + shape.numel();
   }
-  Json by_part = Json::object();
-  for (const auto& part : parts) by_part[part] = sizes[part];
   const std::int64_t count = model.parameters().count();
   return {{"head", enum_name(config.head)},
           {"output", output_of(config)},

@@ -75,22 +75,20 @@ Finding judged(const char* name, bool well, std::string text, std::string advice
 
 // ---- The machine --------------------------------------------------------------------------------
 
-void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
-  const std::string info = read(root / "proc/cpuinfo");
+std::vector<Finding> examine_processor(const fs::path& root) {
+  const std::string info = read(root / "proc/cpuinfo"), text = value_of(info, "flags");
   const std::string model = trimmed(value_of(info, "model name"));
-  findings.push_back({"cpu", ok, model.empty() ? "of unknown name" : model, ""});
-  findings.push_back(
-      judged("vectors", cpu_level() != CpuLevel::baseline, name_of(cpu_level()),
-             "kernels run without AVX2: a machine that has it is several times faster"));
-  const std::string text = value_of(info, "flags");
   const auto flags = words_between(text, blanks);
   const bool amx = std::ranges::find(flags, "amx_bf16") != flags.end(),
              avx512 = std::ranges::find(flags, "avx512_bf16") != flags.end();
-  findings.push_back(judged("bf16", amx || avx512,
-                            amx      ? "AMX"
-                            : avx512 ? "AVX-512, no AMX"
-                                     : "no instructions for it",
-                            "training.dtype=f32 is likely faster: compare with nystrom bench"));
+  return {{"cpu", ok, model.empty() ? "of unknown name" : model, ""},
+          judged("vectors", cpu_level() != CpuLevel::baseline, name_of(cpu_level()),
+                 "kernels run without AVX2: a machine that has it is several times faster"),
+          judged("bf16", amx || avx512,
+                 amx      ? "AMX"
+                 : avx512 ? "AVX-512, no AMX"
+                          : "no instructions for it",
+                 "training.dtype=f32 is likely faster: compare with nystrom bench")};
 }
 
 Finding examine_threads(const fs::path& root) {
@@ -187,12 +185,9 @@ std::vector<std::string> gpu_names(const fs::path& root) {
 }
 
 std::vector<Finding> examine_machine(const fs::path& root) {
-  std::vector<Finding> findings;
-  examine_processor(root, findings);
-  findings.push_back(examine_threads(root));
-  findings.push_back(examine_load(root));
-  findings.push_back(examine_memory(root));
-  findings.push_back(examine_disk());
+  std::vector<Finding> findings = examine_processor(root);
+  findings.insert(findings.end(), {examine_threads(root), examine_load(root), examine_memory(root),
+                                   examine_disk()});
   return findings;
 }
 

@@ -76,10 +76,16 @@ std::vector<std::string> ordered(const std::set<std::string>& metrics,
   return order;
 }
 
-ChartSeries series_of(const MetricCurve& curve, const std::string& name, double divisor) {
-  ChartSeries series{printable(name, 60), curve.steps, curve.values};
+/// Adds the curve of a metric to the chart, if the run has it.
+void add_curve(Chart& chart, const RunHistory& run, const std::string& metric,
+               const std::string& name, double divisor, int colour = -1) {
+  const auto found = run.curves.find(metric);
+  if (found == run.curves.end()) return;
+  ChartSeries series = found->second;
+  series.name = printable(name, 60);
+  series.colour = colour;
   for (double& value : series.y) value /= divisor;
-  return thinned(series, max_points);
+  chart.series.push_back(thinned(series, max_points));
 }
 
 /// The name of one metric of a family: "layer 3", or all of its words.
@@ -102,10 +108,7 @@ Chart single_chart(const RunHistory& run, const std::string& base) {
   Chart chart = small_chart(view.title, "step", view.unit);
   const bool has_means = run.curves.contains(std::string(mean_prefix) + base);
   const auto add = [&](const std::string& metric, const char* name, int colour) {
-    const auto found = run.curves.find(metric);
-    if (found == run.curves.end()) return;
-    chart.series.push_back(series_of(found->second, name, view.divisor));
-    chart.series.back().colour = colour;
+    add_curve(chart, run, metric, name, view.divisor, colour);
   };
   add(base, "training", 0);
   if (has_means && !chart.series.empty()) chart.series.back().faint = true;
@@ -148,12 +151,8 @@ std::vector<Chart> family_charts(const RunHistory& run, bool of_layers) {
     const MetricView view = view_of(family);
     if (place == charts.end())
       place = charts.insert(place, {family, small_chart(view.title, "step", view.unit)});
-    for (const std::string& metric : {base, std::string(mean_prefix) + base}) {
-      const auto found = run.curves.find(metric);
-      if (found == run.curves.end()) continue;
-      place->second.series.push_back(
-          series_of(found->second, member_name(metric, family), view.divisor));
-    }
+    for (const std::string& metric : {base, std::string(mean_prefix) + base})
+      add_curve(place->second, run, metric, member_name(metric, family), view.divisor);
   }
   std::vector<Chart> result;
   for (const auto& [family, chart] : charts) result.push_back(chart);
@@ -200,12 +199,8 @@ std::string compared_curves(const std::vector<RunHistory>& runs) {
     const MetricView view = view_of(of_layer ? family : base);
     Chart chart = small_chart(view.title + (of_layer ? ", " + member_name(base, family) : kind),
                               "step", view.unit);
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const auto found = runs[i].curves.find(metric);
-      if (found == runs[i].curves.end()) continue;
-      chart.series.push_back(series_of(found->second, runs[i].name, view.divisor));
-      chart.series.back().colour = static_cast<int>(i);  // the same in every chart
-    }
+    for (std::size_t i = 0; i < runs.size(); ++i)  // each with the same colour in every chart
+      add_curve(chart, runs[i], metric, runs[i].name, view.divisor, static_cast<int>(i));
     if (same_baseline && metric == std::string(validation_prefix) + decisive)
       add_baseline(chart, runs[0]);
     (of_layer ? of_layers : charts).push_back(chart);

@@ -22,7 +22,7 @@ constexpr std::size_t max_evaluations = 1000, long_table = 12;
 std::vector<double> finite_values(const RunHistory& run, const char* metric) {
   std::vector<double> values;
   if (const auto found = run.curves.find(metric); found != run.curves.end())
-    std::ranges::copy_if(found->second.values, std::back_inserter(values),
+    std::ranges::copy_if(found->second.y, std::back_inserter(values),
                          [](double value) { return std::isfinite(value); });
   return values;
 }

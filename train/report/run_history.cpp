@@ -53,9 +53,9 @@ void add_record(RunHistory& run, const std::string& line, const std::string& sou
       if (std::isfinite(number)) run.baseline = number;
       continue;
     }
-    MetricCurve& curve = run.curves[name];
-    curve.steps.push_back(static_cast<double>(step));
-    curve.values.push_back(number);
+    ChartSeries& curve = run.curves[name];
+    curve.x.push_back(static_cast<double>(step));
+    curve.y.push_back(number);
     if (name.starts_with(validation_prefix))
       evaluation.metrics[name.substr(validation_prefix.size())] = number;
   }

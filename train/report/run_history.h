@@ -9,16 +9,12 @@
 #include <vector>
 
 #include "train/config/config.h"
+#include "train/report/chart.h"
 
 namespace nystrom {
 
 /// Names of metrics on held-out data begin with it.
 inline constexpr std::string_view validation_prefix = "validation_";
-
-/// The values of one metric by step, in order. NaN stands for a recorded null.
-struct MetricCurve {
-  std::vector<double> steps, values;
-};
 
 /// One evaluation on held-out data. Names of metrics have no "validation_" in front.
 struct EvaluationRecord {
@@ -39,8 +35,9 @@ struct RunHistory {
   std::string name;  ///< its name in reports
   RunConfig config;
 
-  /// All metrics except the baseline. Those of evaluations are named "validation_…".
-  std::map<std::string, MetricCurve> curves;
+  /// The values y of all metrics except the baseline by steps x, in order, without names. NaN
+  /// stands for a recorded null. Metrics of evaluations are called "validation_…".
+  std::map<std::string, ChartSeries> curves;
   std::vector<EvaluationRecord> evaluations;
   /// The decisive metric of a baseline that ignores its input, if known: "validation_baseline".
   std::optional<double> baseline{};

@@ -18,8 +18,8 @@ TEST(RunHistory, HoldsCurvesEvaluationsAndTheBest) {
   EXPECT_EQ(run.steps, 3);
   EXPECT_EQ(run.total_steps, 3);
   EXPECT_TRUE(run.notes.empty());
-  EXPECT_EQ(run.curves.at("loss").steps, (std::vector<double>{1, 2, 3}));
-  EXPECT_TRUE(std::isnan(run.curves.at("loss").values[1]));
+  EXPECT_EQ(run.curves.at("loss").x, (std::vector<double>{1, 2, 3}));
+  EXPECT_TRUE(std::isnan(run.curves.at("loss").y[1]));
   ASSERT_EQ(run.evaluations.size(), 2U);
   EXPECT_EQ(run.metric_name(), "loss");
   EXPECT_EQ(run.best()->step, 2);
