@@ -51,72 +51,57 @@ std::vector<Tensor> draw_inputs(const CostStudyOptions& o, std::int64_t tokens) 
   return inputs;
 }
 
-/// One attention module and its inputs.
-class Subject {
- public:
-  Subject(const CostStudyOptions& o, AttentionKind kind, std::int64_t length,
-          const std::vector<Tensor>& inputs)
-      : options_(o), batch_(batch_of(o, length), length) {
-    ModelConfig config;
-    config.hidden_size = o.heads * o.head_dim;
-    config.num_attention_heads = o.heads;
-    config.max_position_embeddings = length;
-    config.attention = o.attention;
-    config.attention.kind = kind;
-    config.attention.projected_length = std::min(config.attention.projected_length, length);
-    query_.emplace(Scope(store_) / "query", config.hidden_size, config.hidden_size);
-    key_.emplace(Scope(store_) / "key", config.hidden_size, config.hidden_size);
-    method_ = make_attention(Scope(store_) / "attention", config);
-    store_.allocate(o.dtype, o.train ? StoreMode::training : StoreMode::inference, o.device);
-    store_.initialise(1, 1 / std::sqrt(static_cast<double>(config.hidden_size)));
-    const std::int64_t batch = batch_of(o, length);
-    for (const Tensor& input : inputs) {
-      const Tensor values =
-          input.slice(0, 0, batch * length).reshape({batch, length, config.hidden_size});
-      inputs_.push_back(o.train ? Var::leaf(values) : Var(values));
-    }
+/// The time of the fastest run of one attention module, and the peak memory of a run. Inputs and
+/// their gradients are not counted.
+Cost measure(const CostStudyOptions& o, AttentionKind kind, std::int64_t length,
+             const std::vector<Tensor>& inputs) {
+  ModelConfig config;
+  config.hidden_size = o.heads * o.head_dim;
+  config.num_attention_heads = o.heads;
+  config.max_position_embeddings = length;
+  config.attention = o.attention;
+  config.attention.kind = kind;
+  config.attention.projected_length = std::min(config.attention.projected_length, length);
+  ParameterStore store;
+  const Linear query(Scope(store) / "query", config.hidden_size, config.hidden_size);
+  const Linear key(Scope(store) / "key", config.hidden_size, config.hidden_size);
+  const auto method = make_attention(Scope(store) / "attention", config);
+  store.allocate(o.dtype, o.train ? StoreMode::training : StoreMode::inference, o.device);
+  store.initialise(1, 1 / std::sqrt(static_cast<double>(config.hidden_size)));
+  const std::int64_t sequences = batch_of(o, length);
+  const Ragged batch(sequences, length);
+  std::vector<Var> given;
+  for (const Tensor& input : inputs) {
+    const Tensor values =
+        input.slice(0, 0, sequences * length).reshape({sequences, length, config.hidden_size});
+    given.push_back(o.train ? Var::leaf(values) : Var(values));
   }
-
-  /// Returns the time of the fastest run and the peak memory of a run. Inputs and their gradients
-  /// are not counted.
-  Cost measure() {
-    Arena& arena = Arena::of(options_.device);
-    const std::int64_t before = arena.statistics().in_use_bytes;
-    run();  // warm-up
-    Cost cost{std::numeric_limits<double>::infinity(), 0};
-    for (std::int64_t i = 0; i < options_.repeats; ++i) {
-      arena.reset_peak();
-      const auto start = std::chrono::steady_clock::now();
-      run();
-      cost.seconds =
-          std::min(cost.seconds,
-                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-      cost.bytes = std::max(cost.bytes, arena.statistics().peak_in_use_bytes - before);
-    }
-    return cost;
-  }
-
- private:
-  void run() const {
-    compute();
-    if (!options_.device.is_cpu()) cuda::synchronize(options_.device.index);
-  }
-
-  void compute() const {
+  const auto compute = [&] {
     std::optional<Tape> tape;
-    if (options_.train) tape.emplace();
-    const auto heads = [&](std::size_t i) { return split_heads(inputs_[i], options_.heads); };
-    const Var out = (*method_)({inputs_[0], heads(1), heads(2), heads(3), batch_, *query_, *key_});
-    if (tape) tape->backward(out, Tensor::full(out.shape(), 1, out.dtype(), options_.device));
+    if (o.train) tape.emplace();
+    const auto heads = [&](std::size_t i) { return split_heads(given[i], o.heads); };
+    const Var out = (*method)({given[0], heads(1), heads(2), heads(3), batch, query, key});
+    if (tape) tape->backward(out, Tensor::full(out.shape(), 1, out.dtype(), o.device));
+  };
+  const auto run = [&] {
+    compute();
+    if (!o.device.is_cpu()) cuda::synchronize(o.device.index);
+  };
+  Arena& arena = Arena::of(o.device);
+  const std::int64_t before = arena.statistics().in_use_bytes;
+  run();  // warm-up
+  Cost cost{std::numeric_limits<double>::infinity(), 0};
+  for (std::int64_t i = 0; i < o.repeats; ++i) {
+    arena.reset_peak();
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    cost.seconds =
+        std::min(cost.seconds,
+                 std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    cost.bytes = std::max(cost.bytes, arena.statistics().peak_in_use_bytes - before);
   }
-
-  const CostStudyOptions& options_;
-  ParameterStore store_;
-  std::optional<Linear> query_, key_;
-  std::unique_ptr<AttentionMethod> method_;
-  Ragged batch_;
-  std::vector<Var> inputs_;
-};
+  return cost;
+}
 
 /// The fitted exponent at the longest lengths; NaN with too few lengths.
 double exponent_of(const Line& line, const std::vector<double> Line::*cost) {
@@ -237,7 +222,7 @@ Study study_cost(const CostStudyOptions& options, const StudyProgress& progress)
   for (const AttentionKind kind : o.kinds) {
     Line& line = lines.emplace_back(Line{kind, {}, {}, {}});
     for (const std::int64_t length : lengths) {
-      const Cost cost = Subject(o, kind, length, inputs).measure();
+      const Cost cost = measure(o, kind, length, inputs);
       line.lengths.push_back(static_cast<double>(length));
       line.seconds.push_back(cost.seconds);
       line.bytes.push_back(static_cast<double>(cost.bytes));
