@@ -35,8 +35,7 @@ void add_words(CommandWords& found, const CLI::App& command, const std::string& 
     const std::string words = permitted_words(*option, ' ');
     if (names.empty() && !words.empty()) found.arguments = words;
     for (const std::string& name : names) {
-      if (std::find(found.options.begin(), found.options.end(), name) != found.options.end())
-        continue;
+      if (std::ranges::find(found.options, name) != found.options.end()) continue;
       found.options.push_back(name);
       if (option->get_items_expected_max() > 0) found.valued.push_back(name);
       if (!words.empty())

@@ -127,9 +127,7 @@ double crossover(const std::vector<double>& lengths, const std::vector<double>& 
 }
 
 const Line* exact_line(const std::vector<Line>& lines) {
-  const auto found = std::find_if(lines.begin(), lines.end(), [](const Line& line) {
-    return line.kind == AttentionKind::softmax;
-  });
+  const auto found = std::ranges::find(lines, AttentionKind::softmax, &Line::kind);
   return found == lines.end() ? nullptr : &*found;
 }
 

@@ -40,8 +40,6 @@ double norm(const Tensor& x) {
   return std::sqrt(squares);
 }
 
-double distance(const Tensor& a, const Tensor& b) { return norm((Var(a) - b).value()); }
-
 /// The indices of `count` random distinct rows of `length`, in increasing order.
 Tensor random_rows(std::int64_t length, std::int64_t count, std::int64_t seed,
                    const std::string& name) {
@@ -260,10 +258,9 @@ Study study_matrices(const MatrixStudyOptions& o, const StudyProgress& progress)
       for (std::size_t t = 0; t < trials.size(); ++t) {
         const Trial& trial = trials[t];
         const auto number = static_cast<std::int64_t>(t);
-        errors.push_back(distance(approximate_matrix(o, curve.rule, curve.inverse, trial.q, trial.k,
-                                                     count, number),
-                                  trial.s) /
-                         trial.size);
+        const Tensor approximated =
+            approximate_matrix(o, curve.rule, curve.inverse, trial.q, trial.k, count, number);
+        errors.push_back(norm((Var(approximated) - trial.s).value()) / trial.size);
       }
       const Summary e = curve.errors.emplace_back(summarise(errors));
       study.tables[0].rows.push_back({enum_name(curve.rule), enum_name(curve.inverse), count,

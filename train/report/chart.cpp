@@ -88,6 +88,11 @@ class Drawing {
     body_ += svg_line(x1, y1, x2, y2, more);
   }
 
+  void circle(double x, double y, int colour, int radius) {
+    body_ += fmt::format("<circle class=\"b{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"/>\n",
+                         colour % chart_colours, x, y, radius);
+  }
+
   /// Writes the title and the names of the axes. Long ones are written smaller.
   void heading() {
     const double size = std::min(
@@ -170,9 +175,7 @@ class Drawing {
     }
     const bool marks = series.points || (series.x.size() <= 16 && !series.dashed);
     for (std::size_t i = 0; marks && i < series.x.size(); ++i) {
-      if (shown(series, i))
-        body_ += fmt::format("<circle class=\"b{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n",
-                             colour % chart_colours, px(series.x[i]), py(series.y[i]));
+      if (shown(series, i)) circle(px(series.x[i]), py(series.y[i]), colour, 3);
     }
     return !pieces.front().empty();
   }
@@ -205,8 +208,7 @@ class Drawing {
       const ChartSeries& series = chart_.series[i];
       const double x = next(series.name);
       if (series.points)
-        body_ += fmt::format("<circle class=\"b{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n",
-                             colour_of(i) % chart_colours, x + 13, y - 5);
+        circle(x + 13, y - 5, colour_of(i), 4);
       else
         line(x, y - 5, x + swatch - 6, y - 5, look(series, colour_of(i), 3));
     }

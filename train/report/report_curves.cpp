@@ -146,8 +146,7 @@ std::vector<Chart> family_charts(const RunHistory& run, bool of_layers) {
       charts.emplace_back(family, single_chart(run, base));
       continue;
     }
-    auto place = std::find_if(charts.begin(), charts.end(),
-                              [&](const auto& each) { return each.first == family; });
+    auto place = std::ranges::find(charts, family, &std::pair<std::string, Chart>::first);
     const MetricView view = view_of(family);
     if (place == charts.end())
       place = charts.insert(place, {family, small_chart(view.title, "step", view.unit)});
@@ -162,9 +161,8 @@ std::vector<Chart> family_charts(const RunHistory& run, bool of_layers) {
 }  // namespace
 
 std::string validation_curves(const RunHistory& run) {
-  std::vector<std::string> names = ordered(bases_of(run), run.metric_name());
   std::vector<Chart> charts;
-  for (const std::string& base : names) {
+  for (const std::string& base : ordered(bases_of(run), run.metric_name())) {
     if (is_held_out(run, base)) charts.push_back(single_chart(run, base));
   }
   return grid_of(charts);

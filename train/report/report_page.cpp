@@ -77,8 +77,7 @@ double largest_of(const RunHistory& run, const char* metric) {
 std::string html_notes(const std::vector<RunHistory>& runs) {
   std::vector<Note> notes;
   const auto add = [&](const std::string& run, const RunWarning& warning) {
-    const auto same = [&](const Note& note) { return note.text == warning.text; };
-    auto place = std::find_if(notes.begin(), notes.end(), same);
+    auto place = std::ranges::find(notes, warning.text, &Note::text);
     if (place == notes.end()) place = notes.insert(place, {warning.text});
     place->count += warning.count;
     if (place->runs.empty() || place->runs.back() != run) place->runs.push_back(run);
@@ -93,11 +92,12 @@ std::string html_notes(const std::vector<RunHistory>& runs) {
   return "<div class=\"notes\"><b>Warnings</b>\n" + html_list(lines) + "</div>\n";
 }
 
+/// Paths of options and their values (option_values).
+using Options = std::vector<std::pair<std::string, std::string>>;
+
 /// The value of an option in a list of options; "–" without it.
-std::string option_in(const std::vector<std::pair<std::string, std::string>>& options,
-                      const std::string& key) {
-  const auto found = std::find_if(options.begin(), options.end(),
-                                  [&](const auto& option) { return option.first == key; });
+std::string option_in(const Options& options, const std::string& key) {
+  const auto found = std::ranges::find(options, key, &Options::value_type::first);
   return found == options.end() ? "–" : found->second;
 }
 
@@ -308,7 +308,7 @@ std::string reached(const std::vector<RunHistory>& runs) {
 }
 
 std::string differences(const std::vector<RunHistory>& runs) {
-  std::vector<std::vector<std::pair<std::string, std::string>>> options;
+  std::vector<Options> options;
   std::vector<std::string> keys, columns = {"option"};
   for (const RunHistory& run : runs) {
     options.push_back(option_values(run.config));
