@@ -76,20 +76,18 @@ struct ParallelLine {
   double metric = 0;
 };
 
+/// Numbers by value, before other texts, of which NaN is one: it is neither less nor more.
 bool value_less(const std::string& a, const std::string& b) {
-  const auto x = number_of<double>(a), y = number_of<double>(b);
-  if (x && y && *x != *y) return *x < *y;
-  if (x.has_value() != y.has_value()) return x.has_value();
-  return a < b;
+  const double x = number_of<double>(a).value_or(NAN), y = number_of<double>(b).value_or(NAN);
+  if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
+  return x < y || (!(y < x) && a < b);
 }
 
-/// The different values of one option, in order: numbers by value, other texts by their letters.
+/// The different values of one option, in order.
 std::vector<std::string> values_of(const std::vector<ParallelLine>& lines, std::size_t option) {
-  std::set<std::string> values;
+  std::set<std::string, decltype(&value_less)> values(value_less);
   for (const ParallelLine& line : lines) values.insert(line.values.at(option));
-  std::vector<std::string> ordered(values.begin(), values.end());
-  std::sort(ordered.begin(), ordered.end(), value_less);
-  return ordered;
+  return {values.begin(), values.end()};
 }
 
 /// The font of a text that fits into `room`.
