@@ -94,7 +94,7 @@ void fuse(Parts& parts) {
   parts = {all};
 }
 
-Decoder read_metaspace(const JsonPart& part) {
+Decoder read_metaspace_decoder(const JsonPart& part) {
   const std::string mark = part["replacement"].text();
   if (mark.empty()) part["replacement"].fail("expected one character");
   const bool prepends = part.boolean_or("add_prefix_space", true) &&
@@ -198,7 +198,7 @@ Decoder read_decoder(const JsonPart& part) {
   if (type == "Sequence") return read_decoder_sequence(part);
   if (type == "ByteLevel") return decode_byte_level;
   if (type == "WordPiece") return read_wordpiece_decoder(part);
-  if (type == "Metaspace") return read_metaspace(part);
+  if (type == "Metaspace") return read_metaspace_decoder(part);
   if (type == "Replace") return read_replacing_decoder(part);
   if (type == "ByteFallback") return join_bytes;
   if (type == "Fuse") return fuse;

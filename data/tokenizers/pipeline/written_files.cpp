@@ -9,9 +9,9 @@
 namespace nystrom {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json flags_of(const AddedToken& token) {
+OrderedJson flags_of(const AddedToken& token) {
   return {{"content", token.content},       {"single_word", token.single_word},
           {"lstrip", token.lstrip},         {"rstrip", token.rstrip},
           {"normalized", token.normalized}, {"special", token.special}};
@@ -35,15 +35,15 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
 
 /// PreTrainedTokenizerFast takes tokenizer.json as it is. Version 5 leaves out token_type_ids, and
 /// version 4 the space before a text, unless the file says so.
-Json tokenizer_config(const TokenizerParts& parts) {
+OrderedJson tokenizer_config(const TokenizerParts& parts) {
   const TokenizerSettings& settings = parts.settings;
-  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
+  OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   for (std::size_t role = 0; role < roles; ++role)
     if (parts.names[role] != no_id)
       config[role_keys[role]] = parts.vocabulary.piece(parts.names[role]);
   for (const TokenizerSettings::Name& each : settings.additional)
     config["additional_special_tokens"].push_back(each.token);
-  Json decoder = Json::object();
+  OrderedJson decoder = OrderedJson::object();
   for (const AddedToken& token : parts.added.all())
     decoder[std::to_string(token.id)] = flags_of(token);
   config["added_tokens_decoder"] = decoder;
@@ -52,14 +52,14 @@ Json tokenizer_config(const TokenizerParts& parts) {
   if (!settings.padding_side.empty()) config["padding_side"] = settings.padding_side;
   if (!settings.truncation_side.empty()) config["truncation_side"] = settings.truncation_side;
   config["model_input_names"] = parts.token_types
-                                    ? Json{"input_ids", "token_type_ids", "attention_mask"}
-                                    : Json{"input_ids", "attention_mask"};
+                                    ? OrderedJson{"input_ids", "token_type_ids", "attention_mask"}
+                                    : OrderedJson{"input_ids", "attention_mask"};
   config["clean_up_tokenization_spaces"] = settings.clean_up_spaces;
   return config;
 }
 
 /// An integer: transformers compares it with lengths.
-Json model_max_length(const TokenizerSettings& settings, std::int64_t max_length) {
+OrderedJson model_max_length(const TokenizerSettings& settings, std::int64_t max_length) {
   const double given = settings.max_length.value_or(0);
   if (given >= 9e18) return given;
   return given > static_cast<double>(max_length) ? static_cast<std::int64_t>(given) : max_length;
@@ -68,7 +68,7 @@ Json model_max_length(const TokenizerSettings& settings, std::int64_t max_length
 }  // namespace
 
 std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length) {
-  Json config = tokenizer_config(parts);
+  OrderedJson config = tokenizer_config(parts);
   config["model_max_length"] = model_max_length(parts.settings, max_length);
   return {{"tokenizer.json", tokenizer_json(parts, max_length)},
           {"tokenizer_config.json", config.dump(2) + "\n"}};
