@@ -7,8 +7,10 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tasks/blanks.h"
+#include "data/text/words.h"
 #include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
@@ -68,6 +70,20 @@ std::vector<TokenPair> best_pairs(const EncodedSample& window, const std::vector
   return pairs;
 }
 
+/// Python's str.isspace.
+bool is_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
+
+/// The F1 of the words of two normalised answers.
+double words_f1(std::string_view right, std::string_view given) {
+  const auto right_words = words_between(right, " "), words = words_between(given, " ");
+  if (right_words.empty() || words.empty()) return right_words.empty() && words.empty() ? 1 : 0;
+  std::map<std::string_view, std::int64_t> left;
+  for (const std::string_view word : right_words) ++left[word];
+  double common = 0;
+  for (const std::string_view word : words) common += left[word]-- > 0;
+  return 2 * common / static_cast<double>(right_words.size() + words.size());
+}
+
 }  // namespace
 
 std::vector<PredictedAnswer> best_answers(std::string_view context,
@@ -103,6 +119,52 @@ std::vector<PredictedAnswer> best_answers(std::string_view context,
   }
   answers.resize(std::min(answers.size(), static_cast<std::size_t>(best)));
   return answers;
+}
+
+std::string normalize_answer(std::string_view text) {
+  std::string bare = lower_case_text(text);
+  std::erase_if(bare, [](char c) { return is_ascii_punctuation(static_cast<unsigned char>(c)); });
+  // An article is a separate run of letters and digits. Any other characters may surround it.
+  std::string result;
+  bool gap = false;
+  const auto is_alphanumeric = [](char32_t c) { return is_letter(c) || is_number(c); };
+  const auto put = [&](std::string_view part) {
+    if (gap && !result.empty()) result += ' ';
+    gap = false;
+    result += part;
+  };
+  for (std::size_t i = 0; i < bare.size();) {
+    const std::size_t begin = i;
+    const char32_t first = next_code_point(bare, i);
+    if (!is_alphanumeric(first)) {
+      if (is_space(first))
+        gap = true;
+      else
+        put(std::string_view(bare).substr(begin, i - begin));
+      continue;
+    }
+    for (std::size_t next = i; i < bare.size() && is_alphanumeric(next_code_point(bare, next));)
+      i = next;
+    const std::string_view word = std::string_view(bare).substr(begin, i - begin);
+    if (word == "a" || word == "an" || word == "the")
+      gap = true;
+    else
+      put(word);
+  }
+  return result;
+}
+
+AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted) {
+  static const std::string none;
+  if (truths.empty()) truths = std::span(&none, 1);
+  const std::string given = normalize_answer(predicted);
+  AnswerScore best;
+  for (const std::string& truth : truths) {
+    const std::string right = normalize_answer(truth);
+    if (right == given) best.exact = 1;
+    best.f1 = std::max(best.f1, words_f1(right, given));
+  }
+  return best;
 }
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// Answers to questions, from the model's scores of windows.
+// Answers to questions, from the model's scores of windows, and their metrics.
 #pragma once
 
 #include <cstdint>
@@ -42,5 +42,22 @@ std::vector<PredictedAnswer> best_answers(std::string_view context,
 /// The number of answers that a prediction has by default. `evaluate` scores the first of as many:
 /// with fewer, fewer pairs of tokens count.
 inline constexpr std::int64_t default_answers = 5;
+
+// ---- Metrics: Rajpurkar et al., "SQuAD", EMNLP 2016, and "Know What You Don't Know", ACL 2018 ---
+
+/// `text` in lower case, without ASCII punctuation and the articles a, an, the, and with single
+/// spaces.
+std::string normalize_answer(std::string_view text);
+
+/// How well an answer fits a right one, by their normalised texts.
+struct AnswerScore {
+  double exact = 0;  ///< 1 if the texts are equal, else 0
+  /// The F1 of the bags of words. If one side has no words, it is 1 if the other has none either,
+  /// else 0.
+  double f1 = 0;
+};
+/// The best scores over all right answers. Without right answers, the right one is "". An empty
+/// prediction means that there is no answer.
+AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted);
 
 }  // namespace nystrom

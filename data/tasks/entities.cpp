@@ -4,9 +4,31 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "data/tasks/task_metrics.h"
 
 namespace nystrom {
+namespace {
+
+struct Tag {
+  char letter = 'O';
+  std::string_view type;
+};
+
+Tag parse_tag(std::string_view text) {
+  if (text.empty()) return {};
+  std::string_view type = text.substr(1);
+  if (type.starts_with('-')) type.remove_prefix(1);
+  return {text[0], type.empty() ? "_" : type};
+}
+
+/// Whether the entity of `before` continues at the word of `tag`.
+bool goes_on(const Tag& before, const Tag& tag) {
+  const bool open = before.letter != 'O' && before.letter != 'E' && before.letter != 'S';
+  const bool inside = tag.letter != 'O' && tag.letter != 'B' && tag.letter != 'S';
+  return open && inside && before.type == tag.type;
+}
+
+}  // namespace
+
 std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const double> scores,
                                    std::int64_t labels) {
   std::vector<WordLabel> result;
@@ -26,17 +48,21 @@ std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const 
   return result;
 }
 
+std::vector<std::string> tags_of(std::span<const WordLabel> words, const LabelSet& labels) {
+  std::vector<std::string> tags;
+  for (const WordLabel& word : words)
+    tags.push_back(word.label < 0 ? "O" : labels.name(word.label));
+  return tags;
+}
+
 std::vector<Entity> find_entities(std::span<const std::string> words,
                                   std::span<const WordLabel> predicted, const LabelSet& labels,
                                   std::string_view text, std::span<const TextRange> places) {
   require(words.size() == predicted.size() && (places.empty() || places.size() == words.size()),
           "find_entities: {} words, {} labels, {} places", words.size(), predicted.size(),
           places.size());
-  std::vector<std::string> tags;
-  for (const WordLabel& word : predicted)
-    tags.push_back(word.label < 0 ? "O" : labels.name(word.label));
   std::vector<Entity> entities;
-  for (const TaggedSpan& span : tagged_spans(tags)) {
+  for (const TaggedSpan& span : tagged_spans(tags_of(predicted, labels))) {
     Entity entity{span.type, "", span.begin, span.end, {}, 0};
     const auto first = static_cast<std::size_t>(span.begin),
                end = static_cast<std::size_t>(span.end);
@@ -51,6 +77,49 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
     entities.push_back(std::move(entity));
   }
   return entities;
+}
+
+std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags) {
+  std::vector<TaggedSpan> spans;
+  Tag before;
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    const Tag tag = parse_tag(tags[i]);
+    const auto place = static_cast<std::int64_t>(i);
+    if (goes_on(before, tag))
+      spans.back().end = place + 1;
+    else if (tag.letter != 'O')
+      spans.push_back({std::string(tag.type), place, place + 1});
+    before = tag;
+  }
+  return spans;
+}
+
+bool is_entity_tag(std::string_view tag) {
+  if (tag == "O") return true;
+  return tag.size() > 2 && tag[1] == '-' &&
+         std::string_view("BIES").find(tag[0]) != std::string_view::npos;
+}
+
+EntityScores score_entities(std::span<const std::vector<std::string>> truth,
+                            std::span<const std::vector<std::string>> predicted) {
+  const auto check_sizes = [](std::size_t right, std::size_t found) {
+    require(right == found, "metric: {} true values, {} predicted", right, found);
+  };
+  check_sizes(truth.size(), predicted.size());
+  ClassCounts spans;
+  std::int64_t words = 0, equal = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    check_sizes(truth[i].size(), predicted[i].size());
+    const std::vector<TaggedSpan> right = tagged_spans(truth[i]),
+                                  found = tagged_spans(predicted[i]);
+    spans.truth += std::ssize(right);
+    spans.predicted += std::ssize(found);
+    for (const TaggedSpan& span : found) spans.correct += std::ranges::count(right, span);
+    for (std::size_t word = 0; word < truth[i].size(); ++word)
+      equal += truth[i][word] == predicted[i][word];
+    words += std::ssize(truth[i]);
+  }
+  return {spans.score(), words == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(words)};
 }
 
 }  // namespace nystrom

@@ -1,6 +1,7 @@
-// Named entities from the scores of words.
+// Named entities, from the scores of words and from tags, and their metrics.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "data/tasks/encoder.h"
 #include "data/tasks/labels.h"
+#include "data/tasks/task_metrics.h"
 
 namespace nystrom {
 
@@ -22,6 +24,9 @@ struct WordLabel {
 /// `scores` is [n · labels], with n at least the number of the row's tokens.
 std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const double> scores,
                                    std::int64_t labels);
+
+/// The tags of words, by their labels. A word without a label counts as O.
+std::vector<std::string> tags_of(std::span<const WordLabel> words, const LabelSet& labels);
 
 /// A named entity of a sentence.
 struct Entity {
@@ -39,5 +44,31 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
                                   std::span<const WordLabel> predicted, const LabelSet& labels,
                                   std::string_view text = {},
                                   std::span<const TextRange> places = {});
+
+// ---- Entities: Tjong Kim Sang & De Meulder, CoNLL 2003, as seqeval's default mode reads tags ----
+
+/// An entity at words begin … end − 1.
+struct TaggedSpan {
+  std::string type;
+  std::int64_t begin = 0, end = 0;
+  friend auto operator<=>(const TaggedSpan&, const TaggedSpan&) = default;
+};
+
+/// The entities of one sentence from tags O, B-X, I-X, E-X, S-X, in any of the schemes IO, IOB1,
+/// BIO and BIOES. A tag that cannot continue the previous entity begins a new one. A tag without a
+/// type has type "_".
+std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags);
+/// Whether a label is a tag of CoNLL files: O, or one of B, I, E, S with "-" and a type.
+bool is_entity_tag(std::string_view tag);
+
+/// The scores of entities. A span is correct if its type and both ends are.
+struct EntityScores {
+  PrecisionRecall spans;  ///< micro-averaged
+  double accuracy = 0;    ///< share of equal tags
+};
+/// Scores predictions like seqeval's precision_score, recall_score, f1_score and accuracy_score.
+/// `truth` and `predicted` hold the tags of the same sentences.
+EntityScores score_entities(std::span<const std::vector<std::string>> truth,
+                            std::span<const std::vector<std::string>> predicted);
 
 }  // namespace nystrom

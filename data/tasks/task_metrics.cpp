@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
 
 #include "core/check.h"
@@ -15,8 +17,9 @@ void check_sizes(const A& truth, const B& predicted) {
           predicted.size());
 }
 
-double share(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+template <class Number>
+double share(Number part, Number whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
 /// Ranks from 1, where ties have their mean rank.
@@ -40,11 +43,74 @@ bool is_constant(std::span<const double> values) {
 }
 
 double mean(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return share(std::accumulate(values.begin(), values.end(), 0.0),
+               static_cast<double>(values.size()));
 }
 
 bool all_finite(std::span<const double> values) {
   return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+}
+
+/// The entries of one score.
+struct Tie {
+  double negative = 0, positive = 0;
+};
+
+/// How many entries have each score, the lowest first. No score is NaN.
+std::vector<Tie> ties_of(const std::vector<bool>& positive, std::span<const double> scores) {
+  check_sizes(positive, scores);
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return scores[i]; });
+  std::vector<Tie> ties;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || scores[order[i]] != scores[order[i - 1]]) ties.emplace_back();
+    (positive[order[i]] ? ties.back().positive : ties.back().negative) += 1;
+  }
+  return ties;
+}
+
+/// The log-odds of each class. They order entries as probabilities do, do not saturate, and are
+/// the same for every order of the other classes.
+std::vector<double> log_odds(const std::vector<double>& logits) {
+  const std::size_t classes = logits.size();
+  std::vector<std::size_t> order(classes);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t c) { return logits[c]; });
+  std::vector<double> before(classes + 1), after(classes + 1);  // Σ exp(logit − the largest)
+  const auto relative = [&](std::size_t i, std::size_t top) {
+    return std::exp(logits[order[i]] - logits[order[top]]);
+  };
+  for (std::size_t i = 0; i < classes; ++i) before[i + 1] = before[i] + relative(i, 0);
+  for (std::size_t i = classes; i-- > 1;) after[i] = after[i + 1] + relative(i, 0);
+  std::vector<double> odds(classes);
+  for (std::size_t i = 1; i < classes; ++i)
+    odds[order[i]] = logits[order[i]] - logits[order[0]] - std::log(before[i] + after[i + 1]);
+  double others = 0;  // of the largest: beside the second, so that they do not vanish
+  for (std::size_t i = classes; i-- > 1;) others += relative(i, 1);
+  if (classes > 1) odds[order[0]] = logits[order[0]] - logits[order[1]] - std::log(others);
+  return odds;
+}
+
+/// The average precision of the label in column `label`.
+double average_precision(const LabelSets& sets, std::int64_t label) {
+  std::vector<bool> positive;
+  std::vector<double> scores;
+  for (auto at = static_cast<std::size_t>(label); at < sets.truth.size();
+       at += static_cast<std::size_t>(sets.labels)) {
+    const double score = sets.scores[at];
+    scores.push_back(std::isnan(score) ? -std::numeric_limits<double>::infinity() : score);
+    positive.push_back(sets.truth[at] != 0);
+  }
+  const auto all = static_cast<double>(std::ranges::count(positive, true));
+  double sum = 0, right = 0, passed = 0;
+  const std::vector<Tie> ties = ties_of(positive, scores);
+  std::for_each(ties.rbegin(), ties.rend(), [&](const Tie& tie) {
+    right += tie.positive;
+    passed += tie.positive + tie.negative;
+    sum += share(tie.positive, all) * right / passed;
+  });
+  return sum;
 }
 
 }  // namespace
@@ -78,23 +144,10 @@ PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
 }
 
 double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
-  const auto classes = count_classes(truth, predicted);
-  double sum = 0;
-  for (const auto& [number, counts] : classes) sum += counts.score().f1;
-  return classes.empty() ? 0 : sum / static_cast<double>(classes.size());
-}
-
-std::vector<Tie> ties_of(const std::vector<bool>& positive, std::span<const double> scores) {
-  check_sizes(positive, scores);
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return scores[i]; });
-  std::vector<Tie> ties;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || scores[order[i]] != scores[order[i - 1]]) ties.emplace_back();
-    (positive[order[i]] ? ties.back().positive : ties.back().negative) += 1;
-  }
-  return ties;
+  std::vector<double> scores;
+  for (const auto& [label, counts] : count_classes(truth, predicted))
+    scores.push_back(counts.score().f1);
+  return mean(scores);
 }
 
 double matthews_correlation(std::span<const std::int64_t> truth,
@@ -110,6 +163,64 @@ double matthews_correlation(std::span<const std::int64_t> truth,
   }
   const double product = (n * n - truth_squares) * (n * n - predicted_squares);
   return product == 0 ? 0 : (correct * n - both) / std::sqrt(product);
+}
+
+double balanced_accuracy(std::span<const std::int64_t> truth,
+                         std::span<const std::int64_t> predicted) {
+  double sum = 0, classes = 0;
+  for (const auto& [label, counts] : count_classes(truth, predicted)) {
+    sum += counts.score().recall;
+    classes += counts.truth > 0;
+  }
+  return share(sum, classes);
+}
+
+double cohen_kappa(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
+  const auto classes = count_classes(truth, predicted);
+  const auto n = static_cast<double>(truth.size());
+  double chance = 0;
+  for (const auto& [label, counts] : classes) {
+    chance += static_cast<double>(counts.truth) / n * (static_cast<double>(counts.predicted) / n);
+  }
+  return classes.size() < 2 ? NAN : (accuracy(truth, predicted) - chance) / (1 - chance);
+}
+
+double roc_auc(const std::vector<bool>& positive, std::span<const double> scores) {
+  if (std::ranges::any_of(scores, [](double score) { return std::isnan(score); })) return NAN;
+  double pairs = 0, below = 0, positives = 0;  // below: negative entries of lower scores
+  for (const Tie& tie : ties_of(positive, scores)) {
+    pairs += tie.positive * (below + tie.negative / 2);
+    below += tie.negative;
+    positives += tie.positive;
+  }
+  return positives == 0 || below == 0 ? NAN : pairs / (positives * below);
+}
+
+std::vector<ClassFigures> class_figures(std::span<const std::int64_t> truth,
+                                        std::span<const std::int64_t> predicted,
+                                        std::span<const std::vector<double>> logits,
+                                        std::int64_t count) {
+  std::vector<ClassFigures> figures(static_cast<std::size_t>(count));
+  std::vector<std::vector<double>> odds;
+  for (const std::vector<double>& row : logits) odds.push_back(log_odds(row));
+  for (std::size_t c = 0; c < figures.size(); ++c) {
+    const auto label = static_cast<std::int64_t>(c);
+    std::vector<bool> positive;
+    std::vector<double> scores(truth.size());
+    for (std::size_t i = 0; i < truth.size(); ++i) {
+      positive.push_back(truth[i] == label);
+      if (!odds.empty()) scores[i] = odds[i][c];
+    }
+    figures[c] = {binary_f1(truth, predicted, label), std::ranges::count(truth, label),
+                  roc_auc(positive, scores)};
+  }
+  return figures;
+}
+
+double mean_auc(std::span<const ClassFigures> classes) {
+  double sum = 0;
+  for (const ClassFigures& figures : classes) sum += figures.auc;
+  return classes.empty() ? NAN : sum / static_cast<double>(classes.size());
 }
 
 double pearson_correlation(std::span<const double> a, std::span<const double> b) {
@@ -133,69 +244,75 @@ double spearman_correlation(std::span<const double> a, std::span<const double> b
   return pearson_correlation(ranks(a), ranks(b));
 }
 
-// ---- Entities -----------------------------------------------------------------------------------
-
-namespace {
-
-struct Tag {
-  char letter = 'O';
-  std::string_view type;
-};
-
-Tag parse_tag(std::string_view text) {
-  if (text.empty()) return {};
-  std::string_view type = text.substr(1);
-  if (type.starts_with('-')) type.remove_prefix(1);
-  return {text[0], type.empty() ? "_" : type};
+double sigmoid(double logit) {
+  const double small = std::exp(-std::abs(logit));  // never overflows
+  return (std::signbit(logit) ? small : 1) / (1 + small);
 }
 
-/// Whether the entity of `before` continues at the word of `tag`.
-bool goes_on(const Tag& before, const Tag& tag) {
-  const bool open = before.letter != 'O' && before.letter != 'E' && before.letter != 'S';
-  const bool inside = tag.letter != 'O' && tag.letter != 'B' && tag.letter != 'S';
-  return open && inside && before.type == tag.type;
-}
-
-}  // namespace
-
-std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags) {
-  std::vector<TaggedSpan> spans;
-  Tag before;
-  for (std::size_t i = 0; i < tags.size(); ++i) {
-    const Tag tag = parse_tag(tags[i]);
-    const auto place = static_cast<std::int64_t>(i);
-    if (goes_on(before, tag))
-      spans.back().end = place + 1;
-    else if (tag.letter != 'O')
-      spans.push_back({std::string(tag.type), place, place + 1});
-    before = tag;
+std::vector<ClassCounts> label_counts(const LabelSets& sets) {
+  std::vector<ClassCounts> counts(static_cast<std::size_t>(sets.labels));
+  for (std::size_t i = 0; i < sets.truth.size(); ++i) {
+    ClassCounts& count = counts[i % counts.size()];
+    count.truth += sets.truth[i];
+    count.predicted += sets.predicted[i];
+    count.correct += sets.truth[i] & sets.predicted[i];
   }
-  return spans;
+  return counts;
 }
 
-bool is_entity_tag(std::string_view tag) {
-  if (tag == "O") return true;
-  return tag.size() > 2 && tag[1] == '-' &&
-         std::string_view("BIES").find(tag[0]) != std::string_view::npos;
-}
-
-EntityScores score_entities(std::span<const std::vector<std::string>> truth,
-                            std::span<const std::vector<std::string>> predicted) {
-  check_sizes(truth, predicted);
-  ClassCounts spans;
-  std::int64_t words = 0, equal = 0;
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    check_sizes(truth[i], predicted[i]);
-    const std::vector<TaggedSpan> right = tagged_spans(truth[i]),
-                                  found = tagged_spans(predicted[i]);
-    spans.truth += std::ssize(right);
-    spans.predicted += std::ssize(found);
-    for (const TaggedSpan& span : found) spans.correct += std::ranges::count(right, span);
-    for (std::size_t word = 0; word < truth[i].size(); ++word)
-      equal += truth[i][word] == predicted[i][word];
-    words += std::ssize(truth[i]);
+double micro_f1(const LabelSets& sets) {
+  ClassCounts all;
+  for (const ClassCounts& count : label_counts(sets)) {
+    all.truth += count.truth;
+    all.predicted += count.predicted;
+    all.correct += count.correct;
   }
-  return {spans.score(), share(equal, words)};
+  return all.score().f1;
+}
+
+double macro_f1(const LabelSets& sets) {
+  std::vector<double> scores;
+  for (const ClassCounts& count : label_counts(sets)) scores.push_back(count.score().f1);
+  return mean(scores);
+}
+
+double mean_average_precision(const LabelSets& sets) {
+  std::vector<double> scores;
+  for (std::int64_t label = 0; label < sets.labels; ++label)
+    scores.push_back(average_precision(sets, label));
+  return mean(scores);
+}
+
+double subset_accuracy(const LabelSets& sets) {
+  const auto labels = static_cast<std::ptrdiff_t>(sets.labels);
+  std::int64_t right = 0;
+  for (std::int64_t i = 0; i < sets.examples(); ++i)
+    right += std::equal(sets.truth.begin() + i * labels, sets.truth.begin() + (i + 1) * labels,
+                        sets.predicted.begin() + i * labels);
+  return share(static_cast<double>(right), static_cast<double>(sets.examples()));
+}
+
+void predict_frequent_labels(LabelSets& sets) {
+  const std::vector<ClassCounts> counts = label_counts({sets.labels, sets.truth, sets.truth, {}});
+  std::vector<std::size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return counts[i].truth; });
+  ClassCounts all;
+  for (const ClassCounts& count : counts) all.truth += count.truth;
+  double best = 0;
+  std::vector<std::uint8_t> chosen(counts.size()), tried(counts.size());
+  for (const std::size_t label : order) {
+    tried[label] = 1;
+    all.predicted += sets.examples();
+    all.correct += counts[label].truth;
+    if (all.score().f1 <= best) continue;
+    best = all.score().f1;
+    chosen = tried;
+  }
+  sets.predicted.clear();
+  for (std::int64_t i = 0; i < sets.examples(); ++i)
+    sets.predicted.insert(sets.predicted.end(), chosen.begin(), chosen.end());
+  sets.scores.assign(sets.truth.size(), 0);
 }
 
 }  // namespace nystrom

@@ -1,22 +1,21 @@
 // Published metrics of predictions, computed as by their reference implementations. All are shares
-// or correlations, not per cent. Those of answers are in answer_metrics.cpp; more of classes are in
-// class_metrics.h, those of sets of labels in multi_label_metrics.h.
+// or correlations, not per cent. Those of answers are in answers.h, those of entities in
+// entities.h.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace nystrom {
 
-/// The share of equal entries, 0 for none (scikit-learn's accuracy_score).
+// ---- Classes, as scikit-learn computes them -----------------------------------------------------
+
+/// The share of equal entries, 0 for none (accuracy_score).
 double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
 
-/// Precision, recall and F1 of one class (scikit-learn's precision_recall_fscore_support with
-/// zero_division = 0).
+/// Precision, recall and F1 of one class (precision_recall_fscore_support with zero_division = 0).
 struct PrecisionRecall {
   double precision = 0, recall = 0, f1 = 0;
 };
@@ -36,17 +35,43 @@ PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
 /// The mean F1 of all classes in truth or predictions (f1_score(average="macro")).
 double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
 
-/// The entries of one score.
-struct Tie {
-  double negative = 0, positive = 0;
-};
-/// How many entries have each score, the lowest first. No score is NaN.
-std::vector<Tie> ties_of(const std::vector<bool>& positive, std::span<const double> scores);
-
 /// Matthews' correlation for any number of classes (Gorodkin 2004; matthews_corrcoef). It is 0 if
 /// truth or predictions have only one class.
 double matthews_correlation(std::span<const std::int64_t> truth,
                             std::span<const std::int64_t> predicted);
+
+/// The mean recall of the classes in truth (balanced_accuracy_score); 0 for no entries.
+double balanced_accuracy(std::span<const std::int64_t> truth,
+                         std::span<const std::int64_t> predicted);
+
+/// Cohen's kappa (cohen_kappa_score): agreement beyond chance. NaN if truth and predictions are of
+/// the same single class.
+double cohen_kappa(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
+
+/// The area under the ROC curve (roc_auc_score): the probability that a positive entry has the
+/// higher score than a negative one, where ties count half. NaN without both kinds, or for a score
+/// that is NaN.
+double roc_auc(const std::vector<bool>& positive, std::span<const double> scores);
+
+/// What a model makes of one class against all others.
+struct ClassFigures {
+  PrecisionRecall score;
+  std::int64_t support = 0;  ///< entries of the class
+  double auc = 0;            ///< by its probability; of two classes both have the same
+};
+
+/// The figures of classes 0 … count − 1. `logits` has a row of `count` numbers for each entry;
+/// empty: all entries have the same, and each area is ½.
+std::vector<ClassFigures> class_figures(std::span<const std::int64_t> truth,
+                                        std::span<const std::int64_t> predicted,
+                                        std::span<const std::vector<double>> logits,
+                                        std::int64_t count);
+
+/// The mean area of the classes (roc_auc_score, for more than two with multi_class="ovr"). NaN if
+/// one is.
+double mean_auc(std::span<const ClassFigures> classes);
+
+// ---- Numbers ------------------------------------------------------------------------------------
 
 /// Pearson's r (scipy.stats.pearsonr). NaN for fewer than 2 entries, and if either side is
 /// constant.
@@ -55,49 +80,35 @@ double pearson_correlation(std::span<const double> a, std::span<const double> b)
 /// (scipy.stats.spearmanr).
 double spearman_correlation(std::span<const double> a, std::span<const double> b);
 
-// ---- Answers: Rajpurkar et al., "SQuAD", EMNLP 2016, and "Know What You Don't Know", ACL 2018 ---
+// ---- Any number of labels an example, as scikit-learn computes them -----------------------------
 
-/// `text` in lower case, without ASCII punctuation and the articles a, an, the, and with single
-/// spaces.
-std::string normalize_answer(std::string_view text);
-/// 1 if the normalised texts are equal, else 0.
-double exact_match(std::string_view truth, std::string_view predicted);
-/// The F1 of the bags of normalised words. If one side has no words, it is 1 if the other has none
-/// either, else 0.
-double answer_f1(std::string_view truth, std::string_view predicted);
+/// The probability of a label that is judged by itself: 1 / (1 + exp(−logit)).
+double sigmoid(double logit);
 
-/// The scores of a predicted answer.
-struct AnswerScore {
-  double exact = 0, f1 = 0;
-};
-/// The best scores over all right answers. Without right answers, the right one is "". An empty
-/// prediction means that there is no answer.
-AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted);
+/// Right labels and predictions of some examples. Every vector is [examples, labels], row by row.
+struct LabelSets {
+  std::int64_t labels = 0;
+  std::vector<std::uint8_t> truth{}, predicted{};  ///< 1: the example has the label
+  std::vector<double> scores{};                    ///< larger: more probable
 
-// ---- Entities: Tjong Kim Sang & De Meulder, CoNLL 2003, as seqeval's default mode reads tags ----
-
-/// An entity at words begin … end − 1.
-struct TaggedSpan {
-  std::string type;
-  std::int64_t begin = 0, end = 0;
-  friend auto operator<=>(const TaggedSpan&, const TaggedSpan&) = default;
+  std::int64_t examples() const { return labels > 0 ? std::ssize(truth) / labels : 0; }
 };
 
-/// The entities of one sentence from tags O, B-X, I-X, E-X, S-X, in any of the schemes IO, IOB1,
-/// BIO and BIOES. A tag that cannot continue the previous entity begins a new one. A tag without a
-/// type has type "_".
-std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags);
-/// Whether a label is a tag of CoNLL files: O, or one of B, I, E, S with "-" and a type.
-bool is_entity_tag(std::string_view tag);
+/// The counts of each label.
+std::vector<ClassCounts> label_counts(const LabelSets& sets);
 
-/// The scores of entities. A span is correct if its type and both ends are.
-struct EntityScores {
-  PrecisionRecall spans;  ///< micro-averaged
-  double accuracy = 0;    ///< share of equal tags
-};
-/// Scores predictions like seqeval's precision_score, recall_score, f1_score and accuracy_score.
-/// `truth` and `predicted` hold the tags of the same sentences.
-EntityScores score_entities(std::span<const std::vector<std::string>> truth,
-                            std::span<const std::vector<std::string>> predicted);
+/// The F1 of all decisions together (f1_score(average="micro", zero_division=0)).
+double micro_f1(const LabelSets& sets);
+/// The mean F1 of all labels (f1_score(average="macro", zero_division=0)).
+double macro_f1(const LabelSets& sets);
+/// The mean over the labels of Σ (R_n − R_{n−1}) P_n, with precision P and recall R at each score
+/// (average_precision_score). A label that no example has counts as 0.
+double mean_average_precision(const LabelSets& sets);
+/// The share of examples whose labels are all right (accuracy_score).
+double subset_accuracy(const LabelSets& sets);
+
+/// Sets predictions that ignore the input: for every example the most frequent labels, as many as
+/// give the largest micro F1. All scores are equal.
+void predict_frequent_labels(LabelSets& sets);
 
 }  // namespace nystrom

@@ -7,7 +7,6 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/multi_label_metrics.h"
 #include "data/tasks/windows.h"
 
 namespace nystrom {
@@ -229,9 +228,8 @@ void TaskScorer::add(const Batch& batch, const Tensor& logits) {
       case TaskTarget::choice:
       case TaskTarget::value: outputs_[at].assign(row.begin(), row.end()); break;
       case TaskTarget::word_classes:
-        for (const WordLabel& word :
-             word_labels(data_->sample(sample), row, data_->labels().size()))
-          tags_[at].push_back(word.label < 0 ? "O" : data_->labels().name(word.label));
+        tags_[at] = tags_of(word_labels(data_->sample(sample), row, data_->labels().size()),
+                            data_->labels());
         break;
       default: throw Error("TaskScorer: this task has other outputs");
     }

@@ -11,7 +11,6 @@
 
 #include "core/tensor.h"
 #include "data/tasks/answers.h"
-#include "data/tasks/class_metrics.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"

@@ -19,7 +19,7 @@
 
 #include "core/check.h"
 #include "data/tasks/listops.h"
-#include "data/tasks/multi_label_metrics.h"
+#include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/task_statistics.h"
 #include "data/tokenizers/tokenizer_folder.h"

@@ -10,7 +10,7 @@
 #include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "data/tasks/held_out.h"
-#include "data/tasks/multi_label_metrics.h"
+#include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/text/match_files.h"
 #include "data/text/text.h"

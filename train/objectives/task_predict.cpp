@@ -9,7 +9,7 @@
 #include "core/check.h"
 #include "data/tasks/answers.h"
 #include "data/tasks/entities.h"
-#include "data/tasks/multi_label_metrics.h"
+#include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/windows.h"
 #include "data/tasks/word_cut.h"

@@ -7,7 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/device.h"
-#include "data/tasks/multi_label_metrics.h"
+#include "data/tasks/task_metrics.h"
 #include "train/report/run_history.h"
 
 namespace nystrom {

@@ -1,6 +1,6 @@
 // Metrics of classes compared with scikit-learn, and their edge cases.
 // tests/reference/make_class_metrics.py wrote fixtures/tasks/class_metrics.jsonl.
-#include "data/tasks/class_metrics.h"
+#include "data/tasks/task_metrics.h"
 
 #include <gtest/gtest.h>
 

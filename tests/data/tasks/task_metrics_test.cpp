@@ -1,7 +1,8 @@
 // Metrics compared with the reference implementations, and their edge cases.
 // tests/reference/check_tasks.py wrote fixtures/tasks/metrics.jsonl.
 #include "data/tasks/task_metrics.h"
-#include "data/tasks/multi_label_metrics.h"
+#include "data/tasks/answers.h"
+#include "data/tasks/entities.h"
 #include "tests/support/places.h"
 
 #include <gtest/gtest.h>

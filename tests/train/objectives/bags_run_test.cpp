@@ -4,7 +4,7 @@
 #include <map>
 #include <thread>
 
-#include "data/tasks/class_metrics.h"
+#include "data/tasks/task_metrics.h"
 #include "tests/support/bags.h"
 #include "tests/support/finetune_fixture.h"
 
