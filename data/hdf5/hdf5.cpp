@@ -6,7 +6,6 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/hdf5/hdf5_filters.h"
 #include "data/hdf5/hdf5_library.h"
 
 namespace nystrom {
@@ -26,6 +25,12 @@ constexpr std::int64_t max_ratio = 1000;
       "{} cannot be read: {}; the file is damaged, or of a form that HDF5 {}.{}.{} does not know",
       what, reason, major, minor, release));
 }
+
+/// Deletes a state, whose identifiers are closed under the lock.
+constexpr auto delete_locked = [](const auto* state) {
+  const auto lock = lock_library();
+  delete state;
+};
 
 /// Refuses to follow a link into another file.
 herr_t follow_nothing(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
@@ -151,7 +156,7 @@ std::vector<std::int64_t> chunk_of(hid_t creation, std::size_t rank, std::int64_
 struct Hdf5Array::State {
   std::string name, where, type;  // where: the file and the name, for messages
   std::vector<std::int64_t> shape, chunk;
-  std::optional<Filters> filters;
+  std::vector<Filter> filters;
   std::size_t chunk_bytes = 0;
   bool half = false, packs_edges = true;
   Id id;
@@ -171,7 +176,7 @@ struct Hdf5Array::State {
       std::uint32_t skipped = 0;
       std::vector<std::byte> raw(stored);
       if (H5Dread_chunk(id.get(), H5P_DEFAULT, at.data(), &skipped, raw.data()) < 0) fail(where);
-      bytes = filters->unpacked_bytes(raw, skipped, chunk_bytes);
+      bytes = unpacked_bytes(filters, raw, skipped, chunk_bytes);
     }
     require_input(bytes >= chunk_bytes,
                   "{}: the chunk at [{}] unpacks to {} bytes, expected {}: the file is damaged",
@@ -212,7 +217,7 @@ struct Hdf5Array::State {
             void* values) const {
     const std::vector<hsize_t> start(first.begin(), first.end()), size(count.begin(), count.end());
     const auto lock = lock_library();
-    if (!chunk.empty() && !filters->empty()) check_chunks(first, count);
+    if (!chunk.empty() && !filters.empty()) check_chunks(first, count);
     const Id file_space(H5Dget_space(id.get()), H5Sclose),
         memory_space(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr),
                      H5Sclose);
@@ -236,24 +241,12 @@ struct Hdf5Array::State {
   }
 };
 
-Hdf5Array::Hdf5Array(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Hdf5Array::Hdf5Array(Hdf5Array&&) noexcept = default;
-Hdf5Array& Hdf5Array::operator=(Hdf5Array&& other) noexcept {
-  std::swap(state_, other.state_);  // other's destructor closes it under the lock
-  return *this;
-}
-Hdf5Array::~Hdf5Array() {
-  if (state_ == nullptr) return;
-  const auto lock = lock_library();
-  state_.reset();
-}
-
 const std::string& Hdf5Array::name() const { return state_->name; }
 const std::vector<std::int64_t>& Hdf5Array::shape() const { return state_->shape; }
 const std::string& Hdf5Array::type() const { return state_->type; }
 std::int64_t Hdf5Array::chunk_rows() const { return state_->chunk.empty() ? 0 : state_->chunk[0]; }
 
-bool Hdf5Array::has_fragile_filters() const { return state_->filters->has_fragile(); }
+bool Hdf5Array::has_fragile_filters() const { return has_fragile(state_->filters); }
 bool Hdf5Array::is_half() const { return state_->half; }
 
 bool Hdf5Array::is_complete() const {
@@ -293,27 +286,17 @@ struct Hdf5File::State {
   Id id;
 };
 
-Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file)
-    : state_(std::make_unique<State>(State{std::move(file), {}})) {
-  const std::string name = printable_path(state_->input->path());
+Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file) {
+  const std::shared_ptr<State> state(new State{std::move(file), {}}, delete_locked);
+  state_ = state;
+  const std::string name = printable_path(state->input->path());
   const auto lock = lock_library();
-  const Id access = access_through(state_->input);
-  state_->id = Id(H5Fopen(state_->input->path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
-  if (state_->id.valid()) return;
+  const Id access = access_through(state->input);
+  state->id = Id(H5Fopen(state->input->path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+  if (state->id.valid()) return;
   const std::string reason = library_reason();
   require_input(reason != "file signature not found", "{}: not an HDF5 file", name);
   fail(name + ": the file");
-}
-
-Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
-Hdf5File& Hdf5File::operator=(Hdf5File&& other) noexcept {
-  std::swap(state_, other.state_);  // as for arrays
-  return *this;
-}
-Hdf5File::~Hdf5File() {
-  if (state_ == nullptr) return;
-  const auto lock = lock_library();
-  state_.reset();
 }
 
 std::vector<std::string> Hdf5File::names() const {
@@ -332,6 +315,7 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   const std::string where =
       fmt::format("{}: '{}'", printable_path(state_->input->path()), printable(name));
   const hid_t file = state_->id.get();
+  const std::shared_ptr<Hdf5Array::State> array(new Hdf5Array::State, delete_locked);
   const auto lock = lock_library();
   const htri_t exists = H5Lexists(file, name.c_str(), H5P_DEFAULT);
   if (exists < 0) fail(where);
@@ -340,7 +324,6 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   if (H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT) < 0) fail(where);
   require_input(link.type == H5L_TYPE_HARD || link.type == H5L_TYPE_SOFT,
                 "{}: it lies in another file, which is not read; copy it into this file", where);
-  auto array = std::make_unique<Hdf5Array::State>();
   array->name = name;
   array->where = where;
   const Id access = array_access(cache_bytes);
@@ -349,7 +332,7 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   const Id creation(H5Dget_create_plist(array->id.get()), H5Pclose),
       type(H5Dget_type(array->id.get()), H5Tclose);
   check_storage(creation.get(), where);
-  array->filters.emplace(creation.get(), where);
+  array->filters = filters_of(creation.get(), where);
   array->type = type_name(type.get(), where);
   array->half = is_half_type(type.get());
   const auto element_bytes = static_cast<std::int64_t>(H5Tget_size(type.get()));
@@ -367,7 +350,7 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
     if (!library_reason().empty()) fail(where);
     throw InputError(where + ": nothing was written into it");
   }
-  const bool plain_chunks = !array->chunk.empty() && array->filters->empty();
+  const bool plain_chunks = !array->chunk.empty() && array->filters.empty();
   require_input(!plain_chunks || H5Dget_storage_size(array->id.get()) ==
                                      array->stored_chunks() * array->chunk_bytes,
                 "{}: its chunks do not have {} bytes each: the file is damaged", where,
@@ -375,7 +358,7 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   require_input(elements * element_bytes / max_ratio <= state_->input->size(),
                 "{}: declares {} bytes in a file of {}; at most {} times as many are read", where,
                 elements * element_bytes, state_->input->size(), max_ratio);
-  return Hdf5Array(std::move(array));
+  return Hdf5Array(array);
 }
 
 }  // namespace nystrom

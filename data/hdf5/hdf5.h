@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/file_io.h"
@@ -65,10 +66,6 @@ class Hdf5Writer {
 /// An array of numbers in a file, which stays open as long as one of its arrays. Thread-safe.
 class Hdf5Array {
  public:
-  ~Hdf5Array();
-  Hdf5Array(Hdf5Array&&) noexcept;
-  Hdf5Array& operator=(Hdf5Array&&) noexcept;
-
   /// The name.
   const std::string& name() const;
   /// The sizes of the axes. Their product, and its bytes, fit a signed 64-bit integer.
@@ -101,9 +98,9 @@ class Hdf5Array {
  private:
   friend class Hdf5File;
   struct State;
-  explicit Hdf5Array(std::unique_ptr<State> state);
+  explicit Hdf5Array(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-  std::unique_ptr<State> state_;
+  std::shared_ptr<const State> state_;
 };
 
 /// Throws an InputError unless another process gets through the structure of the file and of these
@@ -118,9 +115,6 @@ class Hdf5File {
   /// Reads this open file, even when another takes its name. Throws an InputError when it is no
   /// HDF5 file that the library reads.
   explicit Hdf5File(std::shared_ptr<const InputFile> file);
-  ~Hdf5File();
-  Hdf5File(Hdf5File&&) noexcept;
-  Hdf5File& operator=(Hdf5File&&) noexcept;
 
   /// What the root group holds, by name.
   std::vector<std::string> names() const;
@@ -132,7 +126,7 @@ class Hdf5File {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace nystrom

@@ -1,6 +1,4 @@
-#include "data/hdf5/hdf5_filters.h"
-
-#include <fmt/format.h>
+// The filters that chunks of HDF5 files are packed with.
 #include <zlib.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/hdf5/hdf5_library.h"
 
 namespace nystrom {
 namespace {
@@ -96,7 +95,8 @@ bool register_lzf() {
   return H5Zregister(&filter) >= 0;
 }
 
-Filters::Filters(hid_t creation, const std::string& where) {
+std::vector<Filter> filters_of(hid_t creation, const std::string& where) {
+  std::vector<Filter> filters;
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
     unsigned flags = 0, values[8] = {};
     std::size_t count = std::size(values);
@@ -107,20 +107,23 @@ Filters::Filters(hid_t creation, const std::string& where) {
                   "{}: packed with filter {} ({}), which is not built in; write it with "
                   "compression='gzip'",
                   where, filter, name[0] != '\0' ? printable(name) : "without a name");
-    filters_.push_back({filter, {values, values + std::size(values)}});
+    filters.push_back({filter, {values, values + std::size(values)}});
   }
+  return filters;
 }
 
-bool Filters::has_fragile() const { return std::ranges::any_of(filters_, is_fragile, &Filter::id); }
+bool has_fragile(std::span<const Filter> filters) {
+  return std::ranges::any_of(filters, is_fragile, &Filter::id);
+}
 
-std::size_t Filters::unpacked_bytes(std::span<const std::byte> stored, std::uint32_t skipped,
-                                    std::size_t chunk_bytes) const {
+std::size_t unpacked_bytes(std::span<const Filter> filters, std::span<const std::byte> stored,
+                           std::uint32_t skipped, std::size_t chunk_bytes) {
   std::size_t bytes = stored.size();
-  const std::size_t enough = chunk_bytes + checksum_bytes * filters_.size();
+  const std::size_t enough = chunk_bytes + checksum_bytes * filters.size();
   bool as_stored = true;  // these bytes are the first of `stored`
-  for (std::size_t i = filters_.size(); i-- > 0;) {
+  for (std::size_t i = filters.size(); i-- > 0;) {
     if ((skipped >> i & 1) != 0) continue;
-    const auto& [id, parameters] = filters_[i];
+    const auto& [id, parameters] = filters[i];
     const std::span input = stored.first(as_stored ? bytes : 0);
     const std::size_t declared = std::size_t{parameters[2]} * parameters[4];  // elements, size
     if (id == H5Z_FILTER_FLETCHER32) {

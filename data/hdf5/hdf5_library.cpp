@@ -3,8 +3,6 @@
 #include <bit>
 #include <string_view>
 
-#include "data/hdf5/hdf5_filters.h"
-
 namespace nystrom {
 namespace {
 

@@ -46,6 +46,25 @@ class Id {
 /// The library's name of a type.
 hid_t library_type(StoredInteger type);
 
+/// A filter that the chunks of an array are packed with.
+struct Filter {
+  H5Z_filter_t id;
+  std::vector<unsigned> parameters;
+};
+
+/// Gives the library h5py's filter LZF. Returns whether it took it.
+bool register_lzf();
+/// The filters of an array's chunks, in the order of packing. Throws an InputError for a filter
+/// that is missing; `where` names the array.
+std::vector<Filter> filters_of(hid_t creation, const std::string& where);
+/// Whether there is scale-offset, n-bit or szip. The library's code for them fails on some damaged
+/// data.
+bool has_fragile(std::span<const Filter> filters);
+/// How many bytes a stored chunk unpacks to, as far as that can be told from its bytes. Numbers
+/// above `chunk_bytes` are not exact. A set bit of `skipped` says that a filter was left out.
+std::size_t unpacked_bytes(std::span<const Filter> filters, std::span<const std::byte> stored,
+                           std::uint32_t skipped, std::size_t chunk_bytes);
+
 /// How the library opens a file that it reads through `input`, which stays open with the file. The
 /// file is read anew although it is open already. The caller holds the lock, and `input` until
 /// then.
