@@ -219,10 +219,6 @@ struct TokenDataset::State {
   }
 };
 
-TokenDataset::TokenDataset(std::unique_ptr<State> state) : state_(std::move(state)) {}
-TokenDataset::TokenDataset(TokenDataset&&) noexcept = default;
-TokenDataset::~TokenDataset() = default;
-
 TokenDataset TokenDataset::open(const std::filesystem::path& folder, std::int64_t cache_bytes) {
   std::error_code error;  // a path without access counts as absent
   require_input(std::filesystem::is_directory(folder, error), "{}: not a folder",
@@ -233,7 +229,7 @@ TokenDataset TokenDataset::open(const std::filesystem::path& folder, std::int64_
                 index_file);
   ShardIndex index = parse_index(read_text_file(path), printable_path(path));
   for (const ShardEntry& shard : index.shards) open_file(folder, shard);
-  return TokenDataset(std::make_unique<State>(folder, std::move(index), cache_bytes));
+  return TokenDataset(std::make_shared<State>(folder, std::move(index), cache_bytes));
 }
 
 const TokenSetInfo& TokenDataset::info() const { return state_->index.info; }

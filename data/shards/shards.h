@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/tokenizers/tokenizer.h"
@@ -65,8 +66,6 @@ class TokenDataset {
   /// Throws an InputError for every fault, now or at that read.
   static TokenDataset open(const std::filesystem::path& folder,
                            std::int64_t cache_bytes = default_cache_bytes);
-  TokenDataset(TokenDataset&&) noexcept;
-  ~TokenDataset();
 
   /// The tokenizer, vocabulary and special ids.
   const TokenSetInfo& info() const;
@@ -91,8 +90,8 @@ class TokenDataset {
 
  private:
   struct State;
-  explicit TokenDataset(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit TokenDataset(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace nystrom

@@ -211,7 +211,7 @@ std::int64_t convert(StoredType type, const std::vector<std::byte>& bytes, float
 struct BagFile::State {
   fs::path path;
   Place place;
-  std::int64_t size = 0;
+  std::int64_t size;
   fs::file_time_type changed;
 
   std::string name() const { return printable_path(path); }
@@ -225,19 +225,12 @@ struct BagFile::State {
   }
 };
 
-BagFile::BagFile(fs::path file) : state_(std::make_unique<State>()) {
-  State& s = *state_;
-  s.path = std::move(file);
-  const auto input = std::make_shared<const InputFile>(InputFile::open(s.path));
-  s.size = input->size();
+BagFile::BagFile(const fs::path& file) {
+  const auto input = std::make_shared<const InputFile>(InputFile::open(file));
   std::error_code error;
-  s.changed = fs::last_write_time(s.path, error);
-  s.place = place_in(input);
+  const fs::file_time_type changed = fs::last_write_time(file, error);
+  state_ = std::make_shared<State>(State{file, place_in(input), input->size(), changed});
 }
-
-BagFile::~BagFile() = default;
-BagFile::BagFile(BagFile&&) noexcept = default;
-BagFile& BagFile::operator=(BagFile&&) noexcept = default;
 
 std::int64_t BagFile::rows() const { return state_->place.rows; }
 std::int64_t BagFile::width() const { return state_->place.width; }

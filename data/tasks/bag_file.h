@@ -29,10 +29,7 @@ struct BagArray {
 class BagFile {
  public:
   /// Throws an InputError that names the file when it has another form.
-  explicit BagFile(std::filesystem::path file);
-  ~BagFile();
-  BagFile(BagFile&&) noexcept;
-  BagFile& operator=(BagFile&&) noexcept;
+  explicit BagFile(const std::filesystem::path& file);
 
   /// The number of rows.
   std::int64_t rows() const;
@@ -54,7 +51,7 @@ class BagFile {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<const State> state_;
 };
 
 /// Whether the ending of a file's name is that of a bag: .npy or .safetensors; or .h5 and .hdf5, if
