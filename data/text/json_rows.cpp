@@ -8,7 +8,7 @@
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
 #include "core/check.h"
-#include "data/text/json_values.h"
+#include "data/text/byte_source.h"
 #include "data/text/row_lines.h"
 
 namespace nystrom {
@@ -29,6 +29,124 @@ const char* describe(const Json& value) {
          : value.is_null()   ? "null"
                              : "a single value";
 }
+
+/// Reads the items of one array, or values that follow one another as in JSON Lines, in the memory
+/// of one value. The text of a value is found by its brackets and quotes, and not parsed.
+class JsonValues {
+ public:
+  explicit JsonValues(const std::filesystem::path& file)
+      : name_(printable_path(file)), source_(open_byte_source(file)), block_(read_block_bytes) {
+    size_ = source_->read(block_);
+    if (std::string_view(block_.data(), size_).starts_with(byte_order_mark))
+      used_ = byte_order_mark.size();
+  }
+
+  /// The text of the next value; nothing after the last. Throws an InputError "file:line: …" for a
+  /// value beyond max_row_bytes, for one that does not end, and for anything else between values.
+  std::optional<std::string> next() {
+    skip_blanks();
+    if (!begun_) {
+      array_ = peek() == '[';
+      if (array_) {
+        take();
+        skip_blanks();
+      }
+    } else if (array_ && !ended_ && peek() == ',') {
+      take();
+      skip_blanks();
+      if (peek() == ']') fail("a comma before the end of the array; remove it");
+    } else if (array_ && !ended_ && peek() != ']' && peek() != at_end) {
+      fail("expected a comma or the end of the array");
+    }
+    begun_ = true;
+    if (array_ && !ended_ && peek() == at_end)
+      fail("the file ends within its array; it is cut: copy it again");
+    if (array_ && !ended_ && peek() == ']') {
+      take();
+      ended_ = true;
+      skip_blanks();
+    }
+    if (ended_ && peek() != at_end) fail("text after the end of the array; remove it");
+    if (peek() == at_end) return std::nullopt;
+    return value();
+  }
+
+  /// The line where the last value begins, from 1.
+  std::int64_t line() const { return value_line_; }
+  /// Whether the file is one array.
+  bool is_array() const { return array_; }
+  /// The number of bytes of the file on disk that have been read.
+  std::int64_t position() const { return source_->position(); }
+
+ private:
+  static constexpr int at_end = -1;
+
+  static bool is_blank(int c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+  int peek() {
+    if (used_ == size_ && size_ > 0) {
+      size_ = source_->read(block_);
+      used_ = 0;
+    }
+    return used_ == size_ ? at_end : static_cast<unsigned char>(block_[used_]);
+  }
+
+  char take() {
+    const char c = block_[used_++];
+    line_ += c == '\n';
+    return c;
+  }
+
+  void skip_blanks() {
+    while (is_blank(peek())) take();
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InputError(fmt::format("{}:{}: {}", name_, line_, what));
+  }
+
+  /// The text of a value, which begins here.
+  std::string value() {
+    std::string text;
+    int depth = 0;
+    bool quoted = false;
+    value_line_ = line_;
+    while (true) {
+      const int c = peek();
+      if (!quoted && depth == 0 && !text.empty() && (c == ',' || c == ']' || is_blank(c))) break;
+      if (c == at_end) {
+        if (quoted || depth > 0)
+          fail(
+              fmt::format("the file ends within the JSON value that begins in line {}; it is cut: "
+                          "copy it again",
+                          value_line_));
+        break;
+      }
+      text += take();
+      if (text.size() > max_row_bytes)
+        fail(
+            fmt::format("the JSON value that begins in line {} is longer than {} bytes; write one "
+                        "object a row",
+                        value_line_, max_row_bytes));
+      if (quoted) {
+        if (c == '\\' && peek() != at_end) text += take();
+        quoted = c != '"';
+        continue;
+      }
+      quoted = c == '"';
+      depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+      if (depth <= 0 && (c == '}' || c == ']')) break;
+    }
+    return text;
+  }
+
+  std::string name_;
+  std::unique_ptr<ByteSource> source_;
+  std::vector<char> block_;
+  std::size_t used_ = 0, size_ = 0;  // in block_
+  std::int64_t line_ = 1, value_line_ = 1;
+  bool begun_ = false, array_ = false, ended_ = false;
+};
 
 /// Rows that are JSON objects: a line each, or the values of a file.
 class JsonRows : public TableReader {
