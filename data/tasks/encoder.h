@@ -1,8 +1,9 @@
-// Encoding of examples as rows of tokens.
+// Encoding of examples as rows of tokens, and one output from those for the windows of a text.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -107,5 +108,11 @@ class TaskEncoder {
   std::int64_t single_specials_, pair_specials_;  // tokens that wrapping adds
   std::int64_t before_text_, before_second_;      // those before a text, and before a second text
 };
+
+/// The output of a text: per entry the mean or the largest over its windows, as `windows` says; for
+/// `first` there is one window. `outputs` holds one row of equal length for each window, at least
+/// one.
+std::vector<double> merge_windows(TaskWindows windows,
+                                  std::span<const std::vector<double>> outputs);
 
 }  // namespace nystrom

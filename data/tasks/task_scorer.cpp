@@ -7,7 +7,6 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/windows.h"
 
 namespace nystrom {
 namespace {

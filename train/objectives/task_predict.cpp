@@ -11,7 +11,6 @@
 #include "data/tasks/entities.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
-#include "data/tasks/windows.h"
 #include "data/tasks/word_cut.h"
 #include "train/objectives/probabilities.h"
 #include "train/objectives/task_loss.h"
