@@ -43,20 +43,14 @@ const char* describe(TextRoles roles) {
   return "";
 }
 
-std::string describe(const EmbeddingSamples& samples) {
-  std::string line = fmt::format("{} {}, {} different", samples.samples.size(),
-                                 describe(samples.roles), samples.groups.size());
-  if (samples.skipped.count > 0)
-    line += fmt::format("; {} rows were skipped", samples.skipped.count);
+std::string describe(const EmbeddingTexts& texts) {
+  std::string line = fmt::format("{} {}, {} different", texts.samples.size(), describe(texts.roles),
+                                 texts.groups.size());
+  if (texts.skipped.count > 0) line += fmt::format("; {} rows were skipped", texts.skipped.count);
   return line;
 }
 
-std::int64_t EmbeddingSamples::columns() const {
-  const bool alone = roles == TextRoles::texts || roles == TextRoles::labels;
-  return alone ? 2 : std::ssize(samples[0].texts);
-}
-
-bool EmbeddingSamples::alike(std::int64_t a, std::int64_t b) const {
+bool EmbeddingTexts::alike(std::int64_t a, std::int64_t b) const {
   if (a == b) return true;
   const auto& first = groups[static_cast<std::size_t>(a)];
   const auto& second = groups[static_cast<std::size_t>(b)];
@@ -74,7 +68,7 @@ std::string checksum_of(const EmbeddingTexts& read) {
     checksum.update(&size, sizeof size);
     checksum.update(text.data(), size);
   }
-  for (const EmbeddingSample& sample : read.samples.samples) {
+  for (const EmbeddingSample& sample : read.samples) {
     checksum.update(sample.texts.data(), sample.texts.size() * sizeof(sample.texts[0]));
     const double numbers[] = {sample.score, static_cast<double>(sample.label)};
     checksum.update(numbers, sizeof numbers);
@@ -85,8 +79,7 @@ std::string checksum_of(const EmbeddingTexts& read) {
 }  // namespace
 
 EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source) {
-  EmbeddingTexts read;
-  EmbeddingSamples& result = read.samples;
+  EmbeddingTexts result;
   std::map<Digest, std::int64_t> numbers;
   std::map<std::string, std::int64_t> labels;
   for_each_example(task, source, Labelled::optional, result.skipped, [&](const Example& example) {
@@ -105,12 +98,12 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
     for (const std::string& text : texts) {
       digests.push_back(digest_of(text.data(), text.size()));
       const auto [number, added] = numbers.emplace(digests.back(), std::ssize(numbers));
-      if (added) read.texts.push_back(text);
+      if (added) result.texts.push_back(text);
       sample.texts.push_back(number->second);
     }
     result.digests.push_back(
         digest_of(digests.data(), std::min<std::size_t>(digests.size(), 2) * sizeof(Digest)));
-    result.groups.resize(read.texts.size());
+    result.groups.resize(result.texts.size());
     const auto place = std::ssize(result.samples);
     if (roles == TextRoles::labels) {
       sample.label = labels.emplace(*example.label, std::ssize(labels)).first->second;
@@ -133,53 +126,41 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
     std::ranges::sort(groups);
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
   }
-  result.checksum = checksum_of(read);
-  return read;
+  result.checksum = checksum_of(result);
+  return result;
 }
 
-EmbeddingDataset::EmbeddingDataset(EmbeddingTexts texts, const Tokenizer& tokenizer,
-                                   const EmbeddingTextOptions& options)
-    : content_(std::move(texts.samples)), views_(options.views) {
-  const std::int64_t room = options.sequence_length - std::ssize(tokenizer.wrap({}).ids);
+EmbeddingDataset::EmbeddingDataset(EmbeddingTexts content, const Tokenizer& tokenizer,
+                                   std::int64_t sequence_length, const std::string& query_prompt,
+                                   const std::string& document_prompt, TaskViews views)
+    : content_(std::move(content)),
+      crops_(content_.roles == TextRoles::texts && views == TaskViews::crops) {
+  const std::int64_t room = sequence_length - std::ssize(tokenizer.wrap({}).ids);
   require_input(room >= 4,
                 "data.sequence_length {} leaves no room for text beside {} special tokens",
-                options.sequence_length, options.sequence_length - room);
-  const bool whole = roles() == TextRoles::texts && views_ == TaskViews::crops;
-  const bool alone = roles() == TextRoles::texts || roles() == TextRoles::labels;
-  std::vector<std::string> prompts = {options.query_prompt};
-  if (options.document_prompt != options.query_prompt) prompts.push_back(options.document_prompt);
+                sequence_length, sequence_length - room);
+  const std::vector<std::string> texts = std::move(content_.texts);
+  std::vector<std::string> prompts = {query_prompt};
+  if (document_prompt != query_prompt) prompts.push_back(document_prompt);
   for (const std::string& prompt : prompts)
-    prompted_.push_back({std::ssize(tokenizer.encode(prompt)),
-                         std::vector<std::vector<std::int32_t>>(texts.texts.size())});
-  std::vector<bool> cut(texts.texts.size());
-  const auto encode = [&](std::int64_t text, std::size_t form) {
+    prompt_tokens_.push_back(std::ssize(tokenizer.encode(prompt)));
+  tokens_.assign(prompts.size(), std::vector<std::vector<std::int32_t>>(texts.size()));
+  std::vector<bool> cut(texts.size());
+  const auto encode = [&](std::int64_t text, std::size_t prompt) {
     const auto place = static_cast<std::size_t>(text);
-    std::vector<std::int32_t>& ids = prompted_[form].texts[place];
+    std::vector<std::int32_t>& ids = tokens_[prompt][place];
     if (!ids.empty()) return;
-    ids = tokenizer.encode(prompts[form] + texts.texts[place]);
-    if (whole || std::ssize(ids) <= room) return;
+    ids = tokenizer.encode(prompts[prompt] + texts[place]);
+    if (crops_ || std::ssize(ids) <= room) return;
     ids.resize(static_cast<std::size_t>(room));
     cut[place] = true;
   };
-  for (const EmbeddingSample& sample : samples()) {
+  for (const EmbeddingSample& sample : content_.samples) {
     for (std::size_t column = 0; column < sample.texts.size(); ++column)
       encode(sample.texts[column], std::min(column, prompts.size() - 1));
-    if (alone) encode(sample.texts[0], prompts.size() - 1);
+    if (content_.is_alone()) encode(sample.texts[0], prompts.size() - 1);
   }
   truncated_ = std::ranges::count(cut, true);
-}
-
-const EmbeddingDataset::Prompted& EmbeddingDataset::of_column(std::int64_t column) const {
-  return prompted_[std::min(static_cast<std::size_t>(column), prompted_.size() - 1)];
-}
-
-const std::vector<std::int32_t>& EmbeddingDataset::tokens(std::int64_t text,
-                                                          std::int64_t column) const {
-  return of_column(column).texts[static_cast<std::size_t>(text)];
-}
-
-std::int64_t EmbeddingDataset::prompt_tokens(std::int64_t column) const {
-  return of_column(column).prompt_tokens;
 }
 
 }  // namespace nystrom

@@ -1,6 +1,7 @@
 // The texts of a task of kind embeddings in memory.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
@@ -30,10 +31,11 @@ struct EmbeddingSample {
   std::int64_t label = -1;                                  ///< for labels, from 0
 };
 
-/// The samples of all files, without their texts.
-struct EmbeddingSamples {
+/// The samples of all files, and their texts.
+struct EmbeddingTexts {
   TextRoles roles = TextRoles::texts;
   std::vector<EmbeddingSample> samples;
+  std::vector<std::string> texts;  ///< by number; empty in an EmbeddingDataset
   /// The samples of each label.
   std::vector<std::vector<std::int64_t>> of_label;
   /// For each text the numbers of its pairs, or its labels, ascending.
@@ -42,17 +44,13 @@ struct EmbeddingSamples {
   SkippedRows skipped;
   std::string checksum;  ///< of all texts and samples
 
+  /// Whether a sample is one text.
+  bool is_alone() const { return roles == TextRoles::texts || roles == TextRoles::labels; }
   /// The number of rows that a sample becomes: its texts; 2 where it has one.
-  std::int64_t columns() const;
+  std::int64_t columns() const { return is_alone() ? 2 : std::ssize(samples[0].texts); }
   /// Whether two texts are equal, a pair of the data, or of one label. None is the other's
   /// negative.
   bool alike(std::int64_t a, std::int64_t b) const;
-};
-
-/// Samples and their texts.
-struct EmbeddingTexts {
-  EmbeddingSamples samples;
-  std::vector<std::string> texts;  ///< by number
 };
 
 /// Reads the examples of a source, all of one form. `task` is resolved. Throws an InputError
@@ -60,49 +58,46 @@ struct EmbeddingTexts {
 /// between −max_score and max_score, or labels that only one text has.
 EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source);
 
-/// What becomes a text's tokens.
-struct EmbeddingTextOptions {
-  std::int64_t sequence_length = 512;  ///< with the special tokens; more are cut off
-  /// Before texts of the first column, and of the others.
-  std::string query_prompt, document_prompt;
-  TaskViews views = TaskViews::dropout;  ///< for crops, texts alone are kept whole
-};
-
 /// The samples of all files as tokens, to train on.
 class EmbeddingDataset {
  public:
-  /// Throws an InputError where special tokens leave no room for text.
-  EmbeddingDataset(EmbeddingTexts texts, const Tokenizer& tokenizer,
-                   const EmbeddingTextOptions& options);
+  /// A text has at most `sequence_length` tokens with the special ones; more are cut off, unless
+  /// texts alone become crops. The prompts stand before texts of the first column, and of the
+  /// others. Throws an InputError where special tokens leave no room for text.
+  EmbeddingDataset(EmbeddingTexts texts, const Tokenizer& tokenizer, std::int64_t sequence_length,
+                   const std::string& query_prompt, const std::string& document_prompt,
+                   TaskViews views);
 
-  const EmbeddingSamples& content() const { return content_; }
-  TextRoles roles() const { return content_.roles; }
-  std::int64_t columns() const { return content_.columns(); }
-  const std::vector<EmbeddingSample>& samples() const { return content_.samples; }
+  const EmbeddingTexts& content() const { return content_; }
   /// The tokens of text `text` in column `column`, with the column's prompt and without special
   /// tokens.
-  const std::vector<std::int32_t>& tokens(std::int64_t text, std::int64_t column) const;
+  const std::vector<std::int32_t>& tokens(std::int64_t text, std::int64_t column) const {
+    return tokens_[prompt_of(column)][static_cast<std::size_t>(text)];
+  }
   /// The number of tokens that the prompt of column `column` has.
-  std::int64_t prompt_tokens(std::int64_t column) const;
-  TaskViews views() const { return views_; }
+  std::int64_t prompt_tokens(std::int64_t column) const {
+    return prompt_tokens_[prompt_of(column)];
+  }
+  /// Whether texts alone become two random parts of them.
+  bool crops() const { return crops_; }
   /// The number of texts that lost tokens.
   std::int64_t truncated() const { return truncated_; }
 
  private:
-  /// Texts after one prompt. A text that no sample has in such a column is empty.
-  struct Prompted {
-    std::int64_t prompt_tokens = 0;
-    std::vector<std::vector<std::int32_t>> texts;
-  };
-  const Prompted& of_column(std::int64_t column) const;
+  std::size_t prompt_of(std::int64_t column) const {
+    return std::min(static_cast<std::size_t>(column), tokens_.size() - 1);
+  }
 
-  EmbeddingSamples content_;
-  TaskViews views_;
-  std::vector<Prompted> prompted_;  // one where both prompts are equal
+  EmbeddingTexts content_;
+  bool crops_;
+  // Of each prompt, which is one where both are equal. A text that no sample has in such a column
+  // is empty.
+  std::vector<std::int64_t> prompt_tokens_;
+  std::vector<std::vector<std::vector<std::int32_t>>> tokens_;
   std::int64_t truncated_ = 0;
 };
 
 /// "96 pairs of texts, 120 different".
-std::string describe(const EmbeddingSamples& samples);
+std::string describe(const EmbeddingTexts& texts);
 
 }  // namespace nystrom

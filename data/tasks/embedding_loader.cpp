@@ -55,30 +55,31 @@ EmbeddingLoader::EmbeddingLoader(std::shared_ptr<const EmbeddingDataset> dataset
       tokenizer_(tokenizer),
       options_(options),
       sequence_length_(sequence_length),
-      order_(std::ssize(dataset_->samples()), options.seed),
+      order_(std::ssize(dataset_->content().samples), options.seed),
       step_(first_step) {
   micro_batch_ranks(options);  // throws when a rank has none
 }
 
 std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {
-  const EmbeddingDataset& data = *dataset_;
+  const EmbeddingTexts& data = dataset_->content();
   std::vector<Use> uses;
   for (std::int64_t i = 0; i < options_.batch_size; ++i) {
     Use use{0, step_ * options_.batch_size + i, 0, {}};
     use.sample = order_(use.place / order_.size(), use.place % order_.size());
-    const EmbeddingSample& sample = data.samples()[static_cast<std::size_t>(use.sample)];
+    const EmbeddingSample& sample = data.samples[static_cast<std::size_t>(use.sample)];
     use.texts = sample.texts;
-    if (data.roles() == TextRoles::texts) use.texts.push_back(use.texts[0]);
-    if (data.roles() == TextRoles::labels) {
-      const auto& same = data.content().of_label[static_cast<std::size_t>(sample.label)];
+    if (data.roles == TextRoles::texts) use.texts.push_back(use.texts[0]);
+    if (data.roles == TextRoles::labels) {
+      const auto& same = data.of_label[static_cast<std::size_t>(sample.label)];
       const std::int64_t own = std::ranges::find(same, use.sample) - same.begin();
       const auto other = below(draws(options_.seed, use.place, 0).word[0], std::ssize(same) - 1);
       const std::int64_t chosen = same[static_cast<std::size_t>(other < own ? other : other + 1)];
-      use.texts.push_back(data.samples()[static_cast<std::size_t>(chosen)].texts[0]);
+      use.texts.push_back(data.samples[static_cast<std::size_t>(chosen)].texts[0]);
     }
     for (std::int64_t column = 0; column < std::ssize(use.texts); ++column)
       use.length = std::max<std::int64_t>(
-          use.length, std::ssize(data.tokens(use.texts[static_cast<std::size_t>(column)], column)));
+          use.length,
+          std::ssize(dataset_->tokens(use.texts[static_cast<std::size_t>(column)], column)));
     uses.push_back(std::move(use));
   }
   std::ranges::sort(uses);
@@ -86,23 +87,23 @@ std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {
 }
 
 std::vector<WrappedIds> EmbeddingLoader::rows_of(const Use& use) const {
-  const bool crops = dataset_->roles() == TextRoles::texts && dataset_->views() == TaskViews::crops;
   const std::int64_t room = sequence_length_ - std::ssize(tokenizer_.wrap({}).ids);
   std::vector<WrappedIds> rows;
   for (const std::int64_t text : use.texts) {
     const auto column = std::ssize(rows);
     const Ids& ids = dataset_->tokens(text, column);
     const auto draw = static_cast<std::uint32_t>(column);
-    rows.push_back(tokenizer_.wrap(crops ? crop(ids, dataset_->prompt_tokens(column), room,
-                                                draws(options_.seed, use.place, draw))
-                                         : ids));
+    rows.push_back(tokenizer_.wrap(dataset_->crops()
+                                       ? crop(ids, dataset_->prompt_tokens(column), room,
+                                              draws(options_.seed, use.place, draw))
+                                       : ids));
   }
   return rows;
 }
 
 Batch EmbeddingLoader::batch_of(std::span<const Use> uses) const {
   Batch batch;
-  batch.choices = dataset_->columns();
+  batch.choices = dataset_->content().columns();
   std::vector<WrappedIds> rows;
   std::vector<std::int64_t> ids;
   for (const Use& use : uses) {
@@ -125,12 +126,13 @@ EmbeddingStep EmbeddingLoader::next() {
   const std::vector<Use> uses = uses_of_step();
   EmbeddingStep step;
   step.samples = std::ssize(uses);
-  step.texts.resize(static_cast<std::size_t>(dataset_->columns()));
+  step.texts.resize(static_cast<std::size_t>(dataset_->content().columns()));
   for (const Use& use : uses) {
     for (std::size_t column = 0; column < step.texts.size(); ++column)
       step.texts[column].push_back(use.texts[column]);
-    if (dataset_->roles() == TextRoles::scores)
-      step.scores.push_back(dataset_->samples()[static_cast<std::size_t>(use.sample)].score);
+    if (dataset_->content().roles == TextRoles::scores)
+      step.scores.push_back(
+          dataset_->content().samples[static_cast<std::size_t>(use.sample)].score);
   }
   const std::int64_t size = options_.micro_batch_size;
   for (std::int64_t begin = size * options_.rank; begin < step.samples;

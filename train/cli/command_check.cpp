@@ -130,7 +130,7 @@ void read_task(CheckReport& report, const RunSpec& spec) {
     const EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
     report.task = describe(data);
     for (std::string& line : embedding_warnings(data)) report.warnings.push_back(std::move(line));
-    report.sequences = std::ssize(data.train->samples());
+    report.sequences = std::ssize(data.train->content().samples);
     require_same_run(complete);
     report.config = std::move(complete.options);
     return;

@@ -64,7 +64,7 @@ class EmbeddingObjective : public Objective {
                  .validation = data_.validation.checksum,
                  .data_option = "task.train",
                  .validation_option = "task.validation",
-                 .samples = std::ssize(data_.train->samples()),
+                 .samples = std::ssize(data_.train->content().samples),
                  .metric_name = enum_name(*config.task.metric),
                  .higher_is_better = true,
                  .tokenizer_files = data_.tokenizer->files(config.data.sequence_length),
@@ -161,7 +161,7 @@ class EmbeddingObjective : public Objective {
 };
 
 /// Refuses texts that the loss, the views or the model's dropout cannot use.
-void check_training_texts(const RunConfig& config, const EmbeddingSamples& samples) {
+void check_training_texts(const RunConfig& config, const EmbeddingTexts& samples) {
   const EmbeddingLossOptions& loss = config.embedding_loss;
   const bool scored = samples.roles == TextRoles::scores;
   require_input(
@@ -190,19 +190,18 @@ void check_training_texts(const RunConfig& config, const EmbeddingSamples& sampl
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
   const TaskSources sources = task_sources(config.task, config.seed);
   EmbeddingTexts texts = read_embedding_texts(config.task, sources.train);
-  check_training_texts(config, texts.samples);
+  check_training_texts(config, texts);
   EmbeddingData data;
   data.validation = read_embedding_validation(config, sources.validation, tokenizer);
-  std::vector<Digest> trained = texts.samples.digests;
+  std::vector<Digest> trained = texts.digests;
   std::ranges::sort(trained);
   data.overlap = std::ranges::count_if(data.validation.digests, [&](const Digest& digest) {
     return std::ranges::binary_search(trained, digest);
   });
   const EmbeddingConfig& embedding = config.model.embedding;
   data.train = std::make_shared<const EmbeddingDataset>(
-      std::move(texts), *tokenizer,
-      EmbeddingTextOptions{config.data.sequence_length, embedding.query_prompt,
-                           embedding.document_prompt, config.task.views});
+      std::move(texts), *tokenizer, config.data.sequence_length, embedding.query_prompt,
+      embedding.document_prompt, config.task.views);
   data.tokenizer = std::move(tokenizer);
   const std::vector<TaskMetric>& metrics = data.validation.metrics;
   if (!config.task.metric) config.task.metric = metrics[0];

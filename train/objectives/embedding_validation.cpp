@@ -36,7 +36,7 @@ struct ColumnVectors {
 };
 
 /// The different texts of a column of pairs.
-ColumnVectors texts_of_column(const EmbeddingSamples& pairs, std::size_t column) {
+ColumnVectors texts_of_column(const EmbeddingTexts& pairs, std::size_t column) {
   ColumnVectors result;
   for (const EmbeddingSample& sample : pairs.samples) result.texts.push_back(sample.texts[column]);
   std::ranges::sort(result.texts);
@@ -44,7 +44,7 @@ ColumnVectors texts_of_column(const EmbeddingSamples& pairs, std::size_t column)
   return result;
 }
 
-std::vector<double> pair_correlations(const EmbeddingSamples& pairs, const ColumnVectors& first,
+std::vector<double> pair_correlations(const EmbeddingTexts& pairs, const ColumnVectors& first,
                                       const ColumnVectors& second) {
   std::vector<double> similarities, scores;
   for (const EmbeddingSample& sample : pairs.samples) {
@@ -55,7 +55,7 @@ std::vector<double> pair_correlations(const EmbeddingSamples& pairs, const Colum
   return {spearman_correlation(scores, similarities), pearson_correlation(scores, similarities)};
 }
 
-std::vector<double> pair_ranks(const EmbeddingSamples& pairs, const ColumnVectors& first,
+std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors& first,
                                const ColumnVectors& second) {
   double reciprocal_ranks = 0, found_first = 0;
   for (const EmbeddingSample& sample : pairs.samples) {
@@ -83,7 +83,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
                              const std::shared_ptr<const Tokenizer>& tokenizer) {
   const auto data =
       std::make_shared<const EmbeddingTexts>(read_embedding_texts(config.task, source));
-  const EmbeddingSamples& pairs = data->samples;
+  const EmbeddingTexts& pairs = *data;
   const bool scored = pairs.roles == TextRoles::scores;
   require_input(scored || pairs.roles == TextRoles::pairs,
                 "task.validation: its files hold {}, which say nothing about similarity; give "
@@ -96,8 +96,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   validation.notes = pairs.skipped.notes;
   validation.evaluate = [=](const Model& model, Communicator& communicator,
                             const EmbeddingValidation::Progress& progress) {
-    ColumnVectors first = texts_of_column(data->samples, 0),
-                  second = texts_of_column(data->samples, 1);
+    ColumnVectors first = texts_of_column(*data, 0), second = texts_of_column(*data, 1);
     const std::int64_t total = std::ssize(first.texts) + std::ssize(second.texts);
     std::int64_t before = 0;
     for (const PromptKind prompt : {PromptKind::query, PromptKind::document}) {
@@ -110,7 +109,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
           embed_all(embedder, texts, [&](std::int64_t done) { progress(before + done, total); });
       before += std::ssize(texts);
     }
-    return (scored ? pair_correlations : pair_ranks)(data->samples, first, second);
+    return (scored ? pair_correlations : pair_ranks)(*data, first, second);
   };
   return validation;
 }

@@ -266,7 +266,7 @@ RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
                               const RunObserver& observer) {
   RunSpec complete = spec;
   EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
-  require_schedules_within_run(complete.options, std::ssize(data.train->samples()));
+  require_schedules_within_run(complete.options, std::ssize(data.train->content().samples));
   require_same_run(complete);
   const RunSession session(spec, log, communicator);
   if (describe_data) {
