@@ -48,10 +48,6 @@ void refuse_single_bag(const std::filesystem::path& file);
 /// the InputErrors of read_bags and BagFile.
 std::optional<std::int64_t> bag_width(const TaskConfig& task);
 
-/// The part of each bag, 0 … folds − 1: stratified by label, groups whole, and the same in every
-/// call. Throws an InputError for a label of fewer groups than folds.
-std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_t folds);
-
 /// The labels of bags: task.labels, or all that occur, sorted like those of texts. Throws an
 /// InputError for fewer than two. Empty if the bags have numbers to predict.
 LabelSet bag_labels(const TaskConfig& task, const BagParts& parts);
