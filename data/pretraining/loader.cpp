@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "core/check.h"
-#include "data/pretraining/segments.h"
 
 namespace nystrom {
 namespace {

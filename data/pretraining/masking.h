@@ -1,4 +1,5 @@
-// Masked language modelling: the choice of masked tokens, and their replacement.
+// What is done to a sample before a model learns from it: the choice of masked tokens and their
+// replacement, and the exchange of two segments.
 #pragma once
 
 #include <cstdint>
@@ -102,6 +103,22 @@ std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const Mas
 /// number above is reached. With whole words a span starts at a word, and its length counts words.
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels,
                          const MaskingTable& table, const MaskingOptions& options,
+                         const MaskingKey& key);
+
+// ---- Sentence-order prediction: the order of two segments of a text -----------------------------
+
+/// A sample in two segments: cls A sep B sep.
+struct Segments {
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> types;  ///< 0 up to the first sep, 1 after it
+  bool swapped = false;             ///< whether A follows B in the text
+};
+
+/// Cuts the text of a sample, cls text sep, at a random position into two segments that are not
+/// empty. It exchanges them with probability ½ (Lan et al., ALBERT, arXiv 1909.11942). If the table
+/// knows words and a word starts inside, the cut is at the start of a word. `key` determines the
+/// draw.
+Segments cut_in_segments(std::span<const std::int64_t> sample, const MaskingTable& table,
                          const MaskingKey& key);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-#include "data/pretraining/segments.h"
+#include "data/pretraining/masking.h"
 
 #include <gtest/gtest.h>
 
