@@ -5,7 +5,6 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/example_files.h"
-#include "data/tasks/image_files.h"
 #include "data/text/byte_source.h"
 #include "data/text/match_files.h"
 

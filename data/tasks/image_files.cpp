@@ -1,5 +1,4 @@
-#include "data/tasks/image_files.h"
-
+// Images as examples of classification.
 #include <png.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/example_files.h"
 #include "data/text/byte_source.h"
 #include "data/text/line_reader.h"
 #include "data/text/words.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "data/tasks/image_files.h"
+#include "data/tasks/example_files.h"
 
 namespace nystrom {
 

@@ -1,5 +1,5 @@
 // Images: CIFAR-10's binary batches, and Pathfinder's metadata with PNG files.
-#include "data/tasks/image_files.h"
+#include "data/tasks/example_files.h"
 
 #include <gtest/gtest.h>
 #include <png.h>
