@@ -6,7 +6,7 @@
 
 #include "core/base/checksum.h"
 #include "core/check.h"
-#include "data/tasks/blanks.h"
+#include "data/tasks/text_range.h"
 #include "data/text/text.h"
 
 namespace nystrom {

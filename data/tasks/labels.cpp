@@ -10,8 +10,8 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/blanks.h"
 #include "data/tasks/examples.h"
+#include "data/tasks/text_range.h"
 #include "data/text/words.h"
 
 namespace nystrom {

@@ -8,8 +8,8 @@
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
-#include "data/tasks/blanks.h"
 #include "data/tasks/example_files.h"
+#include "data/tasks/text_range.h"
 #include "data/text/line_reader.h"
 
 namespace nystrom {

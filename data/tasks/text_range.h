@@ -17,4 +17,10 @@ inline std::string_view text_at(std::string_view text, TextRange range) {
                      static_cast<std::size_t>(range.end - range.begin));
 }
 
+/// `text` without the Unicode white space at its ends. Bytes that are not UTF-8 are no white space.
+std::string_view trimmed(std::string_view text);
+
+/// Whether `text` is empty or only white space.
+inline bool is_blank(std::string_view text) { return trimmed(text).empty(); }
+
 }  // namespace nystrom

@@ -6,7 +6,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/blanks.h"
+#include "data/tasks/text_range.h"
 #include "data/text/match_files.h"
 #include "data/text/table_reader.h"
 

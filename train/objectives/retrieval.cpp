@@ -9,7 +9,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/blanks.h"
+#include "data/tasks/text_range.h"
 #include "data/text/table_reader.h"
 #include "train/objectives/nearest.h"
 #include "train/objectives/text_blocks.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/tasks/blanks.h"
+#include "data/tasks/text_range.h"
 #include "data/text/line_reader.h"
 
 namespace nystrom {

@@ -1,4 +1,4 @@
-#include "data/tasks/blanks.h"
+#include "data/tasks/text_range.h"
 
 #include "core/base/utf8.h"
 #include "data/tokenizers/pipeline/unicode.h"
