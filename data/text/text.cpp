@@ -1,6 +1,7 @@
 #include "data/text/text.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
@@ -8,25 +9,252 @@
 #include "data/text/byte_source.h"
 #include "data/text/match_files.h"
 #include "data/text/table_reader.h"
-#include "data/text/text_pieces.h"
 
 namespace nystrom {
+
+/// The documents of one file in pieces.
+class FilePieces {
+ public:
+  virtual ~FilePieces() = default;
+  /// The next piece; nothing after the last. The bytes of a plain file need not be valid UTF-8.
+  virtual std::optional<TextPiece> next() = 0;
+  /// The number of bytes of the file on disk that have been read.
+  virtual std::int64_t position() const = 0;
+};
+
 namespace {
 
 namespace fs = std::filesystem;
 
-struct BadByte {
-  SkipReason reason;
-  std::size_t position;
+constexpr std::string_view white_space = " \t\n\v\f\r";
+constexpr std::string_view blanks = " \t\v\f\r";  // white space within a line
+
+/// Called for a row of a table that is left out: the reason, its place or the error, its bytes.
+using OnSkip = std::function<void(SkipReason, const std::string& first, std::int64_t bytes)>;
+
+/// The number of line ends.
+std::int64_t count_lines(std::string_view text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+/// Why a piece is no text, and the line of its first bad byte; nothing for a text.
+std::optional<std::pair<SkipReason, std::int64_t>> find_fault(const TextPiece& piece) {
+  const std::size_t valid = valid_utf8_prefix(piece.text);
+  const std::size_t bad = std::min(piece.text.substr(0, valid).find('\0'), valid);
+  if (bad == piece.text.size()) return std::nullopt;
+  return std::pair(bad < valid ? SkipReason::nul_byte : SkipReason::invalid_utf8,
+                   piece.line + count_lines(piece.text.substr(0, bad)));
+}
+
+/// The position to cut `text`, which has more than `limit` bytes: after white space if possible,
+/// else between characters.
+std::size_t cut_position(std::string_view text, std::size_t limit) {
+  const std::size_t space = text.find_last_of(white_space, limit - 1);
+  if (space != text.npos) return space + 1;
+  std::size_t cut = limit;
+  while (cut > limit - 3 && is_utf8_continuation(text[cut])) --cut;
+  return cut;
+}
+
+/// Cuts a file into documents, and these into pieces. The bytes need not be valid.
+class PlainPieces : public FilePieces {
+ public:
+  PlainPieces(const fs::path& path, Documents documents, std::size_t piece_bytes)
+      : path_(path),
+        documents_(documents),
+        piece_bytes_(piece_bytes),
+        source_(open_byte_source(path)) {}
+
+  std::optional<TextPiece> next() override {
+    if (done_) return std::nullopt;
+    while (true) {
+      if (documents_ == Documents::blank_lines && !inside_) drop_blank_lines();
+      const std::string_view view = waiting();
+      const Boundary boundary = find_boundary(view);
+      if (boundary.end <= piece_bytes_) return take(view, boundary.end, boundary.size, false);
+      if (view.size() > piece_bytes_) return take(view, cut(view), 0, true);
+      if (!fill()) break;
+    }
+    done_ = true;
+    const std::string_view rest = waiting();
+    // No document begins after the last line end. An empty file, however, is an empty document.
+    const bool nothing = documents_ == Documents::blank_lines
+                             ? !inside_ && taken_ && rest.find_first_not_of(blanks) == rest.npos
+                             : rest.empty() && line_ > 1;
+    if (nothing) return std::nullopt;
+    return take(rest, rest.size(), 0, false);
+  }
+
+  std::int64_t position() const override { return source_->position(); }
+
+ private:
+  /// The end of a document, and the number of bytes between it and the next document.
+  struct Boundary {
+    std::size_t end = std::string_view::npos, size = 0;
+  };
+
+  std::string_view waiting() const { return std::string_view(buffer_).substr(start_); }
+
+  /// The first boundary in `view`, which a later call continues to search when it has grown.
+  Boundary find_boundary(std::string_view view) {
+    if (documents_ != Documents::files) {
+      for (std::size_t end = view.find('\n', searched_); end != view.npos;
+           end = view.find('\n', end + 1)) {
+        if (documents_ == Documents::lines) return {end, 1};
+        const std::size_t next = view.find_first_not_of(blanks, end + 1);
+        if (next == view.npos) {  // the next line may be blank or not
+          searched_ = end;
+          return {};
+        }
+        if (view[next] == '\n') return {end, next + 1 - end};
+      }
+    }
+    searched_ = view.size();
+    return {};
+  }
+
+  /// The position to cut `view`, which is longer than a piece. Never within a boundary.
+  std::size_t cut(std::string_view view) const {
+    const std::size_t at = cut_position(view, piece_bytes_);
+    if (documents_ != Documents::blank_lines) return at;
+    const std::size_t word = view.find_last_not_of(white_space, at - 1);
+    const bool ends_line =
+        word != view.npos && view.substr(word, at - word).find('\n') != view.npos;
+    return ends_line ? word + 1 : at;
+  }
+
+  /// Drops the blank lines before a document.
+  void drop_blank_lines() {
+    while (true) {
+      const std::string_view view = waiting();
+      const std::size_t end = view.find_first_not_of(blanks);
+      if (end == view.npos || view[end] != '\n') return;
+      start_ += end + 1;
+      ++line_;
+    }
+  }
+
+  TextPiece take(std::string_view view, std::size_t size, std::size_t separator, bool continues) {
+    const TextPiece piece{view.substr(0, size), continues, line_, &path_};
+    line_ += count_lines(view.substr(0, size + separator));
+    start_ += size + separator;
+    searched_ = 0;
+    inside_ = continues;
+    taken_ = true;
+    return piece;
+  }
+
+  /// Appends a block. Returns false at the end of the file. A CR is held back until the next byte
+  /// shows whether it is LF.
+  bool fill() {
+    buffer_.erase(0, start_);
+    start_ = 0;
+    const bool first = block_.empty();
+    block_.resize(read_block_bytes);
+    std::string_view block(block_.data(), source_->read(block_));
+    const bool ended = block.empty();
+    if (first && block.starts_with(byte_order_mark)) block.remove_prefix(byte_order_mark.size());
+    const bool lone_cr = pending_cr_ && block.substr(0, 1) != "\n";
+    if (lone_cr) buffer_ += '\r';
+    pending_cr_ = !block.empty() && block.back() == '\r';
+    if (pending_cr_) block.remove_suffix(1);
+    while (!block.empty()) {
+      const std::size_t crlf = std::min(block.find("\r\n"), block.size());
+      buffer_ += block.substr(0, crlf);
+      block.remove_prefix(std::min(crlf + 1, block.size()));
+    }
+    return !ended || lone_cr;
+  }
+
+  fs::path path_;
+  Documents documents_;
+  std::size_t piece_bytes_;
+  std::unique_ptr<ByteSource> source_;
+  std::vector<char> block_;
+  std::string buffer_;
+  std::size_t start_ = 0;     // start of the unread bytes in buffer_
+  std::size_t searched_ = 0;  // bytes after start_ that hold no line end
+  std::int64_t line_ = 1;
+  bool pending_cr_ = false;
+  bool inside_ = false;  // whether the last piece continues
+  bool taken_ = false;   // whether a piece was returned
+  bool done_ = false;
 };
 
-std::optional<BadByte> find_bad_byte(std::string_view text) {
-  const std::size_t valid = valid_utf8_prefix(text);
-  const std::size_t nul = text.substr(0, valid).find('\0');
-  if (nul != text.npos) return BadByte{SkipReason::nul_byte, nul};
-  if (valid < text.size()) return BadByte{SkipReason::invalid_utf8, valid};
-  return std::nullopt;
-}
+/// The texts of a table, a document each.
+class TablePieces : public FilePieces {
+ public:
+  TablePieces(const fs::path& path, TableFormat format, std::string column, std::size_t piece_bytes,
+              OnSkip skip)
+      : path_(path),
+        column_(std::move(column)),
+        piece_bytes_(piece_bytes),
+        skip_(std::move(skip)),
+        rows_(open_rows(path, format, true, {{column_, false}})) {
+    const std::vector<std::string>& names = rows_->names();
+    if (!names.empty() && std::ranges::find(names, column_) == names.end()) refuse_column();
+  }
+
+  std::optional<TextPiece> next() override {
+    if (taken_ == text_.size() && !next_text()) return std::nullopt;
+    const std::string_view rest = std::string_view(text_).substr(taken_);
+    const std::size_t size =
+        rest.size() > piece_bytes_ ? cut_position(rest, piece_bytes_) : rest.size();
+    taken_ += size;
+    return TextPiece{rest.substr(0, size), size < rest.size(), line_, &path_};
+  }
+
+  std::int64_t position() const override { return rows_->position(); }
+
+ private:
+  /// Reads the next row with a text.
+  bool next_text() {
+    while (true) {
+      try {
+        auto row = rows_->next();
+        if (!row) break;
+        any_row_ = true;
+        line_ = row->line;
+        if (row->cells[0]) {
+          text_ = without_crlf(std::move(*row->cells[0]));
+          taken_ = 0;
+          return any_text_ = true;
+        }
+        skip_(SkipReason::no_text, fmt::format("{}:{}", printable_path(path_), line_), 0);
+      } catch (const BadRow& error) {
+        any_text_ = true;
+        skip_(SkipReason::bad_row, error.what(), rows_->row_bytes());
+      }
+    }
+    if (any_row_ && !any_text_) refuse_column();
+    return false;
+  }
+
+  static std::string without_crlf(std::string text) {
+    for (std::size_t at = text.find("\r\n"); at != text.npos; at = text.find("\r\n", at))
+      text.erase(at, 1);
+    return text;
+  }
+
+  [[noreturn]] void refuse_column() const {
+    const std::vector<std::string>& names = rows_->names();
+    const bool there = std::ranges::find(names, column_) != names.end();
+    throw InputError(fmt::format(
+        "{}: {}; name the column of the texts by data.text_column", printable_path(path_),
+        there ? fmt::format("no row has a text in its column '{}'", printable(column_))
+              : no_column(column_, names)));
+  }
+
+  fs::path path_;
+  std::string column_;
+  std::size_t piece_bytes_;
+  OnSkip skip_;
+  std::unique_ptr<TableReader> rows_;
+  std::string text_;
+  std::size_t taken_ = 0;  // bytes of text_ that were returned
+  std::int64_t line_ = 0;
+  bool any_row_ = false, any_text_ = false;
+};
 
 }  // namespace
 
@@ -71,8 +299,6 @@ std::vector<fs::path> match_texts(std::span<const std::string> patterns, const T
   return files;
 }
 
-// ---- All files ----------------------------------------------------------------------------------
-
 TextReader::TextReader(std::vector<fs::path> files, TextForm form, std::size_t piece_bytes)
     : files_(std::move(files)),
       form_(std::move(form)),
@@ -96,10 +322,13 @@ Skipped& TextReader::skip(SkipReason reason, const fs::path& file, std::int64_t 
 }
 
 std::unique_ptr<FilePieces> TextReader::open(const fs::path& file) {
-  return open_pieces(file, form_, piece_bytes_,
-                     [this](SkipReason reason, const std::string& first, std::int64_t bytes) {
-                       skip(reason, first).bytes += bytes;
-                     });
+  const auto format = table_format_of(file);
+  if (!format) return std::make_unique<PlainPieces>(file, form_.documents, piece_bytes_);
+  return std::make_unique<TablePieces>(
+      file, *format, form_.column, piece_bytes_,
+      [this](SkipReason reason, const std::string& first, std::int64_t bytes) {
+        skip(reason, first).bytes += bytes;
+      });
 }
 
 /// Counts the file of `piece`, which begins it, if it looks like JSON Lines under another name.
@@ -111,7 +340,6 @@ void TextReader::note_json(const TextPiece& piece) {
 /// The first pass over a file: lists the documents longer than a piece that hold invalid bytes.
 void TextReader::find_long_rejects(const fs::path& file) {
   long_rejects_.clear();
-  long_rejects_passed_ = 0;
   if (table_format_of(file)) return;  // its rows are checked one by one
   const auto pieces = open(file);
   std::int64_t start = 0;  // line of the current document; 0 between documents
@@ -120,11 +348,9 @@ void TextReader::find_long_rejects(const fs::path& file) {
     if (start == 0) rejected = false;
     if (start == 0 && piece->continues) start = piece->line;
     if (start > 0 && !rejected) {
-      if (const auto bad = find_bad_byte(piece->text)) {
-        long_rejects_.push_back(
-            {start, bad->reason, piece->line + count_lines(piece->text.substr(0, bad->position))});
-        rejected = true;
-      }
+      const auto fault = find_fault(*piece);
+      rejected = fault.has_value();
+      if (fault) long_rejects_[start] = *fault;
     }
     if (!piece->continues) start = 0;
   }
@@ -158,23 +384,19 @@ bool TextReader::accepts(const TextPiece& piece) {
   const auto bytes = static_cast<std::int64_t>(piece.text.size());
   if (is_long) {
     if (first) {
-      rejecting_ = nullptr;
-      if (long_rejects_passed_ < long_rejects_.size() &&
-          long_rejects_[long_rejects_passed_].line == piece.line) {
-        const LongReject& reject = long_rejects_[long_rejects_passed_++];
-        rejecting_ = &skip(reject.reason, *piece.file, reject.bad_line);
-      } else {
-        ++statistics_.documents;
-      }
+      const auto reject = long_rejects_.find(piece.line);
+      const bool rejected = reject != long_rejects_.end();
+      rejecting_ =
+          rejected ? &skip(reject->second.first, *piece.file, reject->second.second) : nullptr;
+      statistics_.documents += !rejected;
     }
-    require_input(rejecting_ || !find_bad_byte(piece.text),
-                  "{}: the file changed while it was read", printable_path(*piece.file));
+    require_input(rejecting_ || !find_fault(piece), "{}: the file changed while it was read",
+                  printable_path(*piece.file));
     if (rejecting_) rejecting_->bytes += bytes;
     return rejecting_ == nullptr;
   }
-  if (const auto bad = find_bad_byte(piece.text)) {
-    const std::int64_t line = piece.line + count_lines(piece.text.substr(0, bad->position));
-    skip(bad->reason, *piece.file, line).bytes += bytes;
+  if (const auto fault = find_fault(piece)) {
+    skip(fault->first, *piece.file, fault->second).bytes += bytes;
     return false;
   }
   if (piece.text.find_first_not_of(white_space) == piece.text.npos) {

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace nystrom {
@@ -115,13 +117,6 @@ class TextReader {
   std::int64_t position() const;
 
  private:
-  /// A document that is longer than a piece and holds an invalid byte.
-  struct LongReject {
-    std::int64_t line;  // line where it begins
-    SkipReason reason;
-    std::int64_t bad_line;
-  };
-
   bool open_next_file();
   void find_long_rejects(const std::filesystem::path& file);
   std::unique_ptr<FilePieces> open(const std::filesystem::path& file);
@@ -134,14 +129,15 @@ class TextReader {
   TextForm form_;
   std::size_t piece_bytes_;
   std::size_t next_file_ = 0;
-  std::int64_t returned_ = 0;             // pieces
-  std::int64_t passed_bytes_ = 0;         // bytes of the files that were read to the end
-  std::unique_ptr<FilePieces> pieces_;    // pieces of the current file
-  bool begins_file_ = false;              // whether no piece of it was read
-  bool inside_document_ = false;          // whether the last piece of pieces_ continues
-  Skipped* rejecting_ = nullptr;          // counts of the rejected document of that piece
-  std::vector<LongReject> long_rejects_;  // the current file's rejects, in order
-  std::size_t long_rejects_passed_ = 0;
+  std::int64_t returned_ = 0;           // pieces
+  std::int64_t passed_bytes_ = 0;       // bytes of the files that were read to the end
+  std::unique_ptr<FilePieces> pieces_;  // pieces of the current file
+  bool begins_file_ = false;            // whether no piece of it was read
+  bool inside_document_ = false;        // whether the last piece of pieces_ continues
+  Skipped* rejecting_ = nullptr;        // counts of the rejected document of that piece
+  // Of the current file's documents that are longer than a piece and hold an invalid byte: the line
+  // where each begins, why it is rejected, and the line of the byte.
+  std::map<std::int64_t, std::pair<SkipReason, std::int64_t>> long_rejects_;
   TextStatistics statistics_;
 };
 
