@@ -121,6 +121,33 @@ std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
                                [](std::int64_t start) { return start >= 0; });
 }
 
+/// The sample at each position of a run.
+std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset, std::uint64_t seed) {
+  if (dataset.task().balance != TaskBalance::sampling)
+    return [order = SampleOrder(dataset.size(), seed)](std::int64_t position) {
+      return order(position / order.size(), position % order.size());
+    };
+  require_labels(dataset);
+  std::vector<std::vector<std::int64_t>> samples(  // of each label
+      static_cast<std::size_t>(dataset.labels().size()));
+  for (std::int64_t i = 0; i < dataset.size(); ++i)
+    samples[static_cast<std::size_t>(dataset.sample(i).label)].push_back(i);
+  std::vector<SampleOrder> orders;
+  for (std::size_t label = 0; label < samples.size(); ++label) {
+    require_input(!samples[label].empty(),
+                  "task.balance sampling: no training example has the label '{}'",
+                  printable(dataset.labels().names()[label]));
+    orders.emplace_back(std::ssize(samples[label]), seed + label);
+  }
+  return [samples = std::move(samples), orders = std::move(orders)](std::int64_t position) {
+    const std::int64_t labels = std::ssize(orders), place = position / labels;
+    const auto label = static_cast<std::size_t>(position % labels);
+    const SampleOrder& order = orders[label];
+    const std::int64_t number = order(place / order.size(), place % order.size());
+    return samples[label][static_cast<std::size_t>(number)];
+  };
+}
+
 }  // namespace
 
 ModelInput joined_rows(std::span<const WrappedIds* const> sequences) {
@@ -181,36 +208,17 @@ std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options) {
   return ranks;
 }
 
-TaskOrder::TaskOrder(const TaskDataset& dataset, std::uint64_t seed) {
-  if (dataset.task().balance != TaskBalance::sampling) {
-    orders_.emplace_back(dataset.size(), seed);
-    return;
-  }
-  require_labels(dataset);
-  samples_.resize(static_cast<std::size_t>(dataset.labels().size()));
-  for (std::int64_t i = 0; i < dataset.size(); ++i)
-    samples_[static_cast<std::size_t>(dataset.sample(i).label)].push_back(i);
-  for (std::size_t label = 0; label < samples_.size(); ++label) {
-    require_input(!samples_[label].empty(),
-                  "task.balance sampling: no training example has the label '{}'",
-                  printable(dataset.labels().names()[label]));
-    orders_.emplace_back(std::ssize(samples_[label]), seed + label);
-  }
-}
-
-std::int64_t TaskOrder::operator()(std::int64_t position) const {
-  const std::int64_t labels = std::ssize(orders_), place = position / labels;
-  const auto label = static_cast<std::size_t>(position % labels);
-  const SampleOrder& order = orders_[label];
-  const std::int64_t sample = order(place / order.size(), place % order.size());
-  return samples_.empty() ? sample : samples_[label][static_cast<std::size_t>(sample)];
-}
+/// A sample of a step, by its position in the run.
+struct TaskLoader::Use {
+  std::int64_t length, place, sample;
+  auto operator<=>(const Use&) const = default;
+};
 
 TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options,
                        std::int64_t first_step)
     : dataset_(std::move(dataset)),
       options_(options),
-      order_((check(dataset_.get(), options), *dataset_), options.seed),
+      order_((check(dataset_.get(), options), order_of(*dataset_, options.seed))),
       step_(first_step) {
   require(first_step >= 0, "task loader: step {}", first_step);
   require_input(dataset_->target() != TaskTarget::none,
@@ -231,16 +239,20 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
                                         });
 }
 
-Batch TaskLoader::make(const Part& part, bool read_bags) const {
-  Batch batch = make_task_batch(*dataset_, part.samples, part.ids, read_bags);
-  bool weighted = false;
-  for (const std::int64_t sample : part.samples) {
+Batch TaskLoader::make(const std::vector<Use>& part, bool read_bags) const {
+  std::vector<std::int64_t> samples, ids;
+  std::vector<double> weights;
+  for (const Use& use : part) {
+    samples.push_back(use.sample);
+    ids.push_back(use.place);
     const double of_label =
-        weights_.empty() ? 1 : weights_[static_cast<std::size_t>(dataset_->sample(sample).label)];
-    batch.weights.push_back(of_label * dataset_->weight(sample));
-    weighted |= batch.weights.back() != 1;
+        weights_.empty() ? 1
+                         : weights_[static_cast<std::size_t>(dataset_->sample(use.sample).label)];
+    weights.push_back(of_label * dataset_->weight(use.sample));
   }
-  if (!weighted) batch.weights.clear();
+  Batch batch = make_task_batch(*dataset_, samples, ids, read_bags);
+  if (std::ranges::any_of(weights, [](double weight) { return weight != 1; }))
+    batch.weights = std::move(weights);
   return batch;
 }
 
@@ -249,35 +261,27 @@ std::vector<Batch> TaskLoader::next() {
   for (std::int64_t i = 0; i < options_.batch_size; ++i)
     step_targets_ += targets_of(*dataset_, order_(step_ * options_.batch_size + i));
   std::vector<Batch> batches;
-  for (const Part& part : parts_of(step_)) batches.push_back(make(part, false));
+  for (const auto& part : parts_of(step_)) batches.push_back(make(part, false));
   ++step_;
   return batches;
 }
 
 Batch TaskLoader::whole(const Batch& batch) { return ahead_ ? *ahead_->next() : batch; }
 
-std::vector<TaskLoader::Part> TaskLoader::parts_of(std::int64_t step) const {
-  struct Use {
-    std::int64_t length, place, sample;
-    auto operator<=>(const Use&) const = default;
-  };
+/// The samples of each micro-batch of this rank.
+std::vector<std::vector<TaskLoader::Use>> TaskLoader::parts_of(std::int64_t step) const {
   std::vector<Use> uses;
   for (std::int64_t i = 0; i < options_.batch_size; ++i) {
     const std::int64_t place = step * options_.batch_size + i, sample = order_(place);
     uses.push_back({dataset_->length(sample), place, sample});
   }
   std::ranges::sort(uses);
-  const auto size = static_cast<std::size_t>(options_.micro_batch_size),
-             stride = size * static_cast<std::size_t>(options_.world_size);
-  std::vector<Part> parts;
-  for (std::size_t begin = size * static_cast<std::size_t>(options_.rank); begin < uses.size();
-       begin += stride) {
-    Part& part = parts.emplace_back();
-    for (std::size_t i = begin; i < std::min(begin + size, uses.size()); ++i) {
-      part.samples.push_back(uses[i].sample);
-      part.ids.push_back(uses[i].place);
-    }
-  }
+  const std::int64_t size = options_.micro_batch_size;
+  std::vector<std::vector<Use>> parts;
+  for (std::int64_t begin = size * options_.rank; begin < std::ssize(uses);
+       begin += size * options_.world_size)
+    parts.emplace_back(uses.begin() + begin,
+                       uses.begin() + std::min(begin + size, std::ssize(uses)));
   return parts;
 }
 

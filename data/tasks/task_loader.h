@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,30 +40,17 @@ struct TaskLoaderOptions {
 /// InputError when a rank has none.
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options);
 
-/// The samples of a run, by position. Position p is sample p mod N of epoch p / N in the order of
-/// SampleOrder. With TaskBalance::sampling it belongs to label p mod k, whose own samples come in
-/// such an order.
-class TaskOrder {
- public:
-  /// Throws an InputError for a label without a sample, when labels come in turn.
-  TaskOrder(const TaskDataset& dataset, std::uint64_t seed);
-  /// The sample at a position.
-  std::int64_t operator()(std::int64_t position) const;
-
- private:
-  std::vector<SampleOrder> orders_;                 // one, or one a label
-  std::vector<std::vector<std::int64_t>> samples_;  // of each label
-};
-
-/// The training data, step after step without end. The samples of a step, and their ids, are those
-/// of Loader: positions s · batch_size + i of TaskOrder. Batches of bags are read ahead. Within a
-/// step samples are sorted by length, and equal ones by position. They are then cut into
-/// micro-batches of micro_batch_size, so that lengths in a micro-batch are similar. Micro-batch k
-/// goes to rank k mod world_size. The step's gradient is the same sum in another order.
+/// The training data, step after step without end. As with Loader, a step s has the positions
+/// s · batch_size + i, which are the ids of its samples. Position p is sample p mod N of epoch p /
+/// N in the order of SampleOrder. With TaskBalance::sampling it belongs to label p mod k, whose own
+/// samples come in such an order. Batches of bags are read ahead. Within a step samples are sorted
+/// by length, and equal ones by position. They are then cut into micro-batches of micro_batch_size,
+/// so that lengths in a micro-batch are similar. Micro-batch k goes to rank k mod world_size. The
+/// step's gradient is the same sum in another order.
 class TaskLoader {
  public:
-  /// Throws an InputError when the options do not fit together, or when the data set is empty or
-  /// unlabelled.
+  /// Throws an InputError when the options do not fit together, when the data set is empty or
+  /// unlabelled, and for a label without a sample, when labels come in turn.
   TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options,
              std::int64_t first_step = 0);
   TaskLoader(const TaskLoader&) = delete;
@@ -82,18 +70,15 @@ class TaskLoader {
  private:
   std::shared_ptr<const TaskDataset> dataset_;
   TaskLoaderOptions options_;
-  TaskOrder order_;
-  std::vector<double> weights_;  // of the labels
+  std::function<std::int64_t(std::int64_t)> order_;  // the sample at a position
+  std::vector<double> weights_;                      // of the labels
   std::int64_t step_;
   std::int64_t step_targets_ = 0;
   std::unique_ptr<Prefetcher> ahead_;  // of bags
 
-  /// The samples of a micro-batch of this rank, and their ids.
-  struct Part {
-    std::vector<std::int64_t> samples, ids;
-  };
-  std::vector<Part> parts_of(std::int64_t step) const;
-  Batch make(const Part& part, bool read_bags) const;
+  struct Use;
+  std::vector<std::vector<Use>> parts_of(std::int64_t step) const;
+  Batch make(const std::vector<Use>& part, bool read_bags) const;
 };
 
 /// The data for evaluation and prediction: every sample once, sorted by length within windows of 64
