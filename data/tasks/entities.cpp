@@ -61,37 +61,34 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
   require(words.size() == predicted.size() && (places.empty() || places.size() == words.size()),
           "find_entities: {} words, {} labels, {} places", words.size(), predicted.size(),
           places.size());
-  std::vector<Entity> entities;
-  for (const TaggedSpan& span : tagged_spans(tags_of(predicted, labels))) {
-    Entity entity{span.type, "", span.begin, span.end, {}, 0};
-    const auto first = static_cast<std::size_t>(span.begin),
-               end = static_cast<std::size_t>(span.end);
+  std::vector<Entity> entities = tagged_entities(tags_of(predicted, labels));
+  for (Entity& entity : entities) {
+    const auto first = static_cast<std::size_t>(entity.first),
+               end = static_cast<std::size_t>(entity.end);
     for (std::size_t word = first; word < end; ++word) {
       if (places.empty()) entity.text += (word > first ? " " : "") + words[word];
       entity.score += predicted[word].probability / static_cast<double>(end - first);
     }
-    if (!places.empty()) {
-      entity.place = {places[first].begin, places[end - 1].end};
-      entity.text = text_at(text, entity.place);
-    }
-    entities.push_back(std::move(entity));
+    if (places.empty()) continue;
+    entity.place = {places[first].begin, places[end - 1].end};
+    entity.text = text_at(text, entity.place);
   }
   return entities;
 }
 
-std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags) {
-  std::vector<TaggedSpan> spans;
+std::vector<Entity> tagged_entities(std::span<const std::string> tags) {
+  std::vector<Entity> entities;
   Tag before;
   for (std::size_t i = 0; i < tags.size(); ++i) {
     const Tag tag = parse_tag(tags[i]);
     const auto place = static_cast<std::int64_t>(i);
     if (goes_on(before, tag))
-      spans.back().end = place + 1;
+      entities.back().end = place + 1;
     else if (tag.letter != 'O')
-      spans.push_back({std::string(tag.type), place, place + 1});
+      entities.push_back({std::string(tag.type), place, place + 1});
     before = tag;
   }
-  return spans;
+  return entities;
 }
 
 bool is_entity_tag(std::string_view tag) {
@@ -110,11 +107,11 @@ EntityScores score_entities(std::span<const std::vector<std::string>> truth,
   std::int64_t words = 0, equal = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     check_sizes(truth[i].size(), predicted[i].size());
-    const std::vector<TaggedSpan> right = tagged_spans(truth[i]),
-                                  found = tagged_spans(predicted[i]);
+    const std::vector<Entity> right = tagged_entities(truth[i]),
+                              found = tagged_entities(predicted[i]);
     spans.truth += std::ssize(right);
     spans.predicted += std::ssize(found);
-    for (const TaggedSpan& span : found) spans.correct += std::ranges::count(right, span);
+    for (const Entity& entity : found) spans.correct += std::ranges::count(right, entity);
     for (std::size_t word = 0; word < truth[i].size(); ++word)
       equal += truth[i][word] == predicted[i][word];
     words += std::ssize(truth[i]);

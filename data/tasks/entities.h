@@ -1,7 +1,6 @@
 // Named entities, from the scores of words and from tags, and their metrics.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -30,11 +29,12 @@ std::vector<std::string> tags_of(std::span<const WordLabel> words, const LabelSe
 
 /// A named entity of a sentence.
 struct Entity {
-  std::string type;
-  std::string text;                 ///< as in the text, or its words joined by spaces
+  std::string type{};
   std::int64_t first = 0, end = 0;  ///< words first … end − 1
-  TextRange place;                  ///< position in the text, if there is a text
+  std::string text{};               ///< as in the text, or its words joined by spaces
+  TextRange place{};                ///< position in the text, if there is a text
   double score = 0;                 ///< mean probability of its words
+  friend bool operator==(const Entity&, const Entity&) = default;
 };
 
 /// The entities of a sentence. Words without a label count as O. `places` are the positions of the
@@ -47,21 +47,14 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
 
 // ---- Entities: Tjong Kim Sang & De Meulder, CoNLL 2003, as seqeval's default mode reads tags ----
 
-/// An entity at words begin … end − 1.
-struct TaggedSpan {
-  std::string type;
-  std::int64_t begin = 0, end = 0;
-  friend auto operator<=>(const TaggedSpan&, const TaggedSpan&) = default;
-};
-
-/// The entities of one sentence from tags O, B-X, I-X, E-X, S-X, in any of the schemes IO, IOB1,
-/// BIO and BIOES. A tag that cannot continue the previous entity begins a new one. A tag without a
-/// type has type "_".
-std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags);
+/// The types and words of a sentence's entities, from tags O, B-X, I-X, E-X, S-X, in any of the
+/// schemes IO, IOB1, BIO and BIOES. A tag that cannot continue the previous entity begins a new
+/// one. A tag without a type has type "_".
+std::vector<Entity> tagged_entities(std::span<const std::string> tags);
 /// Whether a label is a tag of CoNLL files: O, or one of B, I, E, S with "-" and a type.
 bool is_entity_tag(std::string_view tag);
 
-/// The scores of entities. A span is correct if its type and both ends are.
+/// The scores of entities. One is correct if its type and both ends are.
 struct EntityScores {
   PrecisionRecall spans;  ///< micro-averaged
   double accuracy = 0;    ///< share of equal tags

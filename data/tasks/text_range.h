@@ -9,6 +9,7 @@ namespace nystrom {
 /// A range of bytes in a text.
 struct TextRange {
   std::int64_t begin = 0, end = 0;
+  friend bool operator==(const TextRange&, const TextRange&) = default;
 };
 
 /// The part of `text` in the range.

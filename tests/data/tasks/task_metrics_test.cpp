@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 using Classes = std::vector<std::int64_t>;
 using Values = std::vector<double>;
 using Tags = std::vector<std::string>;
-using Spans = std::vector<TaggedSpan>;
+using Spans = std::vector<Entity>;
 
 void expect_number(const Json& expected, double got, const Json& test) {
   if (expected.is_null())
@@ -137,14 +137,14 @@ TEST(TaskMetrics, ARightAnswerOfSeveralSuffices) {
 }
 
 TEST(TaskMetrics, SpansOfEveryScheme) {
-  EXPECT_EQ(tagged_spans(Tags{"B-PER", "I-PER", "O", "B-LOC"}),
+  EXPECT_EQ(tagged_entities(Tags{"B-PER", "I-PER", "O", "B-LOC"}),
             (Spans{{"PER", 0, 2}, {"LOC", 3, 4}}));
-  EXPECT_EQ(tagged_spans(Tags{"I-PER", "I-PER", "B-PER", "I-LOC"}),
+  EXPECT_EQ(tagged_entities(Tags{"I-PER", "I-PER", "B-PER", "I-LOC"}),
             (Spans{{"PER", 0, 2}, {"PER", 2, 3}, {"LOC", 3, 4}}));
-  EXPECT_EQ(tagged_spans(Tags{"S-X", "B-X", "E-X", "I-X", "E-X", "E-X"}),
+  EXPECT_EQ(tagged_entities(Tags{"S-X", "B-X", "E-X", "I-X", "E-X", "E-X"}),
             (Spans{{"X", 0, 1}, {"X", 1, 3}, {"X", 3, 5}, {"X", 5, 6}}));
-  EXPECT_EQ(tagged_spans(Tags{"I", "I", "B"}), (Spans{{"_", 0, 2}, {"_", 2, 3}}));
-  EXPECT_TRUE(tagged_spans(Tags{"O", "O"}).empty());
+  EXPECT_EQ(tagged_entities(Tags{"I", "I", "B"}), (Spans{{"_", 0, 2}, {"_", 2, 3}}));
+  EXPECT_TRUE(tagged_entities(Tags{"O", "O"}).empty());
 }
 
 TEST(TaskMetrics, TagsOfEntities) {
