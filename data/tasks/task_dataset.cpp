@@ -26,6 +26,14 @@ TaskTarget target_of(const TaskConfig& task) {
   return TaskTarget::none;
 }
 
+/// Throws an InputError when two files have features of different widths.
+template <class File>
+void require_same_width(const File& file, const File& first) {
+  require_input(file.width() == first.width(), "{}: its features are {} wide, those of '{}' {}",
+                printable_path(file.path()), file.width(), printable_path(first.path()),
+                first.width());
+}
+
 }  // namespace
 
 TaskDataset::TaskDataset(const TaskEncoder& encoder, bool keep_examples)
@@ -78,16 +86,24 @@ void TaskDataset::add_file(const std::filesystem::path& path, Labelled labelled,
   require_input(labelled == Labelled::optional || found != TaskTarget::none,
                 "{}: it holds neither 'labels' nor 'values'; one of them holds the targets", name);
   if (files_.empty()) target_ = found;
+  const FeatureFile& first = files_.empty() ? file : files_[0];
   require_input(target_ == found,
                 "{}: '{}' holds classes and the other numbers, or one of them nothing, to predict",
-                name, printable_path(files_.empty() ? path : files_[0].path()));
-  require_input(files_.empty() || files_[0].width() == file.width(),
-                "{}: its features are {} wide, those of '{}' {}", name, file.width(),
-                printable_path(files_.empty() ? path : files_[0].path()),
-                files_.empty() ? 0 : files_[0].width());
+                name, printable_path(first.path()));
+  require_same_width(file, first);
   first_of_file_.push_back(std::ssize(samples_));
-  for (std::int64_t i = 0; i < file.samples(); ++i)
-    if (takes(i)) add_feature_sample(file, i, sequence_length);
+  for (std::int64_t i = 0; i < file.samples(); ++i) {
+    if (!takes(i)) continue;
+    const std::int64_t length = file.length(i), kept = std::min(length, sequence_length);
+    EncodedSample sample;
+    const auto at = static_cast<std::size_t>(i);
+    if (target_ == TaskTarget::classes) sample.label = file.labels()[at];
+    if (target_ == TaskTarget::value) sample.value = file.values()[at];
+    add_features(std::move(sample), length, kept, digest_of(file, i));
+    numbers_.push_back(i);
+    if (length > kept && counts_.truncated.count++ == 0)
+      counts_.truncated.first = fmt::format("{}: sample {}", name, i);
+  }
   files_.push_back(std::move(file));
 }
 
@@ -104,19 +120,6 @@ void TaskDataset::add_features(EncodedSample sample, std::int64_t length, std::i
   counts_.tokens += kept;
   counts_.longest = std::max(counts_.longest, length);
   counts_.removed_tokens += length - kept;
-}
-
-void TaskDataset::add_feature_sample(const FeatureFile& file, std::int64_t number,
-                                     std::int64_t sequence_length) {
-  const auto at = static_cast<std::size_t>(number);
-  const std::int64_t length = file.length(number), kept = std::min(length, sequence_length);
-  EncodedSample sample;
-  if (target_ == TaskTarget::classes) sample.label = file.labels()[at];
-  if (target_ == TaskTarget::value) sample.value = file.values()[at];
-  add_features(std::move(sample), length, kept, digest_of(file, number));
-  numbers_.push_back(number);
-  if (length > kept && counts_.truncated.count++ == 0)
-    counts_.truncated.first = fmt::format("{}: sample {}", printable_path(file.path()), number);
 }
 
 TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSource& source,
@@ -164,10 +167,7 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
 void TaskDataset::add_bag(const Bag& bag) {
   check_interruption();
   BagFile file(bag.file);
-  require_input(bags_.empty() || bags_[0].width() == file.width(),
-                "{}: its features are {} wide, those of '{}' {}", printable_path(bag.file),
-                file.width(), bags_.empty() ? "" : printable_path(bags_[0].path()),
-                bags_.empty() ? 0 : bags_[0].width());
+  require_same_width(file, bags_.empty() ? file : bags_[0]);
   EncodedSample sample;
   if (target_ == TaskTarget::value) sample.value = *bag.value;
   if (target_ == TaskTarget::classes) {
@@ -200,12 +200,6 @@ const FeatureFile& TaskDataset::file_of(std::int64_t index) const {
 }
 
 void TaskDataset::read_sample_features(std::int64_t index, std::span<float> features) const {
-  if (has_bags()) {
-    Tensor rows = Tensor::empty({length(index), width()}, DType::f32);
-    bag(index).read(rows);
-    std::copy_n(rows.data<float>(), rows.numel(), features.begin());
-    return;
-  }
   const FeatureFile& file = file_of(index);
   const std::int64_t kept = length(index) * width(),
                      number = numbers_[static_cast<std::size_t>(index)];

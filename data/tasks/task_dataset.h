@@ -83,7 +83,7 @@ class TaskDataset {
   std::int64_t width() const;
   /// The first file of features. Throws an Error for text.
   const std::filesystem::path& first_file() const;
-  /// Fills `features` with the length(index) · width() numbers of a sample.
+  /// Fills `features` with the length(index) · width() numbers of a sample that is no bag.
   void read_sample_features(std::int64_t index, std::span<float> features) const;
   /// Whether the samples are bags, one a file.
   bool has_bags() const { return !bags_.empty(); }
@@ -116,8 +116,6 @@ class TaskDataset {
                 const std::function<bool(std::int64_t)>& takes);
   void add_features(EncodedSample sample, std::int64_t length, std::int64_t kept,
                     const Digest& digest);
-  void add_feature_sample(const FeatureFile& file, std::int64_t number,
-                          std::int64_t sequence_length);
   void add_bag(const Bag& bag);
   const FeatureFile& file_of(std::int64_t index) const;
 
