@@ -83,13 +83,12 @@ TaskScores word_scores(const TaskDataset& data, const Tags& tags) {
 }
 
 /// The mean score of an answer to every question.
-template <class AnswerTo>
-TaskScores span_scores(const TaskDataset& data, const AnswerTo& answer_to) {
+TaskScores span_scores(const TaskDataset& data, const std::vector<std::string>& answers) {
   AnswerScore sum;
   for (std::int64_t i = 0; i < data.examples(); ++i) {
     std::vector<std::string> truths;
     for (const Answer& answer : data.example(i).answers) truths.push_back(answer.text);
-    const AnswerScore score = score_answer(truths, answer_to(i));
+    const AnswerScore score = score_answer(truths, answers[static_cast<std::size_t>(i)]);
     sum.exact += score.exact;
     sum.f1 += score.f1;
   }
@@ -113,6 +112,16 @@ std::int64_t most_frequent(std::span<const std::int64_t> labels) {
   const auto most =
       std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
   return most == counts.end() ? 0 : most->first;
+}
+
+/// Calls use(begin, end) for every example, with the range of its samples.
+template <class Use>
+void visit_examples(const TaskDataset& data, const Use& use) {
+  for (std::int64_t begin = 0, end = 0; begin < data.size(); begin = end) {
+    do ++end;
+    while (end < data.size() && !data.begins_example(end));
+    use(begin, end);
+  }
 }
 
 /// A member of the first sample of every example.
@@ -198,10 +207,8 @@ TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset)
       outputs_(seen_.size()),
       tags_(seen_.size()),
       spans_(seen_.size()) {
-  for (std::int64_t i = 0; i < data_->size(); ++i) {
+  for (std::int64_t i = 0; i < data_->size(); ++i)
     require(data_->sample(i).labelled, "TaskScorer: sample {} has no label", i);
-    if (data_->begins_example(i)) first_samples_.push_back(i);
-  }
   require(data_->target() != TaskTarget::span || data_->keeps_examples(),
           "TaskScorer: questions need their contexts kept");
   deciding_metric(*data_);
@@ -251,68 +258,59 @@ void TaskScorer::add(const Batch& batch, const Tensor& start_logits, const Tenso
   }
 }
 
-/// Calls use(sample, outputs) for every example, with its first sample and its windows' outputs
-/// merged.
-template <class Use>
-void TaskScorer::for_each_example(const Use& use) const {
-  for (std::int64_t begin = 0; begin < data_->size();) {
-    const EncodedSample& first = data_->sample(begin);
-    std::int64_t end = begin + 1;
-    while (end < data_->size() && data_->sample(end).example == first.example) ++end;
-    use(first, merge_windows(data_->task().windows,
-                             std::span(outputs_).subspan(static_cast<std::size_t>(begin),
-                                                         static_cast<std::size_t>(end - begin))));
-    begin = end;
-  }
-}
-
 TaskScores TaskScorer::undecided() const {
+  const TaskConfig& task = data_->task();
+  const auto merged = [&](std::int64_t begin, std::int64_t end) {
+    return merge_windows(task.windows,
+                         std::span(outputs_).subspan(static_cast<std::size_t>(begin),
+                                                     static_cast<std::size_t>(end - begin)));
+  };
   switch (data_->target()) {
     case TaskTarget::value: {
       std::vector<double> truth, values;
-      for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
-        truth.push_back(sample.value);
-        values.push_back(scores[0]);
+      visit_examples(*data_, [&](std::int64_t begin, std::int64_t end) {
+        truth.push_back(data_->sample(begin).value);
+        values.push_back(merged(begin, end)[0]);
       });
       return value_scores(truth, values);
     }
     case TaskTarget::label_set: {
       LabelSets sets{data_->labels().size()};
-      for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
-        add_truth(sets, sample);
-        for (const double score : scores) {
+      visit_examples(*data_, [&](std::int64_t begin, std::int64_t end) {
+        add_truth(sets, data_->sample(begin));
+        for (const double score : merged(begin, end)) {
           sets.scores.push_back(score);
-          sets.predicted.push_back(sigmoid(score) >= threshold_of(data_->task()));
+          sets.predicted.push_back(sigmoid(score) >= threshold_of(task));
         }
       });
       return label_set_scores(sets);
     }
     case TaskTarget::word_classes: return word_scores(*data_, tags_);
-    case TaskTarget::span:
-      return span_scores(*data_, [&](std::int64_t example) { return answer_to(example); });
+    case TaskTarget::span: {
+      std::vector<std::string> answers;
+      visit_examples(*data_, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<WindowScores> windows;
+        for (std::int64_t i = begin; i < end; ++i) {
+          const auto& [starts, ends] = spans_[static_cast<std::size_t>(i)];
+          windows.push_back({&data_->sample(i), starts, ends});
+        }
+        const Example& question = data_->example(data_->sample(begin).example);
+        answers.push_back(best_answers(*question.pair, windows, task, default_answers)[0].text);
+      });
+      return span_scores(*data_, answers);
+    }
     case TaskTarget::classes:
     case TaskTarget::choice:
     case TaskTarget::none: break;
   }
   std::vector<std::int64_t> truth, predicted;
   std::vector<std::vector<double>> rows;
-  for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
-    truth.push_back(sample.label);
-    predicted.push_back(largest(scores));
-    rows.push_back(scores);
+  visit_examples(*data_, [&](std::int64_t begin, std::int64_t end) {
+    truth.push_back(data_->sample(begin).label);
+    rows.push_back(merged(begin, end));
+    predicted.push_back(largest(rows.back()));
   });
   return class_scores(*data_, truth, predicted, rows);
-}
-
-/// The best answer to a question, over all its windows.
-std::string TaskScorer::answer_to(std::int64_t example) const {
-  std::vector<WindowScores> windows;
-  for (std::int64_t i = first_samples_[static_cast<std::size_t>(example)];
-       i < data_->size() && data_->sample(i).example == example; ++i)
-    windows.push_back({&data_->sample(i), spans_[static_cast<std::size_t>(i)].first,
-                       spans_[static_cast<std::size_t>(i)].second});
-  return best_answers(*data_->example(example).pair, windows, data_->task(), default_answers)[0]
-      .text;
 }
 
 TaskScores TaskScorer::scores() const {
@@ -328,7 +326,8 @@ TaskScores scores_of_constant(const TaskDataset& data) {
     case TaskTarget::value: return constant_value_scores(data);
     case TaskTarget::label_set: return constant_label_set_scores(data);
     case TaskTarget::word_classes: return constant_word_scores(data);
-    case TaskTarget::span: return span_scores(data, [](std::int64_t) { return std::string(); });
+    case TaskTarget::span:
+      return span_scores(data, std::vector<std::string>(static_cast<std::size_t>(data.examples())));
     case TaskTarget::classes:
     case TaskTarget::choice:
     case TaskTarget::none: break;

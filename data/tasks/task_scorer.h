@@ -61,12 +61,8 @@ class TaskScorer {
  private:
   void mark(std::int64_t sample);
   TaskScores undecided() const;
-  std::string answer_to(std::int64_t example) const;
-  template <class Use>
-  void for_each_example(const Use& use) const;
 
   std::shared_ptr<const TaskDataset> data_;
-  std::vector<std::int64_t> first_samples_;     // of each example
   std::vector<std::uint8_t> seen_;              // whether each sample was added
   std::vector<std::vector<double>> outputs_;    // for classes, choice and value
   std::vector<std::vector<std::string>> tags_;  // for word_classes
