@@ -57,13 +57,8 @@ const char* name_of(StoredInteger type) {
 }
 
 hid_t library_type(StoredInteger type) {
-  switch (type) {
-    case StoredInteger::u8: return H5T_STD_U8LE;
-    case StoredInteger::u16: return H5T_STD_U16LE;
-    case StoredInteger::u32: return H5T_STD_U32LE;
-    case StoredInteger::u64: return H5T_STD_U64LE;
-  }
-  return -1;
+  const hid_t types[] = {H5T_STD_U8LE, H5T_STD_U16LE, H5T_STD_U32LE, H5T_STD_U64LE};
+  return types[static_cast<int>(type)];
 }
 
 std::string library_reason() {

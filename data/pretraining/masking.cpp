@@ -106,6 +106,48 @@ void add_words(std::span<const std::int64_t> ids, std::size_t first, const Maski
   }
 }
 
+/// The number of tokens to select.
+std::size_t target_of(std::span<const MaskingUnit> units, double probability) {
+  std::size_t maskable = 0;
+  for (const MaskingUnit& unit : units) maskable += unit.end - unit.begin;
+  const auto rounded =
+      static_cast<std::size_t>(std::lround(probability * static_cast<double>(maskable)));
+  return std::min(maskable, std::max<std::size_t>(1, rounded));
+}
+
+/// Selects units of `target` tokens together, within one token. May cut a unit.
+void choose(std::span<MaskingUnit> units, std::size_t target,
+            const std::optional<SpanOptions>& span, const Draws& draws) {
+  std::vector<std::size_t> order(units.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto size_of = [&](std::size_t u) { return units[u].end - units[u].begin; };
+  const std::size_t all = target;
+  std::optional<std::size_t> too_long;  // the first one that did not fit
+  for (std::size_t i = 0; target > 0 && i < order.size(); ++i) {
+    // A Fisher–Yates shuffle, as far as it is needed.
+    std::swap(order[i], order[i + draws.choice(i, order.size() - i)]);
+    const std::size_t first = order[i],
+                      end =
+                          std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
+    for (std::size_t u = first; u < end && target > 0 && !units[u].chosen; ++u) {
+      if (u > first && units[u].begin != units[u - 1].end) break;  // a special token lies between
+      if (size_of(u) > target) {
+        if (!too_long) too_long = u;
+        break;
+      }
+      units[u].chosen = true;
+      target -= size_of(u);
+    }
+  }
+  if (target == 0 || !too_long) return;
+  MaskingUnit& rest = units[*too_long];
+  if (rest.end - rest.begin > target + 1) {
+    if (target == 1 && all > 1) return;
+    rest.end = rest.begin + target;
+  }
+  rest.chosen = true;
+}
+
 }  // namespace
 
 MaskingTable::MaskingTable(std::int64_t vocab_size, std::int64_t mask_id,
@@ -159,52 +201,6 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table) {
       "masking.whole_word: this tokenizer does not say which tokens start a word; set it to "
       "false, or choose another tokenizer");
 }
-
-namespace {
-
-/// The number of tokens to select.
-std::size_t target_of(std::span<const MaskingUnit> units, double probability) {
-  std::size_t maskable = 0;
-  for (const MaskingUnit& unit : units) maskable += unit.end - unit.begin;
-  const auto rounded =
-      static_cast<std::size_t>(std::lround(probability * static_cast<double>(maskable)));
-  return std::min(maskable, std::max<std::size_t>(1, rounded));
-}
-
-/// Selects units of `target` tokens together, within one token. May cut a unit.
-void choose(std::span<MaskingUnit> units, std::size_t target,
-            const std::optional<SpanOptions>& span, const Draws& draws) {
-  std::vector<std::size_t> order(units.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto size_of = [&](std::size_t u) { return units[u].end - units[u].begin; };
-  const std::size_t all = target;
-  std::optional<std::size_t> too_long;  // the first one that did not fit
-  for (std::size_t i = 0; target > 0 && i < order.size(); ++i) {
-    // A Fisher–Yates shuffle, as far as it is needed.
-    std::swap(order[i], order[i + draws.choice(i, order.size() - i)]);
-    const std::size_t first = order[i],
-                      end =
-                          std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
-    for (std::size_t u = first; u < end && target > 0 && !units[u].chosen; ++u) {
-      if (u > first && units[u].begin != units[u - 1].end) break;  // a special token lies between
-      if (size_of(u) > target) {
-        if (!too_long) too_long = u;
-        break;
-      }
-      units[u].chosen = true;
-      target -= size_of(u);
-    }
-  }
-  if (target == 0 || !too_long) return;
-  MaskingUnit& rest = units[*too_long];
-  if (rest.end - rest.begin > target + 1) {
-    if (target == 1 && all > 1) return;
-    rest.end = rest.begin + target;
-  }
-  rest.chosen = true;
-}
-
-}  // namespace
 
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels,
                          const MaskingTable& table, const MaskingOptions& options,

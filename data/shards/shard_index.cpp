@@ -1,6 +1,5 @@
 #include "data/shards/shard_index.h"
 
-#include <algorithm>
 #include <set>
 
 #include "core/base/json.h"

@@ -2,7 +2,6 @@
 // it.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,10 +1,8 @@
 #include "data/tasks/embedding_data.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "core/base/checksum.h"
 #include "core/check.h"
 #include "data/tasks/text_range.h"
 #include "data/text/text.h"
@@ -29,6 +27,21 @@ Digest digest_of(const void* data, std::size_t bytes) {
   Checksum checksum;
   checksum.update(data, bytes);
   return checksum.digest();
+}
+
+std::string checksum_of(const EmbeddingTexts& read) {
+  Checksum checksum;
+  for (const std::string& text : read.texts) {
+    const std::size_t size = text.size();
+    checksum.update(&size, sizeof size);
+    checksum.update(text.data(), size);
+  }
+  for (const EmbeddingSample& sample : read.samples) {
+    checksum.update(sample.texts.data(), sample.texts.size() * sizeof(sample.texts[0]));
+    const double numbers[] = {sample.score, static_cast<double>(sample.label)};
+    checksum.update(numbers, sizeof numbers);
+  }
+  return checksum.hex();
 }
 
 }  // namespace
@@ -58,25 +71,6 @@ bool EmbeddingTexts::alike(std::int64_t a, std::int64_t b) const {
   while (i != first.end() && j != second.end() && *i != *j) ++(*i < *j ? i : j);
   return i != first.end() && j != second.end();
 }
-
-namespace {
-
-std::string checksum_of(const EmbeddingTexts& read) {
-  Checksum checksum;
-  for (const std::string& text : read.texts) {
-    const std::size_t size = text.size();
-    checksum.update(&size, sizeof size);
-    checksum.update(text.data(), size);
-  }
-  for (const EmbeddingSample& sample : read.samples) {
-    checksum.update(sample.texts.data(), sample.texts.size() * sizeof(sample.texts[0]));
-    const double numbers[] = {sample.score, static_cast<double>(sample.label)};
-    checksum.update(numbers, sizeof numbers);
-  }
-  return checksum.hex();
-}
-
-}  // namespace
 
 EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source) {
   EmbeddingTexts result;

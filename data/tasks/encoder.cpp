@@ -5,7 +5,6 @@
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
 #include "core/check.h"
-#include "data/tasks/text_range.h"
 #include "data/tokenizers/builtin_tokenizer.h"
 
 namespace nystrom {

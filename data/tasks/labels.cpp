@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <set>
 
 #include <utf8proc.h>
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "data/tasks/example_files.h"
 
 namespace nystrom {

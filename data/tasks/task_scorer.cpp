@@ -179,6 +179,38 @@ TaskScores constant_word_scores(const TaskDataset& data) {
   return word_scores(data, tags);
 }
 
+TaskScores scores_of_constant(const TaskDataset& data) {
+  switch (data.target()) {
+    case TaskTarget::value: return constant_value_scores(data);
+    case TaskTarget::label_set: return constant_label_set_scores(data);
+    case TaskTarget::word_classes: return constant_word_scores(data);
+    case TaskTarget::span:
+      return span_scores(data, std::vector<std::string>(static_cast<std::size_t>(data.examples())));
+    case TaskTarget::classes:
+    case TaskTarget::choice:
+    case TaskTarget::none: break;
+  }
+  const std::vector<std::int64_t> truth = of_examples(data, &EncodedSample::label);
+  return class_scores(data, truth, std::vector<std::int64_t>(truth.size(), most_frequent(truth)),
+                      {});
+}
+
+/// The possible decisive metrics of this data, the default first. f1 of classes needs two labels.
+/// Features have classes or numbers.
+std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
+  std::vector<TaskMetric> metrics = metrics_of(dataset.task());
+  const bool number = dataset.target() == TaskTarget::value;
+  std::erase_if(metrics, [&](TaskMetric metric) {
+    const bool correlation = metric == TaskMetric::pearson || metric == TaskMetric::spearman;
+    const bool either = metric == TaskMetric::loss;  // of numbers and of classes
+    if (dataset.kind() == TaskKind::features && !either && correlation != number) return true;
+    if (metric == TaskMetric::auc && dataset.labels().size() > max_confusion) return true;
+    return dataset.target() == TaskTarget::classes && metric == TaskMetric::f1 &&
+           dataset.labels().size() != 2;
+  });
+  return metrics;
+}
+
 }  // namespace
 
 std::vector<std::span<const double>> outputs_by_sample(const TaskDataset& data,
@@ -318,42 +350,6 @@ TaskScores TaskScorer::scores() const {
   require(missing == data_->size(), "TaskScorer: sample {} was not added", missing);
   return decided(*data_, undecided());
 }
-
-namespace {
-
-TaskScores scores_of_constant(const TaskDataset& data) {
-  switch (data.target()) {
-    case TaskTarget::value: return constant_value_scores(data);
-    case TaskTarget::label_set: return constant_label_set_scores(data);
-    case TaskTarget::word_classes: return constant_word_scores(data);
-    case TaskTarget::span:
-      return span_scores(data, std::vector<std::string>(static_cast<std::size_t>(data.examples())));
-    case TaskTarget::classes:
-    case TaskTarget::choice:
-    case TaskTarget::none: break;
-  }
-  const std::vector<std::int64_t> truth = of_examples(data, &EncodedSample::label);
-  return class_scores(data, truth, std::vector<std::int64_t>(truth.size(), most_frequent(truth)),
-                      {});
-}
-
-/// The possible decisive metrics of this data, the default first. f1 of classes needs two labels.
-/// Features have classes or numbers.
-std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
-  std::vector<TaskMetric> metrics = metrics_of(dataset.task());
-  const bool number = dataset.target() == TaskTarget::value;
-  std::erase_if(metrics, [&](TaskMetric metric) {
-    const bool correlation = metric == TaskMetric::pearson || metric == TaskMetric::spearman;
-    const bool either = metric == TaskMetric::loss;  // of numbers and of classes
-    if (dataset.kind() == TaskKind::features && !either && correlation != number) return true;
-    if (metric == TaskMetric::auc && dataset.labels().size() > max_confusion) return true;
-    return dataset.target() == TaskTarget::classes && metric == TaskMetric::f1 &&
-           dataset.labels().size() != 2;
-  });
-  return metrics;
-}
-
-}  // namespace
 
 TaskScores constant_scores(const TaskDataset& data) {
   TaskScores scores = decided(data, scores_of_constant(data));

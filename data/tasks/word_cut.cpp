@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/unicode.h"

@@ -87,21 +87,15 @@ void add_matches(const std::string& base, std::span<const std::string> parts, Na
   }
 }
 
-/// The names that a pattern matches.
-Names matched_names(const std::string& pattern) {
-  require_input(!pattern.empty() && pattern.find('\0') == pattern.npos,
-                "a file pattern is empty or holds a NUL byte");
-  Names names;
-  add_matches("", split_cells(pattern, '/'), names);
-  return names;
-}
-
 }  // namespace
 
 std::vector<fs::path> match_files(std::span<const std::string> patterns) {
   std::set<std::string> all;
   for (const std::string& pattern : patterns) {
-    const Names names = matched_names(pattern);
+    require_input(!pattern.empty() && pattern.find('\0') == pattern.npos,
+                  "a file pattern is empty or holds a NUL byte");
+    Names names;
+    add_matches("", split_cells(pattern, '/'), names);
     require_input(!names.empty(),
                   "'{}' matches no file; relative names start at the current folder {}",
                   printable(pattern), printable_path(fs::current_path()));
