@@ -1,7 +1,6 @@
 #include "data/text/table_reader.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
@@ -9,6 +8,7 @@
 #include "data/text/match_files.h"
 #include "data/text/row_lines.h"
 #include "data/text/table_cells.h"
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -109,8 +109,7 @@ class TextRows : public TableReader {
 
   void number_columns() {
     for (const WantedColumn& column : wanted_) {
-      std::size_t number = 0;
-      std::from_chars(column.name.data(), column.name.data() + column.name.size(), number);
+      const std::size_t number = number_of<std::size_t>(column.name).value_or(0);
       require_input(number >= 1,
                     "{}: column '{}' is no number; without a header columns are numbers from 1",
                     rows_.lines.name(), printable(column.name));
