@@ -11,7 +11,6 @@
 #include "core/check.h"
 #include "data/tasks/bag_file.h"
 #include "data/tasks/example_files.h"
-#include "data/tasks/held_out.h"
 #include "data/text/match_files.h"
 #include "data/text/words.h"
 

@@ -36,7 +36,7 @@ std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string
                            Labelled labelled);
 
 /// The parts of the tables task.train and task.validation, or of task.train alone as task.splits,
-/// task.folds or, by the seed, task.validation_fraction (task_sources in data/tasks/held_out.h)
+/// task.folds or, by the seed, task.validation_fraction (task_sources in data/tasks/examples.h)
 /// say. Throws an InputError when two parts share a file or a group, when a part is empty, and for
 /// a wrong split.
 BagParts part_bags(const TaskConfig& task, std::int64_t seed);

@@ -1,5 +1,4 @@
-#include "data/tasks/held_out.h"
-
+// The share of a task's training examples that is held out to validate.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -9,7 +9,7 @@
 #include "core/base/scratch_folder.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
-#include "data/tasks/held_out.h"
+#include "data/tasks/examples.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/text/match_files.h"

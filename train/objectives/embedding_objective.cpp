@@ -5,7 +5,7 @@
 
 #include "core/base/checksum.h"
 #include "core/check.h"
-#include "data/tasks/held_out.h"
+#include "data/tasks/examples.h"
 #include "nn/embedding_loss.h"
 
 namespace nystrom {

@@ -9,7 +9,7 @@
 #include "core/base/long_list.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/held_out.h"
+#include "data/tasks/examples.h"
 #include "data/tasks/task_scorer.h"
 #include "train/config/validation.h"
 #include "train/loop/run_memory.h"

@@ -4,7 +4,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/held_out.h"
+#include "data/tasks/examples.h"
 
 namespace nystrom {
 

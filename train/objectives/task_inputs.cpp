@@ -8,7 +8,7 @@
 #include "core/base/interruption.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
-#include "data/tasks/held_out.h"
+#include "data/tasks/examples.h"
 #include "data/tokenizers/builtin_tokenizer.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/text_statistics.h"

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "data/tasks/held_out.h"
 #include "data/tasks/task_loader.h"
 #include "tests/support/bags.h"
 #include "tests/support/errors.h"

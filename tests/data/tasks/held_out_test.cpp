@@ -1,5 +1,5 @@
 // The share of the training examples that validates.
-#include "data/tasks/held_out.h"
+#include "data/tasks/examples.h"
 
 #include <gtest/gtest.h>
 
