@@ -76,8 +76,6 @@ class TaskDataset {
   std::int64_t length(std::int64_t index) const;
   /// An example by its index. Throws an Error unless examples were kept.
   const Example& example(std::int64_t index) const;
-  /// Whether examples were kept.
-  bool keeps_examples() const { return keeps_examples_; }
 
   /// The width of the features; 0 for text.
   std::int64_t width() const;
