@@ -176,8 +176,7 @@ void check_tag(const TaskConfig& task, std::string_view tag, const std::string& 
                     place, tag));
   throw BadRow(
       fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E- or S- and a type (for "
-                  "labels of another kind set "
-                  "task.metric to accuracy)",
+                  "labels of another kind set task.metric to accuracy)",
                   place, printable(tag)));
 }
 

@@ -138,12 +138,10 @@ void fields(V& v, TaskColumns& c) {
     "null: by the recipe, or none");
   v(c.label, "label",
     "the label; questions: the answers; null: by the recipe or kind. embeddings: the similarity of "
-    "a pair, or the label "
-    "that similar texts share; null: none");
+    "a pair, or the label that similar texts share; null: none");
   v(c.labels, "labels",
     "multi_label: a column for each label, with 1 where a text has it and 0 elsewhere, in the "
-    "place "
-    "of `label`; their names are the labels");
+    "place of `label`; their names are the labels");
   v(c.id, "id", "a name of the example, repeated in predictions; null: none");
   v(c.file, "file", "tables of feature files: the file, relative to the table; null: file");
   v(c.value, "value", "tables of feature files: a number to predict, in place of a label");
@@ -192,8 +190,7 @@ template <class V>
 void fields(V& v, TaskConfig& c) {
   v(c.recipe, "recipe",
     "a task whose files are known: sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec; "
-    "listops, aan, cifar10, pathfinder; options "
-    "beside it win");
+    "listops, aan, cifar10, pathfinder; options beside it win");
   v(c.kind, "kind", "the kind of task; needed without a recipe");
   v(c.train, "train",
     "files to train on: paths and patterns; plain, .gz or .zst; for folders their parent");
@@ -218,8 +215,7 @@ void fields(V& v, TaskConfig& c) {
     not_negative);
   v(c.balance, "balance",
     "classes, in training. none; weights: a rare label's examples weigh more in the loss; "
-    "sampling: "
-    "they come as often as those of the other labels");
+    "sampling: they come as often as those of the other labels");
   v(c.format, "format",
     "how files hold examples; null: by the recipe or by the ending of their names");
   v(c.header, "header",

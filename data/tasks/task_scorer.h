@@ -72,8 +72,7 @@ class TaskScorer {
 
 /// The metrics of the best prediction that ignores the input: the most frequent label of the data
 /// (of a word; of a choice), the most frequent labels of a text, the mean of its values, or no
-/// answer. Correlations are 0. The data
-/// must be labelled, and keep examples if it has questions.
+/// answer. Correlations are 0. The data must be labelled, and keep examples if it has questions.
 TaskScores constant_scores(const TaskDataset& data);
 
 /// What constant_scores predicts, for messages: "the most frequent label".

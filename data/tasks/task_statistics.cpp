@@ -161,8 +161,7 @@ std::vector<std::string> task_warnings(const TaskStatistics& report) {
   for (const auto& [first, second] : labels_alike(labels))
     lines.push_back(
         fmt::format("the labels '{}' and '{}' differ only in white space, case or Unicode form; if "
-                    "they mean the same, correct "
-                    "the files",
+                    "they mean the same, correct the files",
                     printable(first), printable(second)));
   warn_about_set("validation", report.validation, lines);
   if (report.overlap > 0)
