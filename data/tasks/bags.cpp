@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* endings[] = {".h5", ".hdf5", ".npy", ".safetensors"};
 
-TableFormat format_of(const TaskConfig& task, const fs::path& file) {
-  if (task.format) return table_format(*task.format);
+TableFormat format_of(const std::optional<TaskFormat>& given, const fs::path& file) {
+  if (given) return table_format(*given);
   const auto format = table_format_of(file);
   require_input(format.has_value(),
                 "{}: its ending is not that of a table; tables and files of features cannot be "
@@ -65,7 +65,7 @@ void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled
   const auto id = want(names.id, true), path = want(names.file, true),
              label = want(names.label, all), value = want(names.value, all),
              group = want(names.group, all), weight = want(names.weight, all);
-  const auto rows = open_rows(table, format_of(task, table), *task.header, wanted);
+  const auto rows = open_rows(table, format_of(task.format, table), *task.header, wanted);
   const std::size_t before = bags.size();
   while (const auto row = rows->next()) {
     Bag& bag = bags.emplace_back();
@@ -118,7 +118,7 @@ void require_whole_groups(const BagParts& parts) {
 }
 
 /// The parts that a table with the columns train, val and test names.
-BagParts parts_of_split(const TaskConfig& task, const fs::path& file, std::vector<Bag> bags) {
+BagParts parts_of_split(const fs::path& file, std::vector<Bag> bags) {
   std::map<std::string, std::size_t> places;
   std::vector<std::string> ids;
   for (const Bag& bag : bags) {
@@ -127,9 +127,7 @@ BagParts parts_of_split(const TaskConfig& task, const fs::path& file, std::vecto
                   printable(bag.id, 80));
     ids.push_back(bag.id);
   }
-  TaskConfig form = task;
-  form.format.reset();
-  const auto rows = open_rows(file, format_of(form, file), true,
+  const auto rows = open_rows(file, format_of(std::nullopt, file), true,
                               {{"train", true}, {"val", true}, {"test", false}});
   BagParts parts;
   std::vector<Bag>* const of_column[] = {&parts.train, &parts.validation, &parts.test};
@@ -259,7 +257,7 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed) {
   if (task.folds) {
     parts = parts_of_folds(task, std::move(all));
   } else if (has_folds(task)) {
-    parts = parts_of_split(task, task.splits[static_cast<std::size_t>(task.fold)], std::move(all));
+    parts = parts_of_split(task.splits[static_cast<std::size_t>(task.fold)], std::move(all));
   } else if (task.validation_fraction) {
     const TaskSources sources = task_sources(task, seed);
     for (std::size_t i = 0; i < all.size(); ++i)
