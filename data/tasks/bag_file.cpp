@@ -11,7 +11,6 @@
 #include "core/safetensors_header.h"
 #include "data/hdf5/hdf5.h"
 #include "data/text/match_files.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
@@ -50,46 +49,40 @@ std::string bytes_at(const InputFile& file, std::int64_t offset, std::int64_t co
 }
 
 Place place_in_npy(const InputFile& file) {
-  const std::string name = printable_path(file.path());
-  return with_context(name, [&] {
-    const NpyHeader header =
-        parse_npy_header(bytes_at(file, 0, std::min(file.size(), max_npy_header)));
-    Place place;
-    set_shape(place, header.shape, "the array");
-    place.type = header.type;
-    place.offset = header.begin;
-    return place;
-  });
+  const NpyHeader header =
+      parse_npy_header(bytes_at(file, 0, std::min(file.size(), max_npy_header)));
+  Place place;
+  set_shape(place, header.shape, "the array");
+  place.type = header.type;
+  place.offset = header.begin;
+  return place;
 }
 
 Place place_in_safetensors(const InputFile& file) {
-  const std::string name = printable_path(file.path());
-  return with_context(name, [&] {
-    const std::int64_t first = std::min(file.size(), safetensors_length_bytes),
-                       length = safetensors_header_length(bytes_at(file, 0, first), file.size()),
-                       begin = safetensors_length_bytes + length;
-    const SafetensorsHeader header = parse_safetensors_header(
-        bytes_at(file, safetensors_length_bytes, length), file.size() - begin);
-    std::vector<const StoredTensor*> fitting;
+  const std::int64_t first = std::min(file.size(), safetensors_length_bytes),
+                     length = safetensors_header_length(bytes_at(file, 0, first), file.size()),
+                     begin = safetensors_length_bytes + length;
+  const SafetensorsHeader header = parse_safetensors_header(
+      bytes_at(file, safetensors_length_bytes, length), file.size() - begin);
+  std::vector<const StoredTensor*> fitting;
+  for (const StoredTensor& tensor : header.tensors)
+    if (tensor.name == "features") fitting = {&tensor};
+  if (fitting.empty())
     for (const StoredTensor& tensor : header.tensors)
-      if (tensor.name == "features") fitting = {&tensor};
-    if (fitting.empty())
-      for (const StoredTensor& tensor : header.tensors)
-        if (tensor.shape.rank() >= 2) fitting.push_back(&tensor);
-    require_input(fitting.size() == 1, "there is no tensor 'features'; the file holds {} others",
-                  header.tensors.size());
-    const StoredTensor& tensor = *fitting[0];
-    Place place;
-    const std::string what = "tensor " + tensor.name;
-    set_shape(place, {tensor.shape.begin(), tensor.shape.end()}, what);
-    constexpr std::array floating = {StoredType::f16, StoredType::bf16, StoredType::f32,
-                                     StoredType::f64};
-    require_input(std::ranges::find(floating, tensor.type) != floating.end(),
-                  "{} is {}, expected F16, BF16, F32 or F64", what, stored_name(tensor.type));
-    place.type = tensor.type;
-    place.offset = begin + tensor.begin;
-    return place;
-  });
+      if (tensor.shape.rank() >= 2) fitting.push_back(&tensor);
+  require_input(fitting.size() == 1, "there is no tensor 'features'; the file holds {} others",
+                header.tensors.size());
+  const StoredTensor& tensor = *fitting[0];
+  Place place;
+  const std::string what = "tensor " + tensor.name;
+  set_shape(place, {tensor.shape.begin(), tensor.shape.end()}, what);
+  constexpr std::array floating = {StoredType::f16, StoredType::bf16, StoredType::f32,
+                                   StoredType::f64};
+  require_input(std::ranges::find(floating, tensor.type) != floating.end(),
+                "{} is {}, expected F16, BF16, F32 or F64", what, stored_name(tensor.type));
+  place.type = tensor.type;
+  place.offset = begin + tensor.begin;
+  return place;
 }
 
 /// The array of features of an HDF5 file. Its cache holds one row of chunks.
@@ -129,7 +122,8 @@ Place place_in(const std::shared_ptr<const InputFile>& file) {
   require_input(ending == ".npy" || ending == ".safetensors",
                 "{}: a bag of features is .h5, .hdf5, .npy or .safetensors; save it as one of them",
                 name);
-  const Place place = ending == ".npy" ? place_in_npy(*file) : place_in_safetensors(*file);
+  const Place place = with_context(
+      name, [&] { return ending == ".npy" ? place_in_npy(*file) : place_in_safetensors(*file); });
   std::int64_t bytes = stored_size(place.type);
   const bool fits = !__builtin_mul_overflow(bytes, place.rows, &bytes) &&
                     !__builtin_mul_overflow(bytes, place.width, &bytes) &&
@@ -143,10 +137,8 @@ Place place_in(const std::shared_ptr<const InputFile>& file) {
 class Rows {
  public:
   Rows(const std::shared_ptr<const InputFile>& file, const Place& place)
-      : file_(file), place_(place), name_(printable_path(file->path())) {
-    if (!place.hdf5) return;
-    hdf5_.emplace(file);
-    array_.emplace(features_of(*hdf5_, name_));
+      : file_(file), place_(place) {
+    if (place.hdf5) array_ = features_of(Hdf5File(file), printable_path(file->path()));
   }
 
   /// Rows first … first + count − 1 in the stored type.
@@ -178,9 +170,7 @@ class Rows {
  private:
   std::shared_ptr<const InputFile> file_;
   const Place& place_;
-  std::string name_;
-  std::optional<Hdf5File> hdf5_;
-  std::optional<Hdf5Array> array_;
+  std::optional<Hdf5Array> array_;  // keeps its file open
 };
 
 bool is_finite(float value) { return std::isfinite(value); }
