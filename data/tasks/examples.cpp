@@ -84,17 +84,11 @@ class FilesReader : public ExampleReader {
       if (!reader_) {
         if (next_ == files_.size()) return std::nullopt;
         reader_ = open_one(task_, files_[next_], labelled_);
-        any_ = false;
+        begun_ = false;
       }
-      try {
-        auto example = reader_->next();
-        any_ |= example.has_value();
-        if (example) return example;
-      } catch (const BadRow&) {
-        any_ = true;
-        throw;
-      }
-      require_input(any_, "{}: there is no example in it", printable_path(files_[next_]));
+      const bool first = !std::exchange(begun_, true);
+      if (auto example = reader_->next()) return example;
+      require_input(!first, "{}: there is no example in it", printable_path(files_[next_]));
       std::ranges::copy(reader_->notes(), std::back_inserter(notes_));
       reader_.reset();
       ++next_;
@@ -109,7 +103,7 @@ class FilesReader : public ExampleReader {
   Labelled labelled_;
   std::size_t next_ = 0;
   std::unique_ptr<ExampleReader> reader_;
-  bool any_ = false;
+  bool begun_ = false;  // whether an example of the file, or a bad row, was read
   std::vector<std::string> notes_;
 };
 
