@@ -45,23 +45,19 @@ class JsonValues {
   /// value beyond max_row_bytes, for one that does not end, and for anything else between values.
   std::optional<std::string> next() {
     skip_blanks();
-    if (!begun_) {
-      array_ = peek() == '[';
-      if (array_) {
-        take();
-        skip_blanks();
-      }
-    } else if (array_ && !ended_ && peek() == ',') {
+    const bool first = !std::exchange(begun_, true);
+    if (first) array_ = peek() == '[';
+    const bool inside = array_ && !ended_;
+    if (inside && (first || peek() == ',')) {
       take();
       skip_blanks();
-      if (peek() == ']') fail("a comma before the end of the array; remove it");
-    } else if (array_ && !ended_ && peek() != ']' && peek() != at_end) {
+      if (!first && peek() == ']') fail("a comma before the end of the array; remove it");
+    } else if (inside && peek() != ']' && peek() != at_end) {
       fail("expected a comma or the end of the array");
     }
-    begun_ = true;
-    if (array_ && !ended_ && peek() == at_end)
+    if (inside && peek() == at_end)
       fail("the file ends within its array; it is cut: copy it again");
-    if (array_ && !ended_ && peek() == ']') {
+    if (inside && peek() == ']') {
       take();
       ended_ = true;
       skip_blanks();
