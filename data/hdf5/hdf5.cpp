@@ -124,14 +124,6 @@ std::vector<std::int64_t> shape_of(hid_t space, std::int64_t element_bytes,
   return shape;
 }
 
-/// Throws an InputError for storage in other files; `what` names the array.
-void check_storage(hid_t creation, const std::string& what) {
-  require_input(
-      H5Pget_layout(creation) != H5D_VIRTUAL && H5Pget_external_count(creation) == 0,
-      "{}: external and virtual storage are not read; copy the data into an array of its own",
-      what);
-}
-
 /// The chunk's shape; empty without chunks.
 std::vector<std::int64_t> chunk_of(hid_t creation, std::size_t rank, std::int64_t element_bytes,
                                    const std::string& what) {
@@ -331,7 +323,10 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   if (!array->id.valid()) fail(where);
   const Id creation(H5Dget_create_plist(array->id.get()), H5Pclose),
       type(H5Dget_type(array->id.get()), H5Tclose);
-  check_storage(creation.get(), where);
+  require_input(
+      H5Pget_layout(creation.get()) != H5D_VIRTUAL && H5Pget_external_count(creation.get()) == 0,
+      "{}: external and virtual storage are not read; copy the data into an array of its own",
+      where);
   array->filters = filters_of(creation.get(), where);
   array->type = type_name(type.get(), where);
   array->half = is_half_type(type.get());
