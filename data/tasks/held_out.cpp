@@ -22,15 +22,17 @@ struct Group {
 };
 
 /// The training examples in groups.
-class Groups {
- public:
-  explicit Groups(std::int64_t seed) : seed_(seed) {}
+struct Groups {
+  std::int64_t seed;
+  std::vector<Group> all{};
+  std::vector<std::size_t> of_example{};
+  std::map<Digest, std::size_t> known{};  // by input
 
   void add(const Digest& input, const std::vector<std::string>& labels) {
-    const auto [place, added] = known_.emplace(input, all.size());
+    const auto [place, added] = known.emplace(input, all.size());
     if (added) {
       Checksum order;
-      order.update(&seed_, sizeof seed_);
+      order.update(&seed, sizeof seed);
       order.update(&input, sizeof input);
       all.push_back({order.digest(), {}});
     }
@@ -39,13 +41,6 @@ class Groups {
     group.labels.insert(labels.begin(), labels.end());
     ++group.size;
   }
-
-  std::vector<Group> all;
-  std::vector<std::size_t> of_example;
-
- private:
-  std::int64_t seed_;
-  std::map<Digest, std::size_t> known_;
 };
 
 /// The part of an example that must not be on both sides.
@@ -105,7 +100,7 @@ void add_features(Groups& groups, const TaskConfig& task) {
 }
 
 Groups read_groups(const TaskConfig& task, std::int64_t seed) {
-  Groups groups(seed);
+  Groups groups{seed};
   if (task.kind == TaskKind::features) {
     add_features(groups, task);
     return groups;
