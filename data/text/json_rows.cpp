@@ -23,7 +23,7 @@ std::optional<std::string> scalar_text(const Json& value) {
   return std::nullopt;
 }
 
-const char* describe(const Json& value) {
+const char* kind_of(const Json& value) {
   return value.is_array()    ? "a list"
          : value.is_object() ? "an object"
          : value.is_null()   ? "null"
@@ -163,7 +163,7 @@ class JsonRows : public TableReader {
     if (!object.is_object())
       throw BadRow(fmt::format(
           "{}: the {} is {}, expected a JSON object{}", place(), lines_ ? "line" : "value",
-          describe(object),
+          kind_of(object),
           lines_ && object.is_array() ? "; a file that is one JSON array ends in .json" : ""));
     const bool first = names_.empty();
     if (first)
@@ -275,7 +275,7 @@ class JsonRows : public TableReader {
       const bool pandas = values_ && &got == &value && got.is_object();
       throw BadRow(fmt::format("{}: '{}' {} {}, expected {}{}", place(),
                                printable(wanted_[column].name), &got == &value ? "is" : "holds",
-                               describe(got), expected,
+                               kind_of(got), expected,
                                pandas ? "; pandas writes rows by to_json(orient='records')"
                                : got.is_array() ? wanted_[column].hint.c_str()
                                                 : ""));

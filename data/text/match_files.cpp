@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Names = std::vector<std::string>;
+using FileNames = std::vector<std::string>;
 
 /// The entries of a folder that is "" or ends with '/', without hidden ones, sorted by bytes.
 std::vector<fs::directory_entry> entries_of(const std::string& folder) {
@@ -37,8 +37,8 @@ bool is_folder(const std::string& name) {
 
 /// A folder and all folders below it. Each ends with '/'; the current folder is "". Links are
 /// entered after all folders, so that a folder keeps its own name where it has one.
-Names folders_below(const std::string& top) {
-  Names folders, links = {top};
+FileNames folders_below(const std::string& top) {
+  FileNames folders, links = {top};
   std::set<std::pair<dev_t, ino_t>> entered;
   const std::function<void(const std::string&)> enter = [&](const std::string& folder) {
     struct stat status {};
@@ -57,7 +57,7 @@ Names folders_below(const std::string& top) {
 }
 
 /// Adds the names below `base` that the parts of a pattern match. `base` is "" or ends with '/'.
-void add_matches(const std::string& base, std::span<const std::string> parts, Names& names) {
+void add_matches(const std::string& base, std::span<const std::string> parts, FileNames& names) {
   const std::string name = base + parts[0];
   const bool last = parts.size() == 1;
   std::error_code error;
@@ -70,7 +70,7 @@ void add_matches(const std::string& base, std::span<const std::string> parts, Na
   }
   if (parts[0] == "**") {
     const std::string any = "*";
-    Names found;
+    FileNames found;
     for (const std::string& folder : folders_below(base))
       add_matches(folder, last ? std::span(&any, 1) : parts.subspan(1), found);
     std::ranges::copy_if(found, std::back_inserter(names), std::not_fn(is_folder));
@@ -94,7 +94,7 @@ std::vector<fs::path> match_files(std::span<const std::string> patterns) {
   for (const std::string& pattern : patterns) {
     require_input(!pattern.empty() && pattern.find('\0') == pattern.npos,
                   "a file pattern is empty or holds a NUL byte");
-    Names names;
+    FileNames names;
     add_matches("", split_cells(pattern, '/'), names);
     require_input(!names.empty(),
                   "'{}' matches no file; relative names start at the current folder {}",
@@ -111,7 +111,7 @@ std::vector<fs::path> match_files(std::span<const std::string> patterns) {
 }
 
 std::vector<fs::path> files_below(const fs::path& folder) {
-  Names names;
+  FileNames names;
   const std::string base = folder.string(), any_depth = "**";
   add_matches(base.ends_with('/') ? base : base + '/', std::span(&any_depth, 1), names);
   std::ranges::sort(names);
