@@ -224,8 +224,8 @@ class CorruptedObjective : public NumberedObjective {
     if (options.step == corruption_.step && last_) {
       const ParameterStore& store = model.parameters();
       Tensor slab = corruption_.slab == Corruption::values ? store.values() : store.masters();
-      if (corruption_.slab == Corruption::moment1) slab = optimizer.state()[0].values;
-      if (corruption_.slab == Corruption::moment2) slab = optimizer.state()[1].values;
+      if (corruption_.slab == Corruption::moment1) slab = optimizer.state()[0].tensor;
+      if (corruption_.slab == Corruption::moment2) slab = optimizer.state()[1].tensor;
       Tensor changed = slab.to(cpu_device).clone();
       // A high bit of the mantissa: a low one may vanish when updates are rounded.
       reinterpret_cast<std::uint32_t*>(changed.data<float>())[slab.numel() / 2] ^= 1u << 22;

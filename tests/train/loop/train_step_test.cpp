@@ -173,7 +173,7 @@ TEST(TrainStep, SkipsWhatIsNotFinite) {
                           static_cast<std::size_t>(before.bytes())),
               0);
     EXPECT_EQ(optimizer.steps_taken(), 0);
-    EXPECT_EQ(largest(optimizer.state()[0].values), 0);
+    EXPECT_EQ(largest(optimizer.state()[0].tensor), 0);
     store.set("cls.predictions.bias", Tensor::zeros({config.vocab_size}, DType::f32));
     EXPECT_FALSE(train_step(*model, optimizer, batch_in(config, 2), options_of(1)).skipped)
         << "the next step goes on";
