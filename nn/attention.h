@@ -24,6 +24,14 @@ struct AttentionInputs {
   Var qkv = {};
   /// With rotary positions, by which queries and keys are rotated: the base of the angles.
   std::optional<double> rope_theta = {};
+
+  /// The same attention of other values.
+  AttentionInputs with_values(const Var& other) const {
+    AttentionInputs changed = *this;
+    changed.values = other;
+    changed.qkv = {};
+    return changed;
+  }
 };
 
 /// The rows of a batch that the last layer computes, because the head reads no others.

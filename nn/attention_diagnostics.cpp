@@ -25,9 +25,7 @@ Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& in
   const NoGrad constant;
   const std::int64_t heads = in.queries.dim(1), n = in.queries.dim(2);
   const Tensor one = identity(n, in.values.dtype(), in.values.value().device());
-  return method({in.hidden, in.queries, in.keys, Var(one.expand({1, heads, n, n})), in.batch,
-                 in.query, in.key})
-      .value();
+  return method(in.with_values(one.expand({1, heads, n, n}))).value();
 }
 
 std::vector<double> relative_errors(const Tensor& x, const Tensor& y) {

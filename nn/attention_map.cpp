@@ -19,8 +19,9 @@ Tensor first_attention_row(const AttentionMethod& method, const AttentionInputs&
   const Device device = in.values.value().device();
   const Var values = Var::leaf(Tensor::zeros(one_wide, in.values.dtype(), device));
   Tape tape;
-  const Var out = method({in.hidden.detach(), in.queries.detach(), in.keys.detach(), values,
-                          in.batch, in.query, in.key});
+  AttentionInputs constant = in.with_values(values);
+  for (Var* x : {&constant.hidden, &constant.queries, &constant.keys}) *x = x->detach();
+  const Var out = method(constant);
   Tensor first = Tensor::zeros(out.shape(), DType::f64);
   for (std::int64_t head = 0; head < heads; ++head)
     first.data<double>()[dense ? head * rows : head] = 1;

@@ -27,7 +27,9 @@ struct Sequence {
                of_heads(in.values, in.batch, number),
                batch,
                in.query,
-               in.key} {}
+               in.key,
+               {},
+               in.rope_theta} {}
   Sequence(const Sequence&) = delete;  // inputs refer to batch
   Sequence& operator=(const Sequence&) = delete;
 

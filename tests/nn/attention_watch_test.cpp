@@ -23,13 +23,15 @@ ModelConfig watched_config() {
 }
 
 /// The longest sequence is the observed one. It has holes and is in the middle of the batch.
-const Layout layout{{"11111111110000000000", "01111011110111111011", "11000000000000000000"}};
+const Layout with_holes{{"11111111110000000000", "01111011110111111011", "11000000000000000000"}};
+/// The same without holes, as rotary positions need it.
+const Layout padded{{"11111111110000000000", "11111111111111111100", "11000000000000000000"}};
 
 using Observer = std::function<void(const AttentionInputs&, Var&)>;
 
 /// Returns the gradients of a loss multiplied by `factor`, while `observer` is active.
 Tensor gradients(const Observer& observer, double factor = 1, bool checkpointing = false,
-                 const ModelConfig& config = watched_config()) {
+                 const ModelConfig& config = watched_config(), const Layout& layout = with_holes) {
   const auto model = make_model(config, DType::f64);
   RunContext run{true, checkpointing, 11, 5, int_tensor({0, 1, 2}, {3})};
   run.observe_attention = observer;
@@ -50,39 +52,47 @@ double mean(const std::vector<double>& x) {
   return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
 }
 
-TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
-  const ModelConfig config = watched_config();
+/// The figures of a watch are those of whole matrices.
+void expect_figures_of_matrices(const ModelConfig& config, const Layout& layout) {
   AttentionWatch watch(config);
   std::vector<AttentionFigures> expected;
-  gradients([&](const AttentionInputs& in, Var& output) {
-    watch.observe(in, output);
-    const NoGrad constant;
-    const RowRange rows = in.batch.tokens(1);
-    const auto tokens = [&](const Var& x) {  // [1, l, …]
-      const Tensor own = x.value().slice(0, rows.begin, rows.end).contiguous();
-      return own.reshape(own.shape().with(0, 1));
-    };
-    const auto heads = [&](const Var& x) { return Var(tokens(x).transpose(1, 2)); };
-    const Ragged alone(1, rows.size());
-    const AttentionInputs one{tokens(in.hidden),
-                              heads(in.queries),
-                              heads(in.keys),
-                              heads(in.values),
-                              alone,
-                              in.query,
-                              in.key};
-    const SoftmaxAttention exact(config);
-    const std::vector<double> out = heads(output).value().contiguous().to_doubles(),
-                              out_exact = exact(one).value().contiguous().to_doubles();
-    std::vector<double> difference;
-    for (std::size_t i = 0; i < out.size(); ++i) difference.push_back(out[i] - out_exact[i]);
-    AttentionFigures figures;
-    figures.error = norm(difference) / norm(out_exact);
-    figures.entropy = mean(attention_entropies(attention_matrix(exact, one)));
-    figures.residual =
-        mean(inverse_residuals(NystromAttention(config).landmark_matrix(one), 6).back());
-    expected.push_back(figures);
-  });
+  gradients(
+      [&](const AttentionInputs& in, Var& output) {
+        watch.observe(in, output);
+        const NoGrad constant;
+        const RowRange rows = in.batch.tokens(1);
+        const auto tokens = [&](const Var& x) {  // [1, l, …]
+          const Tensor own = x.value().slice(0, rows.begin, rows.end).contiguous();
+          return own.reshape(own.shape().with(0, 1));
+        };
+        const auto heads = [&](const Var& x) { return Var(tokens(x).transpose(1, 2)); };
+        const Ragged alone(1, rows.size());
+        const AttentionInputs one{tokens(in.hidden),
+                                  heads(in.queries),
+                                  heads(in.keys),
+                                  heads(in.values),
+                                  alone,
+                                  in.query,
+                                  in.key,
+                                  {},
+                                  in.rope_theta};
+        const SoftmaxAttention exact(config);
+        const std::vector<double> out = heads(output).value().contiguous().to_doubles(),
+                                  out_exact = exact(one).value().contiguous().to_doubles();
+        std::vector<double> difference;
+        for (std::size_t i = 0; i < out.size(); ++i) difference.push_back(out[i] - out_exact[i]);
+        AttentionFigures figures;
+        figures.error = norm(difference) / norm(out_exact);
+        figures.entropy = mean(attention_entropies(attention_matrix(exact, one)));
+        figures.residual =
+            mean(inverse_residuals(NystromAttention(config).landmark_matrix(one), 6).back());
+        expected.push_back(figures);
+        EXPECT_LE(relative_difference(
+                      matmul(attention_matrix(NystromAttention(config), one), one.values).value(),
+                      heads(output).value().contiguous()),
+                  1e-12);
+      },
+      1, false, config, layout);
   ASSERT_EQ(watch.layers().size(), expected.size());
   for (const auto& [layer, figures] : watch.layers()) {
     const AttentionFigures& whole = expected.at(static_cast<std::size_t>(layer));
@@ -92,6 +102,17 @@ TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
     EXPECT_GT(figures.error, 1e-3);
     EXPECT_GT(figures.residual, 0);
   }
+}
+
+TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
+  expect_figures_of_matrices(watched_config(), with_holes);
+}
+
+TEST(AttentionWatch, SaysWhatTheWholeMatricesSayOfRotatedHeads) {
+  ModelConfig config = watched_config();
+  config.positions = Positions::rope;
+  config.hidden_size = 8;
+  expect_figures_of_matrices(config, padded);
 }
 
 TEST(AttentionWatch, ChangesNoBit) {
@@ -136,7 +157,7 @@ TEST(AttentionWatch, LooksAtNothingWithoutABackwardPass) {
   AttentionWatch watch(config);
   RunContext run;
   run.observe_attention = of(watch);
-  (*make_model(config, DType::f64))(input_of(config, layout), run);
+  (*make_model(config, DType::f64))(input_of(config, with_holes), run);
   EXPECT_TRUE(watch.layers().empty());
 }
 
@@ -167,7 +188,7 @@ TEST(NystromAttention, GradientOfTheLandmarkMatrix) {
         dy.value());
     EXPECT_LE(relative_difference(got, a.grad()), 1e-12);
   };
-  ModelInput input = input_of(config, layout);
+  ModelInput input = input_of(config, with_holes);
   input.attention_mask = {};
   (*model)(input, run);
   EXPECT_EQ(seen, 2);

@@ -136,9 +136,13 @@ TEST(BagPooling, RefusesWhatHasNoMeaning) {
 class AttentionMap : public ::testing::TestWithParam<std::int64_t> {};
 
 TEST_P(AttentionMap, IsTheFirstRowOfTheDenseMatrix) {
-  for (const AttentionKind kind : {AttentionKind::nystrom, AttentionKind::softmax}) {
+  for (const auto& [kind, positions] : {std::pair(AttentionKind::nystrom, Positions::none),
+                                        std::pair(AttentionKind::nystrom, Positions::rope),
+                                        std::pair(AttentionKind::softmax, Positions::none)}) {
     ModelConfig config = config_of(cases[0]);
     config.attention.kind = kind;
+    config.positions = positions;
+    config.hidden_size = 8;  // heads of an even width, which positions rotate
     config.attention.conv_kernel_size = 3;
     const auto model = make_model(config, DType::f64, 2);
     const ModelInput input =
