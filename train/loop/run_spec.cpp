@@ -61,6 +61,25 @@ std::optional<fs::path> tokenizer_place(const RunSpec& spec) {
   return spec.start ? std::optional(spec.start->path) : std::nullopt;
 }
 
+namespace {
+
+/// Throws an InputError if an id is another piece in the run's tokenizer than in that of
+/// model.from: the weights belong to its pieces.
+void require_pieces_of_start(const RunSpec& spec) {
+  const TokenizerConfig& named = spec.options.tokenizer;
+  if (!spec.start || !(named.builtin || named.path) || !has_tokenizer(spec.start->path)) return;
+  const auto own = open_tokenizer(spec.start->path);
+  const auto ids = std::min(own->vocab_size(), spec.tokenizer->vocab_size());
+  for (std::int32_t id = 0; id < ids; ++id)
+    require_input(own->piece(id) == spec.tokenizer->piece(id),
+                  "id {} is '{}' in the tokenizer that tokenizer.{} names, and '{}' in that of "
+                  "model.from, to whose pieces the weights belong; leave tokenizer.{} out",
+                  id, printable(spec.tokenizer->piece(id), 40), named.builtin ? "builtin" : "path",
+                  printable(own->piece(id), 40), named.builtin ? "builtin" : "path");
+}
+
+}  // namespace
+
 RunSpec with_named_tokenizer(RunSpec spec) {
   const bool task = has_task(spec.options);
   if (task) spec.options.task = resolve_task(spec.options.task);
@@ -71,6 +90,7 @@ RunSpec with_named_tokenizer(RunSpec spec) {
   if (!builtin && !place) return spec;
   spec = with_tokenizer(std::move(spec),
                         builtin ? make_builtin_tokenizer(*builtin) : open_tokenizer(*place));
+  require_pieces_of_start(spec);
   if (task)  // the constructor throws if the length or the tokenizer does not fit the task
     const TaskEncoder checked(spec.options.task, {}, *spec.tokenizer,
                               spec.options.data.sequence_length);

@@ -132,6 +132,30 @@ TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
   }
 }
 
+/// A tokenizer in the cache has the length of the run that trained it.
+TEST_F(PretrainTest, RunsOfTwoLengthsShareATokenizerAndGoOn) {
+  ASSERT_EQ(run("short", "data.sequence_length=16"), 0) << read_bytes(folder_ / "log");
+  ASSERT_EQ(run("long"), 0) << read_bytes(folder_ / "log");
+  EXPECT_EQ(read_bytes(folder_ / "log").find("training a tokenizer"), std::string::npos);
+  const std::string whole = checksum("long", "model.safetensors");
+  fs::remove_all(folder_ / "long" / "checkpoints" / "step-60");
+  ASSERT_EQ(run("long"), 0) << read_bytes(folder_ / "log");
+  EXPECT_GT(resumed_at(), 0);
+  EXPECT_EQ(checksum("long", "model.safetensors"), whole);
+}
+
+TEST_F(PretrainTest, ATokenizerOfOtherPiecesThanTheWeightsIsRefused) {
+  ASSERT_EQ(run("first"), 0) << read_bytes(folder_ / "log");
+  ASSERT_EQ(run("other", "tokenizer.train.kind=bpe"), 0) << read_bytes(folder_ / "log");
+  EXPECT_EQ(run("same", "model.from=first' --set 'tokenizer.path=first"), 0)
+      << read_bytes(folder_ / "log");
+  EXPECT_EQ(run("mixed", "model.from=first' --set 'tokenizer.path=other"), 2);
+  EXPECT_NE(read_bytes(folder_ / "log").find("to whose pieces the weights belong"),
+            std::string::npos)
+      << read_bytes(folder_ / "log");
+  EXPECT_FALSE(fs::exists(folder_ / "mixed"));
+}
+
 TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
   ASSERT_EQ(run("straight"), 0) << read_bytes(folder_ / "log");
   std::minstd_rand random(7);
