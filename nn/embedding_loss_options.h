@@ -27,6 +27,7 @@ struct EmbeddingLossOptions {
   std::optional<double> triplet_margin = {};
   TripletDistance triplet_distance = TripletDistance::euclidean;
   std::vector<std::int64_t> matryoshka_dimensions = {};
+  bool operator==(const EmbeddingLossOptions&) const = default;
 
   /// triplet_margin or its default. Distances of vectors of length 1 differ by at most 2.
   double margin(bool unit_vectors) const {

@@ -126,6 +126,7 @@ struct TaskColumns {
   std::optional<std::string> file, value, group, weight;
   std::vector<std::string> choices;
   std::vector<std::string> negatives;
+  bool operator==(const TaskColumns&) const = default;
 };
 
 template <class V>
@@ -184,6 +185,7 @@ struct TaskConfig {
   bool whole_words = true;
   std::optional<bool> no_answer;
   double no_answer_threshold = 0;
+  bool operator==(const TaskConfig&) const = default;
 };
 
 template <class V>

@@ -252,8 +252,16 @@ Problems problems(const TaskConfig& given) {
         "task.windows {} is for single texts, and task.columns.pair names a second one; leave one "
         "of them out",
         enum_name(task.windows));
+  const TaskConfig plain;
   require_kind(task, TaskKind::tokens, "word_cut", task.word_cut.has_value(), found);
-  require_kind(task, TaskKind::questions, "no_answer", task.no_answer == true, found);
+  for (const auto& [option, is_given] :
+       {std::pair("no_answer", task.no_answer == true),
+        {"no_answer_threshold", given.no_answer_threshold != plain.no_answer_threshold},
+        {"max_answer_length", given.max_answer_length != plain.max_answer_length},
+        {"whole_words", given.whole_words != plain.whole_words}})
+    require_kind(task, TaskKind::questions, option, is_given, found);
+  require_kind(task, TaskKind::embeddings, "views", given.views != plain.views, found);
+  require_kind(task, TaskKind::embeddings, "max_score", given.max_score != plain.max_score, found);
   return found;
 }
 

@@ -235,6 +235,23 @@ void check_new_folder(const char* key, const std::string& folder, Problems& foun
            key, quote_for_message(folder));
 }
 
+/// Reports options that nothing would read: of an optimizer, a task or a loss that the run has not.
+void check_unused(const RunConfig& config, Problems& found) {
+  if (config.optimizer.name != OptimizerKind::muon &&
+      config.optimizer.momentum != OptimizerOptions{}.momentum)
+    report(found, {"optimizer.momentum", "optimizer.name"},
+           "optimizer.momentum is for optimizer.name muon, and the name is {}; leave it out",
+           enum_name(config.optimizer.name));
+  if (!has_task(config) && config.task != TaskConfig{})
+    report(
+        found, {"task.kind", "task.recipe"},
+        "section task has options, but names neither kind nor recipe; name one, or leave it out");
+  const bool embeds = has_task(config) && config.task.kind == TaskKind::embeddings;
+  if (!embeds && config.embedding_loss != EmbeddingLossOptions{})
+    report(found, {"embedding_loss.name", "task.kind"},
+           "section embedding_loss is for tasks of kind embeddings; leave it out");
+}
+
 }  // namespace
 
 Problems validate(const RunConfig& config) {
@@ -271,6 +288,7 @@ void check_groups(const RunConfig& config, Problems& found) {
 
 Problems validate_pretraining(const RunConfig& config, bool of_files) {
   Problems found = validate(config);
+  check_unused(config, found);
   if (of_files && config.data.train.empty())
     report(found, {"data.train"},
            "data.train is empty; name the text files to train on, such as [corpus/*.txt]");
@@ -372,6 +390,21 @@ void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
            "training.z_loss is for pretraining; a task has few classes: leave it out");
 }
 
+/// Reports files of texts beside those of a task.
+void check_texts_beside_task(const DataConfig& data, Problems& found) {
+  for (const auto& [option, is_given] :
+       {std::pair("data.train", !data.train.empty()),
+        {"data.validation", !data.validation.empty()},
+        // With data.train it may be the default.
+        {"data.validation_fraction", data.train.empty() && data.validation_fraction},
+        {"data.text_column", data.text_column != DataConfig{}.text_column}})
+    if (is_given)
+      report(found, {option, "task.train"},
+             "{} is of text files to pretrain on, and section task names the files here; leave it "
+             "out",
+             option);
+}
+
 /// Reports a task whose validation set is missing, or named twice.
 void check_held_out(const TaskConfig& task, const char* purpose, Problems& found) {
   if (task.validation.empty() && !task.validation_fraction && !has_folds(task))
@@ -405,11 +438,7 @@ Problems validate_inputs(const RunConfig& config) {
     report(found, {"task.validation"},
            "task.validation names a folder of queries, and pretraining measures texts; "
            "leave task.validation out and set task.validation_fraction to 0.1");
-  if (!config.data.train.empty() || !config.data.validation.empty() ||
-      config.data.validation_fraction)
-    report(found, {"data.train", "data.validation", "data.validation_fraction", "task.train"},
-           "data.train, data.validation or data.validation_fraction is set, and task "
-           "too; pretraining reads the texts of one of them");
+  check_texts_beside_task(config.data, found);
   if (!config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
     report(found, {"tokenizer.path", "tokenizer.builtin", "model.from"},
            "pretraining on the inputs of a task trains no tokenizer; name one in "
@@ -423,10 +452,12 @@ Problems validate_finetuning(const RunConfig& config) {
         {{"task.recipe", "task.kind"},
          "task names neither recipe nor kind; name one, such as task: {kind: classification, …}"}};
   Problems found = validate(config);
+  check_unused(config, found);
   if (config.task.train.empty())
     report(found, {"task.train"}, "task.train is empty; name the files to train on");
   check_held_out(config.task, ", which choose the best checkpoint", found);
   check_for_pretraining_alone(config, found);
+  check_texts_beside_task(config.data, found);
   const bool features = config.task.kind == TaskKind::features;
   if (features && !config.model.embed_dim)
     report(found, {"model.embed_dim", "model.norm", "model.positions"},

@@ -198,8 +198,8 @@ YamlNode parse_yaml(std::string_view text, std::size_t source) {
 std::optional<double> parse_number(std::string_view text) {
   if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos)
     return std::nullopt;  // no inf, nan or hexadecimal
+  if (text.starts_with("++") || text.starts_with("+-")) return std::nullopt;
   if (text.starts_with('+')) text.remove_prefix(1);
-  if (text.starts_with('+')) return std::nullopt;
   return number_of<double>(text);
 }
 

@@ -568,8 +568,23 @@ const Case tasks[] = {
      "task names neither recipe nor kind; name one, such as task: {kind: "
      "classification, …}"},
     {"texts_and_a_task_for_pretraining", "pretrain task.yaml --quiet --set 'data.train=[text.txt]'",
-     "data.train, data.validation or data.validation_fraction is set, and task too; pretraining "
-     "reads the texts of one of them"},
+     "data.train is of text files to pretrain on, and section task names the files here; leave it "
+     "out"},
+    {"fraction_of_texts_beside_a_task", FINETUNE "data.validation_fraction=0.2",
+     "data.validation_fraction is of text files to pretrain on, and section task names the files "
+     "here; leave it out"},
+    {"option_of_a_task_without_one", PRETRAIN "task.stride=3",
+     "section task has options, but names neither kind nor recipe; name one, or leave it out"},
+    {"option_of_questions", FINETUNE "task.max_answer_length=3",
+     "--set task.max_answer_length=3: task.max_answer_length is for tasks of kind questions; this "
+     "one is of kind classification"},
+    {"option_of_vectors", FINETUNE "task.max_score=5",
+     "--set task.max_score=5: task.max_score is for tasks of kind embeddings; this one is of kind "
+     "classification"},
+    {"loss_of_vectors", FINETUNE "embedding_loss.temperature=0.1",
+     "section embedding_loss is for tasks of kind embeddings; leave it out"},
+    {"momentum_of_another_optimizer", FINETUNE "optimizer.momentum=0.9",
+     "optimizer.momentum is for optimizer.name muon, and the name is adamw; leave it out"},
     {"inputs_without_a_tokenizer", "pretrain task.yaml --quiet --set model.from=null",
      "pretraining on the inputs of a task trains no tokenizer; name one in tokenizer.path or "
      "tokenizer.builtin, or start from a model"},

@@ -115,6 +115,9 @@ const Bad values[] = {
     {"Hexadecimal", "seed: 0x10",
      "run.yaml:1:7: seed: got '0x10', expected a whole number at least 0"},
     {"TwoSigns", "seed: +-1", "run.yaml:1:7: seed: got '+-1', expected a whole number at least 0"},
+    {"TwoSignsOfAFraction", "embedding_loss: {false_negative_margin: +-1.5}",
+     "run.yaml:1:41: embedding_loss.false_negative_margin: got '+-1.5', expected a number between "
+     "-2 and 2, or null"},
     {"Negative", "seed: -1", "run.yaml:1:7: seed: got '-1', expected a whole number at least 0"},
     {"ListForNumber", "seed: [1]",
      "run.yaml:1:7: seed: got a list, expected a whole number at least 0"},
@@ -389,7 +392,8 @@ TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
 /// The option paths that the rules in a source file list.
 std::vector<std::string> options_of_rules(const char* file) {
   const std::string text = read_bytes(testing::source_folder() / file);
-  const std::regex list(R"(found\.push_back\(\s*\{\{([^}]*)\})"), word(R"re("([a-z_.]*[a-z_])")re");
+  const std::regex list(R"(found(?:, |\.push_back\(\s*\{)\{([^}]*)\})"),
+      word(R"re("([a-z_.]*[a-z_])")re");
   std::vector<std::string> paths;
   for (std::sregex_iterator at(text.begin(), text.end(), list), end; at != end; ++at) {
     const std::string words = (*at)[1];
@@ -406,9 +410,9 @@ TEST(ConfigRules, NameOptionsThatExist) {
   for (const RunConfig& config : {RunConfig(), task})
     for (const auto& [path, value] : option_values(config)) known.insert(path);
   int count = 0;
-  for (const auto& [file, prefix] :
-       {std::pair("train/config/validation.cpp", ""), std::pair("data/tasks/task_config.cpp", ""),
-        std::pair("nn/model_config.cpp", "model.")}) {
+  for (const auto& [file, prefix] : {std::pair("train/config/validation.cpp", ""),
+                                     std::pair("data/tasks/task_problems.cpp", "task."),
+                                     std::pair("nn/model_config.cpp", "model.")}) {
     for (const std::string& path : options_of_rules(file)) {
       EXPECT_TRUE(known.contains(prefix + path)) << file << ": " << path;
       ++count;
