@@ -50,6 +50,7 @@ bool AlignedText::is_ascii() const {
 
 AlignedText AlignedText::slice(ByteRange part) const {
   AlignedText result;
+  result.offset_ = offset_;
   result.limit_ = limit_;
   result.append(*this, part);
   return result;

@@ -239,6 +239,14 @@ std::string replaced(const char* pattern, const std::string& text) {
   return std::string(aligned.text());
 }
 
+TEST(AlignedText, WhatIsInsertedBeforeTrimmedTextLiesWhereItBegan) {
+  AlignedText aligned(" a", 3);
+  aligned = aligned.slice({1, 2});
+  aligned.replace({{0, 0}}, "b");
+  EXPECT_EQ(aligned.text(), "ba");
+  EXPECT_EQ(std::pair(aligned.origin(0).begin, aligned.origin(0).end), std::pair(3U, 3U));
+}
+
 Strings split(const char* pattern, const char* behavior, const std::string& text) {
   const auto json = parse_json(R"({"type": "Split", "invert": false, "behavior": ")" +
                                    std::string(behavior) + R"(", "pattern": )" + pattern + "}",
