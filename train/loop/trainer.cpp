@@ -386,12 +386,10 @@ void require_finished(const RunResult& result, Log& log) {
 RunResult train_run(const RunSession& session, const RunSpec& spec, Objective& objective,
                     Device device, const RunObserver& observer) {
   Communicator& communicator = session.communicator();
-  return with_recorded_errors(session.log(), [&] {
-    const Communicator::TimeLimit limit(communicator, fs::path(spec.options.run_dir) / ".waiting",
-                                        spec.options.training.timeout);
-    if (communicator.is_first()) write_settings(spec.options, spec.saved);
-    return Run(session, spec, objective, device, observer).train();
-  });
+  const Communicator::TimeLimit limit(communicator, fs::path(spec.options.run_dir) / ".waiting",
+                                      spec.options.training.timeout);
+  if (communicator.is_first()) write_settings(spec.options, spec.saved);
+  return Run(session, spec, objective, device, observer).train();
 }
 
 }  // namespace nystrom

@@ -273,8 +273,11 @@ RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
     for (const std::string& line : describe(data)) log.say(line);
     for (const std::string& line : embedding_warnings(data)) log.warn(line);
   }
-  const auto objective = make_embedding_objective(complete.options, std::move(data), communicator);
-  return train_run(session, complete, *objective, device, observer);
+  return with_recorded_errors(log, [&] {
+    const auto objective =
+        make_embedding_objective(complete.options, std::move(data), communicator);
+    return train_run(session, complete, *objective, device, observer);
+  });
 }
 
 }  // namespace
@@ -295,19 +298,20 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
     for (const std::string& line : tokenizer_warnings(options, spec.tokenizer.get()))
       log.warn(line);
   }
-  TaskObjective objective = with_recorded_errors(log, [&] {
-    return TaskObjective(options, run.train, run.validation, spec.tokenizer.get(), report,
-                         communicator);
+  return with_recorded_errors(log, [&] {
+    TaskObjective objective(options, run.train, run.validation, spec.tokenizer.get(), report,
+                            communicator);
+    FinetuneResult result{train_run(session, run.spec, objective, device, observer), {}};
+    const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive,
+                                                      objective.data().higher_is_better);
+    if (!result.interrupted && useless)
+      log.warn(fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try {}",
+                           result.metric_name, *result.best_value, report.baseline_prediction,
+                           report.baseline.decisive, advice_for(options)));
+    if (run.test && !result.interrupted)
+      result.test = evaluate_test(run, log, device, communicator);
+    return result;
   });
-  FinetuneResult result{train_run(session, run.spec, objective, device, observer), {}};
-  const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive,
-                                                    objective.data().higher_is_better);
-  if (!result.interrupted && useless)
-    log.warn(fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try {}",
-                         result.metric_name, *result.best_value, report.baseline_prediction,
-                         report.baseline.decisive, advice_for(options)));
-  if (run.test && !result.interrupted) result.test = evaluate_test(run, log, device, communicator);
-  return result;
 }
 
 }  // namespace nystrom
