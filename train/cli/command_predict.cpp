@@ -125,9 +125,11 @@ class PredictionStream {
       for (const Example& example : examples) {
         try {
           outputs.push_back(predict_({example}).front());
-          if (!options_.skip_bad) fmt::print("{}\n", outputs.back());
         } catch (const InputError& error) {
-          if (!options_.skip_bad) throw;
+          if (!options_.skip_bad) {
+            for (const std::string& output : outputs) fmt::print("{}\n", output);
+            throw;
+          }
           outputs.push_back(marked(error.what()));
         }
       }
