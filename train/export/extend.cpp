@@ -137,13 +137,19 @@ ModelConfig converted_config(const ModelFolder& source, const ConvertOptions& op
 /// filled as `positions` says. Parameters that `source` lacks are 0.
 std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfig& config,
                                      NewPositions positions) {
+  const bool longer = config.has_position_table() &&
+                      config.max_position_embeddings > source.config.max_position_embeddings;
+  require_input(longer || positions == NewPositions::tile,
+                "--positions interpolate: {}; leave it out",
+                config.has_position_table()
+                    ? "without a larger --length no position is new"
+                    : fmt::format("{} has no position table to stretch (positions: {})",
+                                  printable_path(source.path), enum_name(config.positions)));
   const auto old = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   auto model = std::make_unique<Model>(config);
   model->parameters().allocate(DType::f32, StoreMode::inference);
   for (const Parameter& parameter : model->parameters().parameters())
     model->parameters().set(parameter.name(), Tensor::zeros(parameter.shape(), DType::f32));
-  const bool longer = config.has_position_table() &&
-                      config.max_position_embeddings > source.config.max_position_embeddings;
   for (const Parameter& parameter : old->parameters().parameters()) {
     const std::string& name = parameter.name();
     const Tensor values = old->parameters().master(name);

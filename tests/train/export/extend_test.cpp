@@ -132,6 +132,16 @@ TEST_F(ExtendTest, RefusesLinformer) {
                "max_position_embeddings 48 anew, or choose another attention.kind");
 }
 
+TEST_F(ExtendTest, RefusesToStretchPositionsWithoutATable) {
+  ModelConfig config = tiny_masked_lm();
+  config.hidden_size = 8;
+  config.positions = Positions::rope;
+  const TinyCheckpoint from(folder_ / "rotated", config);
+  expect_error("rotated longer --length 48 --positions interpolate",
+               "--positions interpolate: rotated has no position table to stretch (positions: "
+               "rope); leave it out");
+}
+
 TEST_F(ExtendTest, RefusesWhatIsNoExtension) {
   expect_error("base longer --length 12",
                "--length 12: base has 24 positions already; choose a larger length");
