@@ -86,7 +86,9 @@ std::vector<std::pair<std::string, std::string>> labels_alike(
   std::map<std::string, std::string> known;
   std::vector<std::pair<std::string, std::string>> alike;
   for (const std::string& name : names) {
-    const auto [first, added] = known.emplace(folded(name), name);
+    const auto number = number_of<double>(name);
+    const auto [first, added] =
+        known.emplace(number ? fmt::format("{}", *number) : folded(name), name);
     if (!added) alike.emplace_back(first->second, name);
   }
   return alike;

@@ -50,8 +50,8 @@ LabelSet numbered_labels(std::int64_t count);
 /// Labels as a model has them: sorted as numbers if all are whole numbers, and by bytes otherwise.
 LabelSet sorted_labels(const std::set<std::string>& names);
 
-/// Pairs of labels that are equal except for white space around them, case, and Unicode's
-/// compatible forms. Each label comes with the first one that it equals.
+/// Pairs of labels that are equal except for white space around them, case, Unicode's compatible
+/// forms, and the form of a number (1 and 1.0). Each label comes with the first one that it equals.
 std::vector<std::pair<std::string, std::string>> labels_alike(
     const std::vector<std::string>& names);
 

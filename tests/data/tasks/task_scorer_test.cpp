@@ -315,6 +315,11 @@ TEST(TaskStatistics, WarnsOfALabelThatLooksLikeAHeader) {
                                      "names the columns, set task.header: true"});
 }
 
+TEST(Labels, AreAlikeInOtherFormsOfANumber) {
+  EXPECT_EQ(labels_alike({"1", "1.0", "10", "true"}),
+            (std::vector{std::pair(std::string("1"), std::string("1.0"))}));
+}
+
 TEST(TaskStatistics, WarnsOfLabelsThatAreAlike) {
   const std::vector<std::string> labels{"Pos", "caf\u00e9", "cafe\u0301",
                                         "neg", "pos",       "pos\u00a0"};
@@ -328,8 +333,8 @@ TEST(TaskStatistics, WarnsOfLabelsThatAreAlike) {
                                 labels);
   const auto warning = [](const std::string& first, const std::string& second) {
     return "the labels '" + first + "' and '" + second +
-           "' differ only in white space, case or Unicode form; if they mean the same, correct the "
-           "files";
+           "' differ only in white space, case, Unicode form or the form of a number; if they mean "
+           "the same, correct the files";
   };
   std::vector<std::string> warnings = task_warnings(task_statistics(train, train));
   std::erase_if(warnings, [](const std::string& line) { return !line.starts_with("the labels "); });
