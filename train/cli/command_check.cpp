@@ -154,6 +154,8 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
   if (!corpus) return;
   report.config = with_tokenizer(spec, corpus->tokenizer).options;
   if (data) {
+    for (const auto* sources : {&corpus->train, &corpus->validation})
+      for (const CorpusSource& source : *sources) source.tokens->verify();
     report.data = corpus_statistics(report.config, *corpus, log);
     report.sequences = report.data->train.sequences;
     for (const std::string& line : data_warnings(*report.data)) report.warnings.push_back(line);

@@ -188,6 +188,22 @@ TEST_F(CheckTest, TakesTheTokenizersFileToo) {
       0);
 }
 
+TEST_F(CheckTest, ComparesTheTokensInTheCacheWithTheirChecksums) {
+  const std::string check = "check run.yaml --data --set data.cache=tokens";
+  ASSERT_EQ(run_program(folder_, check).code, 0);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "tokens"))
+    if (entry.path().extension() == ".h5") {
+      std::string bytes = read_bytes(entry.path());
+      bytes[bytes.size() / 2] ^= 1;
+      write_bytes(entry.path(), bytes);
+    }
+  const Outcome outcome = run_program(folder_, check);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("does not fit the checksum in the index: the file is damaged"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(CheckTest, ErrorsInJson) {
   const Outcome outcome =
       run_program(folder_, "check run.yaml --json --set data.train=[] --set data.validation=[]");
