@@ -240,8 +240,10 @@ class Model(_Predicts["P"]):
             if pairs is not None and not isinstance(pairs, str):
                 raise InputError("pairs: expected one text, as `texts` is one text")
             given_choices = [[] if choices is None else texts_of(choices, "choices")]
+            text = text_of(texts, "texts")
+            pair = None if pairs is None else text_of(pairs, "pairs")
             results = self._predict(
-                [texts], [pairs], given_choices, (top_k, threshold), batch_size, truncate, progress
+                [text], [pair], given_choices, (top_k, threshold), batch_size, truncate, progress
             )
             return results[0] if len(results) == 1 else results
         if isinstance(pairs, str):
