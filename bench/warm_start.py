@@ -5,8 +5,9 @@
 
 PARENT is a folder with exact attention and 512 positions that nystrom reads. For each variant the
 script converts it, trains the result on TEXT, and measures the masked-LM loss on HELD-OUT: at 512
-tokens after 0, 100, 300 and 1000 steps of 16 x 512 tokens, and at 2,048 tokens before and after.
-The parent itself is measured at 512, where its documents are cut. WORK/results.json is written
+tokens after 0, 100, 300 and 1000 steps of 16 x 512 tokens, and at --long tokens (2,048) before and
+after. The parent itself is measured at 512, and at --long if it has as many positions; its
+documents are cut there. WORK/results.json is written
 after each variant, and a variant that it has is not repeated. WORK/table.md holds the table, and
 WORK/VARIANT/run the healed model. A stop loses no more than the steps since the last checkpoint.
 --only names some variants, --list all.
@@ -23,7 +24,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-SHORT, LONG = 512, 2048
+SHORT = 512
 SEQUENCES = 16  # of SHORT tokens in a step
 MEASURED = (100, 300, 1000)
 
@@ -36,7 +37,7 @@ class Variant:
     taps: str = "zero"  # or random
     keep_exact: str = ""  # layers
     distillation: bool = False
-    grow: bool = False  # 512 to 2,048 tokens, else 512
+    grow: bool = False  # from 512 tokens to --long, else 512
     convert: bool = True  # False: the parent, trained on with exact attention
     seed: int = 1
 
@@ -86,6 +87,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--long", type=int, default=2048, help="tokens of the long sequences")
     parser.add_argument("--micro-batch", type=int, default=8, help="sequences of 512 tokens")
     parser.add_argument("--dtype", default="f32")
     parser.add_argument("--threads", type=int, default=2)
@@ -99,6 +101,10 @@ class Bench:
 
     def __init__(self, arguments: argparse.Namespace):
         self.arguments = arguments
+        self.long = arguments.long
+        config = json.loads((arguments.parent / "config.json").read_text())
+        self.positions = config["max_position_embeddings"]
+        self.has_windows = config["model_type"] == "modernbert"
         self.results_file = arguments.work / "results.json"
         self.results = {}
         if self.results_file.exists():
@@ -119,12 +125,17 @@ class Bench:
         )  # fmt: skip
         return json.loads(output)["loss"]
 
+    def losses(self, model: Path, positions: int) -> dict[int, float]:
+        """At 512 tokens, and at the long ones if the model has as many positions."""
+        lengths = [SHORT] + [self.long] * (positions >= self.long)
+        return {length: self.loss(model, length) for length in lengths}
+
     def keep(self, name: str, result: dict) -> None:
         self.results[name] = result
         unfinished = self.results_file.with_suffix(".tmp")
         unfinished.write_text(json.dumps(self.results, indent=2) + "\n")
         os.replace(unfinished, self.results_file)
-        (self.arguments.work / "table.md").write_text(table(self.results))
+        (self.arguments.work / "table.md").write_text(table(self.results, self.long))
 
 
 def set_random_taps(folder: Path, seed: int) -> None:
@@ -150,7 +161,7 @@ def set_random_taps(folder: Path, seed: int) -> None:
 
 def configuration(bench: Bench, variant: Variant, start: Path, run: Path) -> dict:
     arguments, steps = bench.arguments, bench.arguments.steps
-    length = LONG if variant.grow else SHORT
+    length = bench.long if variant.grow else SHORT
     shorter = length // SHORT
     config = {
         "run_dir": str(run),
@@ -174,7 +185,7 @@ def configuration(bench: Bench, variant: Variant, start: Path, run: Path) -> dic
         "checkpoint": {"every": 100, "keep": 100},
         "logging": {"tensorboard": False},
     }
-    if variant.convert:
+    if variant.convert and not bench.has_windows:  # beside windows there are no convolutions
         config["optimizer"]["groups"] = [
             {"parameters": "*.conv.weight", "learning_rate_factor": 10, "weight_decay": 0}
         ]
@@ -182,7 +193,7 @@ def configuration(bench: Bench, variant: Variant, start: Path, run: Path) -> dic
         config["data"]["length_schedule"] = {
             0: SHORT,
             steps * 6 // 10: SHORT * 2,
-            steps * 8 // 10: LONG,
+            steps * 8 // 10: bench.long,
         }
     if variant.distillation:
         config["distillation"] = {"teacher": str(arguments.parent)}
@@ -200,10 +211,12 @@ def heal(bench: Bench, variant: Variant) -> dict:
         start = work / "converted"
         if not (work / "converted.done").exists():
             shutil.rmtree(start, ignore_errors=True)
-            keep = ["--keep-exact", variant.keep_exact] if variant.keep_exact else []
+            options = ["--keep-exact", variant.keep_exact] if variant.keep_exact else []
+            options += [] if bench.has_windows else ["--conv", "33"]
+            options += ["--length", str(bench.long)] if bench.long > bench.positions else []
             bench.nystrom(
                 "convert", str(bench.arguments.parent), str(start), "--landmarks",
-                str(variant.landmarks), "--conv", "33", "--length", str(LONG), *keep, "--quiet",
+                str(variant.landmarks), *options, "--quiet",
             )  # fmt: skip
             if variant.taps == "random":
                 set_random_taps(start, variant.seed)
@@ -211,15 +224,14 @@ def heal(bench: Bench, variant: Variant) -> dict:
     config = work / "run.yaml"
     config.write_text(json.dumps(configuration(bench, variant, start, run), indent=2))
     bench.nystrom("pretrain", str(config))
-    result = {"variant": asdict(variant), "steps": bench.arguments.steps, SHORT: {}, LONG: {}}
-    result[SHORT][0] = bench.loss(start, SHORT)
-    measured = [step for step in MEASURED if step < bench.arguments.steps]
-    for step in [*measured, bench.arguments.steps]:
+    positions = max(bench.positions, bench.long if variant.convert else 0)
+    result = {"variant": asdict(variant), "steps": bench.arguments.steps}
+    result["losses"] = {0: bench.losses(start, positions)}
+    for step in [step for step in MEASURED if step < bench.arguments.steps]:
         folder = run / "checkpoints" / f"step-{step}"
-        result[SHORT][step] = bench.loss(folder, SHORT)
-    if variant.convert:
-        result[LONG][0] = bench.loss(start, LONG)
-        result[LONG][bench.arguments.steps] = bench.loss(folder, LONG)
+        result["losses"][step] = {SHORT: bench.loss(folder, SHORT)}
+    folder = run / "checkpoints" / f"step-{bench.arguments.steps}"
+    result["losses"][bench.arguments.steps] = bench.losses(folder, positions)
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     speeds = sorted(r["tokens_per_second"] for r in records if "tokens_per_second" in r)
     result["tokens_per_second"] = speeds[len(speeds) // 2]
@@ -231,28 +243,28 @@ def heal(bench: Bench, variant: Variant) -> dict:
     return result
 
 
-def table(results: dict) -> str:
-    """The results as Markdown. Keys of JSON objects are texts, those of fresh results numbers."""
-    steps = sorted({int(s) for r in results.values() for s in loss_of(r, SHORT)})
-    head = ["variant", *(f"step {s}" for s in steps), f"{LONG}: step 0", f"{LONG}: end", "tokens/s"]
+def table(results: dict, long: int) -> str:
+    """The results as Markdown."""
+    losses = {name: numbered(result["losses"]) for name, result in results.items()}
+    steps = sorted({step for each in losses.values() for step in each})
+    head = ["variant", *(f"step {s}" for s in steps), f"{long}: step 0", f"{long}: end", "tokens/s"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-
-    def cell(losses: dict, step: int) -> str:
-        return f"{losses[step]:.4f}" if step in losses else ""
-
     for name, result in results.items():
-        short, long = loss_of(result, SHORT), loss_of(result, LONG)
-        end = max(long, default=0)
-        row = [name, *(cell(short, s) for s in steps)]
-        row += [cell(long, 0), cell(long, end) if end > 0 else ""]
+        own = losses[name]
+        cells = [own.get(step, {}).get(SHORT) for step in steps]
+        cells += [own[0].get(long), own[max(own)].get(long) if max(own) > 0 else None]
+        row = [name, *("" if cell is None else f"{cell:.4f}" for cell in cells)]
         row.append(f"{result['tokens_per_second']:.0f}" if "tokens_per_second" in result else "")
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
 
 
-def loss_of(result: dict, length: int) -> dict[int, float]:
-    losses = result.get(length, result.get(str(length), {}))
-    return {int(step): loss for step, loss in losses.items()}
+def numbered(losses: dict) -> dict[int, dict[int, float]]:
+    """Keys of JSON objects are texts, those of fresh results numbers."""
+    return {
+        int(step): {int(length): loss for length, loss in each.items()}
+        for step, each in losses.items()
+    }
 
 
 def main() -> None:
@@ -271,11 +283,11 @@ def main() -> None:
     arguments.work.mkdir(parents=True, exist_ok=True)
     bench = Bench(arguments)
     if "parent" not in bench.results:
-        bench.keep("parent", {SHORT: {0: bench.loss(arguments.parent, SHORT)}})
+        bench.keep("parent", {"losses": {0: bench.losses(arguments.parent, bench.positions)}})
     for variant in chosen:
         if variant.name() not in bench.results:
             bench.keep(variant.name(), heal(bench, variant))
-    print(table(bench.results), end="")
+    print(table(bench.results, bench.long), end="")
 
 
 if __name__ == "__main__":
