@@ -54,8 +54,8 @@ struct VectorBlock {
 };
 
 /// Reads a file of vectors in f16, bf16, f32 or f64 (rounded to f32) from its beginning to its end,
-/// and calls `use` with blocks of at most `rows` of them. Throws an InputError for a file of another
-/// form, and "FILE: …" for damage and for numbers that are not finite.
+/// and calls `use` with blocks of at most `rows` of them. Throws an InputError for a file of
+/// another form, and "FILE: …" for damage and for numbers that are not finite.
 void read_vectors(const std::filesystem::path& path, std::int64_t rows,
                   const std::function<void(VectorBlock&&)>& use);
 
@@ -75,9 +75,9 @@ struct VectorJob {
   VectorMatrix matrix;
 };
 
-/// Writes vectors as they are computed: PATH.partial and, beside it, PATH.partial.json: the job, and
-/// how much of it is done. Both are durable after each add(). finish() makes PATH of them. A later
-/// writer of the same job goes on where the last add() ended.
+/// Writes vectors as they are computed: PATH.partial and, beside it, PATH.partial.json: the job,
+/// and how much of it is done. Both are durable after each add(). finish() makes PATH of them. A
+/// later writer of the same job goes on where the last add() ended.
 class VectorWriter {
  public:
   /// Throws an InputError when PATH exists, when another process writes it, and when PATH.partial

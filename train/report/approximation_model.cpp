@@ -221,8 +221,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   findings.config = folder.config;
   findings.loss_sequences = std::ssize(sequences);
   findings.sequences = std::min(count, findings.loss_sequences);
-  const auto [shortest, longest_one] =
-      std::ranges::minmax_element(sequences, {}, &Batch::tokens);
+  const auto [shortest, longest_one] = std::ranges::minmax_element(sequences, {}, &Batch::tokens);
   findings.length = shortest->tokens;
   const std::int64_t longest = longest_one->tokens;
   require_input(longest <= longest_studied_sequence,
