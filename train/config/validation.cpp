@@ -19,125 +19,125 @@ namespace nystrom {
 
 namespace {
 
-template <class... Args>
-void report(Problems& found, std::vector<std::string> options, fmt::format_string<Args...> message,
-            Args&&... args) {
-  found.push_back({std::move(options), fmt::format(message, std::forward<Args>(args)...)});
-}
-
 void check_steps(const RunConfig& config, Problems& found) {
   if (config.optimizer.betas.size() != 2)
-    report(found, {"optimizer.betas"},
-           "optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}",
-           config.optimizer.betas.size());
+    add_problem(found, {"optimizer.betas"},
+                "optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}",
+                config.optimizer.betas.size());
   const TrainingConfig& training = config.training;
   if (training.steps && training.epochs)
-    report(found, {"training.steps", "training.epochs"},
-           "training.steps {} and training.epochs {} exclude each other; set one of them to null",
-           *training.steps, *training.epochs);
+    add_problem(
+        found, {"training.steps", "training.epochs"},
+        "training.steps {} and training.epochs {} exclude each other; set one of them to null",
+        *training.steps, *training.epochs);
   const auto warmup = config.schedule.warmup_steps;
   if (warmup && config.schedule.warmup_share)
-    report(found, {"schedule.warmup_steps", "schedule.warmup_share"},
-           "schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set "
-           "one of them to null",
-           *warmup, *config.schedule.warmup_share);
+    add_problem(found, {"schedule.warmup_steps", "schedule.warmup_share"},
+                "schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set "
+                "one of them to null",
+                *warmup, *config.schedule.warmup_share);
   if (config.schedule.decay_share && config.schedule.decay != Decay::wsd)
-    report(found, {"schedule.decay_share", "schedule.decay"},
-           "schedule.decay_share is for schedule.decay wsd, and decay is {}",
-           enum_name(config.schedule.decay));
+    add_problem(found, {"schedule.decay_share", "schedule.decay"},
+                "schedule.decay_share is for schedule.decay wsd, and decay is {}",
+                enum_name(config.schedule.decay));
   if (training.steps && warmup && *warmup > *training.steps)
-    report(found, {"schedule.warmup_steps", "training.steps"},
-           "schedule.warmup_steps {} exceeds training.steps {}; the learning rate would "
-           "never reach its peak",
-           *warmup, *training.steps);
+    add_problem(found, {"schedule.warmup_steps", "training.steps"},
+                "schedule.warmup_steps {} exceeds training.steps {}; the learning rate would "
+                "never reach its peak",
+                *warmup, *training.steps);
   if (training.batch_size % training.micro_batch_size != 0)
-    report(found, {"training.batch_size", "training.micro_batch_size"},
-           "training.batch_size {} is not divisible by micro_batch_size {}; a step is a "
-           "whole number of micro-batches",
-           training.batch_size, training.micro_batch_size);
+    add_problem(found, {"training.batch_size", "training.micro_batch_size"},
+                "training.batch_size {} is not divisible by micro_batch_size {}; a step is a "
+                "whole number of micro-batches",
+                training.batch_size, training.micro_batch_size);
   if (training.zero > 0 && config.optimizer.name == OptimizerKind::lamb)
-    report(found, {"training.zero", "optimizer.name"},
-           "training.zero 1 and optimizer.name lamb exclude each other; lamb needs whole "
-           "parameters: set training.zero to 0, or optimizer.name to adamw");
+    add_problem(found, {"training.zero", "optimizer.name"},
+                "training.zero 1 and optimizer.name lamb exclude each other; lamb needs whole "
+                "parameters: set training.zero to 0, or optimizer.name to adamw");
   if (training.deterministic && training.reduction != Reduction::exact)
-    report(found, {"training.deterministic", "training.reduction"},
-           "training.deterministic and training.reduction bf16 exclude each other; the "
-           "rounding depends on the number of processes");
+    add_problem(found, {"training.deterministic", "training.reduction"},
+                "training.deterministic and training.reduction bf16 exclude each other; the "
+                "rounding depends on the number of processes");
 }
 
 void check_data(const RunConfig& config, Problems& found) {
   if (config.model.positions != Positions::none &&
       config.data.sequence_length > config.model.max_position_embeddings)
-    report(found, {"data.sequence_length", "model.max_position_embeddings"},
-           "data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the "
-           "sequences or enlarge the model's position table",
-           config.data.sequence_length, config.model.max_position_embeddings);
+    add_problem(found, {"data.sequence_length", "model.max_position_embeddings"},
+                "data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the "
+                "sequences or enlarge the model's position table",
+                config.data.sequence_length, config.model.max_position_embeddings);
   if (!config.data.validation.empty() && config.data.validation_fraction)
-    report(found, {"data.validation_fraction", "data.validation"},
-           "data.validation_fraction and data.validation exclude each other; give one of them");
+    add_problem(
+        found, {"data.validation_fraction", "data.validation"},
+        "data.validation_fraction and data.validation exclude each other; give one of them");
   std::ranges::move(source_problems(config.data.train, config.data.validation),
                     std::back_inserter(found));
   if (config.tokenizer.builtin && config.tokenizer.path)
-    report(found, {"tokenizer.builtin", "tokenizer.path"},
-           "tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
-           enum_name(*config.tokenizer.builtin));
+    add_problem(found, {"tokenizer.builtin", "tokenizer.path"},
+                "tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
+                enum_name(*config.tokenizer.builtin));
 }
 
 void check_isolated(const RunConfig& config, Problems& found) {
   if (config.data.cross_documents)
-    report(found, {"data.packing", "data.cross_documents"},
-           "data.packing isolated and data.cross_documents exclude each other; isolated "
-           "pieces are each of one document");
+    add_problem(found, {"data.packing", "data.cross_documents"},
+                "data.packing isolated and data.cross_documents exclude each other; isolated "
+                "pieces are each of one document");
   if (config.masking.sentence_order)
-    report(found, {"data.packing", "masking.sentence_order"},
-           "data.packing isolated and masking.sentence_order exclude each other; the "
-           "order is predicted for a whole sequence");
+    add_problem(found, {"data.packing", "masking.sentence_order"},
+                "data.packing isolated and masking.sentence_order exclude each other; the "
+                "order is predicted for a whole sequence");
   if (config.model.fixed_length())
-    report(found, {"data.packing", "model.attention.semantics"},
-           "data.packing isolated needs model.attention.semantics nystrom; transformers "
-           "pads every piece to one length");
+    add_problem(found, {"data.packing", "model.attention.semantics"},
+                "data.packing isolated needs model.attention.semantics nystrom; transformers "
+                "pads every piece to one length");
 }
 
 void check_masking(const RunConfig& config, Problems& found) {
   const std::string keys = config.masking.probability.key_problem(config.training.steps);
   if (!keys.empty())
-    report(found, {"masking.probability", "training.steps"}, "masking.probability {}", keys);
+    add_problem(found, {"masking.probability", "training.steps"}, "masking.probability {}", keys);
   if (config.masking.mask + config.masking.random > 1)
-    report(found, {"masking.mask", "masking.random"},
-           "masking.mask {} and masking.random {} add up to more than 1; the rest stays unchanged",
-           config.masking.mask, config.masking.random);
+    add_problem(
+        found, {"masking.mask", "masking.random"},
+        "masking.mask {} and masking.random {} add up to more than 1; the rest stays unchanged",
+        config.masking.mask, config.masking.random);
   if (config.masking.sentence_order && config.data.cross_documents)
-    report(found, {"masking.sentence_order", "data.cross_documents"},
-           "masking.sentence_order and data.cross_documents exclude each other; both segments come "
-           "from one document");
+    add_problem(
+        found, {"masking.sentence_order", "data.cross_documents"},
+        "masking.sentence_order and data.cross_documents exclude each other; both segments come "
+        "from one document");
   if (config.data.packing == SequencePacking::isolated) check_isolated(config, found);
   if (config.masking.sentence_order && config.model.type_vocab_size < 2)
-    report(found, {"masking.sentence_order", "model.type_vocab_size"},
-           "masking.sentence_order needs model.type_vocab_size 2, got {}; each segment "
-           "has a type of its own",
-           config.model.type_vocab_size);
+    add_problem(found, {"masking.sentence_order", "model.type_vocab_size"},
+                "masking.sentence_order needs model.type_vocab_size 2, got {}; each segment "
+                "has a type of its own",
+                config.model.type_vocab_size);
   const SpanConfig& span = config.masking.span;
   if (span.mean && *span.mean > static_cast<double>(span.max))
-    report(found, {"masking.span.mean", "masking.span.max"},
-           "masking.span.mean {} exceeds masking.span.max {}; most spans would be cut: raise max",
-           *span.mean, span.max);
+    add_problem(
+        found, {"masking.span.mean", "masking.span.max"},
+        "masking.span.mean {} exceeds masking.span.max {}; most spans would be cut: raise max",
+        *span.mean, span.max);
 }
 
 /// Reports options of `pretraining` that do not fit each other or the rest.
 void check_pretraining(const RunConfig& config, Problems& found) {
   if (config.pretraining.objective == PretrainingObjective::masked) {
     if (config.pretraining != PretrainingConfig{})
-      report(found,
-             {"pretraining.objective", "pretraining.generator.hidden_size",
-              "pretraining.discriminator_weight"},
-             "pretraining.objective is masked, but other options of pretraining are set; "
-             "set it to replaced_tokens, or leave them out");
+      add_problem(found,
+                  {"pretraining.objective", "pretraining.generator.hidden_size",
+                   "pretraining.discriminator_weight"},
+                  "pretraining.objective is masked, but other options of pretraining are set; "
+                  "set it to replaced_tokens, or leave them out");
     return;
   }
   const auto refuse = [&](bool set, const std::string& option, const std::string& reason) {
     if (set)
-      report(found, {"pretraining.objective", option},
-             "pretraining.objective replaced_tokens and {} exclude each other; {}", option, reason);
+      add_problem(found, {"pretraining.objective", option},
+                  "pretraining.objective replaced_tokens and {} exclude each other; {}", option,
+                  reason);
   };
   refuse(config.masking.sentence_order, "masking.sentence_order",
          "its head beside it is that of a masked language model");
@@ -145,10 +145,10 @@ void check_pretraining(const RunConfig& config, Problems& found) {
          "the teacher predicts masked tokens");
   if (config.model.generator && problems(config.model).empty())
     for (const Problem& problem : problems(generator_of(config.model)))
-      report(found,
-             {"pretraining.generator.hidden_size", "pretraining.generator.num_attention_heads",
-              "model.hidden_size"},
-             "pretraining.generator: {}", problem.message);
+      add_problem(found,
+                  {"pretraining.generator.hidden_size", "pretraining.generator.num_attention_heads",
+                   "model.hidden_size"},
+                  "pretraining.generator: {}", problem.message);
 }
 
 /// Reports a wrong data.length_schedule. It is no rule of validate(): evaluations of a finished run
@@ -158,8 +158,8 @@ void check_lengths(const RunConfig& config, Problems& found) {
   const auto& schedule = data.length_schedule;
   if (schedule.empty()) return;
   const auto add = [&](const std::string& reason) {
-    report(found, {"data.length_schedule", "data.sequence_length", "training.steps"},
-           "data.length_schedule {}", reason);
+    add_problem(found, {"data.length_schedule", "data.sequence_length", "training.steps"},
+                "data.length_schedule {}", reason);
   };
   for (const auto& [step, length] : schedule) {
     const auto begin = parse_whole_number(step);
@@ -195,61 +195,62 @@ void check_lengths(const RunConfig& config, Problems& found) {
                     "leave this length out",
                     stages.back().length, stages.back().begin, *config.training.steps));
   if (config.model.fixed_length())
-    report(found, {"data.length_schedule", "model.attention.semantics"},
-           "data.length_schedule: with attention.semantics transformers the model takes only {} "
-           "tokens; set model.attention.semantics to nystrom",
-           *config.model.fixed_length());
+    add_problem(
+        found, {"data.length_schedule", "model.attention.semantics"},
+        "data.length_schedule: with attention.semantics transformers the model takes only {} "
+        "tokens; set model.attention.semantics to nystrom",
+        *config.model.fixed_length());
 }
 
 void check_distillation(const RunConfig& config, Problems& found) {
   const DistillationConfig& own = config.distillation;
   if (!own.teacher) {
     if (own != DistillationConfig{})
-      report(found,
-             {"distillation.logits", "distillation.attention_output", "distillation.temperature",
-              "distillation.until_step"},
-             "distillation.teacher is null, but other options of distillation are set; "
-             "name the teacher's folder, or leave them out");
+      add_problem(found,
+                  {"distillation.logits", "distillation.attention_output",
+                   "distillation.temperature", "distillation.until_step"},
+                  "distillation.teacher is null, but other options of distillation are set; "
+                  "name the teacher's folder, or leave them out");
     return;
   }
   if (own.logits == 0 && own.attention_output == 0)
-    report(found, {"distillation.logits", "distillation.attention_output"},
-           "distillation.logits and distillation.attention_output are both 0; give one "
-           "of them a weight, or leave the teacher out");
+    add_problem(found, {"distillation.logits", "distillation.attention_output"},
+                "distillation.logits and distillation.attention_output are both 0; give one "
+                "of them a weight, or leave the teacher out");
   if (config.masking.sentence_order)
-    report(found, {"distillation.teacher", "masking.sentence_order"},
-           "distillation.teacher and masking.sentence_order exclude each other; the "
-           "teacher reads the text in its order");
+    add_problem(found, {"distillation.teacher", "masking.sentence_order"},
+                "distillation.teacher and masking.sentence_order exclude each other; the "
+                "teacher reads the text in its order");
   if (own.teacher == config.start.from)
-    report(found, {"distillation.teacher", "model.from"},
-           "distillation.teacher and model.from are the same folder; name the model with "
-           "exact attention from which it was converted");
+    add_problem(found, {"distillation.teacher", "model.from"},
+                "distillation.teacher and model.from are the same folder; name the model with "
+                "exact attention from which it was converted");
 }
 
 /// A folder that is made: `~` would be made by that name.
 void check_new_folder(const char* key, const std::string& folder, Problems& found) {
   if (folder == "~" || folder.starts_with("~/"))
-    report(found, {key},
-           "{} is {}, and only a shell takes ~ for your home; write the "
-           "folder out, such as /home/me/runs",
-           key, quote_for_message(folder));
+    add_problem(found, {key},
+                "{} is {}, and only a shell takes ~ for your home; write the "
+                "folder out, such as /home/me/runs",
+                key, quote_for_message(folder));
 }
 
 /// Reports options that nothing would read: of an optimizer, a task or a loss that the run has not.
 void check_unused(const RunConfig& config, Problems& found) {
   if (config.optimizer.name != OptimizerKind::muon &&
       config.optimizer.momentum != OptimizerOptions{}.momentum)
-    report(found, {"optimizer.momentum", "optimizer.name"},
-           "optimizer.momentum is for optimizer.name muon, and the name is {}; leave it out",
-           enum_name(config.optimizer.name));
+    add_problem(found, {"optimizer.momentum", "optimizer.name"},
+                "optimizer.momentum is for optimizer.name muon, and the name is {}; leave it out",
+                enum_name(config.optimizer.name));
   if (!has_task(config) && config.task != TaskConfig{})
-    report(
+    add_problem(
         found, {"task.kind", "task.recipe"},
         "section task has options, but names neither kind nor recipe; name one, or leave it out");
   const bool embeds = has_task(config) && config.task.kind == TaskKind::embeddings;
   if (!embeds && config.embedding_loss != EmbeddingLossOptions{})
-    report(found, {"embedding_loss.name", "task.kind"},
-           "section embedding_loss is for tasks of kind embeddings; leave it out");
+    add_problem(found, {"embedding_loss.name", "task.kind"},
+                "section embedding_loss is for tasks of kind embeddings; leave it out");
 }
 
 }  // namespace
@@ -257,7 +258,7 @@ void check_unused(const RunConfig& config, Problems& found) {
 Problems validate(const RunConfig& config) {
   Problems found;
   if (config.run_dir.empty())
-    report(found, {"run_dir"}, "run_dir is empty; expected a folder such as runs/base");
+    add_problem(found, {"run_dir"}, "run_dir is empty; expected a folder such as runs/base");
   check_new_folder("run_dir", config.run_dir, found);
   check_new_folder("data.cache", config.data.cache, found);
   std::ranges::move(in_section("model", problems(config.model)), std::back_inserter(found));
@@ -290,30 +291,32 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
   Problems found = validate(config);
   check_unused(config, found);
   if (of_files && config.data.train.empty())
-    report(found, {"data.train"},
-           "data.train is empty; name the text files to train on, such as [corpus/*.txt]");
+    add_problem(found, {"data.train"},
+                "data.train is empty; name the text files to train on, such as [corpus/*.txt]");
   if (of_files && config.data.validation.empty() && !config.data.validation_fraction)
-    report(found, {"data.validation", "data.validation_fraction"},
-           "data.validation is empty; name held-out text files, or set data.validation_fraction, "
-           "such as 0.01");
+    add_problem(
+        found, {"data.validation", "data.validation_fraction"},
+        "data.validation is empty; name held-out text files, or set data.validation_fraction, "
+        "such as 0.01");
   const auto fixed = config.model.fixed_length();
   if (fixed && *fixed != config.data.sequence_length)
-    report(found, {"data.sequence_length", "model.attention.semantics"},
-           "data.sequence_length {}: with attention.semantics transformers the model takes only "
-           "{}; change it, or set model.attention.semantics to nystrom",
-           config.data.sequence_length, *fixed);
+    add_problem(
+        found, {"data.sequence_length", "model.attention.semantics"},
+        "data.sequence_length {}: with attention.semantics transformers the model takes only "
+        "{}; change it, or set model.attention.semantics to nystrom",
+        config.data.sequence_length, *fixed);
   if (config.tokenizer.builtin && (config.masking.sentence_order || config.data.cross_documents))
-    report(found, {"tokenizer.builtin", "masking.sentence_order", "data.cross_documents"},
-           "tokenizer.builtin {} has no tokens around a text; leave "
-           "masking.sentence_order and data.cross_documents false",
-           enum_name(*config.tokenizer.builtin));
+    add_problem(found, {"tokenizer.builtin", "masking.sentence_order", "data.cross_documents"},
+                "tokenizer.builtin {} has no tokens around a text; leave "
+                "masking.sentence_order and data.cross_documents false",
+                enum_name(*config.tokenizer.builtin));
   if (config.model.embed_dim)
-    report(found, {"model.embed_dim"},
-           "model.embed_dim is set, but pretraining predicts tokens of text; leave it out");
+    add_problem(found, {"model.embed_dim"},
+                "model.embed_dim is set, but pretraining predicts tokens of text; leave it out");
   if (config.distillation.teacher && !config.start.from && !config.tokenizer.path)
-    report(found, {"distillation.teacher", "tokenizer.path"},
-           "distillation.teacher needs a run with the teacher's tokenizer; name its "
-           "folder in tokenizer.path");
+    add_problem(found, {"distillation.teacher", "tokenizer.path"},
+                "distillation.teacher needs a run with the teacher's tokenizer; name its "
+                "folder in tokenizer.path");
   check_groups(config, found);
   check_lengths(config, found);
   return found;
@@ -331,10 +334,10 @@ void check_embedding_loss(const RunConfig& config, Problems& found) {
                  ranking || loss.name == EmbeddingLoss::cosent || loss.name == EmbeddingLoss::angle;
   const auto unused = [&](bool used, bool is_set, const std::string& option) {
     if (!used && is_set)
-      report(found, {"embedding_loss." + option, "embedding_loss.name"},
-             "embedding_loss.{}: the loss {} has no such option; leave it "
-             "out, or choose another loss",
-             option, enum_name(loss.name));
+      add_problem(found, {"embedding_loss." + option, "embedding_loss.name"},
+                  "embedding_loss.{}: the loss {} has no such option; leave it "
+                  "out, or choose another loss",
+                  option, enum_name(loss.name));
   };
   unused(ranking, loss.symmetric, "symmetric");
   unused(ranking, loss.false_negative_margin.has_value(), "false_negative_margin");
@@ -344,16 +347,16 @@ void check_embedding_loss(const RunConfig& config, Problems& found) {
   const bool unit = config.model.embedding.normalize || !loss.matryoshka_dimensions.empty() ||
                     loss.triplet_distance == TripletDistance::cosine;
   if (triplet && unit && loss.triplet_margin.value_or(0) >= 2)
-    report(found, {"embedding_loss.triplet_margin"},
-           "embedding_loss.triplet_margin {}: distances of vectors of length "
-           "1 differ by at most 2; choose less, for example 0.5",
-           *loss.triplet_margin);
+    add_problem(found, {"embedding_loss.triplet_margin"},
+                "embedding_loss.triplet_margin {}: distances of vectors of length "
+                "1 differ by at most 2; choose less, for example 0.5",
+                *loss.triplet_margin);
   for (const std::int64_t dimensions : loss.matryoshka_dimensions) {
     if (dimensions > config.model.vector_width())
-      report(found, {"embedding_loss.matryoshka_dimensions", "model.embedding.projection"},
-             "embedding_loss.matryoshka_dimensions has {}, and vectors have "
-             "{} dimensions; leave it out",
-             dimensions, config.model.vector_width());
+      add_problem(found, {"embedding_loss.matryoshka_dimensions", "model.embedding.projection"},
+                  "embedding_loss.matryoshka_dimensions has {}, and vectors have "
+                  "{} dimensions; leave it out",
+                  dimensions, config.model.vector_width());
   }
 }
 
@@ -362,32 +365,35 @@ void check_towers(const RunConfig& config, Problems& found) {
   if (config.model.pairs != Pairs::towers || !problems(config.task).empty()) return;
   const TaskConfig task = resolve_task(config.task);
   if (*task.kind != TaskKind::classification && *task.kind != TaskKind::regression) {
-    report(found, {"model.pairs", "task.kind"},
-           "model.pairs towers: a task of kind {} is read as one sequence; set it to joined",
-           enum_name(*task.kind));
+    add_problem(found, {"model.pairs", "task.kind"},
+                "model.pairs towers: a task of kind {} is read as one sequence; set it to joined",
+                enum_name(*task.kind));
   } else if (!task.columns.pair) {
-    report(found, {"model.pairs", "task.columns.pair"},
-           "model.pairs towers: task.columns.pair is null; name the column of the second text, or "
-           "set model.pairs to joined");
+    add_problem(
+        found, {"model.pairs", "task.columns.pair"},
+        "model.pairs towers: task.columns.pair is null; name the column of the second text, or "
+        "set model.pairs to joined");
   }
 }
 
 /// Reports options that only pretraining has.
 void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
   if (config.pretraining != PretrainingConfig{})
-    report(found, {"pretraining.objective"},
-           "pretraining.objective and what belongs to it are for nystrom pretrain; a "
-           "task learns from its labels: leave them out");
+    add_problem(found, {"pretraining.objective"},
+                "pretraining.objective and what belongs to it are for nystrom pretrain; a "
+                "task learns from its labels: leave them out");
   if (config.distillation.teacher)
-    report(found, {"distillation.teacher"},
-           "distillation.teacher is for pretraining; a task learns from its labels: leave it out");
+    add_problem(
+        found, {"distillation.teacher"},
+        "distillation.teacher is for pretraining; a task learns from its labels: leave it out");
   if (config.training.on_loss_spike == OnLossSpike::roll_back)
-    report(found, {"training.on_loss_spike"},
-           "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
-           "single wrong answer");
+    add_problem(
+        found, {"training.on_loss_spike"},
+        "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
+        "single wrong answer");
   if (config.training.z_loss > 0)
-    report(found, {"training.z_loss"},
-           "training.z_loss is for pretraining; a task has few classes: leave it out");
+    add_problem(found, {"training.z_loss"},
+                "training.z_loss is for pretraining; a task has few classes: leave it out");
 }
 
 /// Reports files of texts beside those of a task.
@@ -399,22 +405,24 @@ void check_texts_beside_task(const DataConfig& data, Problems& found) {
         {"data.validation_fraction", data.train.empty() && data.validation_fraction},
         {"data.text_column", data.text_column != DataConfig{}.text_column}})
     if (is_given)
-      report(found, {option, "task.train"},
-             "{} is of text files to pretrain on, and section task names the files here; leave it "
-             "out",
-             option);
+      add_problem(
+          found, {option, "task.train"},
+          "{} is of text files to pretrain on, and section task names the files here; leave it "
+          "out",
+          option);
 }
 
 /// Reports a task whose validation set is missing, or named twice.
 void check_held_out(const TaskConfig& task, const char* purpose, Problems& found) {
   if (task.validation.empty() && !task.validation_fraction && !has_folds(task))
-    report(found, {"task.validation", "task.validation_fraction"},
-           "task.validation is empty; name held-out files{}, or set "
-           "task.validation_fraction, such as 0.1",
-           purpose);
+    add_problem(found, {"task.validation", "task.validation_fraction"},
+                "task.validation is empty; name held-out files{}, or set "
+                "task.validation_fraction, such as 0.1",
+                purpose);
   if (!task.validation.empty() && task.validation_fraction)
-    report(found, {"task.validation_fraction", "task.validation"},
-           "task.validation_fraction and task.validation exclude each other; give one of them");
+    add_problem(
+        found, {"task.validation_fraction", "task.validation"},
+        "task.validation_fraction and task.validation exclude each other; give one of them");
 }
 
 }  // namespace
@@ -429,20 +437,20 @@ Problems validate_inputs(const RunConfig& config) {
              "task.kind features: pretraining predicts masked tokens, and numbers are none; "
              "nystrom finetune trains the task"}};
   if (task.train.empty())
-    report(found, {"task.train"}, "task.train is empty; name the files whose inputs to read");
+    add_problem(found, {"task.train"}, "task.train is empty; name the files whose inputs to read");
   check_held_out(task, "", found);
   const auto is_folder = [](const std::string& file) {
     return std::filesystem::is_directory(file);
   };
   if (kind == TaskKind::embeddings && std::ranges::any_of(task.validation, is_folder))
-    report(found, {"task.validation"},
-           "task.validation names a folder of queries, and pretraining measures texts; "
-           "leave task.validation out and set task.validation_fraction to 0.1");
+    add_problem(found, {"task.validation"},
+                "task.validation names a folder of queries, and pretraining measures texts; "
+                "leave task.validation out and set task.validation_fraction to 0.1");
   check_texts_beside_task(config.data, found);
   if (!config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
-    report(found, {"tokenizer.path", "tokenizer.builtin", "model.from"},
-           "pretraining on the inputs of a task trains no tokenizer; name one in "
-           "tokenizer.path or tokenizer.builtin, or start from a model");
+    add_problem(found, {"tokenizer.path", "tokenizer.builtin", "model.from"},
+                "pretraining on the inputs of a task trains no tokenizer; name one in "
+                "tokenizer.path or tokenizer.builtin, or start from a model");
   return found;
 }
 
@@ -454,26 +462,27 @@ Problems validate_finetuning(const RunConfig& config) {
   Problems found = validate(config);
   check_unused(config, found);
   if (config.task.train.empty())
-    report(found, {"task.train"}, "task.train is empty; name the files to train on");
+    add_problem(found, {"task.train"}, "task.train is empty; name the files to train on");
   check_held_out(config.task, ", which choose the best checkpoint", found);
   check_for_pretraining_alone(config, found);
   check_texts_beside_task(config.data, found);
   const bool features = config.task.kind == TaskKind::features;
   if (features && !config.model.embed_dim)
-    report(found, {"model.embed_dim", "model.norm", "model.positions"},
-           "model.embed_dim is null; give the width of the features, with model.norm: pre and "
-           "model.positions: none");
+    add_problem(found, {"model.embed_dim", "model.norm", "model.positions"},
+                "model.embed_dim is null; give the width of the features, with model.norm: pre and "
+                "model.positions: none");
   if (!features && config.model.embed_dim)
-    report(found, {"model.embed_dim"},
-           "model.embed_dim is set, but the task reads text; leave it out");
+    add_problem(found, {"model.embed_dim"},
+                "model.embed_dim is set, but the task reads text; leave it out");
   if (!features && !config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
-    report(found, {"model.from", "tokenizer.path"},
-           "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
-           "tokenizer");
+    add_problem(
+        found, {"model.from", "tokenizer.path"},
+        "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
+        "tokenizer");
   if (!config.data.length_schedule.empty())
-    report(found, {"data.length_schedule"},
-           "data.length_schedule is for pretraining; a task has data.sequence_length: "
-           "leave it out");
+    add_problem(found, {"data.length_schedule"},
+                "data.length_schedule is for pretraining; a task has data.sequence_length: "
+                "leave it out");
   check_towers(config, found);
   check_embedding_loss(config, found);
   check_groups(config, found);
