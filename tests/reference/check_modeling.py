@@ -409,28 +409,33 @@ def heads_of(name, short):
     return heads[place : place + 1] if short else heads
 
 
+def compare(program, folder, name, head):
+    """The largest differences of outputs and gradients in float64, and of outputs in float32."""
+    model, worst = load(folder, head), [0.0, 0.0, 0.0]
+    for batch in batches(name, head):
+        mask = batch.get("attention_mask")
+        graded = set(batch) & {"labels", "loss_weights", "start_positions"}
+        gradients = ["--grad"] if graded else []
+        expected = run_program(program, folder, batch, "--dtype", "f64", *gradients)
+        # Not of the Python classes: the second head's gradient, a head's last step.
+        for key in [k for k in expected if "seq_relationship" in k]:
+            del expected[key]
+        if head != "Model":
+            expected.pop("output", None)
+        exact = deviations(expected, run_model(model, batch, torch.float64), mask)
+        single = run_program(program, folder, batch)
+        single = {name: value for name, value in single.items() if name in expected}
+        rounded = deviations(single, run_model(model, batch, torch.float32), mask)[0]
+        worst = [max(a, b) for a, b in zip(worst, (*exact, rounded))]
+    return worst
+
+
 def check_options(check, program, scratch, names, short):
     for name in names:
         worst, heads = [0.0, 0.0, 0.0], heads_of(name, short)
         for head in heads:
-            folder = make_folder(scratch, name, head)
-            model = load(folder, head)
-            for batch in batches(name, head):
-                mask = batch.get("attention_mask")
-                gradients = ["--grad"] if set(batch) & {"labels", "loss_weights"} else []
-                if "start_positions" in batch:
-                    gradients = ["--grad"]
-                expected = run_program(program, folder, batch, "--dtype", "f64", *gradients)
-                # Not of the Python classes: the second head's gradient, a head's last step.
-                for key in [k for k in expected if "seq_relationship" in k]:
-                    del expected[key]
-                if head != "Model":
-                    expected.pop("output", None)
-                exact = deviations(expected, run_model(model, batch, torch.float64), mask)
-                single = run_program(program, folder, batch)
-                single = {name: value for name, value in single.items() if name in expected}
-                rounded = deviations(single, run_model(model, batch, torch.float32), mask)[0]
-                worst = [max(a, b) for a, b in zip(worst, (*exact, rounded))]
+            found = compare(program, make_folder(scratch, name, head), name, head)
+            worst = [max(a, b) for a, b in zip(worst, found)]
         check(
             worst[0] <= F64 and worst[1] <= F64 and worst[2] <= F32,
             f"{name}, {len(heads)} heads: outputs {worst[0]:.1e}, gradients {worst[1]:.1e}; "
