@@ -4,14 +4,15 @@
 # other numbers of processes) and then fuzzes for a long time. Takes hours.
 command_torture() {
   local rounds=${1:-20} seconds=${2:-3600} name
-  local random='DrawnModels.*:*.KilledRuns*:*AnyMoment*:*EveryChange*:Replicas.*Flipped*:*PowerLoss.Loses*'
+  local random='DrawnModels.*:*.KilledRuns*:*AnyMoment*:*EveryChange*'
+  random+=':Replicas.*Flipped*:*PowerLoss.Loses*:TwoFailing*:RunLife.*'
   [[ $rounds =~ ^[1-9][0-9]*$ ]] || fail "torture: expected how many times, got '$rounds'"
   command_setup
   build_preset release
   for name in {nn,distributed,loop,objectives,cli,fault,run_life}_tests; do
     say "$name, $rounds times"
     NYSTROM_TEST_ROUNDS=$rounds OMP_WAIT_POLICY=passive "build/release/$name" --gtest_brief=1 \
-      --gtest_filter="$random:TwoFailing*:RunLife.*"
+      --gtest_filter="$random"
   done
   say "$((10 * rounds)) drawn runs"
   python3 tests/drawn_runs.py --runs $((10 * rounds)) --seed "$rounds"
