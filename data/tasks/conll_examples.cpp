@@ -175,8 +175,8 @@ void check_tag(const TaskConfig& task, std::string_view tag, const std::string& 
                     "numbers: task.labels: [O, B-PER, I-PER]",
                     place, tag));
   throw BadRow(
-      fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E- or S- and a type (for "
-                  "labels of another kind set task.metric to accuracy)",
+      fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E-, S-, L-, U- or M- and a "
+                  "type (for labels of another kind set task.metric to accuracy)",
                   place, printable(tag)));
 }
 

@@ -13,11 +13,14 @@ struct Tag {
   std::string_view type;
 };
 
+/// A tag by the letters of BIOES: BILOU calls the last word L and a single one U, BMES calls the
+/// words between M, which goes on like I.
 Tag parse_tag(std::string_view text) {
   if (text.empty()) return {};
   std::string_view type = text.substr(1);
   if (type.starts_with('-')) type.remove_prefix(1);
-  return {text[0], type.empty() ? "_" : type};
+  const char letter = text[0] == 'L' ? 'E' : text[0] == 'U' ? 'S' : text[0];
+  return {letter, type.empty() ? "_" : type};
 }
 
 /// Whether the entity of `before` continues at the word of `tag`.
@@ -94,7 +97,7 @@ std::vector<Entity> tagged_entities(std::span<const std::string> tags) {
 bool is_entity_tag(std::string_view tag) {
   if (tag == "O") return true;
   return tag.size() > 2 && tag[1] == '-' &&
-         std::string_view("BIES").find(tag[0]) != std::string_view::npos;
+         std::string_view("BIESLUM").find(tag[0]) != std::string_view::npos;
 }
 
 EntityScores score_entities(std::span<const std::vector<std::string>> truth,

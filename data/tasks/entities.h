@@ -47,11 +47,11 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
 
 // ---- Entities: Tjong Kim Sang & De Meulder, CoNLL 2003, as seqeval's default mode reads tags ----
 
-/// The types and words of a sentence's entities, from tags O, B-X, I-X, E-X, S-X, in any of the
-/// schemes IO, IOB1, BIO and BIOES. A tag that cannot continue the previous entity begins a new
+/// The types and words of a sentence's entities, from tags like B-X and O in any of the schemes IO,
+/// IOB1, BIO, BIOES, BILOU and BMES. A tag that cannot continue the previous entity begins a new
 /// one. A tag without a type has type "_".
 std::vector<Entity> tagged_entities(std::span<const std::string> tags);
-/// Whether a label is a tag of CoNLL files: O, or one of B, I, E, S with "-" and a type.
+/// Whether a label is a tag of CoNLL files: O, or a letter of the schemes with "-" and a type.
 bool is_entity_tag(std::string_view tag);
 
 /// The scores of entities. One is correct if its type and both ends are.

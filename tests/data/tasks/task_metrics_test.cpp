@@ -143,12 +143,15 @@ TEST(TaskMetrics, SpansOfEveryScheme) {
             (Spans{{"PER", 0, 2}, {"PER", 2, 3}, {"LOC", 3, 4}}));
   EXPECT_EQ(tagged_entities(Tags{"S-X", "B-X", "E-X", "I-X", "E-X", "E-X"}),
             (Spans{{"X", 0, 1}, {"X", 1, 3}, {"X", 3, 5}, {"X", 5, 6}}));
+  EXPECT_EQ(tagged_entities(Tags{"U-X", "U-X", "B-X", "I-X", "L-X", "I-X"}),
+            (Spans{{"X", 0, 1}, {"X", 1, 2}, {"X", 2, 5}, {"X", 5, 6}}));
+  EXPECT_EQ(tagged_entities(Tags{"B-X", "M-X", "E-X", "S-X"}), (Spans{{"X", 0, 3}, {"X", 3, 4}}));
   EXPECT_EQ(tagged_entities(Tags{"I", "I", "B"}), (Spans{{"_", 0, 2}, {"_", 2, 3}}));
   EXPECT_TRUE(tagged_entities(Tags{"O", "O"}).empty());
 }
 
 TEST(TaskMetrics, TagsOfEntities) {
-  for (const char* tag : {"O", "B-PER", "I-A-B", "E-X", "S-X"})
+  for (const char* tag : {"O", "B-PER", "I-A-B", "E-X", "S-X", "L-X", "U-X", "M-X"})
     EXPECT_TRUE(is_entity_tag(tag)) << tag;
   for (const char* tag : {"", "o", "B", "B-", "X-PER", "BPER", "NN"})
     EXPECT_FALSE(is_entity_tag(tag)) << tag;
