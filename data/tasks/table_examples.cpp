@@ -83,11 +83,14 @@ class TableExamples : public ExampleReader {
           {"pair", "text_pair", "text2", "sentence2", "question2", "positive", "hypothesis"},
           "; if it holds a second text, set task.columns.pair", notes);
     if (kind == TaskKind::embeddings && pairs && !task_.columns.label &&
-        task_.columns.negatives.empty())
+        task_.columns.negatives.empty()) {
       note_unread({"label", "labels", "score", "similarity"},
                   ", and every pair counts as alike; if it tells how alike they are, set "
                   "task.columns.label",
                   notes);
+      note_unread({"negative", "negatives", "neg", "hard_negative"},
+                  "; if it holds texts unlike the first, set task.columns.negatives", notes);
+    }
     return notes;
   }
 
