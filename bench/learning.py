@@ -7,8 +7,8 @@ variants, each for as many steps as fit into --minutes at its own speed, seed af
 
 The base is the model of bench/downstream.py: 4 layers of 192, 8,000 pieces, 64 sequences of 128
 tokens, AdamW at 1e-3 with its peak after a tenth of the steps, on 64 novels. A variant changes one
-thing, but for `together`, which has those that paid. --speed times 24 steps of each; from then on a
-run has the steps of --minutes at that speed, whatever the machine does meanwhile.
+thing, but for those called `together`, which have those that paid. --speed times 24 steps of each;
+from then on a run has the steps of --minutes at that speed, whatever the machine does meanwhile.
 
 Reported are the loss of held-out novels with 15 % of single tokens masked, where the vocabulary is
 the base's, and the accuracy on BLiMP's minimal pairs, the first 100 of each of 67 kinds, which
@@ -27,6 +27,8 @@ GEGLU = {"model.mlp": "geglu", "model.intermediate_size": 512}
 MODERN = {"model.norm": "pre", "model.final_norm": True}
 MUON = {"optimizer.name": "muon", "optimizer.learning_rate": 5e-3}
 FEWER_MASKS = {"masking.probability": {"0": 0.3, "end": 0.15}}
+EXACT = {"model.attention.kind": "softmax", "model.attention.conv_kernel_size": None}
+TOGETHER = MUON | FEWER_MASKS | {"model.hidden_dropout_prob": 0.0}
 REPLACED = {"pretraining.objective": "replaced_tokens"}
 VARIANTS = {
     "base": {},
@@ -47,7 +49,7 @@ VARIANTS = {
     "pre-norm": MODERN,
     "rope": {"model.positions": "rope"},
     "no biases": {"model.bias": False},
-    "exact": {"model.attention.kind": "softmax", "model.attention.conv_kernel_size": None},
+    "exact": EXACT,
     "window": {"model.attention.window": 32},
     "untied": {"model.tie_word_embeddings": False},
     "paragraphs": {"data.documents": "lines", "data.packing": "isolated"},
@@ -61,7 +63,9 @@ VARIANTS = {
     "16,000 pieces": {"tokenizer.train.vocab_size": 16000},
     "replaced tokens": REPLACED,
     "replaced tokens, 2e-3": REPLACED | {"optimizer.learning_rate": 2e-3},
-    "together": MUON | FEWER_MASKS | {"model.hidden_dropout_prob": 0.0},
+    "together": TOGETHER,
+    "together, exact": TOGETHER | EXACT,
+    "together, modern": TOGETHER | EXACT | GEGLU | {"model.positions": "rope", "model.bias": False},
 }
 OTHER_LOSS = ("4,000 pieces", "16,000 pieces", "replaced tokens", "replaced tokens, 2e-3")
 
