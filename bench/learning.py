@@ -24,7 +24,7 @@ from pathlib import Path
 from downstream import PRETRAINING
 
 GEGLU = {"model.mlp": "geglu", "model.intermediate_size": 512}
-MODERN = {"model.norm": "pre", "model.final_norm": True}
+PRE_NORM = {"model.norm": "pre", "model.final_norm": True}
 MUON = {"optimizer.name": "muon", "optimizer.learning_rate": 5e-3}
 FEWER_MASKS = {"masking.probability": {"0": 0.3, "end": 0.15}}
 EXACT = {"model.attention.kind": "softmax", "model.attention.conv_kernel_size": None}
@@ -46,7 +46,7 @@ VARIANTS = {
     "average": {"training.ema": 0.998},
     "wsd": {"schedule.decay": "wsd", "schedule.decay_share": 0.2},
     "geglu": GEGLU,
-    "pre-norm": MODERN,
+    "pre-norm": PRE_NORM,
     "rope": {"model.positions": "rope"},
     "no biases": {"model.bias": False},
     "exact": EXACT,
