@@ -160,6 +160,11 @@ std::string header_hint(const TaskConfig& task, const Example& example) {
                   : "";
 }
 
+void add_new_notes(std::vector<std::string>& lines, const std::vector<std::string>& notes) {
+  for (const std::string& note : notes)
+    if (std::ranges::find(lines, note) == lines.end()) lines.push_back(note);
+}
+
 std::string describe_unreadable(const std::vector<std::string>& patterns,
                                 const SkippedRows& skipped) {
   return fmt::format("{}: none of its {} examples can be read; the first: {}",

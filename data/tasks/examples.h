@@ -143,6 +143,10 @@ struct SkippedRows {
   std::vector<std::string> notes;  ///< of the reader: ExampleReader::notes
 };
 
+/// Appends the notes of a set of examples that `lines` does not have yet: sets that share a file
+/// share its notes.
+void add_new_notes(std::vector<std::string>& lines, const std::vector<std::string>& notes);
+
 /// A message: "train.tsv: none of its 7 examples can be read; the first: …".
 std::string describe_unreadable(const std::vector<std::string>& patterns,
                                 const SkippedRows& skipped);

@@ -90,8 +90,7 @@ double percent(std::int64_t part, std::int64_t whole) {
 void warn_about_set(const std::string& name, const TaskSetStatistics& report,
                     std::vector<std::string>& lines) {
   const EncodingCounts& encoding = report.encoding;
-  for (const std::string& note : report.skipped.notes)  // the training file may hold this set too
-    if (std::ranges::find(lines, note) == lines.end()) lines.push_back(note);
+  add_new_notes(lines, report.skipped.notes);
   if (report.skipped.count > 0)
     lines.push_back(fmt::format("{}: {} rows were left out; the first: {}", name,
                                 report.skipped.count, report.skipped.first));

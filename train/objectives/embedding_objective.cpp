@@ -223,8 +223,7 @@ std::vector<std::string> describe(const EmbeddingData& data) {
 
 std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
   std::vector<std::string> lines = data.train->content().skipped.notes;
-  for (const std::string& note : data.validation.notes)  // the training file may hold these too
-    if (std::ranges::find(lines, note) == lines.end()) lines.push_back(note);
+  add_new_notes(lines, data.validation.notes);
   if (data.overlap > 0)
     lines.push_back(fmt::format(
         "validation: {} of its pairs are in the training data too; their score is no test",

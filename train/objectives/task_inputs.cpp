@@ -160,7 +160,7 @@ class Inputs {
       if (skipped.count > 0)
         notes_.push_back(fmt::format("{}: {} rows were left out; the first: {}", files_of(set),
                                      skipped.count, skipped.first));
-      notes_.insert(notes_.end(), skipped.notes.begin(), skipped.notes.end());
+      add_new_notes(notes_, skipped.notes);
     }
     if (shared > 0)
       notes_.push_back(
