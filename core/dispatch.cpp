@@ -1,11 +1,35 @@
 #include "core/dispatch.h"
 
+#ifdef NYSTROM_X86
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
+
 #include <algorithm>
 
 #include "core/check.h"
 
 namespace nystrom {
 namespace {
+
+#ifdef NYSTROM_X86
+/// Whether the processor multiplies tiles of bf16 numbers, and Linux lets this process: tiles are
+/// too large for every thread's state to be saved unasked.
+bool amx_permitted() {
+#if defined(__linux__)
+  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;  // of leaf 7's EDX
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & amx_bf16) || !(d & amx_tile)) return false;
+  constexpr long request_permission = 0x1023, tile_data = 18;  // of <asm/prctl.h>, Linux 5.16
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+#endif
 
 CpuLevel detect() {
 #ifdef NYSTROM_X86
@@ -14,8 +38,10 @@ CpuLevel detect() {
                     __builtin_cpu_supports("bmi2");
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx2 && avx512)
-    return __builtin_cpu_supports("avx512bf16") ? CpuLevel::avx512_bf16 : CpuLevel::avx512;
+  if (avx2 && avx512) {
+    if (!__builtin_cpu_supports("avx512bf16")) return CpuLevel::avx512;
+    return amx_permitted() ? CpuLevel::amx : CpuLevel::avx512_bf16;
+  }
   if (avx2) return CpuLevel::avx2;
 #endif
   return CpuLevel::baseline;
@@ -36,6 +62,7 @@ const char* name_of(CpuLevel level) {
     case CpuLevel::avx2: return "avx2";
     case CpuLevel::avx512: return "avx512";
     case CpuLevel::avx512_bf16: return "avx512_bf16";
+    case CpuLevel::amx: return "amx";
   }
   return "?";
 }

@@ -15,11 +15,11 @@
 
 namespace nystrom {
 
-/// The vector instruction sets of CPU kernels, in rising order. avx512_bf16 is avx512 with products
-/// of bf16 numbers; kernels that have these ask for it.
-enum class CpuLevel { baseline, avx2, avx512, avx512_bf16 };
+/// The vector instruction sets of CPU kernels, in rising order. avx512_bf16 and amx are avx512
+/// with products of bf16 numbers, in vectors and in tiles; kernels that have these ask for them.
+enum class CpuLevel { baseline, avx2, avx512, avx512_bf16, amx };
 /// The highest level.
-inline constexpr CpuLevel best_cpu_level = CpuLevel::avx512_bf16;
+inline constexpr CpuLevel best_cpu_level = CpuLevel::amx;
 
 /// The level in use: the best of this machine, unless limit_cpu_level lowered it.
 CpuLevel cpu_level();
@@ -137,6 +137,7 @@ struct Kernel<void(Args...)> {
     }
     if (!converts) (detail::refuse_f16(name, args), ...);
     switch (cpu_level()) {
+      case CpuLevel::amx:
       case CpuLevel::avx512_bf16:
       case CpuLevel::avx512: return avx512(args...);
       case CpuLevel::avx2: return avx2(args...);

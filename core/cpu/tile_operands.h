@@ -116,7 +116,7 @@ NYSTROM_INLINE const T* as_operands(const SumOf<T>* numbers, std::int64_t rows,
 
 /// Whether this processor multiplies pairs, and rows of `width` numbers are whole vectors of them.
 NYSTROM_INLINE bool pairs_fit(std::int64_t width) {
-  return width % 16 == 0 && cpu_level() == CpuLevel::avx512_bf16;
+  return width % 16 == 0 && cpu_level() >= CpuLevel::avx512_bf16;
 }
 
 /// Calls f(TypeTag<T>{}) with the type of operands: pairs, or the type of `sums`.

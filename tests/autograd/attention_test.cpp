@@ -43,6 +43,7 @@ const AttentionCase attention_cases[] = {
     {"empty_sample_uniform", 2, 2, 9, 70, 8, 5, 0.3, padded(70, 33, 0), EmptyRows::uniform},
     {"odd_rows", 2, 2, 37, 71, 16, 32, 0.3},
     {"more_than_a_group", 1, 2, 600, 65, 32, 16, 0.3},
+    {"tiles_and_rest", 2, 2, 83, 95, 48, 64, 0.3},
     {"odd_padded", 2, 2, 67, 133, 32, 16, 0.3, padded(133, 65, 131)},
     {"empty_sample_of_pairs", 2, 1, 9, 70, 16, 16, 0.3, padded(70, 33, 0), EmptyRows::uniform},
 };

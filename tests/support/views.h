@@ -9,7 +9,7 @@
 namespace nystrom::testing {
 
 inline constexpr CpuLevel cpu_levels[] = {CpuLevel::baseline, CpuLevel::avx2, CpuLevel::avx512,
-                                          CpuLevel::avx512_bf16};
+                                          CpuLevel::avx512_bf16, CpuLevel::amx};
 
 /// Runs the rest of its scope at `level`, or at the best lower level of this machine.
 class AtLevel {

@@ -294,7 +294,7 @@ TEST(Program, TellsItsVersion) {
   EXPECT_EQ(outcome.err, "");
   const std::regex expected("nystrom " NYSTROM_VERSION
                             "\ncommit   (unknown|[0-9a-f]{12}(-dirty)?)\n"
-                            "vectors  (baseline|avx2|avx512|avx512_bf16)\n"
+                            "vectors  (baseline|avx2|avx512|avx512_bf16|amx)\n"
                             "CUDA     (not in this build|[0-9.]+; .+)\n");
   EXPECT_TRUE(std::regex_match(outcome.out, expected)) << outcome.out;
 }
