@@ -86,7 +86,7 @@ NYSTROM_INLINE A online_softmax_row(A* scores, std::int64_t keys, A& largest, A&
     scores[j] = math::exp(scores[j] - updated);
     block_sum += scores[j];
   }
-  const A shrink = math::exp(largest - updated);
+  const A shrink = updated > largest ? math::exp(largest - updated) : A(1);
   largest = updated;
   sum = sum * shrink + block_sum;
   return shrink;
@@ -188,6 +188,7 @@ NYSTROM_INLINE void add_values(const ForwardScratch<T>& s, std::int64_t first, s
     if (seen.size() == 0) continue;
     const A shrink = online_softmax_row(scores + seen.begin, seen.size(), s.largest[first + r],
                                         s.sum[first + r]);
+    if (shrink == 1) continue;
     for (std::int64_t i = 0; i < dv; ++i) sum_v[r * dv + i] *= shrink;
   }
   const T* weights = as_operands<T>(s.scores.get(), rows, keys, block, s.weights.get());
