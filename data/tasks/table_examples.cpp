@@ -144,8 +144,10 @@ class TableExamples : public ExampleReader {
     }
     if (names.id) places.id = want(*names.id, true);
     places.list_of_choices = json && names.choices.size() == 1;
-    for (const std::string& name : names.choices)
+    for (const std::string& name : names.choices) {
       places.choices.push_back(want(name, true, places.list_of_choices));
+      places.wanted.back().names = places.list_of_choices;
+    }
     for (const std::string& name : names.negatives) places.negatives.push_back(want(name, true));
     return places;
   }
@@ -191,7 +193,7 @@ class TableExamples : public ExampleReader {
       throw BadRow(fmt::format("{}: the label (column '{}') is empty", example.place(),
                                printable(places_.wanted[*places_.label].name)));
     example.labelled = true;
-    read_label(std::move(label), example);
+    read_label(std::move(label), row.names, example);
   }
 
   void read_question(const std::string& answers, Example& example) const {
@@ -213,6 +215,9 @@ class TableExamples : public ExampleReader {
     if (example.choices.size() < 2)
       throw BadRow(fmt::format("{}: {} to choose from, expected at least 2", example.place(),
                                example.choices.size()));
+    if (!row.names.empty() && row.names.size() != example.choices.size())
+      throw BadRow(fmt::format("{}: {} to choose from, but {} names of them", example.place(),
+                               example.choices.size(), row.names.size()));
     if (places_.label && !task_.labels.empty() && task_.labels.size() != example.choices.size())
       throw BadRow(
           fmt::format("{}: {} to choose from, but task.labels names {}; give a label for each",
@@ -270,10 +275,11 @@ class TableExamples : public ExampleReader {
     }
   }
 
-  void read_label(std::string label, Example& example) const {
+  void read_label(std::string label, const std::vector<std::string>& choices,
+                  Example& example) const {
     switch (*task_.kind) {
       case TaskKind::regression: example.value = number(label, example); break;
-      case TaskKind::choice: example.choice = choice(label, example); break;
+      case TaskKind::choice: example.choice = choice(label, choices, example); break;
       case TaskKind::embeddings:
         if (example.pair)
           example.value = number(label, example);
@@ -297,14 +303,17 @@ class TableExamples : public ExampleReader {
     return *value;
   }
 
-  std::int64_t choice(const std::string& label, const Example& example) const {
+  /// The number of the choice that a label names, by the names in its row, else by task.labels.
+  std::int64_t choice(const std::string& label, const std::vector<std::string>& in_row,
+                      const Example& example) const {
     const auto count = static_cast<std::int64_t>(example.choices.size());
-    for (std::size_t i = 0; i < task_.labels.size(); ++i)
-      if (task_.labels[i] == label) return static_cast<std::int64_t>(i);
-    if (!task_.labels.empty())
-      throw BadRow(fmt::format("{}: label '{}' names no choice; {}{}", example.place(),
-                               printable(label), describe(LabelSet(task_.labels)),
-                               header_hint(task_, example)));
+    const std::vector<std::string>& names = in_row.empty() ? task_.labels : in_row;
+    const auto found = std::ranges::find(names, label);
+    if (std::ranges::count(names, label) == 1) return found - names.begin();
+    if (!names.empty())
+      throw BadRow(fmt::format("{}: label '{}' names {}; choices: {}{}", example.place(),
+                               printable(label), found == names.end() ? "no choice" : "two",
+                               list_of_names(names), header_hint(task_, example)));
     const auto value = number_of<std::int64_t>(label);
     if (!value || *value < 0 || *value >= count)
       throw BadRow(fmt::format(

@@ -151,7 +151,8 @@ void fields(V& v, TaskColumns& c) {
     "them");
   v(c.weight, "weight", "tables of feature files: the factor of the example's loss in training");
   v(c.choices, "choices",
-    "choice: the continuations, a column each; in JSON Lines one column alone may hold a list");
+    "choice: the continuations, a column each; in JSON Lines one column alone may hold a list, or "
+    "{text: [...], label: [...]}");
   v(c.negatives, "negatives", "embeddings: texts unlike the first, a column each");
 }
 

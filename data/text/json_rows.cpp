@@ -230,7 +230,7 @@ class JsonRows : public TableReader {
       const auto found = object.find(column.name);
       if (found == object.end() && !column.required) continue;
       if (found == object.end() || !found->is_array()) return false;
-      if (column.list && !found->empty() && !(*found)[0].is_array()) return false;
+      if (column.list && !found->empty() && !(*found)[0].is_structured()) return false;
       any = true;
     }
     return any;
@@ -290,13 +290,20 @@ class JsonRows : public TableReader {
       if (!cell) wrong(value, "a text or a number");
       return check_text(*cell, place());
     }
-    if (!value.is_array()) wrong(value, "a list");
-    for (const auto& item : value) {
-      const auto text = scalar_text(item);
-      if (!text) wrong(item, "texts or numbers");
-      check_text(*text, place());
-      row.lists[column].push_back(*text);
-    }
+    const auto texts = [&](const Json& list) {
+      if (!list.is_array()) wrong(list, "a list");
+      std::vector<std::string> result;
+      for (const auto& item : list) {
+        const auto text = scalar_text(item);
+        if (!text) wrong(item, "texts or numbers");
+        check_text(*text, place());
+        result.push_back(*text);
+      }
+      return result;
+    };
+    const bool named = wanted_[column].names && value.contains("text") && value.contains("label");
+    row.lists[column] = texts(named ? value["text"] : value);
+    if (named) row.names = texts(value["label"]);
     cell = "";
   }
 

@@ -37,6 +37,7 @@ struct WantedColumn {
   std::string name;      ///< a number from 1 if there is no header
   bool required = true;  ///< whether every row must have it
   bool list = false;     ///< JSON only: the value is a list of texts
+  bool names = false;    ///< or an object of this list, "text", and of names of its items, "label"
   bool json = false;     ///< JSON only: any value, and the cell is its JSON
   std::string hint{};    ///< the end of the message about a list in the place of a single value
 };
@@ -47,6 +48,7 @@ struct TableRow {
   std::vector<std::optional<std::string>> cells;
   /// The texts of columns that are lists, in the same order.
   std::vector<std::vector<std::string>> lists;
+  std::vector<std::string> names;  ///< of the items of the list that has names
   std::int64_t line = 0;  ///< line where the row begins, from 1
 };
 

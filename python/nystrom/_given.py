@@ -18,6 +18,7 @@ from nystrom._options import LABEL_TYPES
 from nystrom._rows import (
     answers_cell,
     answers_of,
+    choices_cell,
     indicator_cell,
     label_cell,
     label_set_cell,
@@ -48,7 +49,7 @@ class Columns:
             self._cells[plan["pair"]] = text_cell
         choices = plan["choices"]
         for column in choices:
-            self._cells[column] = list_cell if len(choices) == 1 else text_cell
+            self._cells[column] = choices_cell if len(choices) == 1 else text_cell
         for column in plan["negatives"]:
             self._cells[column] = text_cell
         questions = self.kind == "questions"

@@ -232,6 +232,13 @@ def list_cell(value: Any, place: str) -> list[str]:
     return [text_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
 
 
+def choices_cell(value: Any, place: str) -> Any:
+    """A list of choices, or these beside their names, as `datasets` has them."""
+    if isinstance(value, dict) and value.keys() >= {"text", "label"}:
+        return {key: list_cell(value[key], f"{place}[{key!r}]") for key in ("text", "label")}
+    return list_cell(value, place)
+
+
 def _plain_list(value: Any) -> Any:
     """An array or a column as a list, and a number of NumPy as one of Python."""
     for convert in ("tolist", "to_list"):

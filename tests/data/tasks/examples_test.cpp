@@ -288,6 +288,14 @@ TEST_F(Examples, ChoicesInColumnsAndInLists) {
   const auto lists =
       read(list, write("a.jsonl", R"({"text": "x", "endings": ["a", "b", "c"], "label": "C"})"));
   EXPECT_EQ(lists.at(0).choices.size(), 3);
+  list.labels = {};
+  const auto named = read(list, write("a.json", R"([{"text": "x", "label": "2",
+      "endings": {"text": ["a", "b", "c"], "label": ["1", "2", "3"]}}])"));
+  EXPECT_EQ(named.at(0).choices, (Words{"a", "b", "c"}));
+  EXPECT_EQ(named.at(0).choice, 1) << "by its name, not by its number";
+  const auto columns = read(list, write("b.json", R"({"text": ["x"], "label": ["B"],
+      "endings": [{"label": ["A", "B"], "text": ["a", "b"]}]})"));
+  EXPECT_EQ(columns.at(0).choice, 1);
   EXPECT_EQ(lists.at(0).choice, 2);
 }
 
