@@ -34,6 +34,31 @@ std::string describe_node(const YamlNode& node) {
   return (node.quoted ? "the text " : "") + quote_for_message(node.text);
 }
 
+/// Whether a value is one character that YAML gives a meaning, as no override of one character has.
+bool is_mark(std::string_view value) {
+  return value.size() == 1 && std::string_view(",|>&*!%@`?:-#").find(value[0]) != value.npos;
+}
+
+YamlNode quoted_text(std::string_view text, std::size_t source) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = text;
+  node.quoted = true;
+  node.mark = {source};
+  return node;
+}
+
+/// Whether YAML would read less than the whole of a plain text.
+bool loses_part(std::string_view value) {
+  if (value.empty() || is_mark(value) || std::string_view("\"'[{").find(value[0]) != value.npos)
+    return false;
+  constexpr std::string_view blanks = " \t";
+  if (value[0] == '#' || blanks.find(value.front()) != blanks.npos ||
+      blanks.find(value.back()) != blanks.npos)
+    return true;
+  return value.find(" #") != value.npos || value.find("\t#") != value.npos;
+}
+
 /// Parses an override `a.b=value` into the mapping {a: {b: value}}. Throws a YamlError.
 YamlNode override_tree(const std::string& text, std::size_t source) {
   const std::size_t equals = text.find('=');
@@ -42,7 +67,12 @@ YamlNode override_tree(const std::string& text, std::size_t source) {
       key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos;
   if (equals == std::string::npos || empty_part)
     throw YamlError({}, "expected key=value, such as optimizer.learning_rate=3e-4");
-  YamlNode tree = parse_yaml(std::string_view(text).substr(equals + 1), source);
+  const std::string_view value = std::string_view(text).substr(equals + 1);
+  YamlNode tree = is_mark(value) ? quoted_text(value, source) : parse_yaml(value, source);
+  if (loses_part(value))
+    throw YamlError({}, fmt::format("of {} YAML drops a comment or blanks at its ends; put it in "
+                                    "double quotes: '{}=\"{}\"'",
+                                    quote_for_message(std::string(value)), key, value));
   std::size_t end = key.size();
   for (int depth = 0; end != std::string::npos; ++depth) {
     if (depth == 32) throw YamlError({}, "the key has more than 32 parts");
