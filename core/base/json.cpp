@@ -1,6 +1,7 @@
 #include "core/base/json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "core/base/file_io.h"
@@ -47,7 +48,7 @@ class TreeBuilder final : public StrictSax {
  private:
   void on_value(nlohmann::json&& scalar) override { add(std::move(scalar)); }
   void on_float(double value, const std::string& text) override {
-    add(read_number_ != nullptr ? read_number_(text) : value);
+    add(read_number_ != nullptr ? read_number_(text) : nlohmann::json(value));
   }
   void on_key(std::string&& key) override { key_ = std::move(key); }
   void on_begin(bool is_array) override {
@@ -141,6 +142,13 @@ bool StrictSax::parse_error(std::size_t, const std::string&,
   message.remove_prefix(message.find("] ") + 2);
   if (message.starts_with("parse error")) message.remove_prefix(message.find(": ") + 2);
   fail(printable(message));
+}
+
+nlohmann::json keep_digits(std::string_view text) {
+  if (text.find_first_of(".eE") == text.npos) return std::string(text);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 nlohmann::json parse_json(std::string_view text, const std::string& source,

@@ -13,15 +13,19 @@ namespace nystrom {
 
 inline constexpr int max_json_depth = 32;
 
-/// Converts the text of a number that is not an integer.
-using NumberReader = double (*)(std::string_view text);
+/// Converts the text of a number that is not an integer, or one beyond 64 bits.
+using NumberReader = nlohmann::json (*)(std::string_view text);
 
-/// Parses `text`. `read_number` converts numbers that are not integers; with null they become the
-/// nearest doubles. Throws an InputError "source:line:column: …" for a syntax error, invalid UTF-8,
-/// a duplicate key, a byte order mark or a NUL byte. Nesting deeper than max_json_depth, and
-/// anything but white space after the value, are errors too.
+/// Parses `text`. `read_number` converts numbers that are not integers of at most 64 bits; with
+/// null they become the nearest doubles. Throws an InputError "source:line:column: …" for a syntax
+/// error, invalid UTF-8, a duplicate key, a byte order mark or a NUL byte. Nesting deeper than
+/// max_json_depth, and anything but white space after the value, are errors too.
 nlohmann::json parse_json(std::string_view text, const std::string& source,
                           NumberReader read_number = nullptr);
+
+/// A NumberReader for identifiers: integers of any length are texts, and others the nearest
+/// doubles.
+nlohmann::json keep_digits(std::string_view text);
 
 /// parse_json of a file of at most `max_bytes`. Its path is the `source` in messages.
 nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes);

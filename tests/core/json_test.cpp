@@ -23,6 +23,14 @@ TEST(Json, ReadsEveryKindOfValue) {
 
 TEST(Json, ReadsABareValue) { EXPECT_EQ(parse_json("7", "file"), 7); }
 
+TEST(Json, DigitsOfIdentifiersAreKept) {
+  const auto read = [](const char* text) { return parse_json(text, "file", keep_digits); };
+  EXPECT_EQ(read("123456789012345678901"), "123456789012345678901");
+  EXPECT_EQ(read("-123456789012345678901"), "-123456789012345678901");
+  EXPECT_EQ(read("18446744073709551615"), 18446744073709551615u);
+  EXPECT_EQ(read("1.5e3"), 1500.0);
+}
+
 TEST(Json, TheSameKeyInTwoObjectsIsNoDuplicate) {
   EXPECT_EQ(parse_json(R"([{"a": 1}, {"a": {"a": 2}}])", "file")[1]["a"]["a"], 2);
 }

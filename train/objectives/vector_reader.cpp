@@ -151,7 +151,7 @@ void read_lines(const fs::path& path, std::int64_t rows_at_once,
   };
   for (std::string line; lines.next(line);) {
     const std::string place = fmt::format("{}:{}", name, lines.line());
-    const nlohmann::json object = parse_json(line, place);
+    const nlohmann::json object = parse_json(line, place, keep_digits);
     const bool is_row = object.is_object() && object.contains("vector") &&
                         object["vector"].is_array() && !object["vector"].empty();
     require_input(is_row, "{}: expected an object with a list \"vector\"", place);

@@ -73,7 +73,9 @@ Json template_of_gpt2(const Json& json, const Vocabulary& vocabulary, const std:
 
 TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& source,
                                     const TokenizerSettings& settings) {
-  const nlohmann::json original = parse_json(text, source, read_rounded_number);
+  const nlohmann::json original = parse_json(text, source, [](std::string_view number) {
+    return nlohmann::json(read_rounded_number(number));
+  });
   nlohmann::json json = original;
   apply_settings(json, settings);
   const JsonPart file(json, source);
