@@ -6,6 +6,7 @@
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/text_range.h"
 #include "data/text/table_reader.h"
 #include "train/objectives/text_batches.h"
 
@@ -70,7 +71,7 @@ std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
   std::vector<MinimalPair> pairs;
   while (const auto row = rows->next()) {
     for (const std::size_t cell : {std::size_t{0}, std::size_t{1}})
-      require_input(row->cells[cell].has_value() && !row->cells[cell]->empty(),
+      require_input(row->cells[cell].has_value() && !is_blank(*row->cells[cell]),
                     "{}:{}: has no {}; a pair has two sentences", printable_path(file), row->line,
                     printable(cell == 0 ? columns.good : columns.bad, 80));
     pairs.push_back({*row->cells[0], *row->cells[1]});
