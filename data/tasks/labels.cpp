@@ -34,7 +34,8 @@ std::string folded(const std::string& name) {
 }  // namespace
 
 bool is_indicator(std::string_view text) {
-  return text == "0" || text == "1" || text == "0.0" || text == "1.0";
+  constexpr std::string_view words[] = {"0", "1", "0.0", "1.0", "true", "false", "True", "False"};
+  return std::ranges::find(words, text) != std::ranges::end(words);
 }
 
 LabelSet::LabelSet(std::vector<std::string> names) : names_(std::move(names)) {
