@@ -46,6 +46,8 @@ class TextRows : public TableReader {
       throw BadRow(fmt::format("{}: the row has {} column{}, expected {}{}", rows_.place(row.line),
                                all.size(), all.size() == 1 ? "" : "s",
                                header_ ? "as many as the header: " : "at least ", width_));
+    if (header_ && width_ > 1 && all == names_)
+      throw BadRow(rows_.place(row.line) + ": repeats the header; remove it");
     for (const auto& at : places_)
       row.cells.push_back(at && *at < all.size() ? std::optional(all[*at]) : std::nullopt);
     row.lists.resize(wanted_.size());

@@ -348,6 +348,8 @@ const BadFile bad_files[] = {
      "DIR/a.jsonl:1: it has no answer; set task.no_answer to true if contexts may have none, as in "
      "SQuAD 2.0"},
     // Choices
+    {"repeated_header", classification, unchanged, "a.csv", "text,label\nx,1\ntext,label\n",
+     "DIR/a.csv:3: repeats the header; remove it"},
     {"choice_missing", choice, two_choices, "a.tsv", "text\ta\tlabel\nx\ty\t0\n",
      "DIR/a.tsv:1: there is no column 'b'; columns: 'text', 'a', 'label'"},
     {"choice_empty", choice, two_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\t\t0\n",
