@@ -52,6 +52,16 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
   require_input(!*task.multi_label || !single || labelled == Labelled::optional,
                 "{}: {} gives each example one label; leave task.multi_label out, or give a table",
                 printable_path(file), enum_name(format));
+  const bool whole = format == TaskFormat::folders || format == TaskFormat::lines ||
+                     format == TaskFormat::documents;
+  const bool paired =
+      (task.kind == TaskKind::classification || task.kind == TaskKind::regression) &&
+      named_columns(task).pair;
+  require_input(!whole || !paired,
+                "{}: {} gives each example one text, and the task has pairs of texts; give a table "
+                "with the columns '{}' and '{}'",
+                printable_path(file), enum_name(format), printable(*named_columns(task).text),
+                printable(named_columns(task).pair.value_or("")));
   switch (format) {
     case TaskFormat::tsv:
     case TaskFormat::csv:
