@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 bool ends_like_data(const std::string& word) {
   static const std::set<std::string> endings = {
       ".txt",     ".h5",   ".hdf5", ".conll", ".conllu", ".npy", ".safetensors",
-      ".parquet", ".json", ".yaml", ".html",  ".md",     ".pdf", ".log"};
+      ".parquet", ".json", ".yaml", ".html",  ".md",     ".pdf", ".log",
+      ".xls",     ".xlsx", ".docx", ".xml",   ".rst",    ".dat", ".arrow",
+      ".feather", ".orc",  ".pkl",  ".npz",   ".zip",    ".bz2", ".xz"};
   return endings.contains(name_ending(word)) || table_format_of(word).has_value();
 }
 
@@ -74,7 +76,7 @@ std::string shown(const std::string& text) { return printable(text, std::string:
 
 bool is_path(const TextArguments& arguments, const std::string& text) {
   std::error_code error;
-  return !arguments.as_text && (fs::is_regular_file(text, error) || fs::is_directory(text, error));
+  return !arguments.as_text && fs::exists(text, error);
 }
 
 void TextArguments::add_flags_to(CLI::App& command) {
