@@ -105,7 +105,7 @@ class SquadExamples : public ExampleReader {
     try {
       document_ = parse_json(text, *file_);
     } catch (const InputError& error) {
-      throw InputError(error.what() + utf16_hint(text));
+      throw InputError(error.what() + encoding_hint(text));
     }
     require_input(
         document_.is_object() && document_.contains("data"),

@@ -209,7 +209,7 @@ class JsonRows : public TableReader {
 
   Json parse() const {
     try {
-      return parse_json(text(), name_);
+      return parse_json(text(), name_, keep_digits);
     } catch (const InputError& error) {  // "file:line:column: what"
       std::string what = std::string(error.what()).substr(name_.size() + 1);
       std::int64_t within = 1;
@@ -218,7 +218,7 @@ class JsonRows : public TableReader {
       const bool goes_on = lines_ && what.find("unexpected end of input") != what.npos;
       throw BadRow(fmt::format("{}:{}{}{}{}", name_, line() + within - 1, what,
                                goes_on ? "; each line must hold one whole JSON object" : "",
-                               utf16_hint(text())));
+                               encoding_hint(text())));
     }
   }
 

@@ -38,7 +38,19 @@ bool LineReader::next(std::string& line) {
   return true;
 }
 
-std::string utf16_hint(std::string_view text) {
+std::string encoding_hint(std::string_view text) {
+  const std::pair<std::string_view, const char*> packed[] = {{"\x1F\x8B", "gzip"},
+                                                             {"BZh", "bzip2"},
+                                                             {"\xFD"
+                                                              "7zXZ",
+                                                              "xz"},
+                                                             {"\x28\xB5\x2F\xFD", "zstd"},
+                                                             {"PK\x03\x04", "zip"}};
+  for (const auto& [magic, name] : packed)
+    if (text.starts_with(magic)) return fmt::format("; the file is {} data: unpack it", name);
+  if (text.starts_with(std::string_view("\xFF\xFE\0\0", 4)) ||
+      text.starts_with(std::string_view("\0\0\xFE\xFF", 4)))
+    return "; the file is UTF-32: convert it, as with iconv -f UTF-32 -t UTF-8";
   const auto nul = [&](std::size_t at) { return text[at] == '\0'; };
   const bool marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
   const bool every_other_nul =
@@ -52,12 +64,12 @@ void check_text(std::string_view text, const std::string& place) {
   const std::size_t valid = valid_utf8_prefix(text);
   if (valid < text.size()) {
     throw BadRow(fmt::format("{}: byte {} is not UTF-8 ({}){}", place, valid + 1,
-                             printable(text.substr(valid, 1)), utf16_hint(text)));
+                             printable(text.substr(valid, 1)), encoding_hint(text)));
   }
   const std::size_t nul = text.find('\0');
   if (nul != text.npos)
     throw BadRow(
-        fmt::format("{}: byte {} is NUL; this is no text{}", place, nul + 1, utf16_hint(text)));
+        fmt::format("{}: byte {} is NUL; this is no text{}", place, nul + 1, encoding_hint(text)));
 }
 
 std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes) {

@@ -51,9 +51,9 @@ class LineReader {
   std::int64_t line_ = 0;
 };
 
-/// "; the file is UTF-16: convert it, …" for the end of a message about a file that begins with
-/// `text`. Empty for other encodings.
-std::string utf16_hint(std::string_view text);
+/// "; the file is UTF-16: convert it, …", or that it is compressed, for the end of a message about
+/// a file that begins with `text`. Else empty.
+std::string encoding_hint(std::string_view text);
 
 /// Throws a BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".
 void check_text(std::string_view text, const std::string& place);
