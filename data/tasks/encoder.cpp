@@ -228,7 +228,7 @@ void TaskEncoder::encode_words(const Example& example, EncodedSample& sample,
   for (const std::string& word : example.words) {
     const Ids pieces = tokenizer_.encode(" " + word);
     const bool fits = all < room && !pieces.empty();
-    sample.word_starts.push_back(fits ? all : -1);
+    sample.word_starts.push_back(pieces.empty() ? no_token : fits ? all : cut_off);
     counts.removed_words += !fits;
     all += std::ssize(pieces);
     ids.insert(ids.end(), pieces.begin(), pieces.end());

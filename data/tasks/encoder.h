@@ -15,6 +15,9 @@
 
 namespace nystrom {
 
+/// In the place of a word's first token: no token of the word fits, or it has none.
+inline constexpr std::int64_t cut_off = -1, no_token = -2;
+
 /// The model's input for one example, or for one window of it. Rows have no padding.
 struct EncodedSample {
   std::int64_t example = 0;      ///< number of the example in the data set, from 0
@@ -26,7 +29,7 @@ struct EncodedSample {
   /// Tokens: the label of every word of the example, even of words that were cut off. With
   /// task.multi_label: the labels of the text, ascending.
   std::vector<std::int64_t> labels;
-  /// Tokens: the position of each word's first token in the row; −1 for a word without tokens.
+  /// Tokens: the position of each word's first token in the row; cut_off or no_token.
   std::vector<std::int64_t> word_starts;
   /// Questions: the first and the last token of the answer. 0, which is cls: this window has no
   /// answer.

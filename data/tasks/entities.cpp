@@ -36,7 +36,7 @@ std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const 
                                    std::int64_t labels) {
   std::vector<WordLabel> result;
   for (const std::int64_t start : sample.word_starts) {
-    result.emplace_back();
+    result.push_back({start});
     if (start < 0) continue;
     const auto begin = static_cast<std::size_t>(start * labels),
                count = static_cast<std::size_t>(labels);
@@ -54,7 +54,9 @@ std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const 
 std::vector<std::string> tags_of(std::span<const WordLabel> words, const LabelSet& labels) {
   std::vector<std::string> tags;
   for (const WordLabel& word : words)
-    tags.push_back(word.label < 0 ? "O" : labels.name(word.label));
+    tags.push_back(word.label == no_token  ? ""
+                   : word.label == cut_off ? "O"
+                                           : labels.name(word.label));
   return tags;
 }
 
@@ -68,9 +70,12 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
   for (Entity& entity : entities) {
     const auto first = static_cast<std::size_t>(entity.first),
                end = static_cast<std::size_t>(entity.end);
+    const auto scored = std::ranges::count_if(
+        predicted.subspan(first, end - first), [](std::int64_t label) { return label >= 0; },
+        &WordLabel::label);
     for (std::size_t word = first; word < end; ++word) {
       if (places.empty()) entity.text += (word > first ? " " : "") + words[word];
-      entity.score += predicted[word].probability / static_cast<double>(end - first);
+      entity.score += predicted[word].probability / static_cast<double>(scored);
     }
     if (places.empty()) continue;
     entity.place = {places[first].begin, places[end - 1].end};
@@ -83,6 +88,7 @@ std::vector<Entity> tagged_entities(std::span<const std::string> tags) {
   std::vector<Entity> entities;
   Tag before;
   for (std::size_t i = 0; i < tags.size(); ++i) {
+    if (tags[i].empty()) continue;
     const Tag tag = parse_tag(tags[i]);
     const auto place = static_cast<std::int64_t>(i);
     if (goes_on(before, tag))
@@ -110,14 +116,17 @@ EntityScores score_entities(std::span<const std::vector<std::string>> truth,
   std::int64_t words = 0, equal = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     check_sizes(truth[i].size(), predicted[i].size());
-    const std::vector<Entity> right = tagged_entities(truth[i]),
-                              found = tagged_entities(predicted[i]);
+    std::vector<std::string> seen = truth[i];
+    for (std::size_t word = 0; word < seen.size(); ++word)
+      if (predicted[i][word].empty()) seen[word].clear();
+    const std::vector<Entity> right = tagged_entities(seen), found = tagged_entities(predicted[i]);
     spans.truth += std::ssize(right);
     spans.predicted += std::ssize(found);
     for (const Entity& entity : found) spans.correct += std::ranges::count(right, entity);
-    for (std::size_t word = 0; word < truth[i].size(); ++word)
-      equal += truth[i][word] == predicted[i][word];
-    words += std::ssize(truth[i]);
+    for (std::size_t word = 0; word < seen.size(); ++word) {
+      words += !seen[word].empty();
+      equal += !seen[word].empty() && seen[word] == predicted[i][word];
+    }
   }
   return {spans.score(), words == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(words)};
 }

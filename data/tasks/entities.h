@@ -15,7 +15,7 @@ namespace nystrom {
 
 /// The predicted label of a word.
 struct WordLabel {
-  std::int64_t label = -1;  ///< −1: the word was cut off or has no token
+  std::int64_t label = cut_off;  ///< or cut_off or no_token
   double probability = 0;
 };
 
@@ -24,7 +24,8 @@ struct WordLabel {
 std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const double> scores,
                                    std::int64_t labels);
 
-/// The tags of words, by their labels. A word without a label counts as O.
+/// The tags of words, by their labels: O for a word that was cut off, and empty for one without
+/// tokens.
 std::vector<std::string> tags_of(std::span<const WordLabel> words, const LabelSet& labels);
 
 /// A named entity of a sentence.
@@ -37,7 +38,7 @@ struct Entity {
   friend bool operator==(const Entity&, const Entity&) = default;
 };
 
-/// The entities of a sentence. Words without a label count as O. `places` are the positions of the
+/// The entities of a sentence, by tags_of its words. `places` are the positions of the
 /// words in `text`, from split_words (data/tasks/word_cut.h). Both are empty for a sentence that is
 /// given as words.
 std::vector<Entity> find_entities(std::span<const std::string> words,
@@ -49,12 +50,14 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
 
 /// The types and words of a sentence's entities, from tags like B-X and O in any of the schemes IO,
 /// IOB1, BIO, BIOES, BILOU and BMES. A tag that cannot continue the previous entity begins a new
-/// one. A tag without a type has type "_".
+/// one. A tag without a type has type "_". An empty tag is
+/// passed over.
 std::vector<Entity> tagged_entities(std::span<const std::string> tags);
 /// Whether a label is a tag of CoNLL files: O, or a letter of the schemes with "-" and a type.
 bool is_entity_tag(std::string_view tag);
 
-/// The scores of entities. One is correct if its type and both ends are.
+/// The scores of entities, without words of empty predicted tags. One is correct if its type and
+/// both ends are.
 struct EntityScores {
   PrecisionRecall spans;  ///< micro-averaged
   double accuracy = 0;    ///< share of equal tags

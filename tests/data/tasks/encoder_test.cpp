@@ -97,7 +97,7 @@ TEST_F(Encoder, WordsAreLabelledAtTheirFirstTokens) {
   example.labels = {"B-X", "O", "O", "B-X", "O"};
   const EncodedSample sample = encode(TaskKind::tokens, 9, example)[0];
   EXPECT_EQ(text_of(sample), "[abcdefg]");
-  EXPECT_EQ(sample.word_starts, (Places{1, 3, 4, 7, -1}));
+  EXPECT_EQ(sample.word_starts, (Places{1, 3, 4, 7, cut_off}));
   EXPECT_EQ(sample.labels, (Places{1, 0, 0, 1, 0}));
   EXPECT_EQ(counts_.removed_words, 1);
 }
@@ -105,7 +105,7 @@ TEST_F(Encoder, WordsAreLabelledAtTheirFirstTokens) {
 TEST_F(Encoder, WordsWithoutATokenHaveNoPlace) {
   Example example;
   example.words = {" ", "a"};
-  EXPECT_EQ(encode(TaskKind::tokens, 9, example)[0].word_starts, (Places{-1, 1}));
+  EXPECT_EQ(encode(TaskKind::tokens, 9, example)[0].word_starts, (Places{no_token, 1}));
 }
 
 TEST_F(Encoder, ChoicesAreRows) {

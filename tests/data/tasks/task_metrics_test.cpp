@@ -100,6 +100,15 @@ TEST(TaskMetrics, NothingToMeasure) {
   EXPECT_EQ(score_entities({}, {}).accuracy, 0);
 }
 
+TEST(TaskMetrics, WordsWithoutATokenArePassedOver) {
+  const std::vector<Tags> truth{{"B-X", "I-X", "I-X", "O"}}, predicted{{"B-X", "", "I-X", "O"}};
+  const EntityScores scores = score_entities(truth, predicted);
+  EXPECT_EQ(scores.spans.f1, 1);
+  EXPECT_EQ(scores.accuracy, 1);
+  const std::vector<Tags> wrong{{"B-X", "", "O", "O"}};
+  EXPECT_NEAR(score_entities(truth, wrong).accuracy, 2.0 / 3, 1e-15);
+}
+
 TEST(TaskMetrics, FrequentLabelsAreTheBestConstantPrediction) {
   LabelSets sets{3, {1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1}, {}, {}};
   predict_frequent_labels(sets);
