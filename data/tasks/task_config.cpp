@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "data/tasks/example_files.h"
 
 namespace nystrom {
@@ -152,6 +154,9 @@ TaskConfig resolve_task(TaskConfig task) {
     fill(task.metric, recipe->metric);
     fill(task.bad_rows, recipe->bad_rows);
   }
+  if (task.kind == TaskKind::classification && !task.train.empty() &&
+      std::filesystem::is_directory(task.train[0]))
+    fill(task.format, TaskFormat::folders);
   fill(task.header, true);
   fill(task.multi_label, task.label_separator || !task.columns.labels.empty());
   if (task.labels.empty() && *task.header) task.labels = task.columns.labels;
