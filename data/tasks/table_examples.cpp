@@ -52,11 +52,14 @@ class TableExamples : public ExampleReader {
         labelled_(labelled),
         file_(std::make_shared<std::string>(printable_path(file))),
         places_(columns(format)),
-        label_names_(!task.labels.empty() ? task.labels
-                     : places_.label      ? names_beside(file, places_.wanted[*places_.label].name)
-                                          : std::vector<std::string>()),
+        label_names_(places_.label ? names_beside(file, places_.wanted[*places_.label].name)
+                                   : std::vector<std::string>()),
         reader_(open_rows(file, table_format(format), *task.header, places_.wanted,
-                          empty_lines(task, labelled))) {}
+                          empty_lines(task, labelled))) {
+    // task.labels may be the order of a model's outputs, and the data have another.
+    if (!task.labels.empty() && !std::ranges::is_permutation(label_names_, task.labels))
+      label_names_ = task.labels;
+  }
 
   std::optional<Example> next() override {
     auto row = reader_->next();
@@ -107,7 +110,7 @@ class TableExamples : public ExampleReader {
   /// The positions of an example's parts in a row.
   struct Columns {
     std::vector<WantedColumn> wanted;
-    std::optional<std::size_t> text, pair, label, id;
+    std::optional<std::size_t> text, pair, label, id, impossible;
     std::vector<std::size_t> labels, choices, negatives;
     bool list_of_choices = false, list_of_labels = false;
   };
@@ -142,7 +145,8 @@ class TableExamples : public ExampleReader {
       if (kind == TaskKind::classification && !*task_.multi_label)
         places.wanted.back().hint = "; if a text has several labels, set task.multi_label: true";
     }
-    if (names.id) places.id = want(*names.id, true);
+    if (names.id || answers) places.id = want(names.id.value_or("id"), names.id.has_value());
+    if (answers) places.impossible = want("is_impossible", false);
     places.list_of_choices = json && names.choices.size() == 1;
     for (const std::string& name : names.choices) {
       places.choices.push_back(want(name, true, places.list_of_choices));
@@ -188,7 +192,8 @@ class TableExamples : public ExampleReader {
     if (*task_.multi_label) return read_label_set(row, example);
     if (!places_.label) return;
     std::string& label = *row.cells[*places_.label];
-    if (*task_.kind == TaskKind::questions) return read_question(label, example);
+    if (*task_.kind == TaskKind::questions)
+      return read_question(label, row.cells[*places_.impossible], example);
     if (label.empty())
       throw BadRow(fmt::format("{}: the label (column '{}') is empty", example.place(),
                                printable(places_.wanted[*places_.label].name)));
@@ -196,10 +201,17 @@ class TableExamples : public ExampleReader {
     read_label(std::move(label), row.names, example);
   }
 
-  void read_question(const std::string& answers, Example& example) const {
+  void read_question(const std::string& answers, const std::optional<std::string>& impossible,
+                     Example& example) {
     try {
       require_input(!is_blank(example.text), "{}: the question is empty", example.place());
+      require_input(example.id.empty() || ids_.insert(example.id).second,
+                    "{}: an earlier question has the same id", example.place());
       read_answers(task_, nlohmann::json::parse(answers), example);
+      require_input(!impossible || *impossible == (example.answers.empty() ? "true" : "false"),
+                    "{}: 'is_impossible' is {}, but it has {} answer; correct one of them",
+                    example.place(), printable(impossible.value_or("")),
+                    example.answers.empty() ? "no" : "an");
     } catch (const InputError& error) {
       throw BadRow(error.what());
     }
@@ -329,6 +341,7 @@ class TableExamples : public ExampleReader {
   Columns places_;
   std::vector<std::string> label_names_;  // in the order of their numbers, where they are known
   std::unique_ptr<TableReader> reader_;
+  std::set<std::string> ids_;  // of questions
 };
 
 class LineExamples : public ExampleReader {

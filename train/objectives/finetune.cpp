@@ -210,7 +210,6 @@ PreparedTask prepare_task(const RunSpec& spec) {
       run.train->target() != TaskTarget::choice || choices(*run.validation) == choices(*run.train),
       "task.validation: its examples have {} choices, those of task.train {}; all need as many",
       choices(*run.validation), choices(*run.train));
-  if (run.train->labels().size() > 0) config.task.labels = run.train->labels().names();
   if (config.task.kind == TaskKind::tokens && !config.task.word_cut)
     config.task.word_cut = run.train->word_cut();
   config.model.labels = output_names(*run.train);

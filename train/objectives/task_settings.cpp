@@ -128,6 +128,7 @@ TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
       "or --retrieval measures them",
       where);
   // Only labels that the user gave must equal the model's; resolve_task adds those of a recipe.
+  // Of tags the order is the data's, which numbers stand for.
   const std::vector<std::string> given_labels = settings.task.labels;
   settings.task = resolve_task(settings.task);
   TaskModel result;
@@ -143,7 +144,10 @@ TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
                 where, folder.config.multi_label ? "any number of labels" : "one label",
                 *task.multi_label);
   const LabelSet labels = labels_of(folder.config, task);
-  require_input(given_labels.empty() || labels.size() == 0 || given_labels == labels.names(),
+  const bool same = task.kind == TaskKind::tokens
+                        ? std::ranges::is_permutation(given_labels, labels.names())
+                        : given_labels == labels.names();
+  require_input(given_labels.empty() || labels.size() == 0 || same,
                 "{}: its {}, but task.{}; leave task.labels out, or choose another model", where,
                 describe(labels), describe(LabelSet(given_labels)));
   if (task.kind != TaskKind::features) result.tokenizer = require_tokenizer_of(folder);

@@ -447,6 +447,8 @@ TEST_F(Examples, NumbersOfTagsHaveNames) {
   EXPECT_EQ(read(task, files)[0].labels, (Words{"B-PER", "O"}));
   task.labels = {"B-LOC", "O"};
   EXPECT_EQ(read(task, files)[0].labels, (Words{"O", "B-LOC"}));
+  task.labels = {"B-PER", "O"};
+  EXPECT_EQ(read(task, files)[0].labels, (Words{"B-PER", "O"})) << "the data's order";
 }
 
 TEST_F(Examples, QuestionsMayHaveNumbersAsIds) {
