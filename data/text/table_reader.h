@@ -49,7 +49,7 @@ struct TableRow {
   /// The texts of columns that are lists, in the same order.
   std::vector<std::vector<std::string>> lists;
   std::vector<std::string> names;  ///< of the items of the list that has names
-  std::int64_t line = 0;  ///< line where the row begins, from 1
+  std::int64_t line = 0;           ///< line where the row begins, from 1
 };
 
 /// Reads one file sequentially in the memory of one row. A UTF-8 byte order mark at the beginning
