@@ -244,9 +244,9 @@ Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
 
 bool Model::reads_first_token() const {
   if (config_.has_class_token()) return true;
-  return config_.head == Head::multiple_choice ||
-         (config_.head == Head::sequence_classification && config_.pooling == Pooling::first &&
-          !config_.embed_dim);
+  const bool pools =
+      config_.head == Head::multiple_choice || config_.head == Head::sequence_classification;
+  return pools && config_.pooling == Pooling::first && !config_.embed_dim;
 }
 
 Var Model::transformed(const Var& hidden) const {
@@ -312,7 +312,7 @@ ModelOutput Model::operator()(ModelInput input, const RunContext& run) const {
       break;
     }
     case Head::multiple_choice:
-      out.logits = token_logits(logits_of(rows_at(hidden, batch, first_positions(batch))));
+      out.logits = token_logits(logits_of(pooled(out, hidden, pass)));
       break;
     case Head::none: break;
   }

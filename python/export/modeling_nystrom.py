@@ -508,6 +508,15 @@ class NystromHead(NystromPreTrainedModel):
         loss = None if labels is None else self.loss(logits, labels, num_items_in_batch)
         return self.output(loss=loss, logits=logits, hidden_states=out.hidden_states)
 
+    def pooled(self, out, mask) -> Tensor:
+        """The vector of each row that a head of whole texts reads."""
+        x = out.last_hidden_state
+        if self.config.options.pooling != "mean":
+            return x[:, 0] if out.pooler_output is None else out.pooler_output
+        weights = wide(torch.ones_like(x[..., 0]) if mask is None else (mask != 0).to(x.dtype))
+        weights = weights / weights.sum(1, keepdim=True).clamp(min=1)
+        return (weights[:, None] @ wide(x))[:, 0].to(x.dtype)
+
     def transformed(self, x: Tensor) -> Tensor:
         return transformed(x, self.transform, self.config) if hasattr(self, "transform") else x
 
@@ -583,13 +592,7 @@ class NystromForSequenceClassification(NystromHead):
             self.classifier["dense"] = nn.Linear(4 * width if self.rows else width, width)
 
     def head(self, out, mask) -> Tensor:
-        x = out.last_hidden_state
-        if self.config.options.pooling == "mean":
-            weights = wide(torch.ones_like(x[..., 0]) if mask is None else (mask != 0).to(x.dtype))
-            weights = weights / weights.sum(1, keepdim=True).clamp(min=1)
-            x = (weights[:, None] @ wide(x))[:, 0].to(x.dtype)
-        else:
-            x = x[:, 0] if out.pooler_output is None else out.pooler_output
+        x = self.pooled(out, mask)
         if self.rows:
             x = torch.cat([x[::2], x[1::2], x[::2] * x[1::2], x[::2] - x[1::2]], dim=1)
         if "dense" in self.classifier:
@@ -625,7 +628,7 @@ class NystromForMultipleChoice(NystromHead):
         self.classifier = nn.Linear(width, 1)
 
     def head(self, out, mask) -> Tensor:
-        x = out.last_hidden_state[:, 0]
+        x = self.pooled(out, mask)
         if self.config.options.head_transform:
             return self.classifier(self.transformed(x))
         return self.classifier(self.activation(self.pre_classifier(x)))

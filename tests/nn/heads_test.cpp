@@ -99,6 +99,21 @@ TEST(LogitsOnly, EqualThoseOfAllPositions) {
   }
 }
 
+TEST(Choice, TheHeadReadsThePooledToken) {
+  ModelConfig config = tiny_config();
+  config.head = Head::multiple_choice;
+  config.pooling = Pooling::mean;
+  const auto model = make_model(config, DType::f64);
+  const ModelInput input = input_of(config, {{"1111111"}, {}, 0});
+  RunContext run;
+  const Tensor all = (*model)(input, run).logits.value();
+  run.logits_only = true;
+  expect_close((*model)(input, run).logits.value().to_doubles(), all.to_doubles());
+  config.pooling = Pooling::first;
+  const auto first = make_model(config, DType::f64);  // the same weights
+  EXPECT_GT(std::abs((*first)(input).logits.value().to_doubles()[0] - all.to_doubles()[0]), 1e-6);
+}
+
 TEST(LogitsOnly, MaskedTokensEqualThoseOfAllPositions) {
   for (const Norm norm : {Norm::post, Norm::pre}) {
     ModelConfig config = tiny_config();

@@ -252,10 +252,14 @@ class OnnxWriter {
     return graph_("Concat", {a, b, graph_("Mul", {a, b}), graph_("Sub", {a, b})}, {{"axis", 1}});
   }
 
+  OnnxValue pooled_token(const OnnxValue& x) {
+    return config_.pooling == Pooling::mean ? mean_token(x)
+           : config_.embed_dim              ? last_token(x)
+                                            : at(x, 0);
+  }
+
   void classify(const OnnxValue& x) {
-    OnnxValue pooled = config_.pooling == Pooling::mean ? mean_token(x)
-                       : config_.embed_dim              ? last_token(x)
-                                                        : at(x, 0);
+    OnnxValue pooled = pooled_token(x);
     pooled = config_.has_towers() ? tower_features(pooled) : transformed(pooled);
     const auto module = graph_.enter("classifier");
     graph_.output(modules_.linear(head_dense(pooled, "dense"), "out_proj"), "logits",
@@ -278,7 +282,7 @@ class OnnxWriter {
   }
 
   void choose(const OnnxValue& x) {
-    const OnnxValue y = head_dense(transformed(at(x, 0)), "pre_classifier");
+    const OnnxValue y = head_dense(transformed(pooled_token(x)), "pre_classifier");
     const OnnxValue scores = modules_.linear(y, "classifier");
     graph_.output(graph_("Reshape", {scores, choices_}), "logits", {batch_, "num_choices"});
   }

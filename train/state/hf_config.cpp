@@ -239,6 +239,7 @@ ModelConfig read_nystromformer(Reader& reader, const std::string& source) {
   config.attention.conv_kernel_size = 65;
   outer_fields(reader, config);
   reader(config.attention.conv_kernel_size, "conv_kernel_size", "", odd_positive);
+  check_encoder_options(reader);
   const json* block = reader.find(block_name);
   config.attention.semantics = block != nullptr ? Semantics::nystrom : Semantics::transformers;
   if (block == nullptr) return config;
@@ -361,8 +362,8 @@ std::string with_common_keys(json root, const ModelConfig& config) {
 
 /// The options that decide what an exact encoder with this head computes, by name.
 json compared_keys(ModelConfig config) {
-  const bool classifies = config.head == Head::sequence_classification;
-  const bool pools = classifies || config.head == Head::multiple_choice;
+  const bool pools =
+      config.head == Head::sequence_classification || config.head == Head::multiple_choice;
   const bool labelled = config.head != Head::masked_lm && config.head != Head::replaced_tokens &&
                         config.head != Head::none;
   config.head_transform = config.head_transform && labelled;
@@ -373,7 +374,7 @@ json compared_keys(ModelConfig config) {
                               ? std::optional(config.classifier_activation())
                               : std::nullopt;
   config.embedding_size = config.embedding_width();
-  if (!classifies) config.pooling = Pooling::first;
+  if (!pools) config.pooling = Pooling::first;
   json keys = json::object();
   Writer writer{keys};
   fields(writer, config);
