@@ -6,6 +6,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tokenizers/tokenizer_folder.h"
 
 namespace nystrom {
 namespace {
@@ -141,20 +142,37 @@ void add_dense(SentenceModules& result, const fs::path& folder) {
   result.dense.push_back(folder);
 }
 
+/// Whether an option of the encoder changes nothing that nystrom computes.
+bool is_neutral(const std::string& key, const json& value) {
+  static const json neutral = {{"transformer_task", "feature-extraction"},
+                               {"module_output_name", "token_embeddings"}};
+  static const json modality = {{"method", "forward"}, {"method_output_name", "last_hidden_state"}};
+  if (value.is_null() || (value.is_structured() && value.empty())) return true;
+  if (key == "max_seq_length" || key == "do_lower_case" || key == "unpad_inputs") return true;
+  if (key == "modality_config") return value.value("text", modality) == modality;
+  if (key == "model_args" || key == "model_kwargs")
+    return std::ranges::all_of(value.items(), [](const auto& each) {
+      return each.key() == "attn_implementation" || each.key().ends_with("dtype");
+    });
+  return neutral.contains(key) && neutral[key] == value;
+}
+
 /// sentence_bert_config.json of the encoder, under any of the names that it has had.
 void read_encoder_options(SentenceModules& result) {
   for (const char* name : {"bert", "roberta", "distilbert", "camembert", "xlm-roberta"}) {
     const fs::path file = result.encoder / fmt::format("sentence_{}_config.json", name);
     const json root = options_of(file);
     if (root.empty()) continue;
+    for (const auto& [key, value] : root.items())
+      if (!is_neutral(key, value))
+        refuse(file, fmt::format("{} is {}, which nystrom does not read", printable(key, 40),
+                                 printable(value.dump(), 80)));
     if (const auto length = member<std::int64_t>(root, "max_seq_length", 0, file); length > 0)
       result.max_seq_length = length;
-    const fs::path tokenizer = result.encoder / "tokenizer_config.json";
-    const bool lowers = member(options_of(tokenizer), "do_lower_case", false, tokenizer);
-    require_input(!member(root, "do_lower_case", false, file) || lowers,
-                  "{}: do_lower_case is true, and the tokenizer keeps case; set do_lower_case to "
-                  "true in tokenizer_config.json",
-                  printable_path(file));
+    if (!member(root, "do_lower_case", false, file)) return;
+    const auto tokenizer = open_tokenizer(result.encoder);
+    if (tokenizer->encode("ABC") != tokenizer->encode("abc"))
+      refuse(file, "do_lower_case is true, and the tokenizer keeps case");
     return;
   }
 }
@@ -167,6 +185,12 @@ void read_prompts(SentenceModules& result) {
   for (const auto& [name, prompt] : prompts.items())
     if (!prompt.is_null())
       result.prompts.emplace_back(name, member<std::string>(prompts, name.c_str(), "", file));
+  result.similarity = member<std::string>(root, "similarity_fn_name", "cosine", file);
+  if (const auto width = member<std::int64_t>(root, "truncate_dim", 0, file); width > 0)
+    throw InputError(fmt::format(
+        "{}: truncate_dim is {}, which nystrom does not read; remove it, and ask for so "
+        "many numbers: nystrom embed --dimensions {}",
+        printable_path(file), width, width));
   const auto name = member<std::string>(root, "default_prompt_name", "", file);
   if (!name.empty()) result.default_prompt = name;
   // The names that encode_query and encode_document read; both are empty prompts where absent.
@@ -174,6 +198,13 @@ void read_prompts(SentenceModules& result) {
     if (key == "query") result.embedding.query_prompt = prompt;
     if (key == "document") result.embedding.document_prompt = prompt;
   }
+}
+
+/// Whether the folder is a model of pairs (sentence-transformers' CrossEncoder), which has
+/// modules.json from version 5.7 on and makes no vectors.
+bool scores_pairs(const fs::path& folder) {
+  const fs::path file = folder / "config_sentence_transformers.json";
+  return member<std::string>(options_of(file), "model_type", "", file) == "CrossEncoder";
 }
 
 SentenceModules read_from(const fs::path& folder) {
@@ -220,7 +251,8 @@ SentenceModules read_from(const fs::path& folder) {
 
 std::optional<SentenceModules> read_sentence_modules(const fs::path& folder) {
   std::error_code ignored;
-  if (fs::exists(folder / "modules.json", ignored)) return read_from(folder);
+  if (fs::exists(folder / "modules.json", ignored))
+    return scores_pairs(folder) ? std::nullopt : std::optional(read_from(folder));
   const fs::path own =
       folder.has_filename() ? folder : folder.parent_path();  // "0_Transformer/" has none
   const fs::path above = fs::absolute(own).lexically_normal().parent_path();

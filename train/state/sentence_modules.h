@@ -22,11 +22,13 @@ struct SentenceModules {
   /// All prompts by name, also those that nystrom has no use for.
   std::vector<std::pair<std::string, std::string>> prompts;
   std::optional<std::string> default_prompt;
+  std::string similarity;  ///< how sentence-transformers compares vectors: cosine, dot, …
 };
 
 /// The modules of the folder that holds modules.json, or of the folder of its encoder
-/// ("0_Transformer"); nothing for other folders. Throws an InputError that names a module, a
-/// pooling, an activation or an option that nystrom lacks, and for wrong files.
+/// ("0_Transformer"); nothing for other folders and for models of pairs (CrossEncoder). Throws an
+/// InputError that names a module, a pooling, an activation or an option that nystrom lacks, and
+/// for wrong files.
 std::optional<SentenceModules> read_sentence_modules(const std::filesystem::path& folder);
 
 }  // namespace nystrom
