@@ -35,11 +35,15 @@ std::vector<FixedOption> fixed_options() {
   };
 }
 
-void check_fixed_options(const Reader& reader, std::optional<Head> head) {
+void check_fixed_options(const Reader& reader, std::optional<Head> head,
+                         bool has_rotary_positions = false) {
   for (const FixedOption& option : fixed_options()) {
+    // ModernBERT does not read this key, and folders of it hold any value.
+    if (has_rotary_positions && option.key == std::string_view("position_embedding_type")) continue;
     const json* value = reader.find(option.key);
-    if (value == nullptr || option.head != head || *value == option.only || value->is_null())
-      continue;
+    if (value == nullptr || option.head != head || *value == option.only) continue;
+    // null means no or none; but positions or activations of null are others than the defaults.
+    if (value->is_null() && !option.only.is_string() && option.only != true) continue;
     reader.fail(option.key, fmt::format("expected {}, got {}; {}", option.only.dump(),
                                         json_fields::shown(*value), option.reason));
   }
@@ -175,14 +179,31 @@ void fields_by_keys(V& v, ModelConfig& config, const Architecture& architecture)
   transformers_fields(keys, config);
 }
 
+/// Reads a key that transformers takes for the architecture's own one, as hidden_size for dim.
+void read_alias(Reader& reader, std::int64_t& member, const char* alias,
+                const Architecture& architecture) {
+  const std::string key(architecture.key_of(alias));
+  if (key == alias || reader.find(alias) == nullptr) return;
+  const std::int64_t own = member;
+  reader(member, alias, "", at_least(1));
+  if (reader.find(key.c_str()) != nullptr && own != member)
+    reader.fail(alias, fmt::format("is {}, and {}, which means the same, is {}; remove one", member,
+                                   key, own));
+}
+
 }  // namespace
+
+void check_encoder_options(const Reader& reader) { check_fixed_options(reader, std::nullopt); }
 
 void check_head_options(const Reader& reader, Head head) { check_fixed_options(reader, head); }
 
 ModelConfig read_architecture(Reader& reader, const Architecture& architecture) {
-  check_fixed_options(reader, std::nullopt);
   ModelConfig config = architecture.defaults;
+  check_fixed_options(reader, std::nullopt, config.positions == Positions::rope);
   fields_by_keys(reader, config, architecture);
+  read_alias(reader, config.hidden_size, "hidden_size", architecture);
+  read_alias(reader, config.num_hidden_layers, "num_hidden_layers", architecture);
+  read_alias(reader, config.num_attention_heads, "num_attention_heads", architecture);
   if (config.embedding_size) reader(config.embedding_size, "embedding_size", "", at_least(1));
   if (config.positions == Positions::rope) read_modernbert(reader, config);
   if (config.positions != Positions::skip_padding) return config;

@@ -15,6 +15,8 @@ ModelConfig read_architecture(json_fields::Reader& reader, const Architecture& a
 void write_architecture(json_fields::Writer& writer, ModelConfig config,
                         const Architecture& architecture);
 
+/// Throws an InputError for an option of the encoder that nystrom lacks and that changes results.
+void check_encoder_options(const json_fields::Reader& reader);
 /// Throws an InputError for an option of the head that nystrom lacks and that changes its results.
 void check_head_options(const json_fields::Reader& reader, Head head);
 

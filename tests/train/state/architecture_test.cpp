@@ -39,7 +39,7 @@ TEST(Architecture, RobertasPositionsBeginBehindThatOfPadding) {
 TEST(Architecture, DistilbertHasKeysOfItsOwn) {
   const ModelConfig c = read(R"({"model_type": "distilbert", "dim": 24, "n_layers": 3,
       "n_heads": 4, "hidden_dim": 40, "activation": "relu", "dropout": 0.25,
-      "hidden_size": 99, "type_vocab_size": 2, "layer_norm_eps": 1})");
+      "intermediate_size": 99, "type_vocab_size": 2, "layer_norm_eps": 1})");
   EXPECT_EQ(c.hidden_size, 24);
   EXPECT_EQ(c.num_hidden_layers, 3);
   EXPECT_EQ(c.num_attention_heads, 4);
@@ -88,6 +88,16 @@ const BadCase bad_cases[] = {
      R"({"model_type": "bert", "position_embedding_type": "relative_key_query"})",
      "position_embedding_type: expected \"absolute\", got \"relative_key_query\"; nystrom has no "
      "relative positions, and without them the model is another"},
+    {"PositionsOfNull", R"({"model_type": "bert", "position_embedding_type": null})",
+     "position_embedding_type: expected \"absolute\", got null; nystrom has no relative positions, "
+     "and without them the model is another"},
+    {"RelativePositionsOfNystromformer",
+     R"({"model_type": "nystromformer", "position_embedding_type": "relative_key"})",
+     "position_embedding_type: expected \"absolute\", got \"relative_key\"; nystrom has no "
+     "relative positions, and without them the model is another"},
+    {"TwoNamesOfOneNumber",
+     R"({"model_type": "distilbert", "n_heads": 12, "num_attention_heads": 4})",
+     "num_attention_heads: is 4, and n_heads, which means the same, is 12; remove one"},
     {"Decoder", R"({"model_type": "roberta", "is_decoder": true})",
      "is_decoder: a decoder reads earlier tokens only, and an encoder reads all; set it to false "
      "if the model was trained as an encoder"},
@@ -185,6 +195,14 @@ constexpr NameCase names[] = {
      "nystromformer.embeddings.projection.weight"},
     {"electra", Head::none, "discriminator_predictions.dense.weight", nullptr},
 };
+
+TEST(Architecture, KeysThatTransformersTakesForOthers) {
+  EXPECT_EQ(read(R"({"model_type": "distilbert", "num_attention_heads": 4})").num_attention_heads,
+            4);
+  EXPECT_EQ(
+      read(R"({"model_type": "modernbert", "position_embedding_type": "sans_pos"})").positions,
+      Positions::rope);
+}
 
 TEST(Architecture, TensorsHaveTheirNamesHere) {
   for (const NameCase& each : names) {
