@@ -58,7 +58,11 @@ MaskedText masked_text(const ModelConfig& config, const Tokenizer& tokenizer,
   const std::string& mask = tokenizer.piece(tokenizer.special().mask);
   require_input(text.find_first_not_of(" \t\n\v\f\r") != text.npos,
                 "the text is empty; give a text with {} where a word is to be filled in", mask);
-  MaskedText result{tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids, {}};
+  WrappedIds wrapped = tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens));
+  require_input(std::ranges::all_of(wrapped.type_ids, [](std::int32_t type) { return type == 0; }),
+                "the tokenizer's template gives a text other token types than 0, and masks are "
+                "filled in with 0; correct the template in tokenizer.json");
+  MaskedText result{std::move(wrapped.ids), {}};
   for (std::size_t i = 0; i < result.ids.size(); ++i)
     if (result.ids[i] == tokenizer.special().mask)
       result.places.push_back(static_cast<std::int64_t>(i));
