@@ -136,8 +136,10 @@ EmbeddingDataset::EmbeddingDataset(EmbeddingTexts content, const Tokenizer& toke
   const std::vector<std::string> texts = std::move(content_.texts);
   std::vector<std::string> prompts = {query_prompt};
   if (document_prompt != query_prompt) prompts.push_back(document_prompt);
-  for (const std::string& prompt : prompts)
+  for (const std::string& prompt : prompts) {
+    require_plain_prompt(tokenizer, prompt);
     prompt_tokens_.push_back(std::ssize(tokenizer.encode(prompt)));
+  }
   tokens_.assign(prompts.size(), std::vector<std::vector<std::int32_t>>(texts.size()));
   std::vector<bool> cut(texts.size());
   const auto encode = [&](std::int64_t text, std::size_t prompt) {

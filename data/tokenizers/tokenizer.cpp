@@ -39,6 +39,14 @@ void require_masked_lm_tokens(const Tokenizer& tokenizer) {
                 pieces(around.ids), pieces(expected));
 }
 
+void require_plain_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
+  require_input(
+      tokenizer.encode(prompt) == tokenizer.encode(prompt, SpecialNames::tokens),
+      "the prompt '{}' holds the name of a special token, which other programs take for the token "
+      "and nystrom for text; choose another prompt, or none: --prompt none",
+      printable(prompt, 80));
+}
+
 void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder,
                      std::int64_t max_length) {
   for (const TokenizerFile& each : tokenizer.files(max_length))

@@ -99,6 +99,8 @@ class Tokenizer {
 /// and mask, and wrap() puts cls before a text and sep after it. Or it has pad and mask, and wrap()
 /// adds nothing.
 void require_masked_lm_tokens(const Tokenizer& tokenizer);
+/// Throws an InputError for a prompt with the name of a special token.
+void require_plain_prompt(const Tokenizer& tokenizer, std::string_view prompt);
 
 /// Writes files() into an existing folder.
 void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder,

@@ -64,7 +64,9 @@ TextEmbedder::TextEmbedder(const Model& model, const Tokenizer& tokenizer, Embed
     : model_(checked(model, options)),
       options_(std::move(options)),
       communicator_(communicator),
-      encoder_(single_texts(options_.whole), {}, tokenizer, options_.sequence_length) {}
+      encoder_(single_texts(options_.whole), {}, tokenizer, options_.sequence_length) {
+  require_plain_prompt(tokenizer, options_.prompt);
+}
 
 std::int64_t TextEmbedder::width() const {
   return options_.dimensions.value_or(model_.config().vector_width());
