@@ -23,6 +23,9 @@ void for_each_line(std::string_view text, const std::string& source, const Use& 
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::string_view line = text.substr(begin, end - begin);
     if (line.ends_with('\r')) line.remove_suffix(1);
+    require_input(line.find('\r') == line.npos,
+                  "{}:{}: a carriage return within a line, where Python begins another; remove it",
+                  source, number + 1);
     use(line, ++number);
     begin = end + 1;
   }
