@@ -154,8 +154,10 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
             "nystrom: 'old zzz': the task has pairs of texts; give the second by --pair TEXT\n");
   write_bytes(folder_ / "lines.txt", "one text\n");
   last_ = run_program(folder_, "predict run lines.txt --quiet");
-  EXPECT_EQ(last_.err,
-            "nystrom: lines.txt:1: has one text, and a model of two towers compares two\n");
+  EXPECT_EQ(
+      last_.err,
+      "nystrom: lines.txt: lines gives each example one text, and the task has pairs of texts; "
+      "give a table with the columns '4' and '5'\n");
   expect_no_export();
 }
 
