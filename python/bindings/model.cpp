@@ -21,6 +21,7 @@
 #include "train/objectives/task_predict.h"
 #include "train/objectives/text_embedder.h"
 #include "train/state/hf_config.h"
+#include "train/state/sentence_modules.h"
 
 namespace nystrom::python {
 namespace {
@@ -154,6 +155,7 @@ class LoadedModel {
     Log log(/*quiet=*/true, log_sink());
     std::optional<Unlocked> unlocked(std::in_place);
     require_input(tokenizer_ != nullptr, "{}: has no tokenizer", printable_path(folder_.path));
+    require_vectors(folder_.path);
     EmbeddingOptions options = embedding_options(
         model_->config(), value_called("prompt", prompt, enum_names(PromptKind{})),
         max_length.value_or(trained_length()));

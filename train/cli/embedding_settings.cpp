@@ -4,6 +4,7 @@
 #include "core/check.h"
 #include "train/config/config_io.h"
 #include "train/objectives/task_settings.h"
+#include "train/state/sentence_modules.h"
 
 namespace nystrom {
 
@@ -41,6 +42,7 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
   result.folder = open_model_folder(model, split.model, log, HeadUse::discarded);
   const ModelFolder& folder = result.folder;
   const std::string name = printable_path(folder.path);
+  require_vectors(folder.path);
   require_input(!folder.config.embed_dim, "{}: reads features, and vectors are made of texts",
                 name);
   RunConfig config;

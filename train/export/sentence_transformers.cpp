@@ -93,6 +93,7 @@ void write_sentence_transformers(const std::filesystem::path& folder,
   Json prompts = Json::object();
   Json default_prompt;
   std::string similarity = "cosine";
+  require_vectors(source);
   if (const auto given = read_sentence_modules(source)) {
     for (const auto& [name, prompt] : given->prompts) prompts[name] = prompt;
     similarity = given->similarity;

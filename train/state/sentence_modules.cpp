@@ -200,11 +200,18 @@ void read_prompts(SentenceModules& result) {
   }
 }
 
-/// Whether the folder is a model of pairs (sentence-transformers' CrossEncoder), which has
-/// modules.json from version 5.7 on and makes no vectors.
-bool scores_pairs(const fs::path& folder) {
+/// Whether modules.json tells of no vectors: that of a model of pairs (sentence-transformers'
+/// CrossEncoder, from version 5.7 on), or of a Transformer alone.
+bool lacks_vectors(const fs::path& folder) {
   const fs::path file = folder / "config_sentence_transformers.json";
-  return member<std::string>(options_of(file), "model_type", "", file) == "CrossEncoder";
+  if (member<std::string>(options_of(file), "model_type", "", file) == "CrossEncoder") return true;
+  const std::vector<Module> modules = read_modules(folder);
+  return modules.size() == 1 && modules[0].type == "Transformer";
+}
+
+bool has_modules(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "modules.json", ignored);
 }
 
 SentenceModules read_from(const fs::path& folder) {
@@ -250,18 +257,22 @@ SentenceModules read_from(const fs::path& folder) {
 }  // namespace
 
 std::optional<SentenceModules> read_sentence_modules(const fs::path& folder) {
-  std::error_code ignored;
-  if (fs::exists(folder / "modules.json", ignored))
-    return scores_pairs(folder) ? std::nullopt : std::optional(read_from(folder));
+  if (has_modules(folder))
+    return lacks_vectors(folder) ? std::nullopt : std::optional(read_from(folder));
   const fs::path own =
       folder.has_filename() ? folder : folder.parent_path();  // "0_Transformer/" has none
   const fs::path above = fs::absolute(own).lexically_normal().parent_path();
-  if (!own.filename().string().ends_with("_Transformer") ||
-      !fs::exists(above / "modules.json", ignored))
+  if (!own.filename().string().ends_with("_Transformer") || !has_modules(above))
     return std::nullopt;
   SentenceModules result = read_from(above);
   if (result.encoder.filename() != own.filename()) return std::nullopt;
   return result;
+}
+
+void require_vectors(const fs::path& folder) {
+  if (has_modules(folder) && lacks_vectors(folder))
+    refuse(folder / "modules.json",
+           "there is no module Pooling, so the folder makes no vector of a text");
 }
 
 }  // namespace nystrom

@@ -26,9 +26,14 @@ struct SentenceModules {
 };
 
 /// The modules of the folder that holds modules.json, or of the folder of its encoder
-/// ("0_Transformer"); nothing for other folders and for models of pairs (CrossEncoder). Throws an
-/// InputError that names a module, a pooling, an activation or an option that nystrom lacks, and
+/// ("0_Transformer"); nothing for other folders and for those that require_vectors refuses. Throws
+/// an InputError that names a module, a pooling, an activation or an option that nystrom lacks, and
 /// for wrong files.
 std::optional<SentenceModules> read_sentence_modules(const std::filesystem::path& folder);
+
+/// Throws an InputError for a folder whose modules.json makes no vectors: a model of pairs
+/// (CrossEncoder), or a Transformer alone. sentence-transformers makes none, or others than
+/// nystrom.
+void require_vectors(const std::filesystem::path& folder);
 
 }  // namespace nystrom
