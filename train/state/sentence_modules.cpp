@@ -149,7 +149,8 @@ bool is_neutral(const std::string& key, const json& value) {
   static const json modality = {{"method", "forward"}, {"method_output_name", "last_hidden_state"}};
   if (value.is_null() || (value.is_structured() && value.empty())) return true;
   if (key == "max_seq_length" || key == "do_lower_case" || key == "unpad_inputs") return true;
-  if (key == "modality_config") return value.value("text", modality) == modality;
+  if (key == "modality_config")
+    return value.is_object() && value.value("text", modality) == modality;
   if (key == "model_args" || key == "model_kwargs")
     return std::ranges::all_of(value.items(), [](const auto& each) {
       return each.key() == "attn_implementation" || each.key().ends_with("dtype");
