@@ -98,6 +98,8 @@ const BadCase bad_cases[] = {
     {"TwoNamesOfOneNumber",
      R"({"model_type": "distilbert", "n_heads": 12, "num_attention_heads": 4})",
      "num_attention_heads: is 4, and n_heads, which means the same, is 12; remove one"},
+    {"PositionsWithoutPadding", R"({"model_type": "roberta", "pad_token_id": null})",
+     "pad_token_id: expected a whole number at least 0, got null"},
     {"Decoder", R"({"model_type": "roberta", "is_decoder": true})",
      "is_decoder: a decoder reads earlier tokens only, and an encoder reads all; set it to false "
      "if the model was trained as an encoder"},
@@ -202,6 +204,11 @@ TEST(Architecture, KeysThatTransformersTakesForOthers) {
   EXPECT_EQ(
       read(R"({"model_type": "modernbert", "position_embedding_type": "sans_pos"})").positions,
       Positions::rope);
+  for (const char* type : {"modernbert", "bert"})
+    EXPECT_EQ(
+        read(fmt::format(R"({{"model_type": "{}", "pad_token_id": null, "vocab_size": 9}})", type))
+            .pad_token_id,
+        0);
 }
 
 TEST(Architecture, TensorsHaveTheirNamesHere) {
