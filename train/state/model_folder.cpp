@@ -227,6 +227,18 @@ std::string decoder_notice(const ModelFolder& folder) {
          "transformers 5 (tie_word_embeddings: false)";
 }
 
+/// One line about a tokenizer that cuts long texts at their beginnings; empty for all others.
+std::string truncation_notice(const ModelFolder& folder) {
+  const fs::path file = folder.path / "tokenizer_config.json";
+  if (!fs::exists(file)) return "";
+  const auto settings = read_json_file(file);
+  const auto side = settings.find("truncation_side");
+  if (side == settings.end() || *side != "left") return "";
+  return fmt::format(
+      "note: {}: truncation_side is left; where nystrom cuts a text, it keeps the beginning",
+      printable_path(file));
+}
+
 /// One line about the tensors that the model does not read; empty if there are none.
 std::string unread_notice(const ModelFolder& folder) {
   if (!ModelWeights::exist(folder.path)) return "";
@@ -247,7 +259,7 @@ ModelFolder open_model_folder(const fs::path& model, const std::vector<std::stri
   // A command that discards the head knows that it is not read.
   const std::string unread = use == HeadUse::kept ? unread_notice(folder) : "";
   for (const std::string& line : {notice, architecture_notice(folder), modules_notice(folder),
-                                  decoder_notice(folder), unread})
+                                  decoder_notice(folder), truncation_notice(folder), unread})
     if (!line.empty()) log.say(line);
   return folder;
 }
