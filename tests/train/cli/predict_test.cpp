@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
+#include "tests/support/errors.h"
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/export/forward.h"
@@ -105,6 +107,26 @@ TEST(FillMask, OneMaskLeavesSpecialTokensOutOfTheSequence) {
               is_special ? "the sea" : "the" + std::string(begins ? " " : "") + word + " sea")
         << fill.token;
   }
+}
+
+TEST(FillMask, ATemplateWithOtherTokenTypesIsRefused) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  auto json = nlohmann::json::parse(tiny.tokenizer.files(24)[0].content);
+  json["post_processor"] = nlohmann::json::parse(R"({"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 1}},
+                 {"Sequence": {"id": "A", "type_id": 1}},
+                 {"SpecialToken": {"id": "[SEP]", "type_id": 1}}],
+      "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+               {"Sequence": {"id": "B", "type_id": 1}}]})");
+  for (const auto& [name, id] : {std::pair("[CLS]", tiny.tokenizer.special().cls),
+                                 std::pair("[SEP]", tiny.tokenizer.special().sep)})
+    json["post_processor"]["special_tokens"][name] = {
+        {"id", name}, {"ids", std::vector{id}}, {"tokens", std::vector{std::string(name)}}};
+  const auto tokenizer = tokenizer_of_json(json.dump());
+  EXPECT_EQ(input_error([&] { masked_text(tiny.model->config(), *tokenizer, "the [MASK]"); }),
+            "the tokenizer's template gives a text other token types than 0, and masks are filled "
+            "in with 0; correct the template in tokenizer.json");
 }
 
 TEST(FillMask, SeveralMasksKeepTheOthersAndSpecialTokensButNoPadding) {

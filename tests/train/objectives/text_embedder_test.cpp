@@ -106,6 +106,14 @@ TEST_F(TextEmbedderTest, ThePromptStandsBeforeTheText) {
   EXPECT_EQ(embed(options_, {"men sang"}).to_doubles(), expected.to_doubles());
 }
 
+TEST_F(TextEmbedderTest, APromptWithTheNameOfASpecialTokenIsRefused) {
+  options_.prompt = "[SEP] ";
+  EXPECT_EQ(input_error([&] { embed(options_, {"men sang"}); }),
+            "the prompt '[SEP] ' holds the name of a special token, which other programs take for "
+            "the token and nystrom for text; choose another, or none: --set "
+            "'model.embedding.query_prompt=\"\"', or document_prompt");
+}
+
 TEST_F(TextEmbedderTest, LongTextsAreMeansOverWindowsWeightedByTokens) {
   options_.normalize = false;
   options_.sequence_length = 10;
