@@ -120,9 +120,11 @@ std::string bert_tokenizer_json(std::string_view text, const std::string& source
                                 const TokenizerSettings& settings) {
   Json vocabulary = Json::object();
   for_each_line(text, source, [&](std::string_view line, std::size_t number) {
+    require_input(!line.empty(), "{}:{}: an empty line; expected a piece", source, number);
     require_input(number <= max_pieces, "{}: more than {} pieces", source, max_pieces);
-    // As in transformers: no text has the empty piece, and the last of equal lines counts.
-    vocabulary[std::string(line)] = number - 1;
+    const auto [place, is_new] = vocabulary.emplace(std::string(line), number - 1);
+    require_input(is_new, "{}:{}: '{}' stands in line {} too", source, number, printable(line),
+                  place->get<std::size_t>() + 1);
   });
   require_input(!vocabulary.empty(), "{}: the vocabulary is empty", source);
   const auto end = [&](Role::Index role) { return named_id(vocabulary, role, settings, source); };

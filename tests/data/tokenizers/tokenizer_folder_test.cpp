@@ -191,19 +191,6 @@ TEST(OpenTokenizer, TextHoldsNoSpecialTokens) {
       EXPECT_TRUE(id > 4 || id == tokenizer->special().unk) << name;
 }
 
-/// As transformers numbers them: an empty line is a piece of no text, and the last of equal lines
-/// counts.
-TEST(OpenTokenizer, EmptyAndDoubledLinesOfVocabTxt) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nab\n\ncd\nab\nef\n");
-  const auto tokenizer = open_tokenizer(folder.path());
-  EXPECT_EQ(tokenizer->encode("ab cd ef"), (Ids{8, 7, 9}));
-  EXPECT_EQ(tokenizer->vocab_size(), 10);
-  const TemporaryFolder copy;
-  write_tokenizer(*tokenizer, copy.path(), 7);
-  EXPECT_EQ(open_tokenizer(copy.path())->encode("ab cd ef"), (Ids{8, 7, 9}));
-}
-
 TEST(OpenTokenizer, SettingsOfBert) {
   const TemporaryFolder folder;
   const std::string pieces = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nab\nAb\n\xC3\xA1\nAB\n";

@@ -236,6 +236,8 @@ TEST(BertVocabulary, Wrong) {
   EXPECT_EQ(error("[UNK]\n[CLS]\n[SEP]\n"), "no error");
   EXPECT_EQ(error("[UNK]\r\n[CLS]\r\n[SEP]\r\n"), "no error");
   EXPECT_EQ(error(""), "vocab.txt: the vocabulary is empty");
+  EXPECT_EQ(error("a\n\nb\n"), "vocab.txt:2: an empty line; expected a piece");
+  EXPECT_EQ(error("a\nb\na\n"), "vocab.txt:3: 'a' stands in line 1 too");
   EXPECT_EQ(error("[UNK]\na\rb\n"),
             "vocab.txt:2: a carriage return within a line, where Python begins another; remove it");
   EXPECT_EQ(error("[UNK]\n[SEP]\n"), "vocab.txt: the vocabulary has no piece '[CLS]'");
