@@ -43,9 +43,8 @@ void require_plain_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
   require_input(
       tokenizer.encode(prompt) == tokenizer.encode(prompt, SpecialNames::tokens),
       "the prompt '{}' holds the name of a special token, which other programs take for the token "
-      "and nystrom for text; choose another, or none: --set 'model.embedding.query_prompt=\"\"', "
-      "or "
-      "document_prompt",
+      "and nystrom for text; choose another, or none: "
+      "--set 'model.embedding.query_prompt=\"\"', or document_prompt",
       printable(prompt, 80));
 }
 
