@@ -228,7 +228,11 @@ def masked_lm(run_dir: str, **model: object) -> dict:
 
 
 KINDS = {
-    "regression": {"columns": {"text": "text", "pair": "pair", "label": "score"}},
+    "regression": {"columns": {"text": "text", "label": "score"}},
+    "columns.pair": {
+        "kind": "regression",
+        "columns": {"text": "text", "pair": "pair", "label": "score"},
+    },
     "tokens": {"train": ["ner/train.conll"], "validation": ["ner/dev.conll"]},
     "questions": {"train": ["squad/train-v1.1.json"], "validation": ["squad/dev-v1.1.json"]},
     "choice": {"columns": {"text": "text", "choices": ["pair", "answer"], "label": "label"}},

@@ -214,6 +214,7 @@ def test_the_rows_of_which_command_work(shop: Workshop) -> None:
         line, reader = text[number - 1], Reader(shop)
         if "finetune my.yaml" in line and "> my.yaml" not in line:
             kind = re.search(r"multi_label|(?<=kind: )\w+|$", line)[0] or "classification"
+            kind = "columns.pair" if "columns.pair" in line else kind
             shop.write("my.yaml", task(kind, "runs/mine"))
         for code in row:
             begins = re.match("nystrom (check|pretrain|finetune) my", code.text)
