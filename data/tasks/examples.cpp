@@ -54,14 +54,13 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
                 printable_path(file), enum_name(format));
   const bool whole = format == TaskFormat::folders || format == TaskFormat::lines ||
                      format == TaskFormat::documents;
-  const bool paired =
-      (task.kind == TaskKind::classification || task.kind == TaskKind::regression) &&
-      named_columns(task).pair;
-  require_input(!whole || !paired,
-                "{}: {} gives each example one text, and the task has pairs of texts; give a table "
-                "with the columns '{}' and '{}'",
-                printable_path(file), enum_name(format), printable(*named_columns(task).text),
-                printable(named_columns(task).pair.value_or("")));
+  const TaskColumns names = named_columns(task);
+  if (whole && names.pair &&
+      (task.kind == TaskKind::classification || task.kind == TaskKind::regression))
+    throw InputError(fmt::format(
+        "{}: {} gives each example one text, and the task has pairs of texts; give a table with "
+        "the columns '{}' and '{}'",
+        printable_path(file), enum_name(format), printable(*names.text), printable(*names.pair)));
   switch (format) {
     case TaskFormat::tsv:
     case TaskFormat::csv:
