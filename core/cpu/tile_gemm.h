@@ -158,8 +158,22 @@ NYSTROM_INLINE void multiply_tiles() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(sum), "i"(a), "i"(b));
 }
 
+/// Adds the products of a column of a's tiles and a tile of b to the sums. Tiles `first` and
+/// first + 1 hold a, first + 2 holds b.
+template <int first, bool two>
+NYSTROM_INLINE void add_products(const Bf16Pair* a, std::int64_t lda, const Bf16Pair* b,
+                                 std::int64_t ldb) {
+  load_tile<first + 2>(b, 4 * ldb);
+  load_tile<first>(a, 4 * lda);
+  multiply_tiles<0, first, first + 2>();
+  if constexpr (two) {
+    load_tile<first + 1>(a + 16 * lda, 4 * lda);
+    multiply_tiles<1, first + 1, first + 2>();
+  }
+}
+
 /// Up to 32 rows of c (+)= a b in tiles: two of sums share those of b. The K pairs are whole tiles
-/// and `rest`. Tile 0 and 1: sums; 2 and 3: of a; 4: of b; 5 to 7: the last of a and b.
+/// and `rest`. Tiles 0 and 1: sums; 2 to 4: of a and b; 5 to 7: the last of a and b.
 template <bool two>
 NYSTROM_INLINE void tile_rows(std::int64_t N, std::int64_t K, std::int64_t rest, const Bf16Pair* a,
                               std::int64_t lda, const Bf16Pair* b, std::int64_t ldb, float* c,
@@ -173,24 +187,8 @@ NYSTROM_INLINE void tile_rows(std::int64_t N, std::int64_t K, std::int64_t rest,
       if constexpr (two) clear_tile<1>();
     }
     std::int64_t k = 0;
-    for (; k + 16 <= K; k += 16) {
-      load_tile<4>(b + k * ldb + j, 4 * ldb);
-      load_tile<2>(a + k, 4 * lda);
-      multiply_tiles<0, 2, 4>();
-      if constexpr (two) {
-        load_tile<3>(a + 16 * lda + k, 4 * lda);
-        multiply_tiles<1, 3, 4>();
-      }
-    }
-    if (rest > 0) {
-      load_tile<7>(b + k * ldb + j, 4 * ldb);
-      load_tile<5>(a + k, 4 * lda);
-      multiply_tiles<0, 5, 7>();
-      if constexpr (two) {
-        load_tile<6>(a + 16 * lda + k, 4 * lda);
-        multiply_tiles<1, 6, 7>();
-      }
-    }
+    for (; k + 16 <= K; k += 16) add_products<2, two>(a + k, lda, b + k * ldb + j, ldb);
+    if (rest > 0) add_products<5, two>(a + k, lda, b + k * ldb + j, ldb);
     store_tile<0>(c + j, 4 * ldc);
     if constexpr (two) store_tile<1>(c + 16 * ldc + j, 4 * ldc);
   }
