@@ -8,8 +8,9 @@ attention at equal machine-time, seed after seed.
 All models have ModernBERT's blocks: pre-norm, rotary positions, gated feed-forward layers, no
 biases; 4 layers of 256, 4 heads, windows of 128 tokens, 64 landmarks. Landmarks alone have the
 convolution that Nyströmformer has, and three of the others are there with it too. --speed times a
-step of each that is not timed yet with `nystrom bench`, and from then on a run has as many steps as fit into --minutes at that speed, whatever the
-machine does meanwhile. They train by Muon, whose 4 % of a step the timing leaves out for all kinds.
+step of each that is not timed yet with `nystrom bench`, and from then on a run has as many steps as
+fit into --minutes at that speed, whatever the machine does meanwhile. They train by Muon, whose 4 %
+of a step the timing leaves out for all kinds.
 
     mlm-N     masked language model of novels in sequences of N tokens: loss of held-out novels
     recall    pairs of a key and a value, each twice in a sequence of 1,024 tokens at random places;
