@@ -40,8 +40,10 @@ NpyHeader parse_npy_header(std::string_view head) {
                 max_npy_header);
   std::string text(head.substr(begin, length));
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  // Each text matches in one way only, or a search would try all of them.
   static const std::regex form(
-      R"(\{'descr': '([^']{1,40})', 'fortran_order': (True|False), 'shape': \(((?:\d{1,12},? ?){0,8})\),? ?\})");
+      R"(\{'descr': '([^']{1,40})', 'fortran_order': (True|False), 'shape': )"
+      R"(\(((?:\d{1,12}(?:, ?\d{1,12}){0,7},?)?)\),? ?\})");
   std::smatch found;
   require_input(std::regex_match(text, found, form),
                 "expected an array of numbers; its header is {}; {}", printable(text, 100), remedy);
