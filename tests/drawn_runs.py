@@ -190,6 +190,9 @@ def draw_pretraining(source: random.Random) -> dict:
     config["training"]["z_loss"] = source.choice((0.0, 1e-3))
     if source.random() < 0.25:
         data["length_schedule"] = {0: length // 2, config["training"]["steps"] // 2: length}
+    if source.random() < 0.25 and config["training"]["micro_batch_size"] % 2 == 0:
+        batch = config["training"]["batch_size"]
+        config["training"]["batch_schedule"] = {0: batch // 2, 1: batch}
     if source.random() < 0.25:
         config["masking"]["span"] = {"mean": 2.0, "max": 3}
     if source.random() < 0.2:

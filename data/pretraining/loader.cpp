@@ -207,7 +207,7 @@ Batch Loader::make(std::int64_t unit) const {
                      batch = options_.batch_size * options_.sequences_for_one;
   std::vector<SampleUse> uses;
   for (std::int64_t row = begin; row < std::min(begin + size, rows_); ++row)
-    uses.push_back(draw(step * batch + first_row_ + row));
+    uses.push_back(draw(options_.first_place + step * batch + first_row_ + row));
   return make_batch(
       sources_, uses,
       options_.masked_share ? std::optional(options_.masked_share(step)) : std::nullopt);

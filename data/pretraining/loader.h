@@ -79,6 +79,7 @@ struct LoaderOptions {
   /// Shorter sequences that take the place of one: batch_size and micro_batch_size are multiplied
   /// by it. The division into ranks and micro-batches stays that of the sizes themselves.
   std::int64_t sequences_for_one = 1;
+  std::int64_t first_place = 0;  ///< position of the first sequence of step 0
   /// The share of the tokens that a step masks; empty: that of the sources. Called by all workers.
   std::function<double(std::int64_t step)> masked_share{};
 };
@@ -87,11 +88,12 @@ struct LoaderOptions {
 /// sequences.
 std::vector<int> micro_batch_ranks(const LoaderOptions& options);
 
-/// The training data, step after step without end. Sequence i of step s has position p = s ·
-/// batch_size + i. It is sample p mod N of epoch p / N in the order of SampleOrder,
-/// where N is the number of samples. A step may thus cross the end of an epoch. Rank r of w gets
-/// sequences r · batch_size / w … (r + 1) · batch_size / w − 1 of each step. Of several sources
-/// SourceOrder gives position p its source, and the p above is the number of the draw from it.
+/// The training data, step after step without end. Sequence i of step s has position p =
+/// first_place + s · batch_size + i. It is sample p mod N of epoch p / N in the order of
+/// SampleOrder, where N is the number of samples. A step may thus cross the end of an epoch. Rank r
+/// of w gets sequences r · batch_size / w … (r + 1) · batch_size / w − 1 of each step. Of several
+/// sources SourceOrder gives position p its source, and the p above is the number of the draw from
+/// it.
 class Loader {
  public:
   /// Starts at `first_step`; earlier steps cost nothing. Throws an InputError when the options do

@@ -257,10 +257,12 @@ Json to_json(const Fit& fit, std::int64_t micro_batch) {
   return json;
 }
 
-Json stages_json(const DataConfig& data) {
+Json stages_json(const RunConfig& config) {
   Json stages = Json::array();
-  for (const LengthStage& stage : length_stages(data))
-    stages.push_back({{"steps_before", stage.begin}, {"sequence_length", stage.length}});
+  for (const Stage& stage : stages_of(config))
+    stages.push_back({{"steps_before", stage.begin},
+                      {"sequence_length", stage.length},
+                      {"sequences", stage.sequences}});
   return stages;
 }
 
@@ -276,7 +278,7 @@ Json to_json(const CheckReport& report) {
       {"batch_size", training.batch_size},
       {"sequence_length", length},
       {"max_tokens_per_step", training.batch_size * length},
-      {"length_stages", stages_json(report.config.data)},
+      {"stages", stages_json(report.config)},
       {"sequences", report.sequences ? Json(*report.sequences) : Json()},
       {"epochs", report.sequences ? Json(epochs(report.config, *report.sequences)) : Json()},
       {"warnings", report.warnings}};
@@ -391,12 +393,10 @@ void print(const CheckReport& report) {
                                             : fmt::format("{} epochs", training.epochs.value_or(1));
   fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n",
              extent, training.batch_size, length, training.batch_size * length);
-  const std::vector<LengthStage> stages = length_stages(report.config.data);
-  for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i) {
-    const std::int64_t batch = training.batch_size * (length / stages[i].length);
-    fmt::print("  from step {}: {} sequences of at most {} tokens\n", stages[i].begin + 1, batch,
-               stages[i].length);
-  }
+  const std::vector<Stage> stages = stages_of(report.config);
+  for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i)
+    fmt::print("  from step {}: {} sequences of at most {} tokens\n", stages[i].begin + 1,
+               stages[i].sequences, stages[i].length);
   if (report.sequences) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *report.sequences,
                epochs(report.config, *report.sequences));

@@ -55,20 +55,51 @@ std::span<const EnumName<SequencePacking>> enum_names(SequencePacking) {
   return names;
 }
 
-std::vector<LengthStage> length_stages(const DataConfig& config) {
-  std::vector<LengthStage> stages;
-  for (const auto& [step, length] : config.length_schedule) {
+std::vector<std::pair<std::int64_t, std::int64_t>> steps_of(const StepSchedule& schedule,
+                                                            std::int64_t constant) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
+  for (const auto& [step, number] : schedule) {
     const auto begin = parse_whole_number(step);
-    if (begin && *begin >= 0) stages.push_back({*begin, length});
+    if (begin && *begin >= 0) steps.emplace_back(*begin, number);
   }
-  if (stages.empty()) stages.push_back({0, config.sequence_length});
-  return stages;
+  if (steps.empty()) steps.emplace_back(0, constant);
+  return steps;
+}
+
+std::vector<Stage> stages_of(const RunConfig& config) {
+  const std::int64_t longest = config.data.sequence_length;
+  const auto lengths = steps_of(config.data.length_schedule, longest),
+             batches = steps_of(config.training.batch_schedule, config.training.batch_size);
+  std::vector<Stage> stages;
+  for (auto length = lengths.begin(), batch = batches.begin();;) {
+    Stage stage{std::max(length->first, batch->first), length->second,
+                batch->second * (longest / length->second)};
+    if (!stages.empty() && stages.back().length == stage.length) {
+      const Stage& before = stages.back();
+      stage.first = before.first + (stage.begin - before.begin) * before.sequences;
+    }
+    stages.push_back(stage);
+    const auto longer = std::next(length), larger = std::next(batch);
+    if (longer == lengths.end() && larger == batches.end()) return stages;
+    const bool length_changes =
+        larger == batches.end() || (longer != lengths.end() && longer->first <= larger->first);
+    const bool batch_changes =
+        longer == lengths.end() || (larger != batches.end() && larger->first <= longer->first);
+    if (length_changes) length = longer;
+    if (batch_changes) batch = larger;
+  }
 }
 
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {
   if (config.steps) return *config.steps;
-  const double sequences = std::ceil(config.epochs.value_or(1) * static_cast<double>(samples));
-  return static_cast<std::int64_t>(std::ceil(sequences / static_cast<double>(config.batch_size)));
+  double left = std::ceil(config.epochs.value_or(1) * static_cast<double>(samples));
+  const auto batches = steps_of(config.batch_schedule, config.batch_size);
+  for (std::size_t i = 0;; ++i) {
+    const auto [begin, batch] = batches[i];
+    const auto steps = static_cast<std::int64_t>(std::ceil(left / static_cast<double>(batch)));
+    if (i + 1 == batches.size() || begin + steps <= batches[i + 1].first) return begin + steps;
+    left -= static_cast<double>((batches[i + 1].first - begin) * batch);
+  }
 }
 
 void require_schedules_within_run(const RunConfig& config, std::int64_t samples) {
@@ -82,12 +113,15 @@ void require_schedules_within_run(const RunConfig& config, std::int64_t samples)
                 config.training.batch_size);
   const std::string masks = config.masking.probability.key_problem(steps);
   require_input(masks.empty(), "masking.probability {}", masks);
-  const LengthStage last = length_stages(config.data).back();
-  require_input(last.begin < steps,
-                "data.length_schedule reaches {} tokens after {} steps, but training.epochs {} "
-                "make {} of {} samples in batches of {}; begin earlier, or leave this length out",
-                last.length, last.begin, config.training.epochs.value_or(1), steps, samples,
-                config.training.batch_size);
+  const auto require_begun = [&](const char* option, const StepSchedule& schedule) {
+    const auto [begin, number] = steps_of(schedule, 0).back();
+    require_input(begin < steps,
+                  "{} reaches {} after {} steps, but training.epochs {} make {} of {} samples; "
+                  "begin earlier, or leave this number out",
+                  option, number, begin, config.training.epochs.value_or(1), steps, samples);
+  };
+  require_begun("data.length_schedule", config.data.length_schedule);
+  require_begun("training.batch_schedule", config.training.batch_schedule);
 }
 
 std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples) {

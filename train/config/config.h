@@ -72,6 +72,13 @@ void fields(V& v, TokenizerConfig& c) {
   v(c.train, "train", "the tokenizer to train when there is no path");
 }
 
+/// A number that changes after steps, as in {0: 512, 300: 1024}.
+using StepSchedule = std::vector<std::pair<std::string, std::int64_t>>;
+/// The steps of `schedule` and the numbers after as many; `constant` from the beginning without it.
+/// Keys that are no steps are left out: validate_pretraining() reports them.
+std::vector<std::pair<std::int64_t, std::int64_t>> steps_of(const StepSchedule& schedule,
+                                                            std::int64_t constant);
+
 struct DataConfig {
   std::vector<TextSource> train;
   std::vector<TextSource> validation;
@@ -80,7 +87,7 @@ struct DataConfig {
   std::string text_column = "text";
   double max_unreadable = 0.01;
   std::int64_t sequence_length = 512;
-  std::vector<std::pair<std::string, std::int64_t>> length_schedule;
+  StepSchedule length_schedule;
   bool cross_documents = false;
   SequencePacking packing = SequencePacking::alone;
   std::string cache = "runs/cache";
@@ -120,15 +127,6 @@ void fields(V& v, DataConfig& c) {
 inline TextForm text_form(const DataConfig& config) {
   return {config.documents, config.text_column};
 }
-
-/// Consecutive steps whose sequences have one length.
-struct LengthStage {
-  std::int64_t begin = 0;   ///< steps before the stage; skipped batches count as steps
-  std::int64_t length = 0;  ///< tokens of a sequence
-};
-/// The stages of data.length_schedule; one of sequence_length without it. Keys that are no steps
-/// are left out: validate_pretraining() reports them.
-std::vector<LengthStage> length_stages(const DataConfig& config);
 
 /// What pretraining learns to predict.
 enum class PretrainingObjective { masked, replaced_tokens };
@@ -286,6 +284,7 @@ struct TrainingConfig {
   std::optional<std::int64_t> steps = 500000;
   std::optional<double> epochs;
   std::int64_t batch_size = 256;
+  StepSchedule batch_schedule;
   std::int64_t micro_batch_size = 32;
   DType dtype = DType::bf16;
   bool activation_checkpointing = false;
@@ -304,6 +303,12 @@ void fields(V& v, TrainingConfig& c) {
   v(c.epochs, "epochs", "passes over the training data of the whole run, instead of steps",
     positive);
   v(c.batch_size, "batch_size", "sequences of one optimizer step, over all devices", at_least(1));
+  v(c.batch_schedule, "batch_schedule",
+    "batches of pretraining that grow: steps, and the sequences of a step after as many steps, "
+    "such "
+    "as {0: 64, 1000: 128, 3000: 256}. The last number is batch_size, and each divides it: a step "
+    "has as many micro-batches, which are smaller. Empty: all have batch_size",
+    at_least(1));
   v(c.micro_batch_size, "micro_batch_size",
     "sequences computed at once on one device; divides batch_size. Left out: the largest divisor "
     "of it up to 32",
@@ -440,11 +445,21 @@ double finetuning_rate(std::int64_t hidden_size);
 /// finetuning_rate of `hidden_size`, and one evaluation per epoch.
 void set_finetuning_defaults(RunConfig& config, std::int64_t hidden_size);
 
+/// Consecutive steps of one shape.
+struct Stage {
+  std::int64_t begin = 0;      ///< steps before the stage; skipped batches count as steps
+  std::int64_t length = 0;     ///< tokens of a sequence
+  std::int64_t sequences = 0;  ///< sequences of a step
+  std::int64_t first = 0;      ///< sequences that the steps before it took since this length began
+};
+/// The stages of data.length_schedule and training.batch_schedule; one without them.
+std::vector<Stage> stages_of(const RunConfig& config);
+
 /// The number of optimizer steps of the whole run, over `samples` training samples. It follows from
 /// training.epochs if training.steps is null.
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples);
-/// Throws an InputError if the warm-up or the stages of data.length_schedule have more steps than
-/// the whole run over `samples` training samples.
+/// Throws an InputError if the warm-up or the stages have more steps than the whole run over
+/// `samples` training samples.
 void require_schedules_within_run(const RunConfig& config, std::int64_t samples);
 /// The number of steps between evaluations: evaluation.every, or one epoch of `samples` training
 /// samples if that is null.

@@ -151,50 +151,61 @@ void check_pretraining(const RunConfig& config, Problems& found) {
                   "pretraining.generator: {}", problem.message);
 }
 
-/// Reports a wrong data.length_schedule. It is no rule of validate(): evaluations of a finished run
-/// have one length, which may be another.
-void check_lengths(const RunConfig& config, Problems& found) {
-  const DataConfig& data = config.data;
-  const auto& schedule = data.length_schedule;
+/// Reports wrong steps of the schedule `option`, which ends with the number of `last_option`.
+void check_schedule(const char* option, const StepSchedule& schedule, const char* last_option,
+                    std::int64_t last, std::optional<std::int64_t> total, Problems& found) {
   if (schedule.empty()) return;
   const auto add = [&](const std::string& reason) {
-    add_problem(found, {"data.length_schedule", "data.sequence_length", "training.steps"},
-                "data.length_schedule {}", reason);
+    add_problem(found, {option, last_option, "training.steps"}, "{} {}", option, reason);
   };
-  for (const auto& [step, length] : schedule) {
+  for (const auto& [step, number] : schedule) {
     const auto begin = parse_whole_number(step);
     if (!begin || *begin < 0)
-      return add(
-          fmt::format("'{}' is no number of steps; expected whole numbers, as in "
-                      "{{0: 512, 300: 1024}}",
-                      printable(step, 40)));
-    if (data.sequence_length % length != 0)
-      add(
-          fmt::format("{}: {} does not divide data.sequence_length {}; a step has a whole number "
-                      "of shorter sequences in place of each",
-                      step, length, data.sequence_length));
+      return add(fmt::format(
+          "'{}' is no number of steps; expected whole numbers, as in {{0: {}, 300: {}}}",
+          printable(step, 40), std::max<std::int64_t>(1, last / 2), last));
+    if (last % number != 0)
+      add(fmt::format("{}: {} does not divide {} {}", step, number, last_option, last));
   }
-  const std::vector<LengthStage> stages = length_stages(data);
-  if (stages.front().begin != 0)
-    add(fmt::format("begins after {} steps; give the length of the first ones, as in {{0: {}, …}}",
-                    stages.front().begin, stages.front().length));
-  for (std::size_t i = 1; i < stages.size(); ++i) {
-    const LengthStage &before = stages[i - 1], &stage = stages[i];
-    if (stage.begin <= before.begin)
-      add(fmt::format("has {} after {}; its steps must ascend", stage.begin, before.begin));
-    if (stage.length <= before.length)
-      add(fmt::format("{}: {} is not more than {} before; lengths must grow", stage.begin,
-                      stage.length, before.length));
+  const auto steps = steps_of(schedule, last);
+  if (steps.front().first != 0)
+    add(fmt::format("begins after {} steps; give the number of the first ones, as in {{0: {}, …}}",
+                    steps.front().first, steps.front().second));
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    const auto &before = steps[i - 1], &now = steps[i];
+    if (now.first <= before.first)
+      add(fmt::format("has {} after {}; its steps must ascend", now.first, before.first));
+    if (now.second <= before.second)
+      add(fmt::format("{}: {} is not more than {} before; its numbers must grow", now.first,
+                      now.second, before.second));
   }
-  if (stages.back().length != data.sequence_length)
-    add(fmt::format("ends with {} tokens, but data.sequence_length is {}; make them equal",
-                    stages.back().length, data.sequence_length));
-  if (config.training.steps && stages.back().begin >= *config.training.steps)
+  if (steps.back().second != last)
+    add(fmt::format("ends with {}, but {} is {}; make them equal", steps.back().second, last_option,
+                    last));
+  if (total && steps.back().first >= *total)
     add(
-        fmt::format("reaches {} tokens after {} steps, but training.steps is {}; begin earlier, or "
-                    "leave this length out",
-                    stages.back().length, stages.back().begin, *config.training.steps));
-  if (config.model.fixed_length())
+        fmt::format("reaches {} after {} steps, but training.steps is {}; begin earlier, or leave "
+                    "this number out",
+                    steps.back().second, steps.back().first, *total));
+}
+
+/// Reports wrong data.length_schedule and training.batch_schedule. They are no rules of validate():
+/// evaluations of a finished run have one length, which may be another.
+void check_stages(const RunConfig& config, Problems& found) {
+  const TrainingConfig& training = config.training;
+  check_schedule("data.length_schedule", config.data.length_schedule, "data.sequence_length",
+                 config.data.sequence_length, training.steps, found);
+  check_schedule("training.batch_schedule", training.batch_schedule, "training.batch_size",
+                 training.batch_size, training.steps, found);
+  for (const auto& [step, batch] : training.batch_schedule) {
+    const std::int64_t parts = training.batch_size / batch;
+    if (training.batch_size % batch == 0 && training.micro_batch_size % parts != 0)
+      add_problem(found, {"training.batch_schedule", "training.micro_batch_size"},
+                  "training.batch_schedule {}: {} is 1/{} of batch_size {}, and so are its "
+                  "micro-batches, but training.micro_batch_size {} is not divisible by {}",
+                  step, batch, parts, training.batch_size, training.micro_batch_size, parts);
+  }
+  if (!config.data.length_schedule.empty() && config.model.fixed_length())
     add_problem(
         found, {"data.length_schedule", "model.attention.semantics"},
         "data.length_schedule: with attention.semantics transformers the model takes only {} "
@@ -318,7 +329,7 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
                 "distillation.teacher needs a run with the teacher's tokenizer; name its "
                 "folder in tokenizer.path");
   check_groups(config, found);
-  check_lengths(config, found);
+  check_stages(config, found);
   return found;
 }
 
@@ -479,10 +490,14 @@ Problems validate_finetuning(const RunConfig& config) {
         found, {"model.from", "tokenizer.path"},
         "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
         "tokenizer");
-  if (!config.data.length_schedule.empty())
-    add_problem(found, {"data.length_schedule"},
-                "data.length_schedule is for pretraining; a task has data.sequence_length: "
-                "leave it out");
+  const auto refuse_schedule = [&](const char* option, const StepSchedule& schedule,
+                                   const char* constant) {
+    if (!schedule.empty())
+      add_problem(found, {option}, "{} is for pretraining; a task has {}: leave it out", option,
+                  constant);
+  };
+  refuse_schedule("data.length_schedule", config.data.length_schedule, "data.sequence_length");
+  refuse_schedule("training.batch_schedule", config.training.batch_schedule, "training.batch_size");
   check_towers(config, found);
   check_embedding_loss(config, found);
   check_groups(config, found);

@@ -32,10 +32,13 @@ void require_work_for_all(const TrainingConfig& training, bool task, int process
                 "too few for {} processes; set "
                 "training.micro_batch_size to {} or less",
                 batch, parts, micro, processes, batch / processes);
-  require_input(task || !training.deterministic || batch % (micro * processes) == 0,
-                "training.deterministic with {} processes needs a batch_size that is divisible by "
-                "{} x micro_batch_size {}; got {}",
-                processes, processes, micro, batch);
+  const bool grows = processes > 1 && !training.batch_schedule.empty();
+  require_input(
+      task || !(training.deterministic || grows) || batch % (micro * processes) == 0,
+      "{} with {} processes needs a batch_size that is divisible by {} x micro_batch_size {}; "
+      "got {}",
+      grows ? "training.batch_schedule" : "training.deterministic", processes, processes, micro,
+      batch);
 }
 
 }  // namespace

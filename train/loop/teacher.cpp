@@ -40,7 +40,7 @@ void require_same_shape(const ModelConfig& teacher, const RunConfig& config) {
 /// Throws unless the teacher takes all sequences that it gets.
 void require_positions(const ModelConfig& teacher, const RunConfig& config) {
   const auto longest = teacher.longest_sequence();
-  for (const LengthStage& stage : length_stages(config.data)) {
+  for (const Stage& stage : stages_of(config)) {
     if (!longest || stage.length <= *longest || !config.distillation.at_step(stage.begin + 1))
       continue;
     require_input(stage.begin > 0,

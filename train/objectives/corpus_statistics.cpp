@@ -249,8 +249,13 @@ CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus
 
 double epochs(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t steps = total_steps(config.training, sequences);
-  return static_cast<double>(steps) * static_cast<double>(config.training.batch_size) /
-         static_cast<double>(sequences);
+  const auto batches = steps_of(config.training.batch_schedule, config.training.batch_size);
+  std::int64_t drawn = 0;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const std::int64_t end = i + 1 < batches.size() ? batches[i + 1].first : steps;
+    drawn += (end - batches[i].first) * batches[i].second;
+  }
+  return static_cast<double>(drawn) / static_cast<double>(sequences);
 }
 
 std::vector<std::string> data_warnings(const CorpusStatistics& report) {

@@ -40,7 +40,7 @@ class PretrainingRun : public Objective {
       : config_(config),
         communicator_(communicator),
         corpus_(std::move(corpus)),
-        stages_(length_stages(config.data)),
+        stages_(stages_of(config)),
         train_(masked_sources(corpus_.train, *corpus_.tokenizer, config)),
         validation_(masked_sources(corpus_.validation, *corpus_.tokenizer, config)),
         distillation_(std::move(distillation)),
@@ -64,9 +64,13 @@ class PretrainingRun : public Objective {
 
   void start(std::int64_t batch) override {
     next_ = batch;
-    const LengthStage& stage = *stage_of(batch);
+    const Stage& stage = *stage_of(batch);
     LoaderOptions options = options_;
     options.sequences_for_one = config_.data.sequence_length / stage.length;
+    const std::int64_t parts = options_.batch_size * options.sequences_for_one / stage.sequences;
+    options.batch_size /= parts;
+    options.micro_batch_size /= parts;
+    options.first_place = stage.first;
     std::vector<MaskedSamples> samples = train_;
     for (std::size_t i = 0; i < samples.size(); ++i)
       samples[i].packing = packing_of(corpus_.train[i].tokens, stage.length, config_);
@@ -84,7 +88,8 @@ class PretrainingRun : public Objective {
     std::string new_stage;
     if (const auto stage = stage_of(next_); next_ > 0 && stage->begin == next_) {
       start(next_);
-      new_stage = fmt::format("sequences of {} tokens from here on", stage->length);
+      new_stage = fmt::format("{} sequences of {} tokens a step from here on", stage->sequences,
+                              stage->length);
     }
     ++next_;
     const std::vector<Batch> batches = loader_->next();
@@ -193,15 +198,15 @@ class PretrainingRun : public Objective {
   }
 
   /// The stage of batch number `batch`.
-  std::vector<LengthStage>::const_iterator stage_of(std::int64_t batch) const {
-    return std::prev(std::ranges::upper_bound(stages_, batch, {}, &LengthStage::begin));
+  std::vector<Stage>::const_iterator stage_of(std::int64_t batch) const {
+    return std::prev(std::ranges::upper_bound(stages_, batch, {}, &Stage::begin));
   }
 
   const RunConfig& config_;
   Communicator& communicator_;
   LoaderOptions options_;
   Corpus corpus_;
-  std::vector<LengthStage> stages_;
+  std::vector<Stage> stages_;
   std::vector<MaskedSamples> train_, validation_;  // of each source, of sequence_length
   Distillation distillation_;                      // without a teacher: nothing
   std::int64_t next_ = 0;                          // the next batch

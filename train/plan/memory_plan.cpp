@@ -138,6 +138,8 @@ struct Activations {
   double rest[2], layer[2];
 };
 
+constexpr double least = -std::numeric_limits<double>::infinity();
+
 /// The activations of a model whose layers all have the attention `kind`.
 Activations measure_activations(const RunConfig& config, AttentionKind kind) {
   // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements. The
@@ -156,8 +158,7 @@ Activations measure_activations(const RunConfig& config, AttentionKind kind) {
 /// with the largest.
 Activations activations_of_kinds(const RunConfig& config) {
   const std::int64_t all = config.model.num_hidden_layers;
-  Activations sum{
-      {-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}, {0, 0}};
+  Activations sum{{least, least}, {0, 0}};
   for (const auto& [kind, name] : enum_names(AttentionKind{})) {
     if (!config.model.has_kind(kind)) continue;
     double layers = 0;
@@ -171,26 +172,26 @@ Activations activations_of_kinds(const RunConfig& config) {
   return sum;
 }
 
-/// The run as it is in a stage of data.length_schedule: with its length, and without a teacher that
-/// distillation.until_step has ended.
-RunConfig in_stage(RunConfig config, const LengthStage& stage) {
+/// The run as it is in a stage: with its length, and without a teacher that distillation.until_step
+/// has ended.
+RunConfig in_stage(RunConfig config, const Stage& stage) {
   config.data.sequence_length = stage.length;
   if (!config.distillation.at_step(stage.begin + 1)) config.distillation.teacher.reset();
   return config;
 }
 
-/// The largest activations of all stages of data.length_schedule. The memory of a token is a
-/// constant and a part that falls with the length, so the extremes are at the ends.
+/// The largest activations of all stages, of a sequence of the last.
 Activations activations_of_stages(const RunConfig& config) {
-  const std::vector<LengthStage> stages = length_stages(config.data);
-  Activations largest = activations_of_kinds(in_stage(config, stages.back()));
-  if (stages.size() == 1) return largest;
-  const Activations own = activations_of_kinds(in_stage(config, stages.front()));
-  const std::int64_t for_one = config.data.sequence_length / stages.front().length;
-  for (int i = 0; i < 2; ++i) {
-    const auto times = static_cast<double>(i == 1 ? for_one : 1);
-    largest.rest[i] = std::max(largest.rest[i], times * own.rest[i]);
-    largest.layer[i] = std::max(largest.layer[i], times * own.layer[i]);
+  Activations largest{{least, least}, {least, least}};
+  for (const Stage& stage : stages_of(config)) {
+    const Activations own = activations_of_kinds(in_stage(config, stage));
+    const double for_one =
+        static_cast<double>(stage.sequences) / static_cast<double>(config.training.batch_size);
+    for (int i = 0; i < 2; ++i) {
+      const double times = i == 1 ? for_one : 1;
+      largest.rest[i] = std::max(largest.rest[i], times * own.rest[i]);
+      largest.layer[i] = std::max(largest.layer[i], times * own.layer[i]);
+    }
   }
   return largest;
 }
@@ -203,10 +204,9 @@ double predicted_share(const RunConfig& config) {
 /// The operations of a step, those of the teacher included, in the stage with most.
 double flops_of_step(const RunConfig& config) {
   double largest = 0;
-  for (const LengthStage& stage : length_stages(config.data)) {
+  for (const Stage& stage : stages_of(config)) {
     const RunConfig staged = in_stage(config, stage);
-    const std::int64_t sequences = config.training.batch_size * sequences_of_sample(config) *
-                                   (config.data.sequence_length / stage.length);
+    const std::int64_t sequences = stage.sequences * sequences_of_sample(config);
     const auto flops_of = [&](const ModelConfig& model) {
       return step_flops(model, sequences, stage.length, predicted_share(config));
     };

@@ -165,7 +165,9 @@ std::string facts_of(const RunHistory& run) {
                                           model.hidden_size, describe_kinds(model)));
   if (run.parameters) facts.emplace_back("Parameters", fmt::format("{}", *run.parameters));
   std::vector<std::int64_t> lengths;
-  for (const LengthStage& stage : length_stages(run.config.data)) lengths.push_back(stage.length);
+  for (const auto& [step, length] :
+       steps_of(run.config.data.length_schedule, run.config.data.sequence_length))
+    lengths.push_back(length);
   facts.emplace_back("Sequence length", fmt::format("{}", fmt::join(lengths, ", then ")));
   if (const double speed = speed_of(run); std::isfinite(speed))
     facts.emplace_back("Tokens a second", fmt::format("{:.0f} (median)", speed));

@@ -13,8 +13,8 @@
 namespace nystrom {
 
 /// The content of a checkpoint's state.json. All randomness comes from counters of seed, epoch,
-/// sample and step, so there is no random state to save. The position in the data is next_batch() ·
-/// batch_size sequences.
+/// sample and step, so there is no random state to save. The position in the data follows from
+/// next_batch().
 struct RunState {
   std::int64_t step = 0;
   std::int64_t updates = 0;  ///< steps that changed the parameters

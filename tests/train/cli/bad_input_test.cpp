@@ -473,35 +473,42 @@ const Case configurations[] = {
      "than 0 and at most 1, or null"},
     {"lengths_without_steps", PRETRAIN "'data.length_schedule={soon: 16}'",
      "data.length_schedule 'soon' is no number of steps; "
-     "expected whole numbers, as in {0: 512, 300: 1024}"},
+     "expected whole numbers, as in {0: 16, 300: 32}"},
     {"lengths_from_later", PRETRAIN "'data.length_schedule={1: 32}'",
      "data.length_schedule begins after 1 steps; give the "
-     "length of the first ones, as in {0: 32, …}"},
+     "number of the first ones, as in {0: 32, …}"},
     {"lengths_of_half_steps", PRETRAIN "'data.length_schedule={0: 8, 1: 16, 1.5: 32}'",
      "data.length_schedule '1.5' is no number "
-     "of steps; expected whole numbers, as in {0: 512, 300: 1024}"},
+     "of steps; expected whole numbers, as in {0: 16, 300: 32}"},
     {"lengths_of_descending_steps",
      PRETRAIN "'data.length_schedule={0: 8, 9: 16, 5: 32}' --set training.steps=20",
      "data.length_schedule has 5 after 9; its "
      "steps must ascend"},
     {"lengths_that_fall", PRETRAIN "'data.length_schedule={0: 32, 1: 32}'",
      "data.length_schedule 1: 32 is not more than 32 "
-     "before; lengths must grow"},
+     "before; its numbers must grow"},
     {"lengths_that_end_short", PRETRAIN "'data.length_schedule={0: 8, 1: 16}'",
-     "data.length_schedule ends with 16 tokens, but "
+     "data.length_schedule ends with 16, but "
      "data.sequence_length is 32; make them equal"},
     {"lengths_that_do_not_divide", PRETRAIN "'data.length_schedule={0: 12, 1: 32}'",
      "data.length_schedule 0: 12 does not divide "
-     "data.sequence_length 32; a step has a whole number of shorter sequences in place of each"},
+     "data.sequence_length 32"},
     {"lengths_after_the_end", PRETRAIN "'data.length_schedule={0: 16, 2: 32}'",
-     "data.length_schedule reaches 32 tokens after 2 "
-     "steps, but training.steps is 2; begin earlier, or leave this length out"},
+     "data.length_schedule reaches 32 after 2 "
+     "steps, but training.steps is 2; begin earlier, or leave this number out"},
     {"lengths_of_a_number", PRETRAIN "data.length_schedule=512",
      "--set data.length_schedule=512: data.length_schedule: got '512', expected a mapping such as "
      "{a: b}"},
     {"short_lengths", PRETRAIN "'data.length_schedule={0: 4, 1: 32}'",
      "--set data.length_schedule={0: 4, 1: 32}: data.length_schedule.0: got '4', expected a whole "
      "number at least 8"},
+    {"batches_that_do_not_divide",
+     PRETRAIN "training.batch_size=8 --set 'training.batch_schedule={0: 3, 1: 8}'",
+     "training.batch_schedule 0: 3 does not divide training.batch_size 8"},
+    {"batches_of_parts_of_a_sequence",
+     PRETRAIN "'training={batch_size: 8, micro_batch_size: 2, batch_schedule: {0: 2, 1: 8}}'",
+     "training.batch_schedule 0: 2 is 1/4 of batch_size 8, and so are its micro-batches, but "
+     "training.micro_batch_size 2 is not divisible by 4"},
     {"no_teacher", PRETRAIN "distillation.logits=2",
      "--set distillation.logits=2: distillation.teacher is null, but other options of distillation "
      "are set; name the teacher's folder, or leave them out"},
@@ -570,6 +577,8 @@ const Case tasks[] = {
     {"texts_and_a_task_for_pretraining", "pretrain task.yaml --quiet --set 'data.train=[text.txt]'",
      "data.train is of text files to pretrain on, and section task names the files here; leave it "
      "out"},
+    {"batches_of_a_task", FINETUNE "'training.batch_schedule={0: 1, 1: 2}'",
+     "training.batch_schedule is for pretraining; a task has training.batch_size: leave it out"},
     {"fraction_of_texts_beside_a_task", FINETUNE "data.validation_fraction=0.2",
      "data.validation_fraction is of text files to pretrain on, and section task names the files "
      "here; leave it out"},

@@ -42,8 +42,9 @@ class HealingTest : public ::testing::Test {
            "    - {parameters: '*.position_embeddings.weight', learning_rate_factor: 3}\n"
            "distillation: {teacher: parent, until_step: 15}\n"
            "schedule: {warmup_steps: 2, decay: constant}\n"
-           "training: {steps: 20, batch_size: 4, micro_batch_size: 1, dtype: f32, ema: 0.9,\n"
-           "           deterministic: true}\n"
+           "training: {steps: 20, batch_size: 8, batch_schedule: {0: 4, 12: 8}, micro_batch_size: "
+           "2,\n"
+           "           dtype: f32, ema: 0.9, deterministic: true}\n"
            "evaluation: {every: 10}\n"
            "checkpoint: {every: 5, keep: 9}\n"
            "logging: {every: 1, tensorboard: false}\n";
@@ -77,8 +78,9 @@ TEST_F(HealingTest, RecordsTheTeachersLossesWhileThereIsOne) {
   const Outcome outcome = train("run");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string log = read_bytes(folder_ / "run" / "log.txt");
-  EXPECT_NE(log.find("step 10: sequences of 16 tokens from here on"), log.npos) << log;
-  EXPECT_NE(log.find("step 16: sequences of 32 tokens from here on"), log.npos) << log;
+  EXPECT_NE(log.find("step 10: 8 sequences of 16 tokens a step from here on"), log.npos) << log;
+  EXPECT_NE(log.find("step 13: 16 sequences of 16 tokens a step from here on"), log.npos) << log;
+  EXPECT_NE(log.find("step 16: 8 sequences of 32 tokens a step from here on"), log.npos) << log;
   const auto loss = metric("run", "loss"), masked_lm = metric("run", "masked_lm_loss"),
              logits = metric("run", "distillation_logits"),
              attention = metric("run", "distillation_attention_output");
@@ -244,7 +246,8 @@ TEST_F(HealingTest, CheckTellsTheStagesAndTheTeachersMemory) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("  from step 1: 16 sequences of at most 8 tokens\n"
                              "  from step 10: 8 sequences of at most 16 tokens\n"
-                             "  from step 16: 4 sequences of at most 32 tokens\n"),
+                             "  from step 13: 16 sequences of at most 16 tokens\n"
+                             "  from step 16: 8 sequences of at most 32 tokens\n"),
             outcome.out.npos)
       << outcome.out;
   EXPECT_NE(outcome.out.find("\n  teacher "), outcome.out.npos) << outcome.out;

@@ -635,10 +635,41 @@ TEST(ConfigRoundTrip, KeepsGroupsAndLengths) {
   EXPECT_EQ(read.optimizer.groups[1].parameters, "a: [b]*");
   EXPECT_TRUE(read.optimizer.groups[1].freeze);
   EXPECT_EQ(read.data.length_schedule, config.data.length_schedule);
-  const std::vector<LengthStage> stages = length_stages(read.data);
-  ASSERT_EQ(stages.size(), 2U);
-  EXPECT_EQ(stages[1].begin, 700);
-  EXPECT_EQ(stages[1].length, 512);
+}
+
+TEST(Stages, AreOfLengthsAndBatches) {
+  RunConfig config;
+  config.data.sequence_length = 512;
+  config.data.length_schedule = {{"0", 128}, {"700", 512}};
+  config.training.batch_size = 64;
+  config.training.batch_schedule = {{"0", 16}, {"100", 32}, {"700", 64}};
+  std::vector<std::vector<std::int64_t>> found;
+  const auto collect = [&] {
+    found.clear();
+    for (const Stage& s : stages_of(config))
+      found.push_back({s.begin, s.length, s.sequences, s.first});
+  };
+  collect();
+  using Rows = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(found, (Rows{{0, 128, 64, 0}, {100, 128, 128, 6400}, {700, 512, 64, 0}}));
+  config.training.batch_schedule = {{"0", 32}, {"900", 64}};
+  collect();
+  EXPECT_EQ(found, (Rows{{0, 128, 128, 0}, {700, 512, 32, 0}, {900, 512, 64, 6400}}));
+  config.data.length_schedule.clear();
+  collect();
+  EXPECT_EQ(found, (Rows{{0, 512, 32, 0}, {900, 512, 64, 28800}}));
+}
+
+TEST(Stages, MakeTheStepsOfEpochs) {
+  TrainingConfig training;
+  training.steps = std::nullopt;
+  training.batch_size = 8;
+  training.batch_schedule = {{"0", 2}, {"10", 4}, {"20", 8}};
+  for (const auto& [epochs, steps] :
+       {std::pair(0.1, 5), {0.2, 10}, {0.21, 11}, {0.6, 20}, {1.0, 25}}) {
+    training.epochs = epochs;
+    EXPECT_EQ(total_steps(training, 100), steps) << epochs;
+  }
 }
 
 TEST(ConfigRoundTrip, KeepsNumbersThatChangeWithTheSteps) {
