@@ -9,7 +9,6 @@
 #include "core/base/checksum.h"
 #include "core/base/distinct.h"
 #include "core/base/file_io.h"
-#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_scorer.h"
@@ -24,9 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-/// The file in a run directory with the result of the run and a hash of its configuration.
-constexpr const char* result_name = "result.json";
 
 std::string shown(double value) {
   return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
@@ -65,36 +61,6 @@ std::vector<std::vector<std::string>> points_of(const std::vector<std::vector<st
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
-SweepRun run_of(const Json& json, const fs::path& folder) {
-  SweepRun run{json.at("seed"),      folder.string(),   json.at("steps"),
-               json.at("best_step"), json.at("metric"), number_or_nan(json.at("value")),
-               json.at("fold")};
-  for (const auto& [name, value] : json.at("test").items())
-    run.scores.emplace_back(name, number_or_nan(value));
-  return run;
-}
-
-/// The finished run in `folder`, or nothing if its configuration has another hash. Only rank 0
-/// reads the file, because it may appear late on other machines.
-std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& hash,
-                                     Communicator& communicator) {
-  const auto look = [&]() -> std::string {
-    if (!communicator.is_first() || !fs::exists(folder / result_name)) return "";
-    // The order of the metrics is that of their columns.
-    const Json json = Json::parse(read_text_file(folder / result_name), nullptr, false);
-    return json.is_object() && json.contains("config_hash") && json["config_hash"] == hash
-               ? json.dump()
-               : "";
-  };
-  const std::string found = communicator.from_first(look());
-  if (found.empty()) return std::nullopt;
-  try {
-    return run_of(Json::parse(found), folder);
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;  // a repeated run costs little if it has finished
-  }
-}
-
 /// A run as JSON, with its folder relative to that of the sweep.
 Json json_of(const SweepRun& run, const fs::path& sweep) {
   Json test = Json::object();
@@ -104,13 +70,6 @@ Json json_of(const SweepRun& run, const fs::path& sweep) {
       {"test", test},         {"run_dir", fs::path(run.folder).lexically_relative(sweep).string()},
       {"steps", run.steps},   {"best_step", run.best_step},
       {"metric", run.metric}, {"value", run.value}};
-}
-
-/// The hash of what decides a run's result. A sweep may move, so its folder does not count.
-std::string result_hash(RunConfig config) {
-  config.run_dir = RunConfig{}.run_dir;
-  config.data.cache = RunConfig{}.data.cache;
-  return text_checksum(to_yaml(config));
 }
 
 void write_summary(const fs::path& folder, const SweepResult& result) {
@@ -137,6 +96,21 @@ std::size_t end_of_value(const std::string& text, std::size_t begin) {
     if (text[i] == ',' && depth <= 0) return i;
   }
   return text.size();
+}
+
+/// Throws an InputError if `run` goes on from one with another number of steps: a sweep compares
+/// runs of equal length.
+void require_same_extent(const RunSpec& run) {
+  if (!run.saved.has_checkpoints || !run.saved.options) return;
+  const auto extent = [](const TrainingConfig& training) {
+    return training.steps ? fmt::format("training.steps {}", *training.steps)
+                          : fmt::format("training.epochs {}", training.epochs.value_or(1));
+  };
+  const std::string before = extent(run.saved.options->training),
+                    now = extent(run.options.training);
+  require_input(before == now,
+                "{}: holds a run with {}, and the sweep has {}; choose another run_dir",
+                run.options.run_dir, before, now);
 }
 
 /// Removes the new folder of a sweep whose first run was refused: it holds the lock's file alone.
@@ -205,8 +179,7 @@ double SweepPoint::mean() const {
 }
 
 double SweepPoint::deviation() const {
-  if (std::isnan(mean())) return undefined;
-  if (runs.size() < 2) return 0;
+  if (std::isnan(mean()) || runs.size() < 2) return undefined;
   double squares = 0;
   for (const SweepRun& run : runs) squares += (run.value - mean()) * (run.value - mean());
   return std::sqrt(squares / static_cast<double>(runs.size() - 1));
@@ -229,6 +202,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   std::vector<Planned> plan;
   const ConfigText yaml = config_file(path);
   const RunConfig base = read_run(yaml, overrides).options;
+  require_input(base.seed <= std::numeric_limits<std::int64_t>::max() - options.seeds,
+                "seed {} is too large to count {} seeds up from it", base.seed, options.seeds);
   std::vector<std::string> varied;
   for (const auto& axis : options.grid) varied.push_back(axis[0].substr(0, axis[0].find('=')));
   require_distinct("--grid", varied);
@@ -273,35 +248,28 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const auto& [point, spec] = plan[i];
     const RunConfig& config = spec.options;
-    const std::string hash = result_hash(config);
-    std::optional<SweepRun> run = finished_run(config.run_dir, hash, communicator);
-    log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir,
-                        run ? " is finished" : ""));
-    if (!run) {
-      Log of_run(log.quiet());
-      if (!communicator.is_first()) of_run.mute();
-      ResolutionErrors thrown;
-      const FinetuneResult outcome =
-          finetune(resolve(spec, RunKind::finetuning, thrown), of_run, device, communicator,
-                   std::exchange(describe_data, false));
-      result.interrupted = outcome.interrupted;
-      if (outcome.interrupted) break;
-      run = SweepRun{config.seed,         config.run_dir,
-                     outcome.steps,       outcome.best.value_or(outcome.steps),
-                     outcome.metric_name, outcome.best_value.value_or(undefined),
-                     config.task.fold};
-      if (outcome.test) {
-        run->scores = outcome.test->scores.values;
-        run->scores.emplace_back("loss", outcome.test->loss);
-        run->value = outcome.test->scores.decisive;
-      }
-      Json json = json_of(*run, base.run_dir);
-      json["config_hash"] = hash;
-      if (communicator.is_first())
-        write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
+    log.say(fmt::format("run {} of {}: {}", i + 1, plan.size(), config.run_dir));
+    Log of_run(log.quiet());
+    if (!communicator.is_first()) of_run.mute();
+    ResolutionErrors thrown;
+    const RunSpec complete = resolve(spec, RunKind::finetuning, thrown);
+    require_same_extent(complete);
+    // A finished run does no step; whether its data are still the same is compared again.
+    const FinetuneResult outcome =
+        finetune(complete, of_run, device, communicator, std::exchange(describe_data, false));
+    result.interrupted = outcome.interrupted;
+    if (outcome.interrupted) break;
+    SweepRun run{config.seed,         config.run_dir,
+                 outcome.steps,       outcome.best.value_or(outcome.steps),
+                 outcome.metric_name, outcome.best_value.value_or(undefined),
+                 config.task.fold};
+    if (outcome.test) {
+      run.scores = outcome.test->scores.values;
+      run.scores.emplace_back("loss", outcome.test->loss);
+      run.value = outcome.test->scores.decisive;
     }
-    result.metric = run->metric;
-    result.points[point].runs.push_back(*run);
+    result.metric = run.metric;
+    result.points[point].runs.push_back(run);
     if (communicator.is_first()) write_summary(base.run_dir, result);
   }
   std::erase_if(result.points, [](const SweepPoint& point) { return point.runs.empty(); });
@@ -320,16 +288,18 @@ std::string sweep_table(const SweepResult& result) {
     const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), worse);
     text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {})\n",
                         point.name().empty() ? "-" : point.name(), width, point.runs.size(),
-                        shown(point.mean()), shown(point.deviation()), shown(top.value), top.seed);
+                        shown(point.mean()), point.runs.size() < 2 ? "-" : shown(point.deviation()),
+                        shown(top.value), top.seed);
   }
   const SweepPoint& best = result.best();
   if (std::isnan(best.mean()))
     return text +
            fmt::format("best: none, for {} is undefined in a run of every line\n", result.metric);
   const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), worse);
-  return text + fmt::format("best: {}{} {} ± {}; its best run is {}\n", best.name(),
+  return text + fmt::format("best: {}{} {}{}; its best run is {}\n", best.name(),
                             best.name().empty() ? result.metric : ":", shown(best.mean()),
-                            shown(best.deviation()), top.folder);
+                            best.runs.size() < 2 ? "" : " ± " + shown(best.deviation()),
+                            top.folder);
 }
 
 namespace {
@@ -367,7 +337,8 @@ std::string fold_table(const SweepResult& result) {
       }
     }
     line("mean", [&](std::size_t i) { return of_column[i].mean(); });
-    line("deviation", [&](std::size_t i) { return of_column[i].deviation(); });
+    if (point.runs.size() > 1)
+      line("deviation", [&](std::size_t i) { return of_column[i].deviation(); });
   }
   return text;
 }

@@ -49,8 +49,8 @@ struct SweepPoint {
   std::string name() const;
   /// The mean of the runs' values; NaN if one of them is NaN.
   double mean() const;
-  /// The sample standard deviation (n − 1) of the runs' values. It is 0 for one run, and NaN if the
-  /// mean is NaN.
+  /// The sample standard deviation (n − 1) of the runs' values; NaN for one run, and if the mean is
+  /// NaN.
   double deviation() const;
 };
 

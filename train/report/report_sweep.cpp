@@ -57,10 +57,8 @@ std::string table_of(const SweepResult& sweep, const std::vector<std::string>& o
       low = std::fmin(low, run.value);
       high = std::fmax(high, run.value);
     }
-    // The deviation of a single run is unknown.
-    const double deviation = point.runs.size() < 2 ? NAN : point.deviation();
-    row.insert(row.end(),
-               {static_cast<std::int64_t>(point.runs.size()), point.mean(), deviation, low, high});
+    row.insert(row.end(), {static_cast<std::int64_t>(point.runs.size()), point.mean(),
+                           point.deviation(), low, high});
     rows.push_back(std::move(row));
   }
   const SweepPoint& best = sweep.best();

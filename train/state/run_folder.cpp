@@ -95,7 +95,7 @@ void check_run_place(const fs::path& run_dir) {
 
 void remove_unfinished(const fs::path& run_dir) {
   constexpr std::string_view written[] = {"config.yaml", "metrics.jsonl", "fill-masks.jsonl",
-                                          "result.json", "summary.json"};
+                                          "summary.json"};
   for (const fs::path& entry : folder_entries(run_dir)) {
     const std::string name = entry.filename().string();
     const auto target = temporary_target(name);

@@ -118,7 +118,7 @@ TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
       << last_.err;
 }
 
-TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
+TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsDoNoStep) {
   configure_classification("steps: 4");
   const std::string command =
       "finetune run.yaml --threads 1 --seeds 2 --grid learning_rate=1e-3,3e-3 --set "
@@ -141,10 +141,50 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4) << table;
   ASSERT_NO_FATAL_FAILURE(run(command));
   EXPECT_EQ(last_.out, table);
-  EXPECT_NE(last_.err.find("run 4 of 4: run/learning_rate=3e-3/seed-43 is finished\n"),
+  EXPECT_NE(last_.err.find("run 4 of 4: run/learning_rate=3e-3/seed-43\nresuming at step 4\n"),
             std::string::npos)
       << last_.err;
-  EXPECT_EQ(last_.err.find("resuming"), std::string::npos) << last_.err;
+}
+
+/// Results of other data or of another length would stand in one table.
+TEST_F(FinetuneTest, ASweepRefusesRunsOfOtherDataOrLength) {
+  configure_classification("steps: 4");
+  const std::string command = "finetune run.yaml --threads 1 --seeds 1";
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  const auto refused = [&](const std::string& sets, const std::string& message) {
+    const Outcome outcome = run_program(folder_, command + sets);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("nystrom: run/seed-42: " + message), std::string::npos)
+        << outcome.err;
+  };
+  refused(" --set training.steps=5",
+          "holds a run with training.steps 4, and the sweep has training.steps 5; choose another "
+          "run_dir\n");
+  const std::string held_out = read_bytes(folder_ / "dev.tsv");
+  write_bytes(folder_ / "dev.tsv", held_out + held_out.substr(held_out.find('\n') + 1));
+  refused("", "its checkpoints were evaluated on other data");
+}
+
+TEST_F(FinetuneTest, OtherWeightsToStartFromAreRefused) {
+  configure_classification("steps: 4");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set run_dir=base"));
+  write_bytes(folder_ / "second.yaml",
+              "run_dir: second\nmodel: {from: base, fresh_head: true}\n"
+              "data: {sequence_length: 32}\n"
+              "task: {kind: classification, train: [train.tsv], validation: [dev.tsv],\n"
+              "       columns: {text: sentence, label: label}}\n"
+              "training: {steps: 2, batch_size: 16, micro_batch_size: 8, dtype: f32}\n"
+              "evaluation: {every: 2}\n");
+  ASSERT_NO_FATAL_FAILURE(run("finetune second.yaml --threads 1"));
+  ASSERT_NO_FATAL_FAILURE(run("finetune second.yaml --threads 1"));
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 --set run_dir=base --set training.steps=40"));
+  const Outcome outcome = run_program(folder_, "finetune second.yaml --threads 1");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("second: its checkpoints started from other weights; bring the files "
+                             "of model.from back as they were, or choose another run_dir\n"),
+            std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(FinetuneTest, PointsThatDifferInPunctuationHaveFoldersOfTheirOwn) {
@@ -188,7 +228,8 @@ TEST_F(FinetuneTest, ASweepIsWholeWhereverItIs) {
     EXPECT_TRUE(last_.err.starts_with(name + ": is a sweep; taking its best run " + seed.string()))
         << last_.err;
     ASSERT_NO_FATAL_FAILURE(run(command + name));
-    EXPECT_NE(last_.err.find(" is finished\n"), std::string::npos) << last_.err;
+    EXPECT_EQ(last_.out.substr(0, table.find("; its best run")),
+              table.substr(0, table.find("; its best run")));
   }
   fs::rename(folder_ / "copy" / seed, folder_ / "elsewhere");
   fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "copy" / seed);
@@ -260,7 +301,7 @@ TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
   EXPECT_EQ(&result.best(), &result.points[1]);
   EXPECT_EQ(sweep_table(result),
             "options  runs     pearson  deviation        best\n"
-            "a=1         1   undefined  undefined   undefined  (seed 1)\n"
+            "a=1         1   undefined          -   undefined  (seed 1)\n"
             "a=2         2     -0.3750     0.1768     -0.2500  (seed 2)\n"
             "a=3         2   undefined  undefined      0.5000  (seed 1)\n"
             "best: a=2: -0.3750 ± 0.1768; its best run is run/seed-2\n");
