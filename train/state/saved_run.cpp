@@ -48,17 +48,33 @@ std::vector<std::string> changed_options(const RunConfig& before, const RunConfi
   return changes;
 }
 
+/// The options of the newest checkpoint that has them; nothing without one.
+std::optional<RunConfig> options_of_checkpoints(const fs::path& run_dir) {
+  const fs::path checkpoints = run_dir / "checkpoints";
+  for (const std::int64_t step : checkpoint_steps(checkpoints)) {
+    try {
+      const fs::path file = settings_file(checkpoint_path(checkpoints, step));
+      return parse_resolved_config(config_file(file.string()).text, printable_path(file));
+    } catch (const InputError&) {
+      continue;  // a damaged checkpoint is passed over
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 SavedRun read_saved_run(const fs::path& run_dir) {
   check_run_place(run_dir);
   SavedRun saved = look_at(run_dir);
-  if (!saved.text) return saved;
   try {
-    saved.options = parse_resolved_config(*saved.text, printable_path(settings_file(run_dir)));
+    if (saved.text)
+      saved.options = parse_resolved_config(*saved.text, printable_path(settings_file(run_dir)));
   } catch (const InputError&) {
     if (saved.has_checkpoints) throw;
   }
+  // A user may have removed or changed the file; the checkpoints tell how they came about.
+  if (auto of_checkpoints = options_of_checkpoints(run_dir)) saved.options = of_checkpoints;
   return saved;
 }
 
@@ -112,7 +128,11 @@ void write_settings(const RunConfig& config, const SavedRun& saved) {
                 config.run_dir);
   require_same_settings(config, saved);
   const std::string text = to_yaml(config);
-  if (!saved.options || to_yaml(*saved.options) != text)
+  const auto holds_same = [&] {
+    const auto options = parse_resolved_config(*saved.text, settings_file(config.run_dir).string());
+    return to_yaml(options) == text;
+  };
+  if (!saved.text || !saved.options || !holds_same())
     write_text_file(settings_file(config.run_dir), text);
 }
 

@@ -1,5 +1,5 @@
-// The settings of the run that a run directory already holds: config.yaml, which is read once. A
-// resumed run must have the same, save those that require_same_settings lets change.
+// The settings of the run that a run directory already holds. A resumed run must have the same,
+// save those that require_same_settings lets change.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,14 @@ namespace nystrom {
 
 /// What a run directory holds before a start.
 struct SavedRun {
-  std::optional<std::string> text;   ///< of config.yaml
-  std::optional<RunConfig> options;  ///< in it; nothing if it is damaged and has no checkpoints
+  std::optional<std::string> text;  ///< of config.yaml
+  /// Of the newest checkpoint; without checkpoints those in config.yaml, or nothing if that is
+  /// damaged.
+  std::optional<RunConfig> options;
   bool has_checkpoints = false;
 };
 
-/// Calls check_run_place and reads config.yaml. Throws an InputError if it is damaged and the run
+/// Calls check_run_place and reads the options. Throws an InputError if it is damaged and the run
 /// has checkpoints.
 SavedRun read_saved_run(const std::filesystem::path& run_dir);
 

@@ -52,6 +52,20 @@ TEST_F(SavedRunTest, DamagedSettingsOfCheckpointsAreRefused) {
                 ":1:7: seed: got 'soon', expected a whole number at least 0");
 }
 
+TEST_F(SavedRunTest, CheckpointsTellTheSettings) {
+  add_checkpoint();
+  RunConfig of_checkpoint = config_;
+  of_checkpoint.seed = 7;
+  write_bytes(folder_ / "run" / "checkpoints" / "step-1" / "config.yaml", to_yaml(of_checkpoint));
+  const std::string refusal = config_.run_dir +
+                              ": holds a run with other settings; changed: seed (7, now 42); "
+                              "choose another run_dir, or undo the changes";
+  const auto compare = [&] { require_same_settings(config_, read_saved_run(config_.run_dir)); };
+  EXPECT_EQ(message_of(compare), refusal) << "without config.yaml";
+  write_bytes(folder_ / "run" / "config.yaml", to_yaml(config_));
+  EXPECT_EQ(message_of(compare), refusal) << "with another";
+}
+
 /// Another process may train and end between the check of a run and its lock.
 TEST_F(SavedRunTest, ARunThatCameInBetweenIsNotOverwritten) {
   const SavedRun before = read_saved_run(config_.run_dir);
