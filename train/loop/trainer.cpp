@@ -14,6 +14,7 @@
 #include "train/optim/schedule.h"
 #include "train/state/checkpoint.h"
 #include "train/state/hf_config.h"
+#include "train/state/model_weights.h"
 #include "train/state/run_state.h"
 
 namespace nystrom {
@@ -88,6 +89,7 @@ Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, D
   state_.data = data_.data;
   state_.validation = data_.validation;
   state_.teacher = data_.teacher;
+  if (spec.start) state_.start = ModelWeights::open(spec.start->path).checksum();
   if (config_.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks vary too much: in a nearly solved task, a single wrong answer is a spike.
   if (!has_task(config_)) state_.losses.emplace();
@@ -95,6 +97,7 @@ Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, D
       data_.data_option, fmt::format("{} {} {}", data_.tokenizer, data_.data, data_.samples));
   communicator_.require_same_files(data_.validation_option, data_.validation);
   communicator_.require_same_files("distillation.teacher", data_.teacher);
+  communicator_.require_same_files("model.from", state_.start);
   if (communicator_.is_first()) checkpoints_.remove_leftovers();
   resume();
 }
@@ -135,8 +138,8 @@ void Run::restore_checkpoint(std::int64_t step) {
   state_ = std::move(saved);
 }
 
-/// Throws an InputError if a checkpoint belongs to other training or validation data, or to another
-/// teacher. Its best score would not be comparable.
+/// Throws an InputError if a checkpoint belongs to other training or validation data, to another
+/// teacher, or to other first weights. Its best score would not be comparable.
 void Run::require_same_data(const RunState& saved) const {
   const auto require_same = [&](bool same, const char* what, const std::string& option) {
     require_input(same,
@@ -150,6 +153,8 @@ void Run::require_same_data(const RunState& saved) const {
   require_same(saved.validation == state_.validation, "were evaluated on other data",
                data_.validation_option);
   require_same(saved.teacher == state_.teacher, "had another teacher", "distillation.teacher");
+  require_same(saved.start.empty() || saved.start == state_.start, "started from other weights",
+               "model.from");
 }
 
 /// Rolls back to the last checkpoint before the loss spike that ends with the last step. The data

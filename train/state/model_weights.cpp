@@ -132,6 +132,12 @@ ModelWeights ModelWeights::open(const fs::path& folder) {
   return weights;
 }
 
+std::string ModelWeights::checksum() const {
+  std::string of_files;
+  for (const TensorFile& file : files_) of_files += file_checksum(file.path()) + "\n";
+  return files_.size() == 1 ? of_files.substr(0, of_files.size() - 1) : text_checksum(of_files);
+}
+
 std::vector<std::string> ModelWeights::names() const {
   std::vector<std::string> names;
   for (const auto& [name, position] : file_of_) names.push_back(name);

@@ -23,6 +23,8 @@ class ModelWeights {
   /// Whether the folder has weights that open() reads.
   static bool exist(const std::filesystem::path& folder);
 
+  /// A hash of the bytes of all files.
+  std::string checksum() const;
   /// The names of all tensors, sorted.
   std::vector<std::string> names() const;
   /// Whether a tensor exists.

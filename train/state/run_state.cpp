@@ -30,6 +30,7 @@ std::string RunState::to_json() const {
       {"settings", settings},
       {"version", version}};
   if (!teacher.empty()) json["teacher"] = teacher;
+  if (!start.empty()) json["start"] = start;
   if (loss_scale)
     json["loss_scale"] = {{"value", loss_scale->value()},
                           {"finite_steps", loss_scale->finite_steps()}};
@@ -101,6 +102,7 @@ RunState state_of(const json& saved) {
   saved.at("data").get_to(state.data);
   saved.at("validation").get_to(state.validation);
   if (saved.contains("teacher")) saved["teacher"].get_to(state.teacher);
+  if (saved.contains("start")) saved["start"].get_to(state.start);
   saved.at("settings").get_to(state.settings);
   saved.at("version").get_to(state.version);
   if (saved.contains("loss_scale")) state.loss_scale = read_loss_scale(saved["loss_scale"]);

@@ -40,6 +40,7 @@ struct RunState {
   std::string tokenizer, data;      ///< hashes of the training data and its tokenizer
   std::string validation;           ///< hash of the validation data
   std::string teacher;              ///< hash of the teacher; empty without one
+  std::string start;                ///< hash of the weights of model.from; empty without it
   std::string settings;             ///< hash of the resolved configuration
   std::string version;              ///< version of the program
 
