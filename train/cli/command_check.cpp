@@ -54,6 +54,7 @@ struct CheckReport {
   RunConfig config;
   std::int64_t parameters = 0;
   std::optional<std::int64_t> sequences;  // of the training data; unknown before tokenization
+  double passes = 0;                      // over them
   std::optional<CorpusStatistics> data;
   std::vector<std::string> task;  // what the task's data is like; empty if it was not read
   std::optional<Fit> fit;
@@ -165,8 +166,8 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
       *report.sequences += source.packing->size();
   }
   require_schedules_within_run(report.config, *report.sequences);
-  for (const std::string& line : epoch_warnings(epochs(report.config, *report.sequences)))
-    report.warnings.push_back(line);
+  report.passes = passes_over(*corpus, report.config);
+  for (const std::string& line : epoch_warnings(report.passes)) report.warnings.push_back(line);
 }
 
 CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
@@ -178,6 +179,11 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
     read_corpus(report, spec, options.data, log);
   else if (options.data)
     read_task(report, spec);
+  if (has_task(report.config) && report.sequences) {
+    const TrainingConfig& training = report.config.training;
+    const std::int64_t drawn = total_steps(training, *report.sequences) * training.batch_size;
+    report.passes = static_cast<double>(drawn) / static_cast<double>(*report.sequences);
+  }
   report.parameters = Model(report.config.model).parameters().count();
   add_warmup_warning(report);
   return report;
@@ -269,19 +275,18 @@ Json stages_json(const RunConfig& config) {
 Json to_json(const CheckReport& report) {
   const TrainingConfig& training = report.config.training;
   const std::int64_t length = report.config.data.sequence_length;
-  Json json = {
-      {"ok", true},
-      {"parameters", report.parameters},
-      {"steps", training.steps || report.sequences
-                    ? Json(total_steps(training, report.sequences.value_or(0)))
-                    : Json()},
-      {"batch_size", training.batch_size},
-      {"sequence_length", length},
-      {"max_tokens_per_step", training.batch_size * length},
-      {"stages", stages_json(report.config)},
-      {"sequences", report.sequences ? Json(*report.sequences) : Json()},
-      {"epochs", report.sequences ? Json(epochs(report.config, *report.sequences)) : Json()},
-      {"warnings", report.warnings}};
+  Json json = {{"ok", true},
+               {"parameters", report.parameters},
+               {"steps", training.steps || report.sequences
+                             ? Json(total_steps(training, report.sequences.value_or(0)))
+                             : Json()},
+               {"batch_size", training.batch_size},
+               {"sequence_length", length},
+               {"max_tokens_per_step", training.batch_size * length},
+               {"stages", stages_json(report.config)},
+               {"sequences", report.sequences ? Json(*report.sequences) : Json()},
+               {"epochs", report.sequences ? Json(report.passes) : Json()},
+               {"warnings", report.warnings}};
   if (report.fit) json["memory"] = to_json(*report.fit, training.micro_batch_size);
   if (!report.task.empty()) json["data"] = report.task;
   if (!report.data) return json;
@@ -399,7 +404,7 @@ void print(const CheckReport& report) {
                stages[i].sequences, stages[i].length);
   if (report.sequences) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *report.sequences,
-               epochs(report.config, *report.sequences));
+               report.passes);
   } else {
     fmt::print("data: not read yet; --data reads and describes it\n");
   }

@@ -169,12 +169,37 @@ void add_units(const MaskedSamples& samples, CorpusStatistics& report) {
       static_cast<double>(tokens) / static_cast<double>(std::max<std::size_t>(units, 1));
 }
 
+/// The number of training sequences of `length` tokens.
+std::int64_t sequences_of(const Corpus& corpus, std::int64_t length, const RunConfig& config) {
+  std::int64_t sequences = 0;
+  for (const CorpusSource& source : corpus.train)
+    sequences += packing_of(source.tokens, length, config)->size();
+  return sequences;
+}
+
+}  // namespace
+
+double passes_over(const Corpus& corpus, const RunConfig& config) {
+  const std::int64_t steps =
+      total_steps(config.training, sequences_of(corpus, config.data.sequence_length, config));
+  const std::vector<Stage> stages = stages_of(config);
+  double passes = 0;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const std::int64_t end = i + 1 < stages.size() ? stages[i + 1].begin : steps;
+    passes += static_cast<double>((end - stages[i].begin) * stages[i].sequences) /
+              static_cast<double>(sequences_of(corpus, stages[i].length, config));
+  }
+  return passes;
+}
+
+namespace {
+
 /// Adds how often each source of the training data is drawn.
 void add_sources(const RunConfig& config, const Corpus& corpus,
                  const std::vector<MaskedSamples>& samples, CorpusStatistics& report) {
   double weights = 0;
   for (const MaskedSamples& source : samples) weights += sampling_weight(source);
-  const double passes = epochs(config, report.train.sequences);
+  const double passes = passes_over(corpus, config);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const Packing& packing = *samples[i].packing;
     const double share = sampling_weight(samples[i]) / weights,
@@ -245,17 +270,6 @@ CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus
   try_batches(config, samples, *corpus.tokenizer, report);
   if (samples[0].masking.whole_word) add_units(samples[0], report);
   return report;
-}
-
-double epochs(const RunConfig& config, std::int64_t sequences) {
-  const std::int64_t steps = total_steps(config.training, sequences);
-  const auto batches = steps_of(config.training.batch_schedule, config.training.batch_size);
-  std::int64_t drawn = 0;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const std::int64_t end = i + 1 < batches.size() ? batches[i + 1].first : steps;
-    drawn += (end - batches[i].first) * batches[i].second;
-  }
-  return static_cast<double>(drawn) / static_cast<double>(sequences);
 }
 
 std::vector<std::string> data_warnings(const CorpusStatistics& report) {

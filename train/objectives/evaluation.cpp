@@ -12,16 +12,18 @@
 namespace nystrom {
 namespace {
 
-/// The number of occurrences of each id in a data set; 0 for special tokens, which are not masked.
-std::vector<std::int64_t> count_tokens(const TokenDataset& dataset) {
+/// The number of occurrences of each id in the texts; 0 for special tokens, which are not masked.
+std::vector<std::int64_t> count_tokens(std::span<const MaskedSamples> sources) {
   constexpr std::int64_t block = std::int64_t{1} << 20;
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.info().vocab_size), 0);
-  for (std::int64_t first = 0; first < dataset.tokens(); first += block) {
-    for (const std::uint32_t id : dataset.read(first, std::min(block, dataset.tokens() - first)))
-      ++counts[id];
+  const TokenSetInfo& info = sources[0].packing->dataset().info();
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(info.vocab_size), 0);
+  for (const MaskedSamples& source : sources) {
+    const TokenDataset& dataset = source.packing->dataset();
+    for (std::int64_t first = 0; first < dataset.tokens(); first += block)
+      for (const std::uint32_t id : dataset.read(first, std::min(block, dataset.tokens() - first)))
+        ++counts[id];
   }
-  for (const std::int64_t id : ids_of(dataset.info().special))
-    counts[static_cast<std::size_t>(id)] = 0;
+  for (const std::int64_t id : ids_of(info.special)) counts[static_cast<std::size_t>(id)] = 0;
   return counts;
 }
 
@@ -119,8 +121,9 @@ std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t
 
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
-                              const std::function<void(std::int64_t)>& progress) {
-  const std::vector<std::int64_t> counts = count_tokens(samples.packing->dataset());
+                              const std::function<void(std::int64_t)>& progress,
+                              std::span<const MaskedSamples> all) {
+  const std::vector<std::int64_t> counts = count_tokens(all.empty() ? std::span(&samples, 1) : all);
   const auto most_frequent = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const double log_total =
       std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));

@@ -27,9 +27,9 @@ std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sourc
 struct Evaluation {
   double loss = 0;      ///< cross-entropy, in nats
   double accuracy = 0;  ///< share of correct predictions, from 0 to 1
-  /// The loss of a baseline that predicts each token with its frequency in this text.
+  /// The loss of a baseline that predicts each token with its frequency in all the text.
   double frequency_loss = 0;
-  /// The accuracy of a baseline that always predicts the most frequent token of this text.
+  /// The accuracy of a baseline that always predicts the most frequent token of all the text.
   double frequency_accuracy = 0;
   std::int64_t tokens = 0;  ///< number of masked tokens
   /// The share of sequences with a correct sentence-order prediction, if the samples have one.
@@ -37,7 +37,7 @@ struct Evaluation {
   std::int64_t sequences = 0;
 };
 
-/// The results over all tokens of several sources. Each baseline is that of its source.
+/// The results over all tokens of several sources.
 Evaluation mean_of(std::span<const Evaluation> sources);
 
 /// Writes what was measured of a batch: its part of each sum.
@@ -52,12 +52,14 @@ std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t
                                       const MeasureBatch& measure);
 
 /// Evaluates each sample once with the masks of epoch 0, in batches of `micro_batch_size`, without
-/// dropout. `progress` is called with the number of samples done. The processes share the work. The
+/// dropout. `progress` is called with the number of samples done. `all` are the sources of the text
+/// whose frequencies the baseline knows; empty: `samples` alone. The processes share the work. The
 /// result is bit-identical in all of them and for any number of processes. Throws an InputError if
 /// no token can be masked, or the samples need a sentence-order head that the model lacks.
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
-                              const std::function<void(std::int64_t)>& progress = {});
+                              const std::function<void(std::int64_t)>& progress = {},
+                              std::span<const MaskedSamples> all = {});
 
 /// The `count` longest of many samples spread over the text, in the order of the text: masked, and
 /// each a batch of one without padding. Among equally long samples the selection is spread evenly.

@@ -5,6 +5,7 @@
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
 #include "core/check.h"
+#include "core/rng.h"
 #include "train/config/validation.h"
 #include "train/loop/run_memory.h"
 #include "train/loop/teacher.h"
@@ -34,32 +35,34 @@ std::int64_t sequences_of(const std::vector<MaskedSamples>& sources) {
 /// The objective of pretraining on a corpus: masked language modelling, or replaced tokens.
 class PretrainingRun : public Objective {
  public:
-  /// `config` must outlive it. Each evaluation writes its result to `last`.
-  PretrainingRun(const RunConfig& config, Corpus corpus, Distillation distillation,
-                 Evaluation& last, Communicator& communicator)
-      : config_(config),
+  /// `run` must outlive it. Each evaluation writes its result to `last`.
+  PretrainingRun(const RunSpec& run, Corpus corpus, Distillation distillation, Evaluation& last,
+                 Communicator& communicator)
+      : config_(run.options),
         communicator_(communicator),
         corpus_(std::move(corpus)),
-        stages_(stages_of(config)),
-        train_(masked_sources(corpus_.train, *corpus_.tokenizer, config)),
-        validation_(masked_sources(corpus_.validation, *corpus_.tokenizer, config)),
+        stages_(stages_of(config_)),
+        train_(masked_sources(corpus_.train, *corpus_.tokenizer, config_)),
+        validation_(masked_sources(corpus_.validation, *corpus_.tokenizer, config_)),
         distillation_(std::move(distillation)),
         evaluation_(last) {
-    options_.batch_size = config.training.batch_size;
-    options_.micro_batch_size = config.training.micro_batch_size;
+    options_.batch_size = config_.training.batch_size;
+    options_.micro_batch_size = config_.training.micro_batch_size;
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
-    run_data_ = {
-        .tokenizer = corpus_.train[0].tokens->info().tokenizer,
-        .data = content_checksum(corpus_.train),
-        .validation = content_checksum(corpus_.validation),
-        .teacher = distillation_.teacher ? teacher_hash(*distillation_.teacher) : "",
-        .data_option = "data.train",
-        .validation_option = config.data.validation.empty() ? "data.train" : "data.validation",
-        .samples = sequences_of(train_),
-        .metric_name = "loss",
-        .tokenizer_files = corpus_.tokenizer->files(config.data.sequence_length),
-        .micro_batch_ranks = micro_batch_ranks(options_)};
+    run_data_ = {.tokenizer = corpus_.train[0].tokens->info().tokenizer,
+                 .data = content_checksum(corpus_.train),
+                 .validation = content_checksum(corpus_.validation),
+                 .teacher = distillation_.teacher ? teacher_hash(*distillation_.teacher) : "",
+                 .data_option = run.inputs ? "task.train" : "data.train",
+                 .validation_option = run.inputs && run.inputs->validation.empty() ? "task.train"
+                                      : run.inputs                      ? "task.validation"
+                                      : config_.data.validation.empty() ? "data.train"
+                                                                        : "data.validation",
+                 .samples = sequences_of(train_),
+                 .metric_name = "loss",
+                 .tokenizer_files = corpus_.tokenizer->files(config_.data.sequence_length),
+                 .micro_batch_ranks = micro_batch_ranks(options_)};
   }
 
   void start(std::int64_t batch) override {
@@ -72,8 +75,12 @@ class PretrainingRun : public Objective {
     options.micro_batch_size /= parts;
     options.first_place = stage.first;
     std::vector<MaskedSamples> samples = train_;
-    for (std::size_t i = 0; i < samples.size(); ++i)
+    for (std::size_t i = 0; i < samples.size(); ++i) {
       samples[i].packing = packing_of(corpus_.train[i].tokens, stage.length, config_);
+      // A text shorter than all lengths would come again at its place, with the same masks.
+      if (stage.length != stages_[0].length)
+        samples[i].seed = mix64(samples[i].seed ^ static_cast<std::uint64_t>(stage.length));
+    }
     options.masked_share =
         [this, begin = stage.begin, steps = total_steps(config_.training, run_data_.samples)](
             std::int64_t step) { return config_.masking.probability.at(begin + step, steps); };
@@ -155,7 +162,7 @@ class PretrainingRun : public Objective {
     const std::vector<Evaluation> sources =
         of_sources(progress, [&](const MaskedSamples& samples, const auto& done) {
           return evaluate_masked_lm(model, samples, config_.training.micro_batch_size,
-                                    communicator_, done);
+                                    communicator_, done, validation_);
         });
     evaluation_ = mean_of(sources);
     Score score{evaluation_.loss,
@@ -228,7 +235,7 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
     Distillation distillation;
     if (complete.teacher) distillation = load_teacher(complete, device);
     PretrainResult result;
-    PretrainingRun objective(complete.options, std::move(corpus), std::move(distillation),
+    PretrainingRun objective(complete, std::move(corpus), std::move(distillation),
                              result.evaluation, communicator);
     require_schedules_within_run(complete.options, objective.data().samples);
     result.run = train_run(session, complete, objective, device, observer);
