@@ -124,6 +124,19 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resume
                                         static_cast<std::int64_t>(wall_time()), ::getpid()),
                   log);
   events_->append(framed(protobuf::number(1, wall_time()) + protobuf::bytes(3, "brain.Event:2")));
+  begin_session(resumed_step);
+}
+
+void MetricsLog::roll_back(std::int64_t last_step) {
+  records_.roll_back(last_step);
+  if (events_) begin_session(last_step);
+}
+
+/// Lets TensorBoard forget the steps after `last_step` of this and of earlier files.
+void MetricsLog::begin_session(std::int64_t last_step) {
+  constexpr std::int64_t started = 1;  // SessionLog.START
+  events_->append(framed(protobuf::number(1, wall_time()) + protobuf::integer(2, last_step + 1) +
+                         protobuf::bytes(7, protobuf::integer(1, started))));
 }
 
 void MetricsLog::write(std::int64_t step, const Metrics& metrics) {

@@ -78,13 +78,15 @@ class MetricsLog {
   /// RecordFile.
   MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard,
              Log& log);
-  /// Removes records after `last_step`, as RecordFile does.
-  void roll_back(std::int64_t last_step) { records_.roll_back(last_step); }
+  /// Removes records after `last_step`, as RecordFile does; TensorBoard passes over them.
+  void roll_back(std::int64_t last_step);
   /// Appends {"step": …, metrics…}. NaN and infinity become null. Records that cannot be written
   /// are left out, as by RecordFile.
   void write(std::int64_t step, const Metrics& metrics);
 
  private:
+  void begin_session(std::int64_t last_step);
+
   RecordFile records_;
   std::optional<RecordFile> events_;  // of TensorBoard
 };

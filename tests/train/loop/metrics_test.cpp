@@ -130,7 +130,11 @@ TEST_F(MetricsLogTest, WhatDoesNotFitIsLeftOutAndToldOnce) {
 }
 
 TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
-  MetricsLog(folder_.path(), 0, true, log_).write(7, {{"loss", 0.5}});
+  {
+    MetricsLog records(folder_.path(), 0, true, log_);
+    records.write(7, {{"loss", 0.5}});
+    records.roll_back(3);
+  }
   std::string bytes;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
     if (entry.path().filename().string().starts_with("events.out.tfevents."))
@@ -144,7 +148,9 @@ TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
     ++records;
   }
   EXPECT_EQ(at, bytes.size());
-  EXPECT_EQ(records, 2u) << "the file's version and one summary";
+  EXPECT_EQ(records, 4u) << "the file's version, a session, one summary, and a session";
+  const std::string again({0x10, 4, 0x3a, 2, 8, 1});  // step 4; session_log {status: START}
+  EXPECT_EQ(bytes.substr(bytes.size() - 4 - again.size(), again.size()), again);
 }
 
 TEST(Progress, WritesDurations) {
