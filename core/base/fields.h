@@ -50,6 +50,8 @@ inline constexpr Range positive{.lower = 0, .lower_open = true};
 inline constexpr Range not_negative{.lower = 0};
 inline constexpr Range probability{.lower = 0, .upper = 1};
 inline constexpr Range positive_probability{.lower = 0, .upper = 1, .lower_open = true};
+inline constexpr Range open_probability{
+    .lower = 0, .upper = 1, .lower_open = true, .upper_open = true};
 inline constexpr Range below_one{.lower = 0, .upper = 1, .upper_open = true};
 inline constexpr Range odd_positive{.lower = 1, .odd = true};
 /// Numbers from `lower` on.

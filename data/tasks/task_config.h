@@ -204,7 +204,7 @@ void fields(V& v, TaskConfig& c) {
   v(c.validation_fraction, "validation_fraction",
     "share of the training examples to hold out when no validation files are given: of each label "
     "alike, drawn by seed; equal inputs stay on one side",
-    Range{.lower = 0, .upper = 1, .lower_open = true, .upper_open = true});
+    open_probability);
   v(c.features_folder, "features_folder",
     "tables of feature files: the folder with a file ID.h5, ID.npy or ID.safetensors for each "
     "task.columns.id (null: id), in place of task.columns.file");

@@ -104,6 +104,10 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
                     done == total);
   };
   const Evaluation result = evaluate_masked_lm(*model, samples, options.batch, communicator, show);
+  require_input(std::isfinite(result.loss),
+                "the model's loss is {}: its weights have grown beyond use; train again with a "
+                "lower optimizer.learning_rate",
+                result.loss);
   if (!communicator.is_first()) return;
   if (options.common.json) {
     print_json(result);

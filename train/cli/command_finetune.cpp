@@ -1,5 +1,7 @@
 // nystrom finetune: train a downstream task from one YAML file, once or as a sweep over seeds and
 // options.
+#include <csignal>
+
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/objectives/finetune.h"
@@ -30,6 +32,7 @@ void run_once(const FinetuneOptions& options, Log& log, Device device, Communica
 }
 
 void run(const FinetuneOptions& options, Communicator& communicator, Device device, Log& log) {
+  std::signal(SIGPIPE, SIG_IGN);  // where the reader of the messages ends, the run does not
   require_input(!options.seeds || !options.folds,
                 "--seeds and --folds both repeat a run; with --folds all set another seed");
   if (!options.seeds && !options.folds && options.grid.empty())

@@ -1,4 +1,6 @@
 // nystrom pretrain: masked-LM pretraining from one YAML file.
+#include <csignal>
+
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/objectives/pretrain.h"
@@ -12,18 +14,17 @@ struct PretrainOptions {
 };
 
 void run(const PretrainOptions& options, Communicator& communicator, Device device, Log& log) {
+  std::signal(SIGPIPE, SIG_IGN);  // where the reader of the messages ends, the run does not
   const RunSpec spec =
       resolve(config_file(options.config), options.common.overrides, RunKind::pretraining);
   const PretrainResult result = pretrain(spec, log, device, communicator);
   require_finished(result.run, log);
-  if (result.evaluation.tokens > 0) {
-    const Evaluation& last = result.evaluation;
-    log.say(fmt::format("validation loss {:.4f}; always predicting by token frequency: {:.4f}{}",
-                        last.loss, last.frequency_loss,
-                        last.loss < last.frequency_loss
-                            ? ""
-                            : ", which is no worse: train longer, or with another learning rate"));
-  }
+  const double baseline = result.evaluation.frequency_loss;
+  if (const auto best = result.run.best_value; best && result.evaluation.tokens > 0)
+    log.say(fmt::format(
+        "validation loss {:.4f}; always predicting by token frequency: {:.4f}{}", *best, baseline,
+        *best < baseline ? ""
+                         : ", which is no worse: train longer, or with another learning rate"));
   log.say(fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.run.steps,
                       spec.options.run_dir, result.run.best.value_or(result.run.steps)));
 }

@@ -97,6 +97,8 @@ std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {
   for (std::size_t i = 0;; ++i) {
     const auto [begin, batch] = batches[i];
     const auto steps = static_cast<std::int64_t>(std::ceil(left / static_cast<double>(batch)));
+    require_input(left < 1e15, "training.epochs {} make more than 10^15 sequences",
+                  config.epochs.value_or(1));
     if (i + 1 == batches.size() || begin + steps <= batches[i + 1].first) return begin + steps;
     left -= static_cast<double>((batches[i + 1].first - begin) * batch);
   }

@@ -149,6 +149,9 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   const auto warmup_share = std::exchange(config.schedule.warmup_share, std::nullopt);
   reader.read_into(config);
   if (!config.training.steps && !config.training.epochs) {
+    if (steps && reader.is_given("training.steps"))
+      reader.add_problems({{{"training.steps", "training.epochs"},
+                            "training.steps and training.epochs are both null; give one of them"}});
     config.training.steps = steps;
     config.training.epochs = epochs;
   }

@@ -238,13 +238,20 @@ void check_distillation(const RunConfig& config, Problems& found) {
                 "exact attention from which it was converted");
 }
 
-/// A folder that is made: `~` would be made by that name.
+/// A folder that is made: `~` and `$HOME` would be made by that name.
 void check_new_folder(const char* key, const std::string& folder, Problems& found) {
-  if (folder == "~" || folder.starts_with("~/"))
+  const auto names_variable = [&](std::size_t at) {
+    return at + 1 < folder.size() && folder[at] == '$' &&
+           (folder[at + 1] == '{' || folder[at + 1] == '_' ||
+            std::isalpha(static_cast<unsigned char>(folder[at + 1])));
+  };
+  bool variable = false;
+  for (std::size_t at = 0; at < folder.size(); ++at) variable |= names_variable(at);
+  if (folder == "~" || folder.starts_with("~/") || variable)
     add_problem(found, {key},
-                "{} is {}, and only a shell takes ~ for your home; write the "
-                "folder out, such as /home/me/runs",
-                key, quote_for_message(folder));
+                "{} is {}, and only a shell replaces {}; write the folder out, such as "
+                "/home/me/runs",
+                key, quote_for_message(folder), variable ? "variables" : "~");
 }
 
 /// Reports options that nothing would read: of an optimizer, a task or a loss that the run has not.

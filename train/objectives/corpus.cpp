@@ -55,6 +55,9 @@ std::vector<SourceFiles> files_of(const char* option, const std::vector<TextSour
     found.push_back({source, match_texts(source.files, form)});
     for (const fs::path& file : found.back().files) {
       const auto [owner, fresh] = owners.emplace(fs::weakly_canonical(file), source.name);
+      require_input(fresh || owner->second != source.name,
+                    "{}: {} is named twice, also by another path; name it once", option,
+                    printable_path(file));
       require_input(fresh, "{}: {} is in two sources, {} and {}; name it in one of them", option,
                     printable_path(file), owner->second, source.name);
     }

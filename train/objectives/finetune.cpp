@@ -296,6 +296,12 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
     for (const std::string& line : task_warnings(report)) log.warn(line);
     for (const std::string& line : tokenizer_warnings(options, spec.tokenizer.get()))
       log.warn(line);
+    if (const std::int64_t size = run.train->size(); size < options.training.batch_size)
+      log.warn(
+          fmt::format("training.batch_size {} exceeds the {} training samples, and the run has {} "
+                      "steps in all; "
+                      "lower it for more",
+                      options.training.batch_size, size, total_steps(options.training, size)));
   }
   return with_recorded_errors(log, [&] {
     TaskObjective objective(options, run.train, run.validation, spec.tokenizer.get(), report,

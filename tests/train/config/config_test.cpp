@@ -210,8 +210,14 @@ const Bad rules[] = {
     {"EmptyRunDir", "run_dir: ''",
      "run.yaml:1:1: run_dir is empty; expected a folder such as runs/base"},
     {"Home", "data: {cache: ~/cache}",
-     "run.yaml:1:8: data.cache is '~/cache', and only a shell takes ~ for your home; write the "
+     "run.yaml:1:8: data.cache is '~/cache', and only a shell replaces ~; write the folder out, "
+     "such "
+     "as /home/me/runs"},
+    {"Variable", "run_dir: ${HOME}/runs",
+     "run.yaml:1:1: run_dir is '${HOME}/runs', and only a shell replaces variables; write the "
      "folder out, such as /home/me/runs"},
+    {"NeitherStepsNorEpochs", "training: {steps: null}",
+     "run.yaml:1:12: training.steps and training.epochs are both null; give one of them"},
     {"Betas", "optimizer: {betas: [0.9]}",
      "run.yaml:1:13: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
     {"Warmup", "training: {steps: 500}\nschedule: {warmup_steps: 600}",
