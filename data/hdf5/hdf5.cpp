@@ -278,10 +278,26 @@ struct Hdf5File::State {
   Id id;
 };
 
+/// Throws an InputError if a writer has the file open, or was killed: what it wrote last is
+/// missing. The library asks for this mark only of its own drivers.
+static void require_closed(const InputFile& file) {
+  constexpr std::int64_t version_at = 8, marks_at = 11;  // of a superblock
+  constexpr auto open_for_writing = std::byte{1};
+  std::array<std::byte, marks_at + 1> begin{};
+  if (file.size() < std::ssize(begin)) return;
+  file.read(begin, 0);
+  require_input(std::memcmp(begin.data(), "\x89HDF", 4) != 0 || begin[version_at] < std::byte{3} ||
+                    (begin[marks_at] & open_for_writing) == std::byte{0},
+                "{}: is open for writing, or its writer was killed; let the writer close it, or "
+                "clear the mark with h5clear -s if the file is whole",
+                printable_path(file.path()));
+}
+
 Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file) {
   const std::shared_ptr<State> state(new State{std::move(file), {}}, delete_locked);
   state_ = state;
   const std::string name = printable_path(state->input->path());
+  require_closed(*state->input);
   const auto lock = lock_library();
   const Id access = access_through(state->input);
   state->id = Id(H5Fopen(state->input->path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);

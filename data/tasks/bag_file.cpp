@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -277,13 +278,19 @@ Digest BagFile::digest() const {
   Checksum checksum;
   const std::int64_t shape[] = {rows(), width()};
   checksum.update(shape, sizeof shape);
+  std::vector<float> row(static_cast<std::size_t>(width()));
+  std::set<std::vector<float>> different;
+  const auto add = [&](std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      convert(s.place.type, source.read(i * rows() / count, 1), row.data());
+      checksum.update(row.data(), row.size() * sizeof(float));
+      if (count < rows()) different.insert(row);
+    }
+  };
   const std::int64_t read = std::min(rows(), digest_rows);
-  for (std::int64_t i = 0; i < read; ++i) {
-    const std::vector<std::byte> bytes = source.read(i * rows() / read, 1);
-    std::vector<float> row(static_cast<std::size_t>(width()));
-    convert(s.place.type, bytes, row.data());
-    checksum.update(row.data(), row.size() * sizeof(float));
-  }
+  add(read);
+  // Rows of padding, or of empty background, tell nothing of a bag.
+  if (read < rows() && std::ssize(different) < read) add(rows());
   return checksum.digest();
 }
 
@@ -293,8 +300,13 @@ bool is_bag_file(const fs::path& file) {
   if (!is_hdf5_name(file)) return false;
   const auto input = std::make_shared<const InputFile>(InputFile::open(file));
   require_harmless(input, hdf5_arrays);
-  const std::optional<Hdf5Array> array = Hdf5File(input).find("features", 0);
-  return array && array->shape().size() == 2;
+  const Hdf5File arrays(input);
+  const std::optional<Hdf5Array> array = arrays.find("features", 0);
+  if (!array || array->shape().size() == 2) return array.has_value();
+  const std::vector<std::string> names = arrays.names();
+  const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
+  return array->shape().size() == 3 && array->shape()[0] == 1 && !has("labels") && !has("values") &&
+         !has("lengths");
 }
 
 }  // namespace nystrom

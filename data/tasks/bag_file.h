@@ -46,7 +46,8 @@ class BagFile {
   /// The array `coords` [rows, columns] of an HDF5 file, with at least 2 columns; nothing if it has
   /// none.
   std::optional<BagArray> coords() const;
-  /// A hash of the shape and of 16 rows from all over the file, to find equal files.
+  /// A hash of the shape and of 16 rows from all over the file, to find equal files; of all rows
+  /// where some of the 16 are equal.
   Digest digest() const;
 
  private:
@@ -54,8 +55,9 @@ class BagFile {
   std::shared_ptr<const State> state_;
 };
 
-/// Whether the ending of a file's name is that of a bag: .npy or .safetensors; or .h5 and .hdf5, if
-/// its `features` have another rank than 3, which is that of files of many samples (FeatureFile).
+/// Whether a file is a bag: .npy and .safetensors are; .h5 and .hdf5 if their `features` are [rows,
+/// width], or [1, rows, width] without labels, values or lengths, which files of many samples have
+/// (FeatureFile).
 bool is_bag_file(const std::filesystem::path& file);
 
 }  // namespace nystrom

@@ -32,7 +32,7 @@ TableFormat format_of(const std::optional<TaskFormat>& given, const fs::path& fi
 }
 
 double number_in(const std::string& cell, const std::string& place, const char* what) {
-  const auto value = number_of<double>(cell);
+  const auto value = number_of<double>(cell.starts_with('+') ? cell.substr(1) : cell);
   require_input(value && std::abs(*value) <= 3.4e38, "{}: the {} '{}' is no finite number", place,
                 what, printable(cell, 40));
   return *value;
@@ -138,8 +138,10 @@ BagParts parts_of_split(const fs::path& file, std::vector<Bag> bags) {
       const std::string id = row->cells[column].value_or("");
       if (id.empty()) continue;  // columns end at different rows
       const auto found = places.find(id);
+      const bool fraction = id.ends_with(".0");  // of whole numbers beside empty cells, by pandas
       require_input(found != places.end(), "{}: '{}' is in no row of task.train{}", place,
-                    printable(id, 80), did_you_mean(id, ids));
+                    printable(id, 80),
+                    did_you_mean(fraction ? id.substr(0, id.size() - 2) : id, ids));
       std::string& before = part_of[found->second];
       require_input(before.empty(), "{}: '{}' is named again, as at {}", place, printable(id, 80),
                     before);
@@ -161,21 +163,22 @@ struct BagGroup {
   std::map<std::string, std::int64_t> labels;  ///< bags of each label
 };
 
-std::vector<BagGroup> groups_of(const std::vector<Bag>& bags) {
+std::vector<BagGroup> groups_of(const std::vector<Bag>& bags, std::int64_t attempt) {
   std::map<std::string, BagGroup> groups;
   for (std::size_t i = 0; i < bags.size(); ++i) {
     const bool grouped = !bags[i].group.empty();
     const std::string name = grouped ? "group " + bags[i].group : "bag " + bags[i].id;
     BagGroup& group = groups[name];
-    group.order = text_checksum(name);
+    group.order = text_checksum(attempt == 0 ? name : fmt::format("{} {}", name, attempt));
     group.bags.push_back(i);
     ++group.labels[bags[i].label.value_or("")];
   }
   std::vector<BagGroup> sorted;
   for (auto& [name, group] : groups) sorted.push_back(std::move(group));
-  // The largest groups first: small ones level the folds.
-  std::ranges::sort(sorted, [](const BagGroup& a, const BagGroup& b) {
-    return a.bags.size() != b.bags.size() ? a.bags.size() > b.bags.size() : a.order < b.order;
+  // At first the largest groups: small ones level the folds.
+  std::ranges::sort(sorted, [&](const BagGroup& a, const BagGroup& b) {
+    return attempt == 0 && a.bags.size() != b.bags.size() ? a.bags.size() > b.bags.size()
+                                                          : a.order < b.order;
   });
   return sorted;
 }
@@ -194,13 +197,13 @@ void require_enough(const std::vector<BagGroup>& groups, std::int64_t folds) {
                   count, count);
 }
 
-/// The part of each bag, 0 … folds − 1: stratified by label, groups whole, and the same in every
-/// call. Throws an InputError for a label of fewer groups than folds.
-std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_t folds) {
-  const std::vector<BagGroup> groups = groups_of(bags);
-  require_enough(groups, folds);
-  std::vector<std::map<std::string, std::int64_t>> counts(static_cast<std::size_t>(folds));
-  std::vector<std::int64_t> sizes(counts.size()), numbers(bags.size());
+/// Counts of labels in each fold.
+using FoldLabels = std::vector<std::map<std::string, std::int64_t>>;
+
+/// The fold of each bag; groups go one after another to the fold that lacks their labels most.
+std::vector<std::int64_t> divide(const std::vector<BagGroup>& groups, std::size_t all,
+                                 FoldLabels& counts) {
+  std::vector<std::int64_t> sizes(counts.size()), numbers(all);
   for (const BagGroup& group : groups) {
     // The fold with the fewest bags of the group's labels, then the smallest.
     const auto cost = [&](std::size_t fold) {
@@ -216,6 +219,31 @@ std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_
     for (const std::size_t bag : group.bags) numbers[bag] = static_cast<std::int64_t>(best);
   }
   return numbers;
+}
+
+/// The part of each bag, 0 … folds − 1: stratified by label, groups whole, each label in each fold,
+/// and the same in every call. Throws an InputError for a label of fewer groups than folds, or if
+/// no such division is found.
+std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_t folds) {
+  constexpr std::int64_t attempts = 1000;
+  std::set<std::string> labels;
+  for (const Bag& bag : bags) labels.insert(bag.label.value_or(""));
+  std::string missing;
+  for (std::int64_t attempt = 0; attempt < attempts; ++attempt) {
+    const std::vector<BagGroup> groups = groups_of(bags, attempt);
+    if (attempt == 0) require_enough(groups, folds);
+    FoldLabels counts(static_cast<std::size_t>(folds));
+    std::vector<std::int64_t> numbers = divide(groups, bags.size(), counts);
+    const auto lacking = std::ranges::find_if(labels, [&](const std::string& label) {
+      return std::ranges::any_of(counts, [&](auto& fold) { return fold[label] == 0; });
+    });
+    if (lacking == labels.end()) return numbers;
+    missing = *lacking;
+  }
+  throw InputError(fmt::format(
+      "task.folds is {}, but no division of the groups is found in which each fold has the label "
+      "'{}'; lower it, or leave the label out",
+      folds, printable(missing, 60)));
 }
 
 BagParts parts_of_folds(const TaskConfig& task, std::vector<Bag> bags) {
@@ -275,6 +303,9 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed) {
     require_input(!bags->empty(), "{}: there is no example in the {} part",
                   fmt::join(task.train, ", "), name);
   require_whole_groups(parts);
+  require_input(std::ranges::any_of(parts.train, [](const Bag& bag) { return bag.weight > 0; }),
+                "{}: the weight of every example is 0; there is nothing to learn",
+                fmt::join(task.train, ", "));
   return parts;
 }
 
@@ -289,8 +320,11 @@ LabelSet bag_labels(const TaskConfig& task, const BagParts& parts) {
   if (task.columns.value) return {};
   if (!task.labels.empty()) return LabelSet(task.labels);
   std::set<std::string> names;
-  for (const std::vector<Bag>* bags : {&parts.train, &parts.validation, &parts.test})
-    for (const Bag& bag : *bags) names.insert(*bag.label);
+  for (const Bag& bag : parts.train) names.insert(*bag.label);
+  // The parts of one table have its labels; those of other files must be among them.
+  if (task.validation.empty())
+    for (const std::vector<Bag>* bags : {&parts.validation, &parts.test})
+      for (const Bag& bag : *bags) names.insert(*bag.label);
   constexpr std::size_t most = 1000;
   require_input(
       names.size() >= 2 && names.size() <= most,

@@ -86,6 +86,7 @@ Picture read_png(const fs::path& file, const std::string& place) {
                      picture.height, max_png_side));
   }
   image.format = PNG_FORMAT_RGB;
+  image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // as in 8 bits, not as linear light
   std::vector<std::uint8_t> colours(PNG_IMAGE_SIZE(image));
   if (png_image_finish_read(&image, nullptr, colours.data(), 0, nullptr) == 0)
     fail(fmt::format("no whole PNG image: {}", image.message));

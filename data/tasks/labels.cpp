@@ -1,6 +1,7 @@
 #include "data/tasks/labels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -69,10 +70,14 @@ std::string describe(const LabelSet& labels) {
 
 LabelSet sorted_labels(const std::set<std::string>& names) {
   std::vector<std::string> sorted(names.begin(), names.end());
-  const auto number = [](const std::string& name) { return number_of<std::int64_t>(name); };
-  if (std::ranges::all_of(sorted,
-                          [&](const std::string& name) { return number(name).has_value(); }))
-    std::ranges::stable_sort(sorted, {}, number);
+  const auto number = [](const std::string& name) {
+    const bool plus = name.starts_with('+') && !name.starts_with("+-");
+    return number_of<double>(plus ? name.substr(1) : name);
+  };
+  const auto is_number = [&](const std::string& name) {
+    return std::isfinite(number(name).value_or(NAN));
+  };
+  if (std::ranges::all_of(sorted, is_number)) std::ranges::stable_sort(sorted, {}, number);
   return LabelSet(std::move(sorted));
 }
 

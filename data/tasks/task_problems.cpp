@@ -138,6 +138,9 @@ void check_bags(const TaskConfig& task, Problems& found) {
       add(found, {name, "folds", "splits"},
           "task.{} holds examples out, but task.{} parts those of task.train; leave it out", name,
           task.folds ? "folds" : "splits");
+  if (kind == TaskKind::features && task.bad_rows == BadRows::skip)
+    add(found, {"bad_rows", "kind"},
+        "task.bad_rows skip is for texts; correct the features, or leave their row out");
   if (task.balance == TaskBalance::none) return;
   if ((kind != TaskKind::classification && kind != TaskKind::features) || columns.value)
     add(found, {"balance", "kind"}, "task.balance {} is for labels; this task has none",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/long_list.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 
@@ -122,9 +123,13 @@ void warn_about_set(const std::string& name, const TaskSetStatistics& report,
     lines.push_back(fmt::format(
         "{}: only the first row has the label '{}'; if it names the columns, set task.header: true",
         name, printable(report.lone_first_label)));
+  std::vector<std::string> absent;
   for (const auto& [label, count] : report.labels)
-    if (count == 0)
-      lines.push_back(fmt::format("{}: the label '{}' never occurs", name, printable(label)));
+    if (count == 0) absent.push_back("'" + printable(label) + "'");
+  if (!absent.empty())
+    lines.push_back(fmt::format("{}: the label{} {} never occur{}", name,
+                                absent.size() == 1 ? "" : "s", long_list(absent, 5),
+                                absent.size() == 1 ? "s" : ""));
 }
 
 }  // namespace

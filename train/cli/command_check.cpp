@@ -137,6 +137,12 @@ void read_task(CheckReport& report, const RunSpec& spec) {
     return;
   }
   PreparedTask task = prepare_task(spec);
+  for (const auto& part : {task.train, task.validation, task.test}) {
+    for (std::int64_t i = 0; part && part->has_bags() && i < part->size(); ++i) {
+      const BagFile& bag = part->bag(i);
+      bag.read(Tensor::empty({bag.rows(), bag.width()}, DType::f32));  // every number is finite
+    }
+  }
   const TaskStatistics statistics = task_statistics(*task.train, *task.validation);
   report.config = std::move(task.spec.options);
   report.task = describe(statistics, report.config);

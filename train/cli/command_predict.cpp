@@ -223,7 +223,7 @@ std::string rendered(const Example& example, const Prediction& prediction) {
                                               : example.text;
   if (text.empty()) text = fmt::format("{}", fmt::join(example.words, " "));
   std::string result = example.id.empty() || named ? shown(text) : shown(example.id + ": " + text);
-  if (prediction.value) return result + fmt::format("\n  {:.4f}", *prediction.value);
+  if (prediction.value) return result + fmt::format("\n  {:.6g}", *prediction.value);
   if (prediction.guesses.empty() && example.words.empty()) result += "\n  (no label)";
   for (const Guess& guess : prediction.guesses) {
     result += fmt::format("\n  {:.4f}  {}", guess.score,

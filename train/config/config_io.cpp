@@ -167,7 +167,11 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   config.vocab_size_from_tokenizer = plain && !given("model.vocab_size");
   if (config.vocab_size_from_tokenizer)
     config.model.vocab_size = config.tokenizer.train.vocab_size.value_or(most_pieces_by_default);
-  if (has_task(config) && problems(config.task).empty()) {
+  const bool sound = problems(config.task).empty();
+  // Of a task with problems, which end this, the files are not asked.
+  if (!sound && config.task.kind == TaskKind::features && !config.model.embed_dim)
+    config.model.embed_dim = 1;
+  if (has_task(config) && sound) {
     const TaskConfig task = resolve_task(config.task);
     config.model.head = head_of(*task.kind);
     config.model.multi_label = *task.multi_label;

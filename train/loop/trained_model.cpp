@@ -1,5 +1,7 @@
 #include "train/loop/trained_model.h"
 
+#include <algorithm>
+
 #include "train/distributed/replicas.h"
 #include "train/optim/parameter_groups.h"
 #include "train/state/model_folder.h"
@@ -29,18 +31,26 @@ TrainedModel::TrainedModel(const RunSpec& spec, std::vector<int> micro_batch_ran
   optimizer_.emplace(model_.parameters(), config.optimizer, own_range);
 }
 
-void TrainedModel::initialise(Log& log) {
+void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
   const RunConfig& config = spec_.options;
   const auto seed = static_cast<std::uint64_t>(config.seed);
+  ParameterStore& store = model_.parameters();
+  const std::string output = "classifier.out_proj.bias";
+  bool is_new = true;
   if (spec_.start) {
     for (const std::string& line : spec_.start->notices)
       line.starts_with(warning_mark) ? log.record(line) : log.say(line);
     if (const std::string notice = semantics_notice(config.model); !notice.empty()) log.say(notice);
-    log.say(initialise_from(model_, *spec_.start, seed, config.start.fresh_head)
-                .summary(spec_.start->path));
+    const StartWeights weights =
+        initialise_from(model_, *spec_.start, seed, config.start.fresh_head);
+    log.say(weights.summary(spec_.start->path));
+    is_new = std::ranges::find(weights.fresh, output) != weights.fresh.end();
   } else {
-    model_.parameters().initialise(seed, config.model.initializer_range);
+    store.initialise(seed, config.model.initializer_range);
   }
+  // Rounded as the computation rounds it, so that exact weights say the same.
+  if (first_value && is_new && store.has(output))
+    store.set(output, Tensor::full({1}, *first_value, DType::f64).cast(config.training.dtype));
   start_average();
 }
 

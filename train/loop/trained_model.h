@@ -38,8 +38,9 @@ class TrainedModel {
   /// The sum of each step's gradients. Null in a single process without training.deterministic.
   GradientSum* gradient_sum() { return gradient_sum_ ? &*gradient_sum_ : nullptr; }
 
-  /// Sets the first weights: fresh ones, or those of model.from.
-  void initialise(Log& log);
+  /// Sets the first weights: fresh ones, or those of model.from. A fresh head of regression says
+  /// `first_value`.
+  void initialise(Log& log, std::optional<double> first_value);
   /// Reads weights and optimizer state of `checkpoint`, which was saved after `updates` updates.
   void read(const std::filesystem::path& checkpoint, std::int64_t updates);
   /// Updates the average after the optimizer has updated the weights. Does nothing without an

@@ -116,7 +116,7 @@ std::optional<std::int64_t> Run::newest_of_first(std::int64_t last) {
 
 void Run::resume() {
   const auto newest = newest_of_first();
-  if (!newest) return trained_.initialise(log_);
+  if (!newest) return trained_.initialise(log_, data_.first_value);
   restore_checkpoint(*newest);
   remove_old();  // a killed run may not have removed them
   log_.say(fmt::format("resuming at step {}", state_.step));

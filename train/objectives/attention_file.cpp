@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/base/file_io.h"
@@ -31,15 +32,24 @@ struct Axis {
   }
 };
 
-/// The smallest distance of different numbers; 0 if all are equal.
-double smallest_distance(std::vector<double> numbers) {
-  std::ranges::sort(numbers);
-  double smallest = 0;
-  for (std::size_t i = 1; i < numbers.size(); ++i) {
-    const double distance = numbers[i] - numbers[i - 1];
-    if (distance > 0 && (smallest == 0 || distance < smallest)) smallest = distance;
+/// The usual distance of a row's place to the nearest other one, along the axis on which they
+/// differ most; 0 if all are at one place. Pieces of tissue may each have a grid of their own.
+double usual_distance(const std::vector<double>& x, const std::vector<double>& y) {
+  constexpr std::size_t looked_at = 256;
+  std::vector<double> nearest;
+  for (std::size_t k = 0; k < std::min(x.size(), looked_at); ++k) {
+    const std::size_t i = k * x.size() / std::min(x.size(), looked_at);
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      const double distance = std::max(std::abs(x[i] - x[j]), std::abs(y[i] - y[j]));
+      if (distance > 0) least = std::min(least, distance);
+    }
+    if (std::isfinite(least)) nearest.push_back(least);
   }
-  return smallest;
+  if (nearest.empty()) return 0;
+  const auto middle = nearest.begin() + std::ssize(nearest) / 2;
+  std::ranges::nth_element(nearest, middle);
+  return *middle;
 }
 
 Axis axis_of(const std::vector<double>& numbers, double step) {
@@ -47,14 +57,19 @@ Axis axis_of(const std::vector<double>& numbers, double step) {
   return {low, step, static_cast<std::int64_t>((high - low) / step + 0.5) + 1};
 }
 
-/// Ranks from 0 (lowest) to 1; equal scores may differ.
+/// Ranks from 0 (lowest) to 1; equal scores have their mean rank, and one alone 0.5.
 std::vector<double> ranks_of(const std::vector<double>& scores) {
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return scores[i]; });
-  std::vector<double> ranks(scores.size(), 1);
-  for (std::size_t i = 0; i + 1 < order.size(); ++i)
-    ranks[order[i]] = static_cast<double>(i) / static_cast<double>(order.size() - 1);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return scores[i]; });
+  std::vector<double> ranks(scores.size());
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && scores[order[end]] == scores[order[begin]]) ++end;
+    const double last = static_cast<double>(std::max<std::size_t>(order.size(), 2) - 1),
+                 middle = static_cast<double>(begin + end - 1) / 2;
+    for (std::size_t i = begin; i < end; ++i)
+      ranks[order[i]] = order.size() == 1 ? 0.5 : middle / last;
+  }
   return ranks;
 }
 
@@ -82,11 +97,8 @@ std::string picture_of(const std::vector<double>& scores, const BagArray& coords
     const auto [low, high] = std::ranges::minmax(numbers);
     return high - low;
   };
-  const double closest_x = smallest_distance(x), closest_y = smallest_distance(y);
   const double least = std::max(range(x), range(y)) / (max_side - 1);
-  double step = std::max(closest_x, closest_y);
-  if (closest_x > 0 && closest_y > 0) step = std::min(closest_x, closest_y);
-  step = std::max(step, least);
+  double step = std::max(usual_distance(x, y), least);
   if (step == 0) step = 1;
   const Axis across = axis_of(x, step), down = axis_of(y, step);
   const std::int64_t scale = std::clamp<std::int64_t>(
@@ -137,8 +149,8 @@ std::vector<std::string> arrays_of_map(const fs::path& file) {
 }
 
 /// Refuses to replace anything but an earlier map, and the picture beside one with coords.
-/// `picture` may be empty.
-void check_map_place(const fs::path& output, const fs::path& picture) {
+/// `picture` may be empty. Returns whether there is such a picture.
+bool check_map_place(const fs::path& output, const fs::path& picture) {
   const auto exists = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
   const std::vector<std::string> earlier = arrays_of_map(output);
   require_input(!exists(output) || !earlier.empty(),
@@ -149,6 +161,7 @@ void check_map_place(const fs::path& output, const fs::path& picture) {
                 "--attention {}: {} exists, and would be replaced by the map's picture; move it, "
                 "or give another name",
                 printable_path(output), printable_path(picture));
+  return drawn;
 }
 
 }  // namespace
@@ -175,12 +188,13 @@ void write_attention(const TaskModel& task, const std::string& file, const fs::p
   if (coords) picture = with_context(file, [&] { return picture_of(scores, *coords); });
   fs::path beside = output;
   beside.replace_extension(".png");
-  check_map_place(output, coords ? beside : fs::path());
+  const bool drawn = check_map_place(output, coords ? beside : fs::path());
   Hdf5Writer writer(output);
   writer.add_numbers(map_arrays[0], scores, 0, false);
   if (coords) writer.add_numbers(map_arrays[1], coords->values, coords->columns, coords->whole);
   writer.commit();
   log.say(fmt::format("{}: the attention to {} rows", printable_path(output), scores.size()));
+  if (!coords && drawn) fs::remove(beside, error);  // it was the picture of the earlier map
   if (!coords) return;
   write_text_file(beside, picture);
   log.say(fmt::format("{}: their picture", printable_path(beside)));

@@ -72,6 +72,7 @@ class TaskObjective : public Objective {
                  .data_option = "task.train",
                  .validation_option = "task.validation",
                  .samples = train_->size(),
+                 .first_value = mean_value(*train_),
                  .metric_name = enum_name(*config.task.metric),
                  .higher_is_better = !by_loss(),
                  .micro_batch_ranks = micro_batch_ranks(options_)};
@@ -97,6 +98,7 @@ class TaskObjective : public Objective {
     const TaskEvaluation evaluation =
         evaluate_task(model, validation_, options_.micro_batch_size, communicator_,
                       [&](std::int64_t done) { progress(done, validation_->size()); });
+    mse_ = value_of(evaluation.scores, "mse");
     Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
     score.metrics.emplace_back("loss", evaluation.loss);
     score.metrics.emplace_back("baseline", baseline_);
@@ -105,14 +107,39 @@ class TaskObjective : public Objective {
     return score;
   }
 
+  /// A warning if the values of a regression are far off in the last evaluation, which their
+  /// correlation does not tell; empty otherwise.
+  std::string scale_warning(const TaskScores& constant) const {
+    const auto of_mean = value_of(constant, "mse");
+    if (!mse_ || !of_mean || *mse_ <= *of_mean) return "";
+    return fmt::format(
+        "mse {:.4g} is worse than that of always the mean, {:.4g}: the values are learned too "
+        "slowly; divide them so that they spread over about 1, or raise optimizer.learning_rate",
+        *mse_, *of_mean);
+  }
+
  private:
   bool by_loss() const { return config_.task.metric == TaskMetric::loss; }
+
+  static std::optional<double> value_of(const TaskScores& scores, std::string_view metric) {
+    const auto found =
+        std::ranges::find(scores.values, metric, &std::pair<std::string, double>::first);
+    return found == scores.values.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  static std::optional<double> mean_value(const TaskDataset& train) {
+    if (train.target() != TaskTarget::value) return std::nullopt;
+    double sum = 0;
+    for (std::int64_t i = 0; i < train.size(); ++i) sum += train.sample(i).value;
+    return sum / static_cast<double>(train.size());
+  }
 
   const RunConfig& config_;
   Communicator& communicator_;
   std::shared_ptr<const TaskDataset> train_, validation_;
   double baseline_;
   std::string baseline_text_;
+  std::optional<double> mse_;  // of the last evaluation
   TaskLoaderOptions options_;
   std::unique_ptr<TaskLoader> loader_;
 };
@@ -313,6 +340,8 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
       log.warn(fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try {}",
                            result.metric_name, *result.best_value, report.baseline_prediction,
                            report.baseline.decisive, advice_for(options)));
+    const std::string scale = objective.scale_warning(report.baseline);
+    if (!result.interrupted && !scale.empty()) log.warn(scale);
     if (run.test && !result.interrupted)
       result.test = evaluate_test(run, log, device, communicator);
     return result;

@@ -1,5 +1,7 @@
 #include "train/state/model_folder.h"
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
@@ -27,17 +29,22 @@ namespace {
 std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
   if (!fs::exists(folder / "summary.json")) return std::nullopt;
   std::optional<fs::path> best;
-  double best_value = 0;
+  double best_value = -std::numeric_limits<double>::infinity();
   const std::string file = printable_path(folder / "summary.json");
   try {
     const nlohmann::json summary = read_json_file(folder / "summary.json");
+    const double sign = summary.at("metric") == "loss" ? -1 : 1;
     for (const nlohmann::json& point : summary.at("points")) {
       for (const nlohmann::json& run : point.at("runs")) {
-        const double value = run.at("value").is_number() ? run.at("value").get<double>() : -1;
-        if (best && value <= best_value) continue;
+        const double value = sign * number_or_nan(run.at("value"));
+        if (best && !(value > best_value)) continue;
         best = place_in_sweep(folder, !point.at("options").empty(),
                               run.at("run_dir").get<std::string>());
-        best_value = value;
+        require_input(!best->filename().string().starts_with("fold-"),
+                      "{}: holds a run for each fold, each tested on other data; name one of them, "
+                      "such as {}",
+                      printable_path(folder), printable_path(folder / *best));
+        if (!std::isnan(value)) best_value = value;
       }
     }
   } catch (const nlohmann::json::exception&) {

@@ -111,7 +111,8 @@ fs::path place_in_sweep(const fs::path& sweep, bool options, const fs::path& run
   const fs::path seed = run_dir.filename(),
                  point = options ? run_dir.parent_path().filename() : fs::path(),
                  place = point / seed;
-  const bool named = seed.string().starts_with("seed-") &&
+  const std::string name = seed.string();
+  const bool named = (name.starts_with("seed-") || name.starts_with("fold-")) &&
                      (!options || (!point.empty() && point != "." && point != ".."));
   if (named && options) require_no_link(sweep / point);
   if (named) require_no_link(sweep / place);

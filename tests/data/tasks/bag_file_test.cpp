@@ -88,8 +88,51 @@ TEST(BagFile, ReadsEveryForm) {
   }
   EXPECT_EQ(digests.size(), 10U);
   EXPECT_TRUE(is_bag_file(folder / "f32.h5"));
-  EXPECT_FALSE(is_bag_file(folder / "one.h5"));
+  EXPECT_TRUE(is_bag_file(folder / "one.h5"));
   EXPECT_TRUE(is_bag_file(folder / "f16.npy"));
+}
+
+TEST(BagFile, IsOneOfOneSampleWithoutLabels) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& name, const std::vector<std::string>& others) {
+    const hid_t file = H5Fcreate((folder / name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put(file, "features", H5T_IEEE_F32LE, {1, 10, 7}, counting(70));
+    for (const std::string& other : others) put(file, other.c_str(), H5T_IEEE_F32LE, {1}, {1});
+    H5Fclose(file);
+    return is_bag_file(folder / name);
+  };
+  EXPECT_TRUE(write("bag.h5", {}));
+  EXPECT_FALSE(write("labelled.h5", {"labels"}));
+  EXPECT_FALSE(write("valued.h5", {"values"}));
+  EXPECT_FALSE(write("ragged.h5", {"lengths"}));
+}
+
+/// Padding, and the empty background before it, are the same in many bags.
+TEST(BagFile, BagsOfEqualRowsInPlacesAreNotEqual) {
+  const TemporaryFolder folder;
+  Values one(7 * 1000, 0), other = one;
+  for (int i = 7; i < 70; ++i) one[i] = i, other[i] = -i;
+  write_bag(folder / "one.h5", 7, one);
+  write_bag(folder / "other.h5", 7, other);
+  EXPECT_NE(BagFile(folder / "one.h5").digest(), BagFile(folder / "other.h5").digest());
+}
+
+TEST(BagFile, RefusesAFileThatIsOpenForWriting) {
+  const TemporaryFolder folder;
+  const hid_t newest = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_libver_bounds(newest, H5F_LIBVER_V110, H5F_LIBVER_LATEST);
+  const hid_t file = H5Fcreate((folder / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, newest);
+  put(file, "features", H5T_IEEE_F32LE, {10, 7}, counting(70));
+  H5Fclose(file);
+  H5Pclose(newest);
+  EXPECT_EQ(BagFile(folder / "x.h5").rows(), 10);
+  std::string bytes = read_bytes(folder / "x.h5");
+  bytes[11] = 1;
+  write_bytes(folder / "x.h5", bytes);
+  EXPECT_NE(message_of([&] {
+              BagFile(folder / "x.h5");
+            }).find("x.h5: is open for writing, or its writer was killed"),
+            std::string::npos);
 }
 
 TEST(BagFile, ReadsManyBlocks) {

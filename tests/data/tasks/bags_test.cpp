@@ -68,6 +68,45 @@ TEST_F(Bags, FoldsPartGroupsEvenlyAndWholly) {
   EXPECT_EQ(std::set<std::string>(tested.begin(), tested.end()).size(), 24U);
 }
 
+/// A label in as many groups as there are folds comes into each, whatever else those groups hold.
+TEST_F(Bags, EachFoldHasEachLabel) {
+  task_.folds = 3;
+  task_.columns.group = "patient";
+  std::mt19937 draw(7);
+  for (int table = 0; table < 60; ++table) {
+    std::string rows = "id,label,patient\n";
+    std::map<std::string, std::set<int>> groups;
+    for (int bag = 0; bag < 24; ++bag) {
+      const int patient = static_cast<int>(draw() % 9);
+      const std::string label = std::vector<std::string>{"a", "b", "rare"}[draw() % 8 / 3];
+      groups[label].insert(patient);
+      rows += "s" + std::to_string(bag) + "," + label + ",p" + std::to_string(patient) + "\n";
+    }
+    if (std::ranges::any_of(groups, [](const auto& each) { return each.second.size() < 3; }))
+      continue;
+    write_bytes(folder_ / "slides.csv", rows);
+    for (task_.fold = 0; task_.fold < 3; ++task_.fold) {
+      std::set<std::string> labels;
+      for (const Bag& bag : part_bags(resolved(), 1).test) labels.insert(*bag.label);
+      EXPECT_EQ(labels, (std::set<std::string>{"a", "b", "rare"})) << rows;
+    }
+  }
+}
+
+TEST_F(Bags, LabelsOfAnotherTableAreThoseOfTheTrainingFiles) {
+  task_.train = {table("id,label\ns0,a\ns1,b\n", "train.csv")};
+  task_.validation = {table("id,label\ns2,a\ns3,B\n", "dev.csv")};
+  EXPECT_EQ(bag_labels(resolved(), part_bags(resolved(), 1)).names(),
+            (std::vector<std::string>{"a", "b"}));
+}
+
+TEST_F(Bags, LabelsThatAreNumbersStandInTheirOrder) {
+  task_.train = {table("id,label\ns0,10.0\ns1,+2\ns2,-1\n", "train.csv")};
+  task_.validation = {table("id,label\ns3,-1\n", "dev.csv")};
+  EXPECT_EQ(bag_labels(resolved(), part_bags(resolved(), 1)).names(),
+            (std::vector<std::string>{"-1", "+2", "10.0"}));
+}
+
 TEST_F(Bags, AShareIsHeldOutOfEachLabelAndGroupsStayWhole) {
   task_.validation_fraction = 1.0 / 3;
   task_.columns.group = "patient";

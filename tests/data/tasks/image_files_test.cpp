@@ -22,8 +22,9 @@ std::string record(int label, int red, int green, int blue) {
   return bytes;
 }
 
+template <class Samples = Pixels>
 void write_png(const fs::path& file, std::uint32_t width, std::uint32_t height,
-               const Pixels& samples, std::uint32_t format) {
+               const Samples& samples, std::uint32_t format) {
   fs::create_directories(file.parent_path());
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -139,6 +140,21 @@ TEST_F(PathfinderTest, ReadsTheImagesThatTheMetadataName) {
   EXPECT_EQ(images[0].pixels, (Pixels{0, 50, 100, 150, 200, 255}));
   EXPECT_EQ(images[1].label, "0");
   EXPECT_EQ(images[1].pixels, (Pixels{76, 1, 2, 3, 4, 5}));
+}
+
+/// In 16 bits a picture has the numbers of 8 bits, finer, unless it says that they are of light.
+TEST_F(PathfinderTest, SixteenBitsAreReadAsEight) {
+  std::vector<std::uint16_t> samples;
+  for (const int level : {0, 50, 100, 150, 200, 255})
+    samples.push_back(static_cast<std::uint16_t>(257 * level));
+  write_png(folder_ / "imgs/0/deep.png", 3, 2, samples, PNG_FORMAT_LINEAR_Y);
+  std::string bytes = read_bytes(folder_ / "imgs/0/deep.png");
+  ASSERT_EQ(bytes[24], 16) << "bits a sample";
+  for (const auto& [chunk, size] : {std::pair("gAMA", 16), {"cHRM", 44}})
+    if (const std::size_t at = bytes.find(chunk); at != bytes.npos) bytes.erase(at - 4, size);
+  write_bytes(folder_ / "imgs/0/deep.png", bytes);
+  EXPECT_EQ(read("imgs/0 deep.png 0 1 0.1 14 2\n").at(0).pixels,
+            (Pixels{0, 50, 100, 150, 200, 255}));
 }
 
 TEST_F(PathfinderTest, ItsRecipePassesOverEmptyFiles) {

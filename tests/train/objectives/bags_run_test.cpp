@@ -89,6 +89,13 @@ TEST_F(BagsRun, AllFoldsMakeATable) {
   const std::string table = last_.out;
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --folds all --quiet"));
   EXPECT_EQ(last_.out, table);
+  ASSERT_NO_FATAL_FAILURE(run("report run --quiet"));
+  EXPECT_NE(read_bytes(folder_ / "run" / "report.html").find("fold-2"), std::string::npos);
+  const Outcome outcome = run_program(folder_, "predict run bags/s0.h5");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "nystrom: run: holds a run for each fold, each tested on other data; name one of them, "
+            "such as run/fold-0\n");
 }
 
 TEST_F(BagsRun, KilledRunsEndInTheSameBits) {

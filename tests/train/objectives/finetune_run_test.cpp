@@ -307,6 +307,18 @@ TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
             "best: a=2: -0.3750 ± 0.1768; its best run is run/seed-2\n");
 }
 
+TEST_F(FinetuneTest, ANewHeadOfRegressionBeginsAtTheMean) {
+  write_bytes(folder_ / "train.csv",
+              "text,score\nthe sea,998\nold men,1000\nmen sang,1001\npale stars,1001\n");
+  write_bytes(folder_ / "run.yaml",
+              tiny_model +
+                  "steps: 1}\n"
+                  "task: {kind: regression, train: [train.csv], validation: [train.csv], "
+                  "columns: {text: text, label: score}}\n");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set optimizer.learning_rate=1e-9"));
+  EXPECT_NEAR(measured("mse", "train.csv"), 1.5, 0.5) << "the variance";
+}
+
 // ---- The warm-up of a run whose data decide the number of steps ---------------------------------
 
 TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
