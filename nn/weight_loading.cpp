@@ -64,7 +64,14 @@ void load_weights(ParameterStore& store, const WeightSource& source,
   check_weights(store, source, fresh);
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();
-    if (std::ranges::find(fresh, name) == fresh.end()) store.set(name, source.read(name));
+    if (std::ranges::find(fresh, name) != fresh.end()) continue;
+    const Tensor values = source.read(name);
+    require_input(
+        is_float(values.dtype()),
+        "tensor {} has the type {}, expected floating-point numbers; of a quantized model "
+        "save the weights before its quantization",
+        source.name_in_file ? source.name_in_file(name) : name, values.dtype());
+    store.set(name, values);
   }
 }
 

@@ -29,6 +29,13 @@
 namespace nystrom {
 namespace {
 
+void require_finite_loss(double loss) {
+  require_input(std::isfinite(loss),
+                "the model's loss is {}: its weights have grown beyond use; train again with a "
+                "lower optimizer.learning_rate",
+                loss);
+}
+
 namespace fs = std::filesystem;
 
 struct EvaluateOptions {
@@ -104,10 +111,7 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
                     done == total);
   };
   const Evaluation result = evaluate_masked_lm(*model, samples, options.batch, communicator, show);
-  require_input(std::isfinite(result.loss),
-                "the model's loss is {}: its weights have grown beyond use; train again with a "
-                "lower optimizer.learning_rate",
-                result.loss);
+  require_finite_loss(result.loss);
   if (!communicator.is_first()) return;
   if (options.common.json) {
     print_json(result);
@@ -195,9 +199,10 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
   Checksum inputs;
   inputs.update(dataset->digests().data(), dataset->digests().size() * sizeof(Digest));
   communicator.require_same_files("--file", inputs.hex());
-  return evaluate_task(*task.model, dataset, options.batch, communicator, [&](std::int64_t done) {
-    progress.update(done, "", done == dataset->size());
-  });
+  const auto show = [&](std::int64_t done) { progress.update(done, "", done == dataset->size()); };
+  TaskEvaluation found = evaluate_task(*task.model, dataset, options.batch, communicator, show);
+  require_finite_loss(found.loss);
+  return found;
 }
 
 /// The figures of each class, a line each.

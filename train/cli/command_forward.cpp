@@ -1,6 +1,7 @@
 // nystrom forward: run the forward pass, and optionally the backward pass, on given token ids.
+#include <algorithm>
+#include <array>
 #include <filesystem>
-#include <fstream>
 
 #include "core/check.h"
 #include "core/safetensors_header.h"
@@ -20,16 +21,23 @@ struct ForwardOptions {
   bool gradients = false;
 };
 
-/// Refuses to replace anything but an earlier result: a safetensors file of ours has checksums.
-void check_output(const std::filesystem::path& path) {
-  std::string head(4096, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(head.data(), std::ssize(head));
-  if (head.find(integrity_key) == head.npos) require_new_file(path);
+/// Whether the file holds the tensors of run_forward and nothing else.
+bool is_result(const std::filesystem::path& path) {
+  constexpr std::array names = {"last_hidden_state", "logits", "start_logits",
+                                "end_logits",        "output", "loss"};
+  try {
+    const auto file = TensorFile::open(path);
+    return std::ranges::all_of(file.tensors(), [&](const StoredTensor& tensor) {
+      return tensor.name.starts_with("grad.") ||
+             std::ranges::find(names, tensor.name) != names.end();
+    });
+  } catch (const InputError&) {
+    return false;
+  }
 }
 
 void run(const ForwardOptions& options, Device device, Log& log) {
-  check_output(options.output);
+  if (!is_result(options.output)) require_new_file(options.output);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   // There is no loss scaling here: small gradients would underflow to 0 in f16.
   require_input(!options.gradients || options.dtype != DType::f16,

@@ -211,6 +211,21 @@ void require_one_process(const std::vector<Command>& commands, const std::string
                   name, place.size, listed(spread)));
 }
 
+/// Lets all options of whole numbers refuse what is not decimal: CLI11 reads 010 as 8.
+void require_decimal_numbers(CLI::App& app) {
+  const auto check = [](const std::string& text) -> std::string {
+    const std::string digits = text.substr(text.starts_with('-') ? 1 : 0);
+    const bool decimal = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos &&
+                         (digits[0] != '0' || digits.size() == 1);
+    return decimal ? "" : "'" + printable(text, 40) + "' is no decimal whole number";
+  };
+  for (CLI::Option* option : app.get_options())
+    if (option->get_type_name().starts_with("INT") || option->get_type_name().starts_with("UINT"))
+      option->check(CLI::Validator(check, ""));
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    require_decimal_numbers(*command);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("nystrom: train, run and export Nyströmformer encoders, whose attention costs O(n)");
   app.set_version_flag("--version", version_text);
@@ -227,6 +242,7 @@ int run(int argc, char** argv) {
       add_convert_command(app),  add_listops_command(app),  add_info_command(app),
       add_forward_command(app),  add_bench_command(app),    add_approximation_command(app),
       add_report_command(app),   add_cache_command(app)};
+  require_decimal_numbers(app);
   check_command(app, commands, argc, argv);
   take_brackets(app);
   read_piped_inputs({argv, argv + argc});
@@ -297,6 +313,7 @@ int main(int argc, char** argv) {
   using namespace nystrom;
   restart_with_short_spin(argv);
   ::prctl(PR_SET_NAME, "nystrom");  // after a restart ps and top would show "exe"
+  std::signal(SIGXFSZ, SIG_IGN);    // a write beyond a limit of file sizes fails, as on a full disk
   // A command has nothing to save until it constructs StopSignals. Ignored signals stay ignored.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1})
     if (std::signal(signal, [](int) { std::_Exit(interrupted); }) == SIG_IGN)

@@ -1,6 +1,7 @@
 #include "train/export/export_score.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 #include "autograd/ops.h"
@@ -104,9 +105,12 @@ ExportScores score_text(const fs::path& folder, const TextData& text, Log& log) 
   const auto n = static_cast<double>(scores.targets);
   scores.data =
       fmt::format("{} masked tokens of {}", scores.targets, fmt::join(text.patterns, ", "));
-  for (std::size_t i = 0; i < runtimes.size(); ++i)
+  for (std::size_t i = 0; i < runtimes.size(); ++i) {
+    require_input(std::isfinite(sums[i].loss), "the loss of {} is {}", runtimes[i].name,
+                  sums[i].loss);
     scores.runtimes.push_back(
         {runtimes[i].name, sums[i].loss / n, "accuracy", sums[i].correct / n, sums[i].same / n});
+  }
   return scores;
 }
 
@@ -203,6 +207,8 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
       {}};
   for (std::size_t i = 0; i < runtimes.size(); ++i) {
     const TaskScores found = scorers[i].scores();
+    require_input(std::isfinite(sums[i].loss), "the loss of {} is {}", runtimes[i].name,
+                  sums[i].loss);
     scores.runtimes.push_back(
         {runtimes[i].name, sums[i].loss / targets, found.metric, found.decisive,
          compared > 0 ? std::optional(sums[i].same / compared) : std::nullopt});

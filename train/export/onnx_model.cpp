@@ -166,6 +166,13 @@ class OnnxWriter {
     return weighted_sum(graph_.cast(token, OnnxType::f32), x);
   }
 
+  /// The first token of each row, which padding may precede; 0 for a row without any.
+  OnnxValue first_token(const OnnxValue& x) {
+    const OnnxValue first = graph_("Equal", {tokens_.places, graph_.integer(1)});
+    const OnnxValue token = graph_("And", {first, tokens_.valid});
+    return weighted_sum(graph_.cast(token, OnnxType::f32), x);
+  }
+
   OnnxValue mean_token(const OnnxValue& x) {
     const OnnxValue count =
         graph_.cast(graph_("Max", {tokens_.count, graph_.integer(1)}), OnnxType::f32);
@@ -175,7 +182,7 @@ class OnnxWriter {
   /// The hidden states of each row as one vector: [b, hidden].
   OnnxValue pooled(const OnnxValue& x) {
     switch (config_.embedding.pooling) {
-      case SentencePooling::cls: return at(x, 0);
+      case SentencePooling::cls: return first_token(x);
       case SentencePooling::lasttoken: return last_token(x);
       case SentencePooling::mean_sqrt_len_tokens:
         return graph_("Mul",

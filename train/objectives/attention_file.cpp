@@ -135,13 +135,15 @@ std::string picture_of(const std::vector<double>& scores, const BagArray& coords
 /// The arrays of a map.
 constexpr std::array map_arrays = {"attention", "coords"};
 
-/// The arrays of an earlier map; none for any other file. A map has no arrays of other names.
+/// The arrays of an earlier map; none for any other file. A map has an array `attention`, and none
+/// of other names: files with coords alone are those of other programs.
 std::vector<std::string> arrays_of_map(const fs::path& file) {
   try {
     std::vector<std::string> names =
         Hdf5File(std::make_shared<const InputFile>(InputFile::open(file))).names();
     for (const std::string& name : names)
       if (std::ranges::find(map_arrays, name) == map_arrays.end()) return {};
+    if (std::ranges::find(names, map_arrays[0]) == names.end()) return {};
     return names;
   } catch (const InputError&) {
     return {};

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "data/tasks/text_range.h"
 #include "data/text/table_reader.h"
+#include "train/objectives/probabilities.h"
 #include "train/objectives/text_batches.h"
 
 namespace nystrom {
@@ -131,6 +132,7 @@ PairCounts count_pairs(const Model& model, const Tokenizer& tokenizer,
     const auto likelihoods = model.config().head == Head::replaced_tokens ? original_log_likelihoods
                                                                           : pseudo_log_likelihoods;
     const std::vector<double> sums = likelihoods(model, tokenizer, ids, batch_size);
+    require_finite(sums);
     for (std::size_t i = 0; i < sums.size(); i += 2) {
       counts.preferred += sums[i] > sums[i + 1];
       counts.ties += ids[i] == ids[i + 1];

@@ -72,6 +72,9 @@ void NearestNeighbours::add_block(const Tensor& vectors, std::span<const std::in
       const double exact =
           product(queries_.data<float>() + q * width, vectors.data<float>() + i * width, width);
       const Neighbour found{keys[static_cast<std::size_t>(i)], static_cast<float>(exact)};
+      require_input(std::isfinite(found.score),
+                    "the product of two vectors is {}; vectors of length 1 have none so large",
+                    found.score);
       if (heap.size() == k_) {
         if (!is_nearer(found, heap.front())) continue;
         std::ranges::pop_heap(heap, is_nearer);

@@ -4,9 +4,18 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/check.h"
+
 namespace nystrom {
 
+void require_finite(std::span<const double> scores) {
+  require_input(std::ranges::all_of(scores, [](double score) { return std::isfinite(score); }),
+                "the model's scores are not finite: its weights have grown beyond use, or beyond "
+                "what the type of the computation holds");
+}
+
 std::vector<double> softmax_of(std::span<const double> scores) {
+  require_finite(scores);
   std::vector<double> values(scores.begin(), scores.end());
   const double top = *std::ranges::max_element(values);
   double total = 0;

@@ -7,7 +7,11 @@
 
 namespace nystrom {
 
-/// The softmax of scores.
+/// Throws an InputError if a score of a model is NaN or infinite: what follows from it would be an
+/// answer all the same.
+void require_finite(std::span<const double> scores);
+
+/// The softmax of scores, which require_finite.
 std::vector<double> softmax_of(std::span<const double> scores);
 
 /// The indices of the `count` largest numbers, or of all if there are fewer, largest first. Equal

@@ -55,6 +55,8 @@ class Predictor {
       };
       const std::vector<double> first = numbers(spans ? out.start_logits : out.logits),
                                 second = spans ? numbers(out.end_logits) : std::vector<double>();
+      require_finite(first);
+      require_finite(second);
       const auto firsts = outputs_by_sample(dataset_, samples, first),
                  seconds = outputs_by_sample(dataset_, samples, second);
       for (std::size_t i = 0; i < samples.size(); ++i)
