@@ -18,6 +18,8 @@ Var transpose(const Var& x, int axis_a, int axis_b) {
 }
 
 Var split_heads(const Var& x, std::int64_t heads, std::int64_t part, std::int64_t parts) {
+  require(heads >= 1 && 0 <= part && part < parts && x.dim(-1) % (parts * heads) == 0,
+          "split_heads: x {}, heads {}, part {} of {}", x.shape(), heads, part, parts);
   const std::int64_t all = parts * heads;
   const Var split = slice(reshape(x, x.shape().without(-1).append(all).append(x.dim(-1) / all)), -2,
                           part * heads, (part + 1) * heads);

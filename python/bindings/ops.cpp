@@ -10,6 +10,14 @@
 namespace nystrom::python {
 namespace {
 
+/// The value of a target, which gets no gradient.
+Tensor constant_of(const Var& target) {
+  require_input(!target.requires_grad(),
+                "target: gets no gradient, and this tensor requires one; give its values: "
+                "target.numpy()");
+  return target.value();
+}
+
 using Sizes = std::vector<std::int64_t>;
 
 /// An argument that may be left out.
@@ -243,6 +251,13 @@ void bind_shapes(nb::module_& ops) {
   ops.def("row_norms", &row_norms, "x"_a, doc::row_norms, ReleaseLock());
   ops.def(
       "distillation_loss",
+      [](const Var& logits, const Var& target, double temperature, double normaliser) {
+        return distillation_loss(logits, constant_of(target), temperature, normaliser);
+      },
+      "logits"_a, "target"_a, "temperature"_a, "normaliser"_a, doc::distillation_loss,
+      ReleaseLock());
+  ops.def(
+      "distillation_loss",
       [](const Var& logits, const Array& target, double temperature, double normaliser) {
         return distillation_loss(logits, python::tensor_of(target), temperature, normaliser);
       },
@@ -255,6 +270,10 @@ void bind_shapes(nb::module_& ops) {
       },
       "logits"_a, "labels"_a, "normaliser"_a = 0.0, "z_loss"_a = 0.0, doc::cross_entropy,
       ReleaseLock());
+  ops.def(
+      "mean_squared_error",
+      [](const Var& x, const Var& target) { return mean_squared_error(x, constant_of(target)); },
+      "x"_a, "target"_a, doc::mean_squared_error, ReleaseLock());
   ops.def(
       "mean_squared_error",
       [](const Var& x, const Array& target) {

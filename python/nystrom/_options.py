@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
 
@@ -26,16 +26,37 @@ def dtype_name(dtype: Any) -> str:
 def plain(value: Any) -> Any:
     """A path as text; a number or an array of NumPy as one of Python; an element type by its
     name."""
-    if isinstance(value, type):
-        return dtype_name(value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return os.fspath(value) if hasattr(value, "__fspath__") else dtype_name(value)
+    if not isinstance(value, type):  # those of NumPy have its methods
+        if hasattr(value, "tolist"):
+            return value.tolist()
+        if hasattr(value, "__fspath__") or isinstance(value, bytes):
+            return os.fsdecode(value)
+        if isinstance(value, Mapping):
+            return dict(value)
+    name = dtype_name(value)
+    if name not in _dtypes.values():
+        raise TypeError(
+            f"got {value!r} ({type(value).__name__}), expected a text, a number, a list or a dict"
+        )
+    return name
 
 
 def text_of(value: Any) -> str:
     """A value as YAML. Paths become texts."""
     return json.dumps(value, ensure_ascii=False, default=plain)
+
+
+def names_of_columns(label: Any) -> list[str] | None:
+    """The names of several columns: a list, an index of pandas, an array; None for one."""
+    if hasattr(label, "tolist"):
+        label = label.tolist()
+    return list(map(str, label)) if isinstance(label, (list, tuple)) else None
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """The path of a model from any current folder; a name of the hub stays."""
+    text = os.fspath(path)
+    return os.path.abspath(text) if os.path.exists(text) else text
 
 
 def overrides(sections: Mapping[str, Any]) -> list[str]:

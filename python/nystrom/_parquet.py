@@ -108,6 +108,8 @@ class _Batches:
             missing = set(self.schema.names) - set(reader.schema.names)
             if missing:
                 raise InputError(f"'{file}': lacks the column {min(missing)!r} of the other files")
+            if class_names(reader.schema) != class_names(self.schema):
+                raise InputError(f"'{file}': names the classes otherwise than '{self._files[0]}'")
             yield from reader
 
 

@@ -84,7 +84,8 @@ def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
             raise InputError(f"{name}: two columns are called {column!r}; rename one")
         parts.append(data[same[0]])
     for column, part in zip(columns, parts):
-        if isinstance(part, str) or not hasattr(part, "__len__"):
+        unordered = isinstance(part, (str, dict, set, frozenset))
+        if unordered or not hasattr(part, "__len__"):
             raise TypeError(f"{name}[{column!r}]: got {described(part)}, expected a list of values")
         if len(part) != len(parts[0]):
             raise InputError(
@@ -97,6 +98,9 @@ def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
     from nystrom._parquet import class_names
 
     _require_columns(columns, data.schema.names, name)
+    for column in columns:
+        if data.schema.names.count(column) > 1:
+            raise InputError(f"{name}: two columns are called {column!r}; rename one")
     named = class_names(data.schema)
     batches = data.to_batches() if hasattr(data, "to_batches") else data
     for batch in batches:
@@ -105,6 +109,8 @@ def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _dataset_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
+    if (getattr(data, "format", None) or {}).get("type") == "custom":
+        raise InputError(f"{name}: has a transform; write its result into it: data.map(transform)")
     if data.column_names is not None:
         _require_columns(columns, data.column_names, name)
         data = data.select_columns(list(columns))
@@ -150,12 +156,15 @@ def _single_rows(rows: Iterator[Any], name: str, columns: Sequence[str]) -> Iter
     for number, row in enumerate(rows):
         if hasattr(row, "_asdict"):  # the tuples of pandas
             row = row._asdict()
+        fields = getattr(getattr(row, "dtype", None), "names", None)  # of NumPy's records
+        if fields:
+            row = dict(zip(fields, row.tolist()))
         if hasattr(row, "keys"):
-            keys = list(row.keys())
+            keys = {str(key): key for key in row.keys()}
             for column in columns:
                 if column not in keys:
-                    _require_columns(columns, keys, f"{name}, row {number}")
-            yield [row[column] for column in columns]
+                    _require_columns(columns, list(keys), f"{name}, row {number}")
+            yield [row[keys[column]] for column in columns]
             continue
         if isinstance(row, str) and len(columns) == 1:
             yield [row]
@@ -249,6 +258,8 @@ def _plain_list(value: Any) -> Any:
 
 def label_cell(value: Any, place: str) -> Any:
     """A label as a str, int, float or bool, or a list of them."""
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("M", "m"):  # NumPy's times
+        raise TypeError(f"{place}: got {described(value)}, expected a str, a number or a bool")
     value = _plain_list(value)
     if isinstance(value, (list, tuple)):
         return [label_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]

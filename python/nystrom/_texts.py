@@ -25,6 +25,10 @@ def several(values: Any, name: str) -> Iterator[Any]:
             f"{name}: got a {type(values).__name__}, which gives the names of its columns and not "
             f"its texts; pass one column, such as data[{column}]; columns: {shown}"
         )
+    if isinstance(values, (set, frozenset)):
+        raise TypeError(f"{name}: got a {type(values).__name__}, which has no order; pass a list")
+    if hasattr(values, "to_pylist"):  # a column of Arrow
+        values = values.to_pylist()
     if isinstance(values, (bytes, bytearray)):
         raise TypeError(f"{name}: got {type(values).__name__}; decode it: value.decode('utf-8')")
     try:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 
 from nystrom import _core
-from nystrom._options import overrides, text_of
+from nystrom._options import names_of_columns, overrides, text_of
 from nystrom._texts import texts_of
 from nystrom.errors import InputError
 from nystrom.model import Model, typed_labels
@@ -294,7 +294,8 @@ def _columns_of(
     """The columns of the rows that the argument `name` gives."""
     columns: dict[str, Any] = {"kind": None, "id": None, "choices": [], "negatives": []}
     if masked:
-        return columns | {"text": text or plan["text_column"], "label": None, "pair": None}
+        column = plan["text_column"] if text is None else str(text)
+        return columns | {"text": column, "label": None, "pair": None}
     if name == "data":
         columns = plan | {"id": None}
     else:
@@ -302,11 +303,12 @@ def _columns_of(
         columns["kind"] = "classification"
     if name == "pairs":
         columns |= {"kind": "regression", "pair": plan["pair"] or "pair"}
-    if isinstance(label, (list, tuple)):
-        columns |= {"labels": list(label), "label": None}
+    several = names_of_columns(label)
+    if several is not None:
+        columns |= {"labels": several, "label": None}
         label = None
     for key, value in (("text", text), ("label", label), ("pair", pair)):
-        columns[key] = value or columns[key]
+        columns[key] = columns[key] if value is None else str(value)
     return columns
 
 
@@ -342,7 +344,7 @@ def _array(vectors: Any) -> Any:
     import numpy
 
     try:
-        result = numpy.asarray(vectors, dtype=numpy.float32)
+        result = numpy.ascontiguousarray(vectors, dtype=numpy.float32)
     except (TypeError, ValueError) as error:
         raise InputError(f"corpus: its vectors are no array [rows, width]: {error}") from None
     if result.ndim != 2:

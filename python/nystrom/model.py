@@ -7,7 +7,7 @@ import json
 import os
 
 from nystrom import _core
-from nystrom._options import LABEL_TYPES, dtype_name, overrides
+from nystrom._options import LABEL_TYPES, absolute, dtype_name, overrides
 from nystrom._texts import several, text_of, texts_of
 from nystrom.errors import InputError
 from nystrom.tokenizer import Tokenizer
@@ -51,7 +51,7 @@ def load(
     overrides options of the model: {"attention": {"num_landmarks": 32}}.
     """
     options = [] if model is None else overrides({"model": model})
-    return Model(os.fspath(path), dtype_name(dtype), device, options)
+    return Model(absolute(path), dtype_name(dtype), device, options)
 
 
 def _restored(
@@ -444,7 +444,11 @@ def _in_parts(
 ) -> Iterator[Any]:
     """The results of work(begin, end) for all of `count` items: at once, or in the parts that share
     batches, with a bar."""
-    if not progress or batch_size < 1:
+    most = 1 << 20
+    if not 1 <= batch_size <= most:
+        limit = "at least 1" if batch_size < 1 else f"at most {most}"
+        raise InputError(f"batch_size {batch_size}; expected {limit}")
+    if not progress:
         yield work(0, count)
         return
     size = 64 * batch_size  # texts that are sorted by length to share batches

@@ -9,12 +9,13 @@ import os
 from collections.abc import Mapping
 
 from nystrom import _core
-from nystrom._options import overrides, text_of
+from nystrom._options import names_of_columns, overrides, text_of
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import SimpleNamespace
     from typing import Any
 
     from nystrom._core import Step
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
 class Run:
     """A finished run. It stands for its folder: nystrom.load(run) opens its best model."""
 
-    def __init__(self, core: _core.FinishedRun) -> None:
+    def __init__(self, core: _core.FinishedRun | SimpleNamespace) -> None:
         self._core = core
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        names = ("run_dir", "steps", "best_step", "best_value", "metric")
+        return _run_of, ({name: getattr(self._core, name) for name in names},)
 
     @property
     def run_dir(self) -> str:
@@ -101,6 +106,13 @@ class Run:
         )
         title = f"<b>{html.escape(self.run_dir)}</b>: {self.steps} steps, {self._best()}"
         return f"<div>{title}<table><tr>{head}</tr>{rows}</table></div>"
+
+
+def _run_of(facts: dict[str, Any]) -> Run:
+    """A run that was pickled or copied."""
+    from types import SimpleNamespace
+
+    return Run(SimpleNamespace(**facts))
 
 
 def _shown(value: Any) -> str:
@@ -190,7 +202,7 @@ def finetune(
     All other arguments are those of pretrain.
     """
     options = overrides(sections)
-    several = list(label) if isinstance(label, (list, tuple)) else None
+    several = names_of_columns(label)
     options += _column_options(text, None if several else label, pair)
     share = _share(validation)
     with _place(config, options, overwrite, task=True) as (plan, place, data):
@@ -219,13 +231,16 @@ def finetune(
                 every += files
         options += data.form(every, plan["format"])
         try:
-            return Run(
-                _core.finetune(
-                    *_given(config), options + place, on_step, on_evaluation, device, threads, quiet
-                )
+            run = _core.finetune(
+                *_given(config), options + place, on_step, on_evaluation, device, threads, quiet
             )
-        finally:
+        except InputError:
+            raise  # the run was refused, and its folder may be another's
+        except BaseException:
             data.write_label_types(plan["run_dir"])
+            raise
+        data.write_label_types(plan["run_dir"])
+        return Run(run)
 
 
 # ---- Data ----------------------------------------------------------------------------------------
@@ -310,8 +325,7 @@ def _place(
     if unnamed:
         plan["run_dir"] = _new_folder("runs/finetuned" if task else plan["run_dir"])
         place = [f"run_dir={text_of(plan['run_dir'])}"]
-    elif overwrite:
-        _remove_run(plan["run_dir"])
+    earlier = _put_aside(plan["run_dir"]) if overwrite and not unnamed else None
     try:
         with GivenData(plan["cache"]) as data:
             yield plan, place, data
@@ -319,6 +333,8 @@ def _place(
         if unnamed:
             with contextlib.suppress(OSError):
                 os.rmdir(plan["run_dir"])  # where the run did not begin
+        if earlier is not None:
+            _end_overwriting(plan["run_dir"], earlier)
 
 
 def _new_folder(default: str) -> str:
@@ -337,29 +353,41 @@ _written = ["checkpoints", "config.yaml", "metrics.jsonl", "fill-masks.jsonl", "
 _written += ["label_types.json", "report.html", ".waiting", "events.out.tfevents.*"]
 
 
-def _remove_run(run_dir: str) -> None:
-    """Removes what a run wrote into its folder, and nothing else."""
+def _put_aside(run_dir: str) -> str | None:
+    """Moves what a run wrote into its folder, and nothing else, into a folder beside it, whose name
+    it returns."""
     import fcntl
-    import shutil
+    import secrets
     from pathlib import Path
 
     if not os.path.isdir(run_dir):
-        return
+        return None
     _core.check_run_place(run_dir)
+    aside = f"{os.path.normpath(run_dir)}.replaced-{secrets.token_hex(4)}"
     lock = os.open(os.path.join(run_dir, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{run_dir}: another process trains in this run directory") from None
+        os.mkdir(aside)
         for pattern in _written:
             for path in Path(run_dir).glob(pattern):
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
+                path.rename(Path(aside, path.name))
     finally:
         os.close(lock)
+    return aside
+
+
+def _end_overwriting(run_dir: str, earlier: str) -> None:
+    """Removes the earlier run where the new one has begun, else brings it back."""
+    import shutil
+    from pathlib import Path
+
+    if not os.path.isdir(os.path.join(run_dir, "checkpoints")):
+        for path in Path(earlier).iterdir():
+            path.replace(Path(run_dir, path.name))
+    shutil.rmtree(earlier)
 
 
 def _given(config: Config) -> tuple[str, bool]:

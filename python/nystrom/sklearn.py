@@ -32,7 +32,11 @@ def _columns(X: Any) -> Columns:
     if isinstance(X, str):
         raise ValueError("X: got one text, expected several: [text]")
     if hasattr(X, "columns"):  # a table
-        parts = [list(X[name]) for name in X.columns]
+        names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+        if len(set(map(str, names))) < len(names):
+            raise ValueError(f"X: two columns have one name: {', '.join(map(str, names))}")
+        parts = [X[name] for name in names]
+        parts = [list(p.to_pylist() if hasattr(p, "to_pylist") else p) for p in parts]
     else:
         array = np.asarray(X, dtype=object)
         if array.ndim == 1:
@@ -72,7 +76,7 @@ class _Finetuned(_Text):
         batch_size: int = 16,
         sequence_length: int | None = None,
         validation_fraction: float | None = 0.1,
-        random_state: int = 0,
+        random_state: Any = 0,
         run_dir: str | os.PathLike[str] | None = None,
         device: str = "cpu",
         quiet: bool = True,
@@ -95,6 +99,8 @@ class _Finetuned(_Text):
         self.options = options
 
     def _fit(self, X: Any, labels: list[Any], task: dict[str, Any]) -> None:
+        from sklearn.utils import check_random_state
+
         texts, pairs = _columns(X)
         if len(texts) != len(labels):
             raise ValueError(f"X has {len(texts)} texts, and y {len(labels)} values")
@@ -116,7 +122,9 @@ class _Finetuned(_Text):
                 "batch_size": self.batch_size,
             },
             "evaluation": {"every": None},
-            "seed": self.random_state,
+            "seed": self.random_state
+            if isinstance(self.random_state, int)
+            else int(check_random_state(self.random_state).randint(2**31 - 1)),
         }
         if self.sequence_length is not None:
             config["data"]["sequence_length"] = self.sequence_length
@@ -143,6 +151,8 @@ class Classifier(ClassifierMixin, _Finetuned):
         text any number of labels: `classes_` are their places, or their names in a data frame."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
+        if hasattr(y, "toarray"):  # a sparse matrix of SciPy
+            y = y.toarray()
         labels = np.asarray(y)
         self.multilabel_ = labels.ndim == 2 and labels.shape[1] > 1
         if self.multilabel_:
@@ -170,7 +180,11 @@ class Classifier(ClassifierMixin, _Finetuned):
         """The probability of each class, in the order of classes_: [texts, classes]."""
         check_is_fitted(self, "model_")
         texts, pairs = _columns(X)
-        places = [self.model_.labels.index(each) for each in self.classes_.tolist()]
+        labels = self.model_.labels
+        if self.multilabel_:  # a label that no text had is known by its name alone
+            labels = list(map(str, labels))
+        classes = self.classes_.tolist()
+        places = [labels.index(str(each) if self.multilabel_ else each) for each in classes]
         return self.model_.predict_proba(texts, pairs)[:, places]
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -188,7 +202,10 @@ class Regressor(RegressorMixin, _Finetuned):
         """Fine-tunes the model on texts and their numbers."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        values = np.asarray(y, dtype=np.float64).ravel()
+        values = np.asarray(y, dtype=np.float64)
+        if values.ndim > 1 and values.size != len(values):
+            raise ValueError(f"y: got the shape {values.shape}, expected one number for each text")
+        values = values.ravel()
         if not np.isfinite(values).all():
             raise ValueError("y: holds NaN or infinity")
         self._fit(X, values.tolist(), {"kind": "regression"})

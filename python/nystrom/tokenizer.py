@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from nystrom import _core
+from nystrom._options import absolute
 from nystrom._texts import text_of, texts_of
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
     from typing import Any, Literal
 
@@ -20,10 +22,10 @@ class Tokenizer:
     """Converts between text and the ids of tokens. Its copies in other processes are opened from
     the model's folder."""
 
-    def __init__(self, path: str, core: _core.Tokenizer | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], core: _core.Tokenizer | None = None) -> None:
         """The tokenizer of the folder `path`: of a model, or with the files of a tokenizer."""
-        self._path = path
-        self._core = _core.open_tokenizer(path) if core is None else core
+        self._path = absolute(path)
+        self._core = _core.open_tokenizer(self._path) if core is None else core
 
     def __call__(
         self,
@@ -48,10 +50,20 @@ class Tokenizer:
             )
         if padding == "max_length" and max_length is None:
             raise InputError("padding 'max_length' needs max_length")
+        if not isinstance(truncation, bool):
+            raise InputError(f"truncation {truncation!r}: expected True or False")
         given = texts_of(texts, "texts")
         second = None if pairs is None else texts_of(pairs, "pairs")
         if second is not None and len(second) != len(given):
             raise InputError(f"pairs: got {len(second)}, expected {len(given)}, one for each text")
+        if padding == "max_length" and not truncation:
+            whole = self._core.encode_batch(given, second, None, False, parse_special_tokens)
+            longest = whole["input_ids"].shape[1]
+            if max_length is not None and longest > max_length:
+                raise InputError(
+                    f"a text has {longest} tokens, more than max_length {max_length}, and "
+                    "truncation is False"
+                )
         limit = max_length if truncation or padding == "max_length" else None
         return self._core.encode_batch(
             given, second, limit, padding == "max_length", parse_special_tokens

@@ -393,6 +393,22 @@ def test_wrong_use_is_an_error(call, kind, message):
     assert str(raised.value) == message
 
 
+def test_a_target_that_needs_a_gradient_is_refused():
+    w = nystrom.Tensor(np.array([2.0]), requires_grad=True)
+    for loss in (ops.mean_squared_error, lambda x, y: ops.distillation_loss(x, y, 1.0, 1.0)):
+        with pytest.raises(nystrom.InputError, match="target: gets no gradient"):
+            loss(w, w)
+    plain = nystrom.Tensor(np.array([1.0]))
+    assert ops.mean_squared_error(w, plain).numpy() == 1
+
+
+def test_heads_divide_the_width():
+    x = np.arange(24, dtype=np.float32).reshape(1, 6, 4)
+    for arguments in ((x, -1), (x, 0), (x, 3), (x, 2, 0, 0), (x, 2, 1)):
+        with pytest.raises(Exception, match="split_heads: x"):
+            ops.split_heads(*arguments)
+
+
 def test_shapes_that_do_not_fit_are_named():
     with pytest.raises(nystrom.InternalError, match=r"\[2, 3\].*\[2, 3\]"):
         nystrom.Tensor(np.ones((2, 3))) @ np.ones((2, 3))

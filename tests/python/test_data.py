@@ -1,6 +1,8 @@
 """Data in memory for runs, from whatever holds it: the same run as from a file."""
 
+import copy
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -513,6 +515,57 @@ def test_wrong_rows_are_named(task, rows, error, message):
     assert not task["run_dir"].exists()
 
 
+def records():
+    frame = pytest.importorskip("pandas").DataFrame(as_columns())
+    return frame[["label", "text"]].to_records(index=False)
+
+
+def test_records_of_numpy_have_names(task, of_a_file):
+    run = nystrom.finetune(task, train=records(), validation=records(), quiet=True)
+    assert losses(run) == of_a_file
+
+
+def test_columns_without_an_order_are_refused(task):
+    columns = as_columns()
+    for text in (dict(enumerate(columns["text"])), set(columns["text"])):
+        with pytest.raises(TypeError, match="expected a list of values"):
+            nystrom.finetune(task, train={**columns, "text": text}, validation=ROWS)
+
+
+def test_two_columns_of_one_name_in_arrow_are_refused(task):
+    arrow = pytest.importorskip("pyarrow")
+    texts, labels = as_columns().values()
+    table = arrow.Table.from_arrays([texts, labels, labels], names=["text", "label", "text"])
+    with pytest.raises(nystrom.InputError, match="two columns are called 'text'"):
+        nystrom.finetune(task, train=table, validation=ROWS)
+
+
+def test_files_that_name_classes_otherwise_are_refused(task, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    for name, classes in (("a", ["calm", "rough"]), ("b", ["rough", "calm"])):
+        labels = datasets.ClassLabel(names=classes)
+        hub_dataset().cast_column("label", labels).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(nystrom.InputError, match="names the classes otherwise than"):
+        nystrom.finetune(task, train=str(tmp_path / "*.parquet"), validation=ROWS)
+
+
+def test_a_transform_is_refused(task):
+    rows = hub_dataset().with_transform(lambda batch: batch)
+    with pytest.raises(nystrom.InputError, match="has a transform"):
+        nystrom.finetune(task, train=rows, validation=ROWS)
+
+
+def test_times_are_no_labels(task):
+    rows = {"text": as_columns()["text"], "label": np.arange(60).astype("datetime64[ns]")}
+    with pytest.raises(TypeError, match="expected a str, a number or a bool"):
+        nystrom.finetune(task, train=rows, validation=ROWS)
+
+
+def test_options_are_plain_values(task):
+    with pytest.raises(TypeError, match="expected a text, a number, a list or a dict"):
+        nystrom.finetune(task, train=ROWS, validation=ROWS, task={"labels": {"calm", "rough"}})
+
+
 def test_a_missing_value_of_pandas_is_named(task):
     frame = pandas_frame()
     frame.loc[3, "text"] = None
@@ -554,6 +607,47 @@ def test_overwriting_removes_the_old_run_alone(task):
     (task["run_dir"] / "notes.txt").write_text("mine")
     run = nystrom.finetune(task, train=ROWS[5:], validation=ROWS, quiet=True, overwrite=True)
     assert run.steps == 2 and (task["run_dir"] / "notes.txt").read_text() == "mine"
+
+
+def test_a_refused_run_overwrites_nothing(task):
+    nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True)
+    run = Path(task["run_dir"])
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    wrong = [
+        ({"label": "labell"}, {}),
+        ({}, {"device": "gpu"}),
+        ({}, {"model": {"from": run}}),
+    ]
+    for columns, options in wrong:
+        with pytest.raises((nystrom.InputError, TypeError)):
+            nystrom.finetune(
+                task, train=as_columns(), validation=0.2, overwrite=True, **columns, **options
+            )
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert [path.name for path in run.parent.glob("run*")] == ["run"]
+
+
+def test_a_refused_run_leaves_the_types_of_labels(task):
+    numbers = [(text, int(label == "calm")) for text, label in ROWS]
+    nystrom.finetune(task, train=numbers, validation=numbers, quiet=True)
+    with pytest.raises(nystrom.InputError, match="other settings"):
+        bools = [(text, bool(label)) for text, label in numbers[5:]]
+        nystrom.finetune(task, train=bools, validation=bools, quiet=True)
+    assert nystrom.load(task["run_dir"]).labels == [0, 1]
+
+
+def test_a_model_is_the_same_from_another_folder(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(trained.parent)
+    model = nystrom.load(trained.name)
+    monkeypatch.chdir(tmp_path)
+    np.testing.assert_array_equal(copy.deepcopy(model).encode("sea"), model.encode("sea"))
+    assert pickle.loads(pickle.dumps(model.tokenizer)).vocab_size == model.tokenizer.vocab_size
+
+
+def test_a_run_is_pickled(task):
+    run = nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True)
+    twin = pickle.loads(pickle.dumps(run))
+    assert (twin.run_dir, twin.steps, twin.history) == (run.run_dir, run.steps, run.history)
 
 
 def test_a_folder_without_a_run_is_not_overwritten(task):

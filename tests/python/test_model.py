@@ -241,3 +241,13 @@ def test_an_input_error_is_a_value_error():
     assert issubclass(nystrom.InputError, ValueError)
     assert issubclass(nystrom.InternalError, RuntimeError)
     assert issubclass(nystrom.Interrupted, KeyboardInterrupt)
+
+
+def test_padding_does_not_cut(model):
+    text = "the sea was calm and old ships sailed home"
+    options = {"padding": "max_length", "truncation": False}
+    with pytest.raises(nystrom.InputError, match="more than max_length 5"):
+        model.tokenizer(text, max_length=5, **options)
+    assert model.tokenizer(text, max_length=32, **options)["input_ids"].shape == (1, 32)
+    with pytest.raises(nystrom.InputError, match="truncation 'only_first': expected True or False"):
+        model.tokenizer(text, truncation="only_first")

@@ -83,6 +83,24 @@ def test_a_classifier_gives_any_number_of_labels(form, classifier):
         classifier.fit(TEXTS, np.full((80, 2), 2))
 
 
+def test_a_label_may_have_no_text(classifier):
+    labels = np.zeros((80, 3), dtype=int)
+    labels[CALM == "calm", 0] = labels[::2, 1] = 1
+    assert classifier.fit(TEXTS, labels).predict(TEXTS).shape == (80, 3)
+
+
+def test_columns_of_one_name_are_refused(classifier):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="two columns have one name"):
+        classifier.fit(pandas.DataFrame(np.c_[TEXTS, TEXTS], columns=["a", "a"]), CALM)
+
+
+def test_seeds_are_those_of_scikit_learn(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed in (None, np.random.RandomState(1), np.int64(3)):
+        Classifier(trained, options=OPTIONS, random_state=seed).fit(TEXTS, CALM)
+
+
 def test_a_regressor_learns_numbers(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lengths = [len(text) / 10 for text in TEXTS]
