@@ -1,8 +1,10 @@
 #include <nanobind/stl/string.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "core/threads.h"
 #include "python/bindings/bindings.h"
@@ -109,6 +111,18 @@ namespace {
 std::atomic<int> working = 0;   // the objects Unlocked
 bool forked_from_work = false;  // whether there was one when this process began
 
+std::atomic<bool> ending = false;  // whether the interpreter ends
+std::thread::id ender;             // the thread that ends it
+std::atomic<int> stopped = 0;      // of the working threads
+
+/// Where the interpreter ends, stops this thread until the process does: one that asked for the
+/// lock now would be ended within functions that let nothing through, and the process with it.
+void wait_if_ending() {
+  if (!ending || std::this_thread::get_id() == ender) return;
+  ++stopped;
+  while (true) ::pause();
+}
+
 }  // namespace
 
 Unlocked::Unlocked()
@@ -117,6 +131,7 @@ Unlocked::Unlocked()
         const auto now = std::chrono::steady_clock::now();
         if (now < next) return;
         next = now + pause;
+        wait_if_ending();
         const nb::gil_scoped_acquire lock;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
       }) {
@@ -127,10 +142,26 @@ Unlocked::Unlocked()
   ++working;
 }
 
-Unlocked::~Unlocked() { --working; }
+Unlocked::~Unlocked() {
+  wait_if_ending();
+  --working;
+}
+
+void prepare_for_the_end() {
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    ender = std::this_thread::get_id();
+    ending = true;
+    if (working > 0) nb::set_leak_warnings(false);  // what those threads hold stays
+    // What they compute with ends with the process.
+    const nb::gil_scoped_release released;
+    for (int i = 0; i < 1000 && stopped < working; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }));
+}
 
 void prepare_for_forks() {
-  ::pthread_atfork(end_waiting_threads, nullptr, [] { forked_from_work |= working.load() > 0; });
+  ::pthread_atfork(end_waiting_threads, nullptr,
+                   [] { forked_from_work |= working.exchange(0) > 0; });
 }
 
 }  // namespace nystrom::python

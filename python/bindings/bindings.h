@@ -51,6 +51,8 @@ std::shared_ptr<T> shared(T object) {
           }};
 }
 
+/// Lets threads that compute while the interpreter ends stay out of it.
+void prepare_for_the_end();
 /// Lets processes that are forked from now on compute.
 void prepare_for_forks();
 

@@ -42,6 +42,7 @@ NB_MODULE(_core, module) {
   module.attr("version") = NYSTROM_VERSION;
   throw_exceptions_of_python();
   prepare_for_forks();
+  prepare_for_the_end();
   module.def(
       "set_num_threads",
       [](int n) {

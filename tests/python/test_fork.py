@@ -131,3 +131,18 @@ def test_a_loader_of_torch_tokenizes_in_processes(model):
     loader = data.DataLoader(TEXTS, batch_size=8, num_workers=2, collate_fn=model.tokenizer)
     ids = [batch["input_ids"] for batch in loader]
     assert [each.shape[0] for each in ids] == [8] * 5
+
+
+def test_a_thread_that_computes_does_not_crash_the_end(trained):
+    script = """
+        import sys, threading, time, nystrom
+        model = nystrom.load(sys.argv[1])
+        texts = ["the sea was calm"] * 200000
+        threading.Thread(target=model.encode, args=(texts,), daemon=True).start()
+        time.sleep(0.3)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(trained)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,6 +1,7 @@
 #include "train/loop/trained_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "train/distributed/replicas.h"
 #include "train/optim/parameter_groups.h"
@@ -48,9 +49,11 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
   } else {
     store.initialise(seed, config.model.initializer_range);
   }
-  // Rounded as the computation rounds it, so that exact weights say the same.
-  if (first_value && is_new && store.has(output))
-    store.set(output, Tensor::full({1}, *first_value, DType::f64).cast(config.training.dtype));
+  if (first_value && is_new && store.has(output)) {
+    // As the computation rounds it, so that exact weights say the same.
+    const Tensor rounded = Tensor::full({1}, *first_value, DType::f64).cast(config.training.dtype);
+    if (std::isfinite(rounded.cast(DType::f64).item())) store.set(output, rounded);
+  }
   start_average();
 }
 
