@@ -294,7 +294,7 @@ Digest BagFile::digest() const {
   return checksum.digest();
 }
 
-bool is_bag_file(const fs::path& file) {
+bool is_bag_file(const fs::path& file, bool of_bags) {
   const std::string ending = last_ending(file);
   if (ending == ".npy" || ending == ".safetensors") return true;
   if (!is_hdf5_name(file)) return false;
@@ -302,7 +302,7 @@ bool is_bag_file(const fs::path& file) {
   require_harmless(input, hdf5_arrays);
   const Hdf5File arrays(input);
   const std::optional<Hdf5Array> array = arrays.find("features", 0);
-  if (!array || array->shape().size() == 2) return array.has_value();
+  if (!array || array->shape().size() == 2 || !of_bags) return array && array->shape().size() == 2;
   const std::vector<std::string> names = arrays.names();
   const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
   return array->shape().size() == 3 && array->shape()[0] == 1 && !has("labels") && !has("values") &&

@@ -56,8 +56,8 @@ class BagFile {
 };
 
 /// Whether a file is a bag: .npy and .safetensors are; .h5 and .hdf5 if their `features` are [rows,
-/// width], or [1, rows, width] without labels, values or lengths, which files of many samples have
-/// (FeatureFile).
-bool is_bag_file(const std::filesystem::path& file);
+/// width]. For a task `of_bags` those of [1, rows, width] without labels, values or lengths are
+/// bags too, and no samples (FeatureFile).
+bool is_bag_file(const std::filesystem::path& file, bool of_bags = false);
 
 }  // namespace nystrom

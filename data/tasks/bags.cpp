@@ -32,7 +32,8 @@ TableFormat format_of(const std::optional<TaskFormat>& given, const fs::path& fi
 }
 
 double number_in(const std::string& cell, const std::string& place, const char* what) {
-  const auto value = number_of<double>(cell.starts_with('+') ? cell.substr(1) : cell);
+  const bool plus = cell.starts_with('+') && !cell.starts_with("+-");
+  const auto value = number_of<double>(plus ? cell.substr(1) : cell);
   require_input(value && std::abs(*value) <= 3.4e38, "{}: the {} '{}' is no finite number", place,
                 what, printable(cell, 40));
   return *value;
@@ -225,7 +226,7 @@ std::vector<std::int64_t> divide(const std::vector<BagGroup>& groups, std::size_
 /// and the same in every call. Throws an InputError for a label of fewer groups than folds, or if
 /// no such division is found.
 std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_t folds) {
-  constexpr std::int64_t attempts = 1000;
+  constexpr std::int64_t attempts = 200;
   std::set<std::string> labels;
   for (const Bag& bag : bags) labels.insert(bag.label.value_or(""));
   std::string missing;

@@ -135,7 +135,7 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   }
   const std::vector<std::filesystem::path> paths = match_files(source.patterns);
   if (labelled == Labelled::required) refuse_single_bag(paths[0]);
-  if (is_bag_file(paths[0])) {
+  if (is_bag_file(paths[0], are_bag_tables(task, task.train))) {
     std::vector<Bag> bags;
     for (const auto& path : paths) {
       bags.emplace_back();

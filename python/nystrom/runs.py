@@ -34,8 +34,9 @@ class Run:
         self._core = core
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("run_dir", "steps", "best_step", "best_value", "metric")
-        return _run_of, ({name: getattr(self._core, name) for name in names},)
+        names = ("steps", "best_step", "best_value", "metric")
+        facts = {name: getattr(self._core, name) for name in names}
+        return _run_of, (facts | {"run_dir": os.path.abspath(self.run_dir)},)
 
     @property
     def run_dir(self) -> str:
@@ -230,14 +231,14 @@ def finetune(
                 options.append(f"task.{name}={text_of(files)}")
                 every += files
         options += data.form(every, plan["format"])
+        before = _checkpoints(plan["run_dir"])
         try:
             run = _core.finetune(
                 *_given(config), options + place, on_step, on_evaluation, device, threads, quiet
             )
-        except InputError:
-            raise  # the run was refused, and its folder may be another's
         except BaseException:
-            data.write_label_types(plan["run_dir"])
+            if _checkpoints(plan["run_dir"]) != before:  # else it was refused
+                data.write_label_types(plan["run_dir"])
             raise
         data.write_label_types(plan["run_dir"])
         return Run(run)
@@ -353,40 +354,65 @@ _written = ["checkpoints", "config.yaml", "metrics.jsonl", "fill-masks.jsonl", "
 _written += ["label_types.json", "report.html", ".waiting", "events.out.tfevents.*"]
 
 
-def _put_aside(run_dir: str) -> str | None:
-    """Moves what a run wrote into its folder, and nothing else, into a folder beside it, whose name
-    it returns."""
-    import fcntl
-    import secrets
-    from pathlib import Path
+def _checkpoints(run_dir: str) -> set[str]:
+    """The names of the run's checkpoints."""
+    folder = os.path.join(run_dir, "checkpoints")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return {name for name in names if name.startswith("step-")}
 
-    if not os.path.isdir(run_dir):
-        return None
-    _core.check_run_place(run_dir)
-    aside = f"{os.path.normpath(run_dir)}.replaced-{secrets.token_hex(4)}"
+
+@contextlib.contextmanager
+def _locked(run_dir: str) -> Iterator[None]:
+    """Keeps other processes from training in the folder, which is marked as that of a run."""
+    import fcntl
+
     lock = os.open(os.path.join(run_dir, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{run_dir}: another process trains in this run directory") from None
-        os.mkdir(aside)
-        for pattern in _written:
-            for path in Path(run_dir).glob(pattern):
-                path.rename(Path(aside, path.name))
+        if os.fstat(lock).st_size == 0:
+            os.write(lock, b"nystrom run\n")
+        yield
     finally:
         os.close(lock)
+
+
+def _move_run(source: str, target: str) -> None:
+    """Moves what a run wrote, and nothing else."""
+    from pathlib import Path
+
+    for pattern in _written:
+        for path in Path(source).glob(pattern):
+            path.rename(Path(target, path.name))
+
+
+def _put_aside(run_dir: str) -> str | None:
+    """Moves the run that lies in a folder into one of its own within, whose path it returns."""
+    import secrets
+
+    if not os.path.isdir(run_dir):
+        return None
+    _core.check_run_place(run_dir)
+    with _locked(run_dir):
+        aside = os.path.join(run_dir, f".replaced-{secrets.token_hex(4)}")
+        os.mkdir(aside)
+        _move_run(run_dir, aside)
     return aside
 
 
 def _end_overwriting(run_dir: str, earlier: str) -> None:
     """Removes the earlier run where the new one has begun, else brings it back."""
     import shutil
-    from pathlib import Path
 
-    if not os.path.isdir(os.path.join(run_dir, "checkpoints")):
-        for path in Path(earlier).iterdir():
-            path.replace(Path(run_dir, path.name))
+    if not _checkpoints(run_dir):
+        with _locked(run_dir):
+            refused = f"{earlier}-refused"
+            os.mkdir(refused)
+            _move_run(run_dir, refused)
+            _move_run(earlier, run_dir)
+        shutil.rmtree(refused)
     shutil.rmtree(earlier)
 
 

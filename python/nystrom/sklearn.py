@@ -9,6 +9,7 @@ fitted estimator has its model in `model_`, and is pickled by the model's path.
 from __future__ import annotations
 
 import os
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
@@ -123,7 +124,7 @@ class _Finetuned(_Text):
             },
             "evaluation": {"every": None},
             "seed": self.random_state
-            if isinstance(self.random_state, int)
+            if isinstance(self.random_state, Integral)
             else int(check_random_state(self.random_state).randint(2**31 - 1)),
         }
         if self.sequence_length is not None:

@@ -30,10 +30,11 @@ namespace nystrom {
 namespace {
 
 void require_finite_loss(double loss) {
-  require_input(std::isfinite(loss),
-                "the model's loss is {}: its weights have grown beyond use; train again with a "
-                "lower optimizer.learning_rate",
-                loss);
+  require_input(
+      std::isfinite(loss),
+      "the model's loss is {}: its weights have grown beyond use, or beyond what the type "
+      "of the computation holds",
+      loss);
 }
 
 namespace fs = std::filesystem;

@@ -21,16 +21,18 @@ struct ForwardOptions {
   bool gradients = false;
 };
 
-/// Whether the file holds the tensors of run_forward and nothing else.
+/// Whether the file was written here, and holds the tensors of run_forward and nothing else.
 bool is_result(const std::filesystem::path& path) {
   constexpr std::array names = {"last_hidden_state", "logits", "start_logits",
                                 "end_logits",        "output", "loss"};
   try {
     const auto file = TensorFile::open(path);
-    return std::ranges::all_of(file.tensors(), [&](const StoredTensor& tensor) {
+    const auto is_ours = [&](const StoredTensor& tensor) {
+      if (tensor.checksum.empty()) return false;
       return tensor.name.starts_with("grad.") ||
              std::ranges::find(names, tensor.name) != names.end();
-    });
+    };
+    return !file.tensors().empty() && std::ranges::all_of(file.tensors(), is_ours);
   } catch (const InputError&) {
     return false;
   }

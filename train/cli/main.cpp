@@ -213,7 +213,7 @@ void require_one_process(const std::vector<Command>& commands, const std::string
 
 /// Lets all options of whole numbers refuse what is not decimal: CLI11 reads 010 as 8.
 void require_decimal_numbers(CLI::App& app) {
-  const auto check = [](const std::string& text) -> std::string {
+  const auto check = [](std::string& text) -> std::string {
     const std::string digits = text.substr(text.starts_with('-') ? 1 : 0);
     const bool decimal = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos &&
                          (digits[0] != '0' || digits.size() == 1);
@@ -221,7 +221,7 @@ void require_decimal_numbers(CLI::App& app) {
   };
   for (CLI::Option* option : app.get_options())
     if (option->get_type_name().starts_with("INT") || option->get_type_name().starts_with("UINT"))
-      option->check(CLI::Validator(check, ""));
+      option->transform(CLI::Validator(check, ""));  // comes before the range
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
     require_decimal_numbers(*command);
 }

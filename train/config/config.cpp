@@ -96,9 +96,9 @@ std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {
   const auto batches = steps_of(config.batch_schedule, config.batch_size);
   for (std::size_t i = 0;; ++i) {
     const auto [begin, batch] = batches[i];
-    const auto steps = static_cast<std::int64_t>(std::ceil(left / static_cast<double>(batch)));
     require_input(left < 1e15, "training.epochs {} make more than 10^15 sequences",
                   config.epochs.value_or(1));
+    const auto steps = static_cast<std::int64_t>(std::ceil(left / static_cast<double>(batch)));
     if (i + 1 == batches.size() || begin + steps <= batches[i + 1].first) return begin + steps;
     left -= static_cast<double>((batches[i + 1].first - begin) * batch);
   }
@@ -127,8 +127,10 @@ void require_schedules_within_run(const RunConfig& config, std::int64_t samples)
 }
 
 std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples) {
-  const std::int64_t batch = config.training.batch_size;
-  return config.evaluation.every.value_or((samples + batch - 1) / batch);
+  TrainingConfig once = config.training;
+  once.steps = std::nullopt;
+  once.epochs = 1;
+  return config.evaluation.every.value_or(total_steps(once, samples));
 }
 
 bool has_task(const RunConfig& config) {

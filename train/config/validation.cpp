@@ -311,7 +311,8 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
   if (of_files && config.data.train.empty())
     add_problem(found, {"data.train"},
                 "data.train is empty; name the text files to train on, such as [corpus/*.txt]");
-  if (of_files && config.data.validation.empty() && !config.data.validation_fraction)
+  if (of_files && config.data.validation.empty() &&
+      config.data.validation_fraction.value_or(0) == 0)
     add_problem(
         found, {"data.validation", "data.validation_fraction"},
         "data.validation is empty; name held-out text files, or set data.validation_fraction, "

@@ -89,7 +89,9 @@ Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, D
   state_.data = data_.data;
   state_.validation = data_.validation;
   state_.teacher = data_.teacher;
-  if (spec.start) state_.start = ModelWeights::open(spec.start->path).checksum();
+  // A run that goes on does without them.
+  if (spec.start && ModelWeights::exist(spec.start->path))
+    state_.start = ModelWeights::open(spec.start->path).checksum();
   if (config_.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks vary too much: in a nearly solved task, a single wrong answer is a spike.
   if (!has_task(config_)) state_.losses.emplace();
@@ -97,7 +99,6 @@ Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, D
       data_.data_option, fmt::format("{} {} {}", data_.tokenizer, data_.data, data_.samples));
   communicator_.require_same_files(data_.validation_option, data_.validation);
   communicator_.require_same_files("distillation.teacher", data_.teacher);
-  communicator_.require_same_files("model.from", state_.start);
   if (communicator_.is_first()) checkpoints_.remove_leftovers();
   resume();
 }
@@ -135,6 +136,7 @@ void Run::restore_checkpoint(std::int64_t step) {
                 has_task(config_) ? "fine-tuning" : "pretraining");
   trained_.read(folder, saved.updates);
   saved_ = saved.to_json();
+  if (saved.start.empty()) saved.start = state_.start;
   state_ = std::move(saved);
 }
 
@@ -153,8 +155,8 @@ void Run::require_same_data(const RunState& saved) const {
   require_same(saved.validation == state_.validation, "were evaluated on other data",
                data_.validation_option);
   require_same(saved.teacher == state_.teacher, "had another teacher", "distillation.teacher");
-  require_same(saved.start.empty() || saved.start == state_.start, "started from other weights",
-               "model.from");
+  require_same(saved.start.empty() || state_.start.empty() || saved.start == state_.start,
+               "started from other weights", "model.from");
 }
 
 /// Rolls back to the last checkpoint before the loss spike that ends with the last step. The data

@@ -14,6 +14,7 @@
 #include "data/hdf5/hdf5.h"
 #include "data/text/match_files.h"
 #include "nn/attention_map.h"
+#include "train/objectives/probabilities.h"
 
 namespace nystrom {
 namespace {
@@ -185,6 +186,7 @@ void write_attention(const TaskModel& task, const std::string& file, const fs::p
   Batch batch = make_task_batch(*dataset, {&first, 1}, {&first, 1});
   const std::vector<double> scores =
       attention_map(*task.model, std::move(batch.input)).to_doubles();
+  require_finite(scores);
   const std::optional<BagArray> coords = dataset->bag(0).coords();
   std::string picture;
   if (coords) picture = with_context(file, [&] { return picture_of(scores, *coords); });

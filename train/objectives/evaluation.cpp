@@ -10,9 +10,7 @@
 #include "train/loop/train_step.h"
 
 namespace nystrom {
-namespace {
 
-/// The number of occurrences of each id in the texts; 0 for special tokens, which are not masked.
 std::vector<std::int64_t> count_tokens(std::span<const MaskedSamples> sources) {
   constexpr std::int64_t block = std::int64_t{1} << 20;
   const TokenSetInfo& info = sources[0].packing->dataset().info();
@@ -26,8 +24,6 @@ std::vector<std::int64_t> count_tokens(std::span<const MaskedSamples> sources) {
   for (const std::int64_t id : ids_of(info.special)) counts[static_cast<std::size_t>(id)] = 0;
   return counts;
 }
-
-}  // namespace
 
 std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> dataset,
                                           std::int64_t length, const RunConfig& config) {
@@ -122,8 +118,9 @@ std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress,
-                              std::span<const MaskedSamples> all) {
-  const std::vector<std::int64_t> counts = count_tokens(all.empty() ? std::span(&samples, 1) : all);
+                              std::span<const std::int64_t> counts) {
+  std::vector<std::int64_t> own;
+  if (counts.empty()) counts = own = count_tokens(std::span(&samples, 1));
   const auto most_frequent = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const double log_total =
       std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));

@@ -40,6 +40,9 @@ struct Evaluation {
 /// The results over all tokens of several sources.
 Evaluation mean_of(std::span<const Evaluation> sources);
 
+/// The number of occurrences of each id in the texts; 0 for special tokens, which are not masked.
+std::vector<std::int64_t> count_tokens(std::span<const MaskedSamples> sources);
+
 /// Writes what was measured of a batch: its part of each sum.
 using MeasureBatch = std::function<void(const Batch& batch, std::span<double> sums)>;
 
@@ -52,14 +55,14 @@ std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t
                                       const MeasureBatch& measure);
 
 /// Evaluates each sample once with the masks of epoch 0, in batches of `micro_batch_size`, without
-/// dropout. `progress` is called with the number of samples done. `all` are the sources of the text
-/// whose frequencies the baseline knows; empty: `samples` alone. The processes share the work. The
-/// result is bit-identical in all of them and for any number of processes. Throws an InputError if
-/// no token can be masked, or the samples need a sentence-order head that the model lacks.
+/// dropout. `progress` is called with the number of samples done. The baseline knows `counts` of
+/// the tokens; empty: those of `samples`. The processes share the work. The result is bit-identical
+/// in all of them and for any number of processes. Throws an InputError if no token can be masked,
+/// or the samples need a sentence-order head that the model lacks.
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress = {},
-                              std::span<const MaskedSamples> all = {});
+                              std::span<const std::int64_t> counts = {});
 
 /// The `count` longest of many samples spread over the text, in the order of the text: masked, and
 /// each a batch of one without padding. Among equally long samples the selection is spread evenly.

@@ -98,7 +98,10 @@ class TaskObjective : public Objective {
     const TaskEvaluation evaluation =
         evaluate_task(model, validation_, options_.micro_batch_size, communicator_,
                       [&](std::int64_t done) { progress(done, validation_->size()); });
-    mse_ = value_of(evaluation.scores, "mse");
+    if (!best_ || better(evaluation.scores.decisive, *best_, !by_loss())) {
+      best_ = evaluation.scores.decisive;
+      mse_ = value_of(evaluation.scores, "mse");
+    }
     Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
     score.metrics.emplace_back("loss", evaluation.loss);
     score.metrics.emplace_back("baseline", baseline_);
@@ -107,11 +110,11 @@ class TaskObjective : public Objective {
     return score;
   }
 
-  /// A warning if the values of a regression are far off in the last evaluation, which their
+  /// A warning if the values of a regression are far off in the best evaluation, which their
   /// correlation does not tell; empty otherwise.
   std::string scale_warning(const TaskScores& constant) const {
     const auto of_mean = value_of(constant, "mse");
-    if (!mse_ || !of_mean || *mse_ <= *of_mean) return "";
+    if (!mse_ || !of_mean || !(*mse_ > *of_mean)) return "";
     return fmt::format(
         "mse {:.4g} is worse than that of always the mean, {:.4g}: the values are learned too "
         "slowly; divide them so that they spread over about 1, or raise optimizer.learning_rate",
@@ -139,7 +142,7 @@ class TaskObjective : public Objective {
   std::shared_ptr<const TaskDataset> train_, validation_;
   double baseline_;
   std::string baseline_text_;
-  std::optional<double> mse_;  // of the last evaluation
+  std::optional<double> best_, mse_;  // of the best evaluation
   TaskLoaderOptions options_;
   std::unique_ptr<TaskLoader> loader_;
 };

@@ -159,10 +159,11 @@ class PretrainingRun : public Objective {
   }
 
   Score masks(const Model& model, const EvaluationProgress& progress) {
+    if (counts_.empty()) counts_ = count_tokens(validation_);
     const std::vector<Evaluation> sources =
         of_sources(progress, [&](const MaskedSamples& samples, const auto& done) {
           return evaluate_masked_lm(model, samples, config_.training.micro_batch_size,
-                                    communicator_, done, validation_);
+                                    communicator_, done, counts_);
         });
     evaluation_ = mean_of(sources);
     Score score{evaluation_.loss,
@@ -215,6 +216,7 @@ class PretrainingRun : public Objective {
   Corpus corpus_;
   std::vector<Stage> stages_;
   std::vector<MaskedSamples> train_, validation_;  // of each source, of sequence_length
+  std::vector<std::int64_t> counts_;               // of the tokens to validate on
   Distillation distillation_;                      // without a teacher: nothing
   std::int64_t next_ = 0;                          // the next batch
   std::unique_ptr<Loader> loader_;                 // of its stage
