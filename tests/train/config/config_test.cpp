@@ -676,6 +676,10 @@ TEST(Stages, MakeTheStepsOfEpochs) {
     training.epochs = epochs;
     EXPECT_EQ(total_steps(training, 100), steps) << epochs;
   }
+  RunConfig config;
+  config.training = training;
+  config.evaluation.every = std::nullopt;
+  EXPECT_EQ(evaluation_interval(config, 100), 25);
 }
 
 TEST(ConfigRoundTrip, KeepsNumbersThatChangeWithTheSteps) {
