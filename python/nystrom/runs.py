@@ -335,7 +335,8 @@ def _place(
             with contextlib.suppress(OSError):
                 os.rmdir(plan["run_dir"])  # where the run did not begin
         if earlier is not None:
-            _end_overwriting(plan["run_dir"], earlier)
+            with contextlib.suppress(InputError):  # another process trains there by now
+                _end_overwriting(plan["run_dir"], earlier)
 
 
 def _new_folder(default: str) -> str:
@@ -398,7 +399,12 @@ def _put_aside(run_dir: str) -> str | None:
     with _locked(run_dir):
         aside = os.path.join(run_dir, f".replaced-{secrets.token_hex(4)}")
         os.mkdir(aside)
-        _move_run(run_dir, aside)
+        try:
+            _move_run(run_dir, aside)
+        except OSError:
+            _move_run(aside, run_dir)
+            os.rmdir(aside)
+            raise
     return aside
 
 
