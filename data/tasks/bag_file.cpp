@@ -302,10 +302,12 @@ bool is_bag_file(const fs::path& file, bool of_bags) {
   require_harmless(input, hdf5_arrays);
   const Hdf5File arrays(input);
   const std::optional<Hdf5Array> array = arrays.find("features", 0);
-  if (!array || array->shape().size() == 2 || !of_bags) return array && array->shape().size() == 2;
+  if (!array) return false;
+  const std::vector<std::int64_t> shape = array->shape();
+  if (shape.size() == 2) return true;
   const std::vector<std::string> names = arrays.names();
   const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
-  return array->shape().size() == 3 && array->shape()[0] == 1 && !has("labels") && !has("values") &&
+  return of_bags && shape.size() == 3 && shape[0] == 1 && !has("labels") && !has("values") &&
          !has("lengths");
 }
 

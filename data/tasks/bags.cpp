@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
@@ -32,8 +33,7 @@ TableFormat format_of(const std::optional<TaskFormat>& given, const fs::path& fi
 }
 
 double number_in(const std::string& cell, const std::string& place, const char* what) {
-  const bool plus = cell.starts_with('+') && !cell.starts_with("+-");
-  const auto value = number_of<double>(plus ? cell.substr(1) : cell);
+  const auto value = signed_number_of(cell);
   require_input(value && std::abs(*value) <= 3.4e38, "{}: the {} '{}' is no finite number", place,
                 what, printable(cell, 40));
   return *value;
@@ -159,28 +159,38 @@ BagParts parts_of_split(const fs::path& file, std::vector<Bag> bags) {
 
 /// The bags of a group, or one bag without a group.
 struct BagGroup {
-  std::string order;  ///< a hash of its name, for an order without a pattern
+  std::string name;
   std::vector<std::size_t> bags;
   std::map<std::string, std::int64_t> labels;  ///< bags of each label
 };
 
-std::vector<BagGroup> groups_of(const std::vector<Bag>& bags, std::int64_t attempt) {
+std::vector<BagGroup> groups_of(const std::vector<Bag>& bags) {
   std::map<std::string, BagGroup> groups;
   for (std::size_t i = 0; i < bags.size(); ++i) {
     const bool grouped = !bags[i].group.empty();
     const std::string name = grouped ? "group " + bags[i].group : "bag " + bags[i].id;
     BagGroup& group = groups[name];
-    group.order = text_checksum(attempt == 0 ? name : fmt::format("{} {}", name, attempt));
+    group.name = name;
     group.bags.push_back(i);
     ++group.labels[bags[i].label.value_or("")];
   }
-  std::vector<BagGroup> sorted;
-  for (auto& [name, group] : groups) sorted.push_back(std::move(group));
-  // At first the largest groups: small ones level the folds.
-  std::ranges::sort(sorted, [&](const BagGroup& a, const BagGroup& b) {
-    return attempt == 0 && a.bags.size() != b.bags.size() ? a.bags.size() > b.bags.size()
-                                                          : a.order < b.order;
-  });
+  std::vector<BagGroup> all;
+  for (auto& [name, group] : groups) all.push_back(std::move(group));
+  return all;
+}
+
+/// The groups in an order of the attempt, without a pattern. At first the largest come first: small
+/// ones level the folds.
+std::vector<const BagGroup*> in_order(const std::vector<BagGroup>& groups, std::int64_t attempt) {
+  std::vector<std::tuple<std::int64_t, std::string, const BagGroup*>> keyed;
+  for (const BagGroup& group : groups)
+    keyed.emplace_back(
+        attempt == 0 ? -std::ssize(group.bags) : 0,
+        text_checksum(attempt == 0 ? group.name : fmt::format("{} {}", group.name, attempt)),
+        &group);
+  std::ranges::sort(keyed);
+  std::vector<const BagGroup*> sorted;
+  for (const auto& [size, order, group] : keyed) sorted.push_back(group);
   return sorted;
 }
 
@@ -202,10 +212,11 @@ void require_enough(const std::vector<BagGroup>& groups, std::int64_t folds) {
 using FoldLabels = std::vector<std::map<std::string, std::int64_t>>;
 
 /// The fold of each bag; groups go one after another to the fold that lacks their labels most.
-std::vector<std::int64_t> divide(const std::vector<BagGroup>& groups, std::size_t all,
+std::vector<std::int64_t> divide(const std::vector<const BagGroup*>& groups, std::size_t all,
                                  FoldLabels& counts) {
   std::vector<std::int64_t> sizes(counts.size()), numbers(all);
-  for (const BagGroup& group : groups) {
+  for (const BagGroup* each : groups) {
+    const BagGroup& group = *each;
     // The fold with the fewest bags of the group's labels, then the smallest.
     const auto cost = [&](std::size_t fold) {
       std::int64_t same = 0;
@@ -227,14 +238,14 @@ std::vector<std::int64_t> divide(const std::vector<BagGroup>& groups, std::size_
 /// no such division is found.
 std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_t folds) {
   constexpr std::int64_t attempts = 200;
+  const std::vector<BagGroup> groups = groups_of(bags);
+  require_enough(groups, folds);
   std::set<std::string> labels;
   for (const Bag& bag : bags) labels.insert(bag.label.value_or(""));
   std::string missing;
   for (std::int64_t attempt = 0; attempt < attempts; ++attempt) {
-    const std::vector<BagGroup> groups = groups_of(bags, attempt);
-    if (attempt == 0) require_enough(groups, folds);
     FoldLabels counts(static_cast<std::size_t>(folds));
-    std::vector<std::int64_t> numbers = divide(groups, bags.size(), counts);
+    std::vector<std::int64_t> numbers = divide(in_order(groups, attempt), bags.size(), counts);
     const auto lacking = std::ranges::find_if(labels, [&](const std::string& label) {
       return std::ranges::any_of(counts, [&](auto& fold) { return fold[label] == 0; });
     });

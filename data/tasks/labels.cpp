@@ -70,14 +70,11 @@ std::string describe(const LabelSet& labels) {
 
 LabelSet sorted_labels(const std::set<std::string>& names) {
   std::vector<std::string> sorted(names.begin(), names.end());
-  const auto number = [](const std::string& name) {
-    const bool plus = name.starts_with('+') && !name.starts_with("+-");
-    return number_of<double>(plus ? name.substr(1) : name);
+  const auto is_number = [](const std::string& name) {
+    return std::isfinite(signed_number_of(name).value_or(NAN));
   };
-  const auto is_number = [&](const std::string& name) {
-    return std::isfinite(number(name).value_or(NAN));
-  };
-  if (std::ranges::all_of(sorted, is_number)) std::ranges::stable_sort(sorted, {}, number);
+  if (std::ranges::all_of(sorted, is_number))
+    std::ranges::stable_sort(sorted, {}, signed_number_of);
   return LabelSet(std::move(sorted));
 }
 

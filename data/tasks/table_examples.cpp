@@ -303,8 +303,7 @@ class TableExamples : public ExampleReader {
   }
 
   double number(const std::string& text, const Example& example) const {
-    const auto value =
-        number_of<double>(std::string_view(text).substr(text.starts_with('+') ? 1 : 0));
+    const auto value = signed_number_of(text);
     if (!value || !std::isfinite(*value))
       throw BadRow(fmt::format("{}: the label '{}' is no finite number{}", example.place(),
                                printable(text), header_hint(task_, example)));

@@ -29,4 +29,10 @@ std::optional<T> number_of(std::string_view text) {
   return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
 }
 
+/// The same of a number that may have a plus sign, as those that people write.
+inline std::optional<double> signed_number_of(std::string_view text) {
+  const bool plus = text.starts_with('+') && !text.starts_with("+-");
+  return number_of<double>(text.substr(plus ? 1 : 0));
+}
+
 }  // namespace nystrom

@@ -80,8 +80,6 @@ def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
     parts = []
     for column in columns:
         same = [each for each in names if str(each) == column]  # those of pandas may be numbers
-        if len(same) > 1:
-            raise InputError(f"{name}: two columns are called {column!r}; rename one")
         parts.append(data[same[0]])
     for column, part in zip(columns, parts):
         unordered = isinstance(part, (str, dict, set, frozenset))
@@ -98,9 +96,6 @@ def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
     from nystrom._parquet import class_names
 
     _require_columns(columns, data.schema.names, name)
-    for column in columns:
-        if data.schema.names.count(column) > 1:
-            raise InputError(f"{name}: two columns are called {column!r}; rename one")
     named = class_names(data.schema)
     batches = data.to_batches() if hasattr(data, "to_batches") else data
     for batch in batches:
@@ -187,6 +182,8 @@ def _single_rows(rows: Iterator[Any], name: str, columns: Sequence[str]) -> Iter
 def _require_columns(columns: Sequence[str], names: Sequence[Any], place: str) -> None:
     known = [str(each) for each in names]
     for column in columns:
+        if known.count(column) > 1:
+            raise InputError(f"{place}: two columns are called {column!r}; rename one")
         if column in known:
             continue
         import difflib

@@ -13,6 +13,7 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from nystrom._texts import texts_of
@@ -100,8 +101,6 @@ class _Finetuned(_Text):
         self.options = options
 
     def _fit(self, X: Any, labels: list[Any], task: dict[str, Any]) -> None:
-        from sklearn.utils import check_random_state
-
         texts, pairs = _columns(X)
         if len(texts) != len(labels):
             raise ValueError(f"X has {len(texts)} texts, and y {len(labels)} values")
@@ -181,11 +180,10 @@ class Classifier(ClassifierMixin, _Finetuned):
         """The probability of each class, in the order of classes_: [texts, classes]."""
         check_is_fitted(self, "model_")
         texts, pairs = _columns(X)
-        labels = self.model_.labels
+        labels, classes = self.model_.labels, self.classes_.tolist()
         if self.multilabel_:  # a label that no text had is known by its name alone
-            labels = list(map(str, labels))
-        classes = self.classes_.tolist()
-        places = [labels.index(str(each) if self.multilabel_ else each) for each in classes]
+            labels, classes = list(map(str, labels)), list(map(str, classes))
+        places = [labels.index(each) for each in classes]
         return self.model_.predict_proba(texts, pairs)[:, places]
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -172,7 +172,7 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
       *report.sequences += source.packing->size();
   }
   require_schedules_within_run(report.config, *report.sequences);
-  report.passes = passes_over(*corpus, report.config);
+  report.passes = passes_over(*corpus, *report.sequences, report.config);
   for (const std::string& line : epoch_warnings(report.passes)) report.warnings.push_back(line);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/base/require.h"
 #include "train/config/yaml.h"
@@ -70,24 +71,26 @@ std::vector<Stage> stages_of(const RunConfig& config) {
   const std::int64_t longest = config.data.sequence_length;
   const auto lengths = steps_of(config.data.length_schedule, longest),
              batches = steps_of(config.training.batch_schedule, config.training.batch_size);
+  std::set<std::int64_t> begins;
+  for (const auto& steps : {lengths, batches})
+    for (const auto& [begin, number] : steps) begins.insert(begin);
+  const auto at = [](const auto& steps, std::int64_t begin) {
+    std::int64_t number = steps.front().second;
+    for (const auto& [step, next] : steps)
+      if (step <= begin) number = next;
+    return number;
+  };
   std::vector<Stage> stages;
-  for (auto length = lengths.begin(), batch = batches.begin();;) {
-    Stage stage{std::max(length->first, batch->first), length->second,
-                batch->second * (longest / length->second)};
-    if (!stages.empty() && stages.back().length == stage.length) {
+  for (const std::int64_t begin : begins) {
+    const std::int64_t length = at(lengths, begin);
+    Stage stage{begin, length, at(batches, begin) * (longest / length)};
+    if (!stages.empty() && stages.back().length == length) {
       const Stage& before = stages.back();
-      stage.first = before.first + (stage.begin - before.begin) * before.sequences;
+      stage.first = before.first + (begin - before.begin) * before.sequences;
     }
     stages.push_back(stage);
-    const auto longer = std::next(length), larger = std::next(batch);
-    if (longer == lengths.end() && larger == batches.end()) return stages;
-    const bool length_changes =
-        larger == batches.end() || (longer != lengths.end() && longer->first <= larger->first);
-    const bool batch_changes =
-        longer == lengths.end() || (larger != batches.end() && larger->first <= longer->first);
-    if (length_changes) length = longer;
-    if (batch_changes) batch = larger;
   }
+  return stages;
 }
 
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {

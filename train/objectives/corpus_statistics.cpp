@@ -179,15 +179,17 @@ std::int64_t sequences_of(const Corpus& corpus, std::int64_t length, const RunCo
 
 }  // namespace
 
-double passes_over(const Corpus& corpus, const RunConfig& config) {
-  const std::int64_t steps =
-      total_steps(config.training, sequences_of(corpus, config.data.sequence_length, config));
+double passes_over(const Corpus& corpus, std::int64_t sequences, const RunConfig& config) {
+  const std::int64_t steps = total_steps(config.training, sequences);
   const std::vector<Stage> stages = stages_of(config);
   double passes = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const std::int64_t end = i + 1 < stages.size() ? stages[i + 1].begin : steps;
+    const std::int64_t length = stages[i].length;
+    const std::int64_t all =
+        length == config.data.sequence_length ? sequences : sequences_of(corpus, length, config);
     passes += static_cast<double>((end - stages[i].begin) * stages[i].sequences) /
-              static_cast<double>(sequences_of(corpus, stages[i].length, config));
+              static_cast<double>(all);
   }
   return passes;
 }
@@ -199,7 +201,7 @@ void add_sources(const RunConfig& config, const Corpus& corpus,
                  const std::vector<MaskedSamples>& samples, CorpusStatistics& report) {
   double weights = 0;
   for (const MaskedSamples& source : samples) weights += sampling_weight(source);
-  const double passes = passes_over(corpus, config);
+  const double passes = passes_over(corpus, report.train.sequences, config);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const Packing& packing = *samples[i].packing;
     const double share = sampling_weight(samples[i]) / weights,

@@ -54,9 +54,9 @@ struct CorpusStatistics {
 /// Memory: 16 bytes per training document, and one counter per distinct document length.
 CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus, Log& log);
 
-/// The number of passes over the training data in the whole run. `config` must be fitted to the
-/// tokenizer.
-double passes_over(const Corpus& corpus, const RunConfig& config);
+/// The number of passes over the training data, which is `sequences` of data.sequence_length, in
+/// the whole run. `config` must be fitted to the tokenizer.
+double passes_over(const Corpus& corpus, std::int64_t sequences, const RunConfig& config);
 
 /// Warnings about overlap, unknown tokens and padding, one line each.
 std::vector<std::string> data_warnings(const CorpusStatistics& report);
