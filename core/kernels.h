@@ -208,8 +208,9 @@ KERNEL(pseudo_inverse_iterative_grad, CView a, PinvScale scale, CView z, CView d
 LIBRARY_KERNEL(pseudo_inverse_svd, CView a, View z);
 
 /// loss[r] = s − logits[r, label[r]] + z_loss · s² with s = log Σ exp(logits[r]), or 0 for a label
-/// below 0. loss and log_sum_exp [rows] = s have the accumulate type. argmax [rows] i64 = the first
-/// index of the largest logit, as argmax_rows gives it, or absent.
+/// below 0. loss [rows] has the accumulate type; log_sum_exp [rows] = s is f64, so that the loss
+/// keeps its digits where all logits share an offset. argmax [rows] i64 = the first index of the
+/// largest logit, as argmax_rows gives it, or absent.
 KERNEL(cross_entropy, CView logits, CView labels, double z_loss, View loss, View log_sum_exp,
        View argmax);
 /// dlogits = dloss[r] · ((1 + 2 z_loss s) softmax(logits[r]) − onehot(label[r])), or 0 for a label

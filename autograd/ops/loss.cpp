@@ -40,7 +40,7 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, T
   const Tensor labels = classes.to(device);
   const DType sums = accumulate_dtype(value.dtype());
   Tensor row_loss = Tensor::empty(labels.shape(), sums, device),
-         log_sum_exp = Tensor::empty(labels.shape(), sums, device);
+         log_sum_exp = Tensor::empty(labels.shape(), DType::f64, device);
   kernels::cross_entropy(value, labels, z_loss, row_loss, log_sum_exp, argmax);
   Tensor loss = Tensor::empty({1}, sums, device);
   kernels::sum_middle(row_loss.reshape({1, labels.dim(0), 1}), loss.reshape({1, 1}), false);
@@ -82,9 +82,9 @@ Var distillation_loss(const Var& logits, const Tensor& target, double temperatur
     return y;
   };
   const auto log_sum_exp = [&](const Tensor& x) {
-    Tensor y = Tensor::empty({rows}, sums, device);
+    Tensor y = Tensor::empty({rows}, DType::f64, device);
     kernels::cross_entropy(x, zeros, 0, unused, y, View{});
-    return y;
+    return y.cast(sums);
   };
   Tensor a = scaled(logits.value()), b = scaled(target.to(device)), products = empty_like(a);
   kernels::binary(Binary::subtract, b, a, products);

@@ -119,11 +119,11 @@ void cross_entropy(CView logits, CView labels, double z_loss, View loss, View lo
     each_row(logits.rows(), n, [&](std::int64_t r) {
       const T* row = logits.as<T>() + r * n;
       const A largest = row_max(row, n);
-      const A total = largest + static_cast<A>(std::log(sum_of_exponentials(row, largest, n)));
-      log_sum_exp.as<A>()[r] = total;
+      const double total = largest + std::log(double(sum_of_exponentials(row, largest, n)));
+      log_sum_exp.as<double>()[r] = total;
       loss.as<A>()[r] = label[r] < 0
                             ? A(0)
-                            : total - load(row[label[r]]) + static_cast<A>(z_loss) * total * total;
+                            : static_cast<A>(total - load(row[label[r]]) + z_loss * total * total);
     });
   });
 }
@@ -139,13 +139,14 @@ void cross_entropy_grad(CView logits, CView labels, double z_loss, CView log_sum
     each_row(logits.rows(), n, [&](std::int64_t r) {
       const T* row = logits.as<T>() + r * n;
       R* out = dlogits.as<R>() + r * n;
-      const A total = log_sum_exp.as<A>()[r];
+      const double total = log_sum_exp.as<double>()[r];
+      const A high = static_cast<A>(total), low = static_cast<A>(total - high);
       const A scale = label[r] < 0 ? A(0) : dloss.as<A>()[r];
-      const A weight = 1 + 2 * static_cast<A>(z_loss) * total;
-      const A chosen = label[r] < 0 ? A(0) : weight * math::exp(load(row[label[r]]) - total);
+      const A weight = static_cast<A>(1 + 2 * z_loss * total);
+      const A chosen = label[r] < 0 ? A(0) : weight * math::exp(load(row[label[r]]) - high - low);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i)
-        out[i] = convert<R>(scale * weight * math::exp(load(row[i]) - total));
+        out[i] = convert<R>(scale * weight * math::exp(load(row[i]) - high - low));
       if (label[r] >= 0) out[label[r]] = convert<R>(scale * (chosen - 1));
     });
   };

@@ -120,7 +120,7 @@ TEST_F(CudaKernelTest, CrossEntropyFindsTheFirstLargestToo) {
     x[2] = x[n - 1] = 50;                                    // a tie in row 0
     for (std::int64_t i = 0; i < n; ++i) x[n + i] = -40.5f;  // row 1 is constant
     const Tensor labels = int_tensor({0, 3, -100, n - 1, 5}, {5}), on_gpu = logits.to(gpu);
-    Tensor loss = Tensor::empty({5}, DType::f32, gpu), sum = empty_like(loss),
+    Tensor loss = Tensor::empty({5}, DType::f32, gpu), sum = Tensor::empty({5}, DType::f64, gpu),
            argmax = Tensor::empty({5}, DType::i64, gpu);
     kernels::cross_entropy(on_gpu, labels.to(gpu), 0.01, loss, sum, argmax);
     Tensor exact = Tensor::empty({5}, DType::f64), exact_sum = empty_like(exact),
@@ -131,6 +131,27 @@ TEST_F(CudaKernelTest, CrossEntropyFindsTheFirstLargestToo) {
     EXPECT_EQ(argmax.to_doubles(), first.to_doubles()) << n;
     EXPECT_EQ(first.to_doubles()[0], 2);
     EXPECT_EQ(first.to_doubles()[1], 0);
+  }
+}
+
+/// A million is added to logits that are multiples of 1/16, so that f32 holds the sums.
+TEST_F(CudaKernelTest, CrossEntropyKeepsItsDigitsBesideAnOffset) {
+  const auto of = [](double offset, DType dtype, Device device) {
+    std::vector<double> logits;
+    for (int i = 0; i < 21; ++i) logits.push_back(offset + (i * i % 37) / 16.0);
+    const Tensor x = Tensor::from(logits, {3, 7}).cast(dtype).to(device);
+    const Tensor labels = int_tensor({2, 0, 6}, {3}).to(device);
+    Tensor loss = Tensor::empty({3}, dtype, device), sum = Tensor::empty({3}, DType::f64, device),
+           dx = empty_like(x);
+    kernels::cross_entropy(x, labels, 0, loss, sum, View{});
+    kernels::cross_entropy_grad(x, labels, 0, sum, Tensor::full({3}, 1, dtype, device), dx);
+    return std::pair{loss, dx};
+  };
+  const auto [loss, dx] = of(0, DType::f64, cpu_device);
+  for (const Device device : {cpu_device, gpu}) {
+    const auto [far, far_dx] = of(1e6, DType::f32, device);
+    EXPECT_LE(relative_difference(far, loss), 1e-6) << (device == gpu);
+    EXPECT_LE(relative_difference(far_dx, dx), 1e-6) << (device == gpu);
   }
 }
 

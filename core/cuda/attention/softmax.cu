@@ -150,10 +150,9 @@ struct Online {
 
 /// One pass over the logits: losses, and the first place of the largest, if asked for.
 template <class T, int V, bool WholeBlock>
-__global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels,
-                                     accumulate_t<T> z_loss, std::int64_t rows, std::int64_t n,
-                                     accumulate_t<T>* loss, accumulate_t<T>* log_sum_exp,
-                                     std::int64_t* argmax) {
+__global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels, double z_loss,
+                                     std::int64_t rows, std::int64_t n, accumulate_t<T>* loss,
+                                     double* log_sum_exp, std::int64_t* argmax) {
   using Group = Team<WholeBlock>;
   using A = accumulate_t<T>;
   const std::int64_t r = Group::row();
@@ -169,9 +168,10 @@ __global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels
   const A sum =
       Group::sum(mine.largest == largest ? mine.sum : mine.sum * math::exp(mine.largest - largest));
   if (Group::index() != 0) return;
-  const A total = largest + static_cast<A>(log(sum));
+  const double total = largest + log(static_cast<double>(sum));
   log_sum_exp[r] = total;
-  loss[r] = labels[r] < 0 ? A(0) : total - load(row[labels[r]]) + z_loss * total * total;
+  loss[r] =
+      labels[r] < 0 ? A(0) : static_cast<A>(total - load(row[labels[r]]) + z_loss * total * total);
   if (argmax) argmax[r] = static_cast<std::int64_t>(-first);
 }
 
@@ -179,8 +179,7 @@ __global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels
 // only.
 template <class T, int V, bool WholeBlock>
 __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* labels,
-                                          accumulate_t<T> z_loss,
-                                          const accumulate_t<T>* log_sum_exp,
+                                          double z_loss, const double* log_sum_exp,
                                           const accumulate_t<T>* dloss, std::int64_t rows,
                                           std::int64_t n, Mixed<accumulate_t<T>, false> dlogits) {
   using Group = Team<WholeBlock>;
@@ -188,14 +187,15 @@ __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* l
   const std::int64_t r = Group::row();
   if (r >= rows) return;
   const std::int64_t label = labels[r];
-  const A total = log_sum_exp[r], scale = label < 0 ? A(0) : dloss[r];
-  const A weight = 1 + 2 * z_loss * total;
+  const double total = log_sum_exp[r];
+  const A high = static_cast<A>(total), low = static_cast<A>(total - high);
+  const A weight = static_cast<A>(1 + 2 * z_loss * total), scale = label < 0 ? A(0) : dloss[r];
   for (std::int64_t i = Group::index() * V; i < n; i += Group::size * V) {
     const Pack<T, V> pack = load_pack<V>(logits + r * n + i);
     Pack<A, V> gradient;
     NYSTROM_UNROLL
     for (int k = 0; k < V; ++k) {
-      const A p = weight * math::exp(load(pack.value[k]) - total);
+      const A p = weight * math::exp(load(pack.value[k]) - high - low);
       gradient.value[k] = scale * (i + k == label ? p - 1 : p);
     }
     dlogits.set_pack(r * n + i, gradient);
@@ -256,8 +256,8 @@ void cross_entropy(CView logits, CView labels, double z_loss, View loss, View lo
     with_pack<T>(logits.dim(-1), {logits.data}, [&](auto pack) {
       launch_rows(logits.rows(), logits.dim(-1), cross_entropy_kernel<T, pack(), false>,
                   cross_entropy_kernel<T, pack(), true>, logits.as<T>(), labels.as<std::int64_t>(),
-                  static_cast<A>(z_loss), logits.rows(), logits.dim(-1), loss.as<A>(),
-                  log_sum_exp.as<A>(), argmax.as<std::int64_t>());
+                  z_loss, logits.rows(), logits.dim(-1), loss.as<A>(), log_sum_exp.as<double>(),
+                  argmax.as<std::int64_t>());
     });
   });
 }
@@ -270,8 +270,8 @@ void cross_entropy_grad(CView logits, CView labels, double z_loss, CView log_sum
     with_pack<T>(logits.dim(-1), {logits.data, dlogits.data}, [&](auto pack) {
       launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, pack(), false>,
                   cross_entropy_grad_kernel<T, pack(), true>, logits.as<T>(),
-                  labels.as<std::int64_t>(), static_cast<A>(z_loss), log_sum_exp.as<A>(),
-                  dloss.as<A>(), logits.rows(), logits.dim(-1), mixed<A>(dlogits));
+                  labels.as<std::int64_t>(), z_loss, log_sum_exp.as<double>(), dloss.as<A>(),
+                  logits.rows(), logits.dim(-1), mixed<A>(dlogits));
     });
   });
 }
