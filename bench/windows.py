@@ -3,7 +3,7 @@ attention at equal machine-time, seed after seed.
 
     build/interop/bin/python bench/windows.py --speed              # on a quiet machine, once
     build/interop/bin/python bench/windows.py --tasks mlm-512 mlm-2048 mlm-8192 recall --data DATA
-    build/interop/bin/python bench/windows.py --tasks reviews --data DATA
+    build/interop/bin/python bench/windows.py --tasks listops reviews retrieval --data DATA
 
 All models have ModernBERT's blocks: pre-norm, rotary positions, gated feed-forward layers, no
 biases; 4 layers of 256, 4 heads, windows of 128 tokens, 64 landmarks. Landmarks alone have the
@@ -13,9 +13,14 @@ fit into --minutes at that speed, whatever the machine does meanwhile. They trai
 of a step the timing leaves out for all kinds.
 
     mlm-N     masked language model of novels in sequences of N tokens: loss of held-out novels
-    recall    pairs of a key and a value, each twice in a sequence of 1,024 tokens at random places;
-              masked language model: the share of masked tokens that are found again
+    recall    16 pairs of a key and a value, each twice in random order: the share of masked tokens
+              that are found again at their other place. What grows with the length elsewhere is
+              small here, so that minutes can learn it: 66 tokens, windows of 16, 8 landmarks, 2
+              layers of 64
+    listops   the same small models on lists of up to 62 symbols: accuracy
     reviews   the model of mlm-2048, fine-tuned on whole movie reviews: accuracy on 200 of them
+    retrieval the model of mlm-2048, trained to find 1,300 words of a novel by 30 of them: the mean
+              reciprocal rank among those of other novels
 
 Finished runs are not repeated; a stopped one goes on. Results go to --output."""
 
@@ -26,35 +31,76 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from word_tokenizer import write_tokenizer
 
-WITHOUT_CONVOLUTION = {
-    "window": {"kind": "softmax", "window": 128},
-    "in turn": {"kind": "nystrom", "layers": {"0": "softmax", "2": "softmax"}, "window": 128},
-    "in each layer": {"kind": "nystrom", "window": 128},
-    "exact": {"kind": "softmax"},
-}
-KINDS = {
-    **WITHOUT_CONVOLUTION,
-    "landmarks": {"kind": "nystrom", "conv_kernel_size": 33},
-    **{
-        f"{name}, convolution": WITHOUT_CONVOLUTION[name] | {"conv_kernel_size": 33}
-        for name in ("window", "in turn", "exact")
-    },
-}
-TASKS = {"mlm-512": 512, "mlm-2048": 2048, "mlm-8192": 8192, "recall": 1024, "reviews": 2048}
-STEP_TOKENS = 8192
-LAYERS, HIDDEN, HEADS = 4, 256, 4
+class Shape(NamedTuple):
+    """The sizes of a task's models, and the sequences of a step."""
+
+    length: int
+    sequences: int
+    layers: int = 4
+    hidden: int = 256
+    heads: int = 4
+    window: int = 128
+    landmarks: int = 64
+    kernel: int = 33
+    vocabulary: int = 8000
+    learning_rate: float = 5e-3
 
 
-def model(kind, length):
+TASKS = {
+    "mlm-512": Shape(512, 16),
+    "mlm-2048": Shape(2048, 4),
+    "mlm-8192": Shape(8192, 1),
+    "recall": Shape(66, 128, 2, 64, 2, 16, 8, 9, 133, 1e-2),
+    "listops": Shape(66, 128, 2, 64, 2, 16, 8, 9, 133, 1e-2),
+    "reviews": Shape(2048, 16),
+    "retrieval": Shape(2048, 16),
+}
+# What a step costs beside a timed one of 8,192 tokens: reviews have 1,000 tokens on average, and
+# gradient caching computes every text of the retrieval twice.
+COST = {"reviews": 2, "retrieval": 16 * 2100 / 8192 * 4 / 3}
+
+
+def attention(kind, shape):
+    """The options of a kind's attention; "KIND, convolution" has the convolution beside it."""
+    name, _, convolution = kind.partition(", ")
+    options = {
+        "window": {"kind": "softmax", "window": shape.window},
+        "in turn": {
+            "kind": "nystrom",
+            "layers": {str(layer): "softmax" for layer in range(0, shape.layers, 2)},
+            "window": shape.window,
+        },
+        "in each layer": {"kind": "nystrom", "window": shape.window},
+        "exact": {"kind": "softmax"},
+        "landmarks": {"kind": "nystrom"},
+    }[name]
+    kernel = shape.kernel if convolution or name == "landmarks" else None
+    return options | {"num_landmarks": shape.landmarks, "conv_kernel_size": kernel}
+
+
+KINDS = (
+    "window",
+    "in turn",
+    "in each layer",
+    "exact",
+    "landmarks",
+    "window, convolution",
+    "in turn, convolution",
+    "exact, convolution",
+)
+
+
+def model(kind, shape):
     return {
-        "hidden_size": HIDDEN,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "intermediate_size": 512,
-        "max_position_embeddings": length,
+        "hidden_size": shape.hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "intermediate_size": 2 * shape.hidden,
+        "max_position_embeddings": shape.length,
         "norm": "pre",
         "final_norm": True,
         "mlp": "geglu",
@@ -62,7 +108,7 @@ def model(kind, length):
         "positions": "rope",
         "type_vocab_size": 0,
         "hidden_dropout_prob": 0.0,
-        "attention": {"num_landmarks": 64, "conv_kernel_size": None} | KINDS[kind],
+        "attention": attention(kind, shape),
     }
 
 
@@ -76,100 +122,143 @@ def flat(values, prefix="model"):
 
 def measure_speed(options, results):
     """The median seconds of a step of each kind and length, in turn."""
-    for length in sorted({TASKS[task] for task in options.tasks if task != "reviews"}):
-        timed = results["step_seconds"]
-        found = {kind: [] for kind in KINDS if str(length) not in timed.get(kind, {})}
+    for shape in {TASKS[task].length: TASKS[task] for task in options.tasks}.values():
+        length, timed = str(shape.length), results["step_seconds"]
+        found = {kind: [] for kind in KINDS if length not in timed.get(kind, {})}
         for _ in range(2):
             for kind, seconds in found.items():
-                sets = [part for each in flat(model(kind, length)) for part in ("--set", each)]
-                shape = f"--layers={LAYERS} --hidden={HIDDEN} --heads={HEADS} --vocab=8000"
-                run = f"--length={length} --tokens={STEP_TOKENS} --steps=6 --dtype=bf16 --json"
-                command = [options.nystrom, "bench", *f"{shape} {run}".split(), *sets]
+                sets = [part for each in flat(model(kind, shape)) for part in ("--set", each)]
+                sizes = f"--layers={shape.layers} --hidden={shape.hidden} --heads={shape.heads}"
+                run = f"--vocab={shape.vocabulary} --length={length} --steps=6 --dtype=bf16 --json"
+                batch = f"--tokens={shape.length * shape.sequences}"
+                command = [options.nystrom, "bench", *f"{sizes} {run} {batch}".split(), *sets]
                 report = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
                 seconds += json.loads(report)["step_seconds"][1:]
         for kind, seconds in found.items():
-            results["step_seconds"].setdefault(kind, {})[str(length)] = statistics.median(seconds)
+            timed.setdefault(kind, {})[length] = statistics.median(seconds)
             print(f"{length} tokens, {kind}: {statistics.median(seconds):.3f} s a step", flush=True)
 
 
 def make_recall(folder):
-    """Texts of 255 pairs, each twice, in random order; and a tokenizer of words."""
-    write_tokenizer(folder, [f"k{i}" for i in range(1500)] + [f"v{i}" for i in range(500)])
-    for name, count in (("train", 6000), ("valid", 60)):
+    """Texts of 16 of 64 keys with as many of 64 values, twice; and a tokenizer of words."""
+    folder.mkdir()
+    write_tokenizer(folder, [f"k{i}" for i in range(64)] + [f"v{i}" for i in range(64)])
+    for name, count in (("train", 200_000), ("valid", 200)):
         draw = random.Random(name)
         with (folder / f"{name}.txt").open("w") as file:
             for _ in range(count):
-                keys = draw.sample(range(1500), 255)
-                pairs = 2 * [f"k{key} v{draw.randrange(500)}" for key in keys]
+                keys, values = draw.sample(range(64), 16), draw.sample(range(64), 16)
+                pairs = 2 * [f"k{key} v{value}" for key, value in zip(keys, values)]
                 draw.shuffle(pairs)
                 file.write(" ".join(pairs) + "\n\n")
 
 
-def pretraining(options, task, kind, steps):
-    length = TASKS[task]
+def make_pairs(data, folder):
+    """Passages of novels and what they stand in, as pairs of texts."""
+    folder.mkdir()
+    for name in "train", "valid":
+        words = (data / f"corpus_novels/novels_{name}.txt").read_text().split()
+        draw = random.Random(name)
+        with (folder / f"{name}.tsv").open("w") as file:
+            file.write("text\tpair\n")
+            for begin in range(0, len(words) - 1300, 1300):
+                own = words[begin : begin + 1300]
+                place = draw.randrange(1270)
+                file.write(f"{' '.join(own[place : place + 30])}\t{' '.join(own)}\n")
+
+
+def made(folder, make):
+    """The folder, which is made where it is missing."""
+    if not folder.exists():
+        make(folder)
+    return folder
+
+
+def pretraining(options, task, kind):
     if task == "recall":
-        folder = options.work / "recall"
-        if not (folder / "valid.txt").exists():
-            make_recall(folder)
+        folder = made(options.work / "recall", make_recall)
         files = folder / "train.txt", folder / "valid.txt"
         tokenizer = {"path": str(folder)}
     else:
         folder = options.data / "corpus_novels"
         files = folder / "novels_train.txt", folder / "novels_valid.txt"
         tokenizer = {"train": {"kind": "unigram", "vocab_size": 8000}}
-    return "pretrain", {
-        "model": model(kind, length),
+    return {
+        "model": model(kind, TASKS[task]),
         "tokenizer": tokenizer,
         "data": {
             "train": [str(files[0])],
             "validation": [str(files[1])],
-            "sequence_length": length,
             "cache": str(options.work / ("cache-recall" if task == "recall" else "cache")),
         },
-        "evaluation": {"every": max(1, steps // 8)},
     }
 
 
-def reviews(options, kind, seed):
+def listops(options, kind):
+    def make(folder):
+        lists = "--max-depth=6 --max-args=5 --min-length=15 --max-length=62"
+        sizes = "--train=400000 --validation=2000 --test=1 --quiet"
+        command = [options.nystrom, "listops", folder, *f"{lists} {sizes}".split()]
+        subprocess.run(command, check=True)
+
+    folder = made(options.work / "listops", make)
+    train, validation = (str(folder / f"basic_{name}.tsv") for name in ("train", "val"))
+    return {
+        "model": model(kind, TASKS["listops"]) | {"pooling": "mean"},
+        "tokenizer": {"builtin": "listops"},
+        "task": {"recipe": "listops", "train": [train], "validation": [validation]},
+    }
+
+
+def tuning(options, task, kind, seed):
+    """On top of the model that novels in sequences of 2,048 tokens have made."""
     start = options.work / f"mlm-2048-{kind.replace(' ', '-')}-{seed}"
-    folder = options.data / "movie_reviews"
-    return "finetune", {
-        "model": {"from": str(start)},
-        "task": {
-            "kind": "classification",
-            "train": [str(folder / "train.tsv")],
-            "validation": [str(folder / "test.tsv")],
-        },
-        "data": {"sequence_length": 2048},
-    }
+    if task == "reviews":
+        folder = options.data / "movie_reviews"
+        files = {"train": [str(folder / "train.tsv")], "validation": [str(folder / "test.tsv")]}
+        own = {"kind": "classification"} | files
+    else:
+        folder = made(options.work / "pairs", lambda folder: make_pairs(options.data, folder))
+        files = {"train": [str(folder / "train.tsv")], "validation": [str(folder / "valid.tsv")]}
+        own = {"kind": "embeddings"} | files
+    return {"model": {"from": str(start)}, "task": own}
 
 
 def train(options, results, task, kind, seed):
     run = options.work / f"{task}-{kind.replace(' ', '-')}-{seed}"
-    length = TASKS[task]
-    if task == "reviews":
-        command, settings = reviews(options, kind, seed)
-        training = {"epochs": 3, "batch_size": 16, "micro_batch_size": 4}
+    shape = TASKS[task]
+    seconds = COST.get(task, 1) * results["step_seconds"][kind][str(shape.length)]
+    steps = int(60 * options.minutes / seconds)
+    command, micro_batch = "finetune", shape.sequences
+    optimizer = {"name": "muon", "learning_rate": shape.learning_rate}
+    if task == "listops":
+        settings = listops(options, kind)
+    elif task in COST:
+        settings, micro_batch = tuning(options, task, kind, seed), 4
         optimizer = {"learning_rate": 2e-4}
     else:
-        steps = int(60 * options.minutes / results["step_seconds"][kind][str(length)])
-        command, settings = pretraining(options, task, kind, steps)
-        batch = STEP_TOKENS // length
-        training = {"steps": steps, "batch_size": batch, "micro_batch_size": batch}
-        optimizer = {"name": "muon", "learning_rate": 5e-3}
+        command, settings = "pretrain", pretraining(options, task, kind)
+    settings["data"] = settings.get("data", {}) | {"sequence_length": shape.length}
     settings |= {
         "run_dir": str(run),
         "seed": seed,
         "optimizer": optimizer,
         "schedule": {"warmup_share": 0.1, "decay": "linear"},
-        "checkpoint": {"every": 50, "keep": 2},
+        "evaluation": {"every": max(1, steps // 8)},
+        "checkpoint": {"every": 50 if shape.length > 66 else 200, "keep": 2},
         "logging": {"tensorboard": False},
-        "training": training | {"dtype": "bf16"},
+        "training": {
+            "steps": steps,
+            "batch_size": shape.sequences,
+            "micro_batch_size": micro_batch,
+            "dtype": "bf16",
+        },
     }
     place = options.work / f"{run.name}.yaml"
     place.write_text(json.dumps(settings, indent=2))  # JSON is YAML
     subprocess.run([options.nystrom, command, place, "--quiet"], check=True)
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    score = "mrr" if task == "retrieval" else "accuracy"
     curve = [record for record in records if "validation_loss" in record]
     last = curve[-1]
     return {
@@ -179,7 +268,7 @@ def train(options, results, task, kind, seed):
         "minutes": options.minutes,
         "steps": last["step"],
         "loss": last["validation_loss"],
-        "accuracy": last["validation_accuracy"],
+        score: last[f"validation_{score}"],
         "curve": [[record["step"], round(record["validation_loss"], 4)] for record in curve],
     }
 
@@ -191,7 +280,7 @@ def print_table(results, tasks):
             if not own:
                 continue
             row = []
-            for name in ("loss", "accuracy"):
+            for name in ("loss", "mrr" if task == "retrieval" else "accuracy"):
                 values = [run[name] for run in own]
                 spread = statistics.stdev(values) if len(values) > 1 else float("nan")
                 row.append(f"{name} {statistics.mean(values):.4f} ± {spread:.4f}")
