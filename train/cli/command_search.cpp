@@ -120,6 +120,11 @@ void run(const SearchOptions& options, Device device, Log& log) {
   require_input(options.texts.empty() || options.has_vectors(),
                 "--texts has the texts of a file of vectors, and {} is none; leave it out",
                 printable_path(options.corpus));
+  require_input(
+      !options.document || !options.has_vectors() || !options.texts.empty(),
+      "--document reads texts, and {} has vectors; leave it out, or name the texts of the "
+      "vectors in --texts",
+      printable_path(options.corpus));
   const VectorModel model = open_vector_model(options.model, options.common.overrides,
                                               TaskKind::classification, options.dtype, device, log);
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::query);

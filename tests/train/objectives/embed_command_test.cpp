@@ -174,6 +174,9 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
        "short.txt: has 1 texts, and v.npy has 400 vectors"},
       {"search model texts.txt 'the sea' --texts short.txt",
        "--texts has the texts of a file of vectors, and texts.txt is none; leave it out"},
+      {"search model v.npy 'the sea' --document",
+       "--document reads texts, and v.npy has vectors; leave it out, or name the texts of the "
+       "vectors in --texts"},
       {"evaluate model --retrieval absent",
        "absent/queries.jsonl: no such file; absent is no folder of BEIR's form: queries.jsonl, "
        "corpus.jsonl and qrels/*.tsv"},
