@@ -19,8 +19,13 @@ void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace
 
+bool is_terminal(int descriptor) {
+  const char* const type = std::getenv("TERM");
+  return ::isatty(descriptor) == 1 && (!type || std::string_view(type) != "dumb");
+}
+
 Log::Log(bool quiet, LogSink sink)
-    : sink_(std::move(sink)), quiet_(quiet), terminal_(!sink_ && ::isatty(STDERR_FILENO) == 1) {}
+    : sink_(std::move(sink)), quiet_(quiet), terminal_(!sink_ && is_terminal(STDERR_FILENO)) {}
 
 Log::~Log() {
   if (drawn_) put("\n");

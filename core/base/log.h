@@ -7,6 +7,9 @@
 
 namespace nystrom {
 
+/// Whether a descriptor is a terminal that moves its cursor and knows colours.
+bool is_terminal(int descriptor);
+
 /// Takes the lines of a log in the place of standard error.
 using LogSink = std::function<void(const std::string& line)>;
 

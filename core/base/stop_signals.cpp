@@ -9,19 +9,22 @@ volatile std::sig_atomic_t stop_requested = 0;
 
 void request(int) { stop_requested = 1; }
 
+constexpr std::size_t hangup = 3;  // in stop_signals
+static_assert(stop_signals[hangup] == SIGHUP);
+
 }  // namespace
 
-StopSignals::StopSignals()
-    : interrupt_(std::signal(SIGINT, &request)),
-      terminate_(std::signal(SIGTERM, &request)),
-      user_(std::signal(SIGUSR1, &request)) {
+StopSignals::StopSignals() {
+  for (std::size_t i = 0; i < std::size(stop_signals); ++i)
+    before_[i] = std::signal(stop_signals[i], &request);
+  // A terminal that closes ends nothing that nohup started.
+  if (before_[hangup] == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   stop_requested = 0;
 }
 
 StopSignals::~StopSignals() {
-  std::signal(SIGINT, interrupt_);
-  std::signal(SIGTERM, terminate_);
-  std::signal(SIGUSR1, user_);
+  for (std::size_t i = 0; i < std::size(stop_signals); ++i)
+    std::signal(stop_signals[i], before_[i]);
 }
 
 bool StopSignals::requested() const { return stop_requested != 0; }

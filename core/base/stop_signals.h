@@ -1,13 +1,16 @@
-// SIGINT, SIGTERM and SIGUSR1 as requests to stop at the next safe point. mpirun forwards SIGUSR1
-// to its processes.
+// SIGINT, SIGTERM, SIGUSR1 and SIGHUP as requests to stop at the next safe point. mpirun forwards
+// SIGUSR1 to its processes; a terminal that is closed sends SIGHUP.
 #pragma once
 
 #include <csignal>
+#include <iterator>
 #include <string>
 
 #include "core/base/interruption.h"
 
 namespace nystrom {
+
+inline constexpr int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 
 /// Handlers that only set a flag, installed while the object lives. Only one object may exist at a
 /// time.
@@ -23,7 +26,7 @@ class StopSignals {
 
  private:
   using Handler = void (*)(int);
-  Handler interrupt_, terminate_, user_;
+  Handler before_[std::size(stop_signals)];
 };
 
 /// While it lives, check_interruption() throws Interrupted(message) in this thread after a signal.

@@ -373,6 +373,14 @@ double constant_loss(const TaskDataset& data) {
 }
 
 void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name) {
+  if (metric == TaskMetric::pearson || metric == TaskMetric::spearman) {
+    const std::vector<double> values = of_examples(data, &EncodedSample::value);
+    const double first = values.empty() ? 0 : values[0];
+    require_input(std::ranges::any_of(values, [&](double value) { return value != first; }),
+                  "task.metric {} needs different values, and all of the {} data are {:g}; choose "
+                  "task.metric loss",
+                  enum_name(metric), name, first);
+  }
   if (metric != TaskMetric::auc) return;
   std::vector<bool> seen(static_cast<std::size_t>(data.labels().size()));
   for (const std::int64_t label : of_examples(data, &EncodedSample::label))

@@ -32,9 +32,8 @@ bool LineReader::next(std::string& line) {
   if (!any) return false;
   if (line_++ == 0 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
   line.erase(line.find_last_not_of('\r') + 1);
-  require_input(line_ > 1 || ended || line.find('\r') == line.npos,
-                "{}: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new",
-                name_);
+  require_input(line_ > 1 || ended || line.find('\r') == line.npos, "{}{}", name_,
+                ends_in_cr_alone);
   return true;
 }
 

@@ -24,6 +24,10 @@ inline constexpr std::size_t max_row_bytes = std::size_t{64} << 20;
 
 inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
+/// The end of the message for a file of which no reader would find the lines.
+inline constexpr std::string_view ends_in_cr_alone =
+    ": its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new";
+
 /// Reads a file, which may be compressed (.gz, .zst), in the memory of one line. A UTF-8 byte order
 /// mark at the beginning is dropped. CRs before the LF belong to the line end. No further line
 /// begins after the last line end.

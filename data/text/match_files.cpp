@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "core/base/printable.h"
@@ -89,6 +90,23 @@ void add_matches(const std::string& base, std::span<const std::string> parts, Fi
 
 }  // namespace
 
+namespace {
+
+/// Throws an InputError if two of the names are one file, as by a link: it would count twice.
+void require_different(const std::set<std::string>& names) {
+  std::map<fs::path, std::string> files;
+  for (const std::string& name : names) {
+    std::error_code nameless;  // the file of a pipe
+    const fs::path file = fs::canonical(name, nameless);
+    if (nameless) continue;
+    const auto [other, fresh] = files.emplace(file, name);
+    require_input(fresh, "{} and {} are one file, which would count twice; name it once",
+                  printable(other->second), printable(name));
+  }
+}
+
+}  // namespace
+
 std::vector<fs::path> match_files(std::span<const std::string> patterns) {
   std::set<std::string> all;
   for (const std::string& pattern : patterns) {
@@ -107,6 +125,7 @@ std::vector<fs::path> match_files(std::span<const std::string> patterns) {
       all.insert(name);
     }
   }
+  require_different(all);
   return {all.begin(), all.end()};
 }
 

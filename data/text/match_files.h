@@ -13,7 +13,8 @@ namespace nystrom {
 /// "texts/**/*.txt". A part of a pattern that names a file or folder as it stands means that one
 /// alone, whatever signs are in it. ** enters links to folders, but each folder once. It does not
 /// enter hidden folders, and wildcards match no hidden names. Throws an InputError for a pattern
-/// that matches nothing, for a folder unless ** found it, and for a folder that cannot be listed.
+/// that matches nothing, for a folder unless ** found it, for a folder that cannot be
+/// listed, and for two names of one file.
 std::vector<std::filesystem::path> match_files(std::span<const std::string> patterns);
 
 /// All files below a folder, at any depth, sorted by bytes: those of the pattern "folder/**". Empty

@@ -7,6 +7,7 @@
 #include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/text/byte_source.h"
+#include "data/text/line_reader.h"
 #include "data/text/match_files.h"
 #include "data/text/table_reader.h"
 
@@ -76,13 +77,15 @@ class PlainPieces : public FilePieces {
       if (!fill()) break;
     }
     done_ = true;
+    require_input(!lone_cr_ || line_ends_, "{}{}", printable_path(path_), ends_in_cr_alone);
     const std::string_view rest = waiting();
     // No document begins after the last line end. An empty file, however, is an empty document.
     const bool nothing = documents_ == Documents::blank_lines
                              ? !inside_ && taken_ && rest.find_first_not_of(blanks) == rest.npos
                              : rest.empty() && line_ > 1;
     if (nothing) return std::nullopt;
-    return take(rest, rest.size(), 0, false);
+    const std::size_t size = size_without_last_line_end(rest);
+    return take(rest, size, rest.size() - size, false);
   }
 
   std::int64_t position() const override { return source_->position(); }
@@ -123,6 +126,13 @@ class PlainPieces : public FilePieces {
     return ends_line ? word + 1 : at;
   }
 
+  /// A last document between blank lines is as long as if another one followed.
+  std::size_t size_without_last_line_end(std::string_view rest) const {
+    if (documents_ != Documents::blank_lines) return rest.size();
+    const std::size_t last = rest.find_last_not_of(blanks);
+    return last != rest.npos && rest[last] == '\n' ? last : rest.size();
+  }
+
   /// Drops the blank lines before a document.
   void drop_blank_lines() {
     while (true) {
@@ -156,11 +166,15 @@ class PlainPieces : public FilePieces {
     if (first && block.starts_with(byte_order_mark)) block.remove_prefix(byte_order_mark.size());
     const bool lone_cr = pending_cr_ && block.substr(0, 1) != "\n";
     if (lone_cr) buffer_ += '\r';
+    lone_cr_ |= lone_cr && !ended;
     pending_cr_ = !block.empty() && block.back() == '\r';
     if (pending_cr_) block.remove_suffix(1);
     while (!block.empty()) {
       const std::size_t crlf = std::min(block.find("\r\n"), block.size());
-      buffer_ += block.substr(0, crlf);
+      const std::string_view part = block.substr(0, crlf);
+      buffer_ += part;
+      line_ends_ |= crlf < block.size() || part.find('\n') != part.npos;
+      lone_cr_ |= !line_ends_ && part.find('\r') != part.npos;
       block.remove_prefix(std::min(crlf + 1, block.size()));
     }
     return !ended || lone_cr;
@@ -176,8 +190,9 @@ class PlainPieces : public FilePieces {
   std::size_t searched_ = 0;  // bytes after start_ that hold no line end
   std::int64_t line_ = 1;
   bool pending_cr_ = false;
-  bool inside_ = false;  // whether the last piece continues
-  bool taken_ = false;   // whether a piece was returned
+  bool lone_cr_ = false, line_ends_ = false;  // whether the file has a CR without LF, and LF
+  bool inside_ = false;                       // whether the last piece continues
+  bool taken_ = false;                        // whether a piece was returned
   bool done_ = false;
 };
 
@@ -265,7 +280,6 @@ const char* describe(SkipReason reason) {
     case SkipReason::empty: return "empty";
     case SkipReason::no_text: return "rows without a text";
     case SkipReason::bad_row: return "rows that cannot be read";
-    case SkipReason::decompression_bomb: return "files that unpack beyond measure";
     case SkipReason::vanished: return "files that vanished";
   }
   return "";
@@ -316,9 +330,11 @@ Skipped& TextReader::skip(SkipReason reason, const std::string& first) {
   return entry;
 }
 
-Skipped& TextReader::skip(SkipReason reason, const fs::path& file, std::int64_t line) {
-  const std::string name = printable_path(file);
-  return skip(reason, line > 0 ? fmt::format("{}:{}", name, line) : name);
+/// Skips the document that begins with `piece`, and whose fault is in this line.
+Skipped& TextReader::skip(SkipReason reason, const TextPiece& piece, std::int64_t line) {
+  const bool begins_file = piece.line == 1;
+  return skip(reason, fmt::format("{}:{}{}", printable_path(*piece.file), line,
+                                  begins_file ? encoding_hint(piece.text) : ""));
 }
 
 std::unique_ptr<FilePieces> TextReader::open(const fs::path& file) {
@@ -364,13 +380,10 @@ bool TextReader::open_next_file() {
       pieces_ = open(file);
       begins_file_ = true;
       return true;
-    } catch (const DecompressionBomb&) {
-      skip(SkipReason::decompression_bomb, file, 0).bytes +=
-          static_cast<std::int64_t>(fs::file_size(file));
     } catch (const InputError&) {
       std::error_code ignored;
       if (fs::exists(file, ignored)) throw;
-      skip(SkipReason::vanished, file, 0);
+      skip(SkipReason::vanished, printable_path(file));
     }
   }
   return false;
@@ -386,8 +399,7 @@ bool TextReader::accepts(const TextPiece& piece) {
     if (first) {
       const auto reject = long_rejects_.find(piece.line);
       const bool rejected = reject != long_rejects_.end();
-      rejecting_ =
-          rejected ? &skip(reject->second.first, *piece.file, reject->second.second) : nullptr;
+      rejecting_ = rejected ? &skip(reject->second.first, piece, reject->second.second) : nullptr;
       statistics_.documents += !rejected;
     }
     require_input(rejecting_ || !find_fault(piece), "{}: the file changed while it was read",
@@ -396,11 +408,11 @@ bool TextReader::accepts(const TextPiece& piece) {
     return rejecting_ == nullptr;
   }
   if (const auto fault = find_fault(piece)) {
-    skip(fault->first, *piece.file, fault->second).bytes += bytes;
+    skip(fault->first, piece, fault->second).bytes += bytes;
     return false;
   }
   if (piece.text.find_first_not_of(white_space) == piece.text.npos) {
-    skip(SkipReason::empty, *piece.file, piece.line).bytes += bytes;
+    skip(SkipReason::empty, piece, piece.line).bytes += bytes;
     return false;
   }
   ++statistics_.documents;

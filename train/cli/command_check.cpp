@@ -369,7 +369,8 @@ void print(const CorpusStatistics& statistics) {
   fmt::print(
       "(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are "
       "held)\n");
-  const bool colour = ::isatty(STDOUT_FILENO) == 1;
+  const char* const no_colour = std::getenv("NO_COLOR");
+  const bool colour = is_terminal(STDOUT_FILENO) && (!no_colour || *no_colour == '\0');
   const char* key = colour ? "\x1b[33mmasked\x1b[0m, \x1b[31mreplaced\x1b[0m, \x1b[32mkept\x1b[0m"
                            : "[word→[MASK]] masked, [word→other] replaced, [word→word] kept";
   fmt::print("\nas the model sees it; original→seen: {}\n", key);

@@ -42,14 +42,7 @@ void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
 
 /// The checksum of all that the model computes with.
 std::string model_checksum(const VectorModel& model) {
-  Checksum checksum;
-  const Tensor weights = model.model->parameters().values().to(cpu_device);
-  const CView view = weights;
-  checksum.update(view.data, static_cast<std::size_t>(weights.bytes()));
-  for (const std::string& text :
-       {model.tokenizer->definition(), hf_config_text(model.folder.config)})
-    checksum.update(text.data(), text.size());
-  return checksum.hex();
+  return text_checksum(model_hash(*model.model) + model.tokenizer->definition());
 }
 
 /// Reads all texts once: how many there are, and their checksum.

@@ -89,6 +89,17 @@ void print_json(const Evaluation& result) {
   fmt::print("{}\n", json.dump());
 }
 
+/// Throws an InputError unless all processes have the same model and tokenizer, and the same
+/// settings of the model's folder: each would contribute results of its own.
+void require_same_model(const EvaluateOptions& options, const Model& model,
+                        const Tokenizer* tokenizer, Communicator& communicator,
+                        const std::string& settings = "") {
+  if (communicator.size() == 1) return;
+  communicator.require_same_files(
+      printable(options.model),
+      model_hash(model) + (tokenizer ? tokenizer->definition() : "") + settings);
+}
+
 void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
                    const std::vector<std::string>& overrides, Device device, Log& log,
                    Communicator& communicator) {
@@ -97,6 +108,7 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
   const auto tokenizer = open_masked_lm_tokenizer(folder);
   const auto model =
       load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
+  require_same_model(options, *model, tokenizer.get(), communicator, to_yaml(config));
   const ScratchFolder scratch;
   auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
   communicator.require_same_files("--text",
@@ -137,6 +149,7 @@ void measure(const EvaluateOptions& options, const ModelFolder& folder,
                              : open_masked_lm_tokenizer(folder);
   const auto model =
       load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
+  require_same_model(options, *model, tokenizer.get(), communicator);
   Progress progress("file", 0, std::ssize(files), log);
   for (std::size_t i = 0; i < files.size(); ++i) {
     PairFile& file = files[i];
@@ -227,6 +240,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
                     Communicator& communicator) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
                                          options.dtype, device);
+  require_same_model(options, *task.model, task.tokenizer.get(), communicator);
   const auto dataset = task.reader->read(options.file, Labelled::required);
   for (const std::string& line : dataset->skipped().notes) log.warn(line);
   if (dataset->skipped().count > 0) {
@@ -335,6 +349,7 @@ void evaluate_vectors(const EvaluateOptions& options, Device device, Log& log,
   const VectorModel model = open_vector_model(
       options.model, options.common.overrides,
       pairs ? TaskKind::regression : TaskKind::classification, options.dtype, device, log);
+  require_same_model(options, *model.model, model.tokenizer.get(), communicator);
   const auto score = pairs                       ? score_pairs
                      : !options.classify.empty() ? score_classes
                                                  : score_retrieval;
@@ -366,6 +381,10 @@ void require_one_subject(const EvaluateOptions& options) {
                 "--config says how files of a task are read; with {} leave it out", given[0]);
   require_input(given[0] == "--file" || !options.document,
                 "--document says how --file is read; with {} leave it out", given[0]);
+  const MinimalPair usual = EvaluateOptions().columns;
+  require_input(given[0] == "--minimal-pairs" ||
+                    (options.columns.good == usual.good && options.columns.bad == usual.bad),
+                "--good and --bad are for --minimal-pairs; with {} leave them out", given[0]);
   require_input(given[0] == "--retrieval" || !options.split,
                 "--split is for --retrieval; with {} leave it out", given[0]);
   require_input(options.measures_vectors() || !options.vectors.dimensions,
@@ -488,8 +507,8 @@ Command add_evaluate_command(CLI::App& app) {
   add_number(*command, "--batch", options->batch, "sequences computed at once", 1, 1 << 16);
   add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);
   options->common.add_to(*command, {.json = "one JSON object"});
-  const auto run = [options] {
-    with_processes(options->common, [&](Communicator& communicator, Device device) {
+  const auto run = [options, command] {
+    with_processes(*command, options->common, [&](Communicator& communicator, Device device) {
       run_or_end_all(*options, communicator, device);
     });
   };

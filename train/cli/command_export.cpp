@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/export/export.h"
@@ -97,7 +98,10 @@ void run(const ExportCommand& options, Device, Log& log) {
   const bool measured = options.measures() && source.config.head != Head::replaced_tokens;
   ExportScoring score;
   if (measured) score = export_scoring(source, options.text, overrides.run, log);
-  const ExportResult result = export_model(source, options.folder, written, log);
+  const ExportResult result = [&] {
+    const EndAtSignals stop("stopped; nothing was written");
+    return export_model(source, options.folder, written, log);
+  }();
   const auto scores =
       score ? std::optional(score(options.folder, log)) : std::optional<ExportScores>();
   if (options.common.json) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "core/safetensors_header.h"
 #include "train/cli/commands.h"
@@ -51,6 +52,7 @@ void run(const ForwardOptions& options, Device device, Log& log) {
   for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));
   const auto result =
       with_context(options.input, [&] { return run_forward(*model, inputs, options.gradients); });
+  const EndAtSignals stop("stopped; nothing was written");
   write_safetensors(options.output, result);
 }
 

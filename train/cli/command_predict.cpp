@@ -234,14 +234,15 @@ std::string rendered(const Example& example, const Prediction& prediction) {
   return result;
 }
 
-/// The output for an example. For a document the JSON object has its name.
+/// The output for an example. A document and an example with an id are named.
 std::string output_of(const PredictOptions& options, const TaskModel& task, const Example& example,
                       const Prediction& prediction) {
   if (!options.common.json) return rendered(example, prediction);
   const std::string json = prediction_json(task, prediction);
-  if (!is_whole_file(example)) return json;
-  return fmt::format("{{\"document\":{},\"prediction\":{}}}", nlohmann::json(example.id).dump(),
-                     json);
+  const bool named = task.settings.task.columns.id && !example.id.empty();
+  if (!is_whole_file(example) && !named) return json;
+  return fmt::format("{{\"{}\":{},\"prediction\":{}}}", is_whole_file(example) ? "document" : "id",
+                     nlohmann::json(example.id).dump(), json);
 }
 
 void add_cut(EncodingCounts& total, const EncodingCounts& more) {

@@ -32,6 +32,7 @@ void run(const PrepareOptions& options, Communicator& communicator) {
   const RunSpec spec = with_named_tokenizer(given);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
+  communicator.require_same_options(to_yaml(spec.options));
   for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
   const Corpus corpus = prepare_corpus(spec, log, communicator);
   const auto& builtin = spec.options.tokenizer.builtin;
@@ -54,11 +55,11 @@ Command add_prepare_command(CLI::App& app) {
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command, {.device = false});
   return {command,
-          [options] {
+          [options, command] {
             const auto work = [&](Communicator& communicator, Device) {
               run(*options, communicator);
             };
-            if (can_connect_over_mpi()) return with_processes(options->common, work);
+            if (can_connect_over_mpi()) return with_processes(*command, options->common, work);
             Communicator alone;
             work(alone, options->common.apply());
           },

@@ -4,6 +4,7 @@
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/report/report_page.h"
@@ -59,6 +60,7 @@ void run(const ReportCommand& options, Device device, Log& log) {
   const std::string page = one && !sweep
                                ? page_of_run(options, read_run_history(first), device, log)
                                : page_of_runs(options);
+  const EndAtSignals stop("stopped; nothing was written");
   write_text_file(output, page);
   fmt::print("{}\n", printable_path(output));
 }

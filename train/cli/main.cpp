@@ -7,10 +7,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <iostream>
 #include <thread>
 
 #include "core/base/printable.h"
 #include "core/base/progress.h"
+#include "core/base/stop_signals.h"
 #include "core/base/suggest.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
@@ -226,6 +228,26 @@ void require_decimal_numbers(CLI::App& app) {
     require_decimal_numbers(*command);
 }
 
+/// Throws an InputError if what was printed is lost.
+void require_written() {
+  std::cout.flush();
+  require_input(std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
+                "standard output: cannot write; is there space on the device?");
+}
+
+/// Throws an InputError for an option or argument that is empty, such as a variable of a script
+/// that is not set. Commands read lists of texts themselves.
+void refuse_empty(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const bool texts = option->get_lnames().empty() && option->get_items_expected_max() > 1;
+    const std::vector<std::string>& given = option->results();
+    require_input(texts || option->count() == 0 || std::ranges::find(given, "") == given.end(),
+                  "{} is empty; give a value{}", option->get_name(),
+                  option->get_lnames().empty() ? "" : ", or leave it out");
+  }
+  for (const CLI::App* inner : command.get_subcommands()) refuse_empty(*inner);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("nystrom: train, run and export Nyströmformer encoders, whose attention costs O(n)");
   app.set_version_flag("--version", version_text);
@@ -252,7 +274,9 @@ int run(int argc, char** argv) {
     for (std::string& word : words) arguments.push_back((word = with_guard(word)).c_str());
     app.parse(argc, arguments.data());
   } catch (const CLI::Success& success) {  // --help, --version, --completion, --man
-    return app.exit(success);
+    const int code = app.exit(success);
+    require_written();
+    return code;
   } catch (const CLI::ParseError& error) {
     const auto chosen = std::find_if(commands.begin(), commands.end(),
                                      [](const Command& command) { return command.app->parsed(); });
@@ -261,17 +285,32 @@ int run(int argc, char** argv) {
   }
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
+    refuse_empty(*command.app);
     if (!command.spreads) require_one_process(commands, command.app->get_name());
     command.run();
   }
-  require_input(std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
-                "standard output: cannot write; is there space on the device?");
+  require_written();
   return done;
 }
 
 }  // namespace
 
-void with_processes(const CommonOptions& options,
+namespace {
+
+/// The options of a command as a text, without those in which processes may differ.
+std::string shared_options(const CLI::App& command) {
+  std::string text;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (name == "--device" || name == "--threads" || name == "--quiet") continue;
+    text += fmt::format("{} {}\n", name, fmt::join(option->results(), "\n"));
+  }
+  return text;
+}
+
+}  // namespace
+
+void with_processes(const CLI::App& command, const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work) {
   constexpr std::chrono::seconds three_seconds(3);
   const bool on_gpus = cuda::built_in() && options.device.starts_with("cuda");
@@ -288,6 +327,7 @@ void with_processes(const CommonOptions& options,
   }
   try {
     require_own_gpu();
+    communicator->require_same_options(shared_options(command));
     work(*communicator, options.apply(gpu_of_process(communicator->local_rank())));
   } catch (const Interrupted&) {
     // Told before the processes part: the first one that ends lets the launcher end the others.
@@ -315,7 +355,7 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_NAME, "nystrom");  // after a restart ps and top would show "exe"
   std::signal(SIGXFSZ, SIG_IGN);    // a write beyond a limit of file sizes fails, as on a full disk
   // A command has nothing to save until it constructs StopSignals. Ignored signals stay ignored.
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1})
+  for (const int signal : stop_signals)
     if (std::signal(signal, [](int) { std::_Exit(interrupted); }) == SIG_IGN)
       std::signal(signal, SIG_IGN);
   try {

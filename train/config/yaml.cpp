@@ -34,7 +34,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0)
       throw YamlError(from_yaml_cpp(mark),
-                      "a second document begins here; expected one, so remove the '---'");
+                      "a second document begins here, by a '---' or '...'; expected one");
   }
   void OnDocumentEnd() override {}
 
@@ -155,6 +155,28 @@ void check_letters(std::string_view text) {
   }
 }
 
+/// Throws a YamlError for a line that begins with %, unless it is a directive before a document
+/// that begins with ---. yaml-cpp takes it for a directive elsewhere too, and passes over it.
+void check_directives(std::string_view text) {
+  std::optional<YamlMark> directive;
+  bool content = false;
+  YamlMark mark;
+  for (std::size_t begin = 0; begin < text.size(); mark = {0, mark.line + 1, 1}) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first == line.npos || line[first] == '#') continue;
+    const bool percent = line[0] == '%';
+    if (percent && !content && !directive) directive = mark;
+    if (percent ? content : directive && !content && !line.starts_with("---"))
+      throw YamlError(percent ? mark : *directive,
+                      "begins with %, as directives do, which stand before a ---; remove the line, "
+                      "or quote the word");
+    content |= !percent;
+  }
+}
+
 /// The first tab in the indentation of a line, if there is one.
 std::optional<YamlMark> tab_in_indentation(std::string_view text) {
   YamlMark mark;
@@ -178,6 +200,7 @@ YamlNode parse_yaml(std::string_view text, std::size_t source) {
   if (text.size() > max_yaml_bytes)
     throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
   check_letters(text);
+  check_directives(text);
   std::istringstream stream{std::string(text)};
   TreeBuilder builder(source);
   try {

@@ -310,6 +310,14 @@ std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(
   return find_divergent_rank(std::stoull(text_checksum(text).substr(0, 16), nullptr, 16));
 }
 
+void Communicator::require_same_options(const std::string& options) {
+  const auto found = find_divergent_rank(options);
+  if (!found) return;
+  throw InputError(fmt::format(
+      "{} has another configuration than {}: give all processes the same file and options",
+      name_of(found->rank), name_of(found->majority)));
+}
+
 void Communicator::require_same_files(const std::string& option, const std::string& identity) {
   const auto found = find_divergent_rank(identity);
   if (!found) return;

@@ -95,6 +95,8 @@ class Communicator {
   std::optional<DivergentRank> find_divergent_rank(std::uint64_t value);
   /// Compares texts by their hashes.
   std::optional<DivergentRank> find_divergent_rank(std::string_view text);
+  /// Throws an InputError unless `options`, what a command was told, is the same in all processes.
+  void require_same_options(const std::string& options);
   /// Throws an InputError unless `identity`, a hash of the files that `option` names, is the same
   /// in all processes.
   void require_same_files(const std::string& option, const std::string& identity);

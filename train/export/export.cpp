@@ -222,14 +222,13 @@ std::vector<std::string> notes_of(const ModelFolder& source, const ModelCard& ca
   return notes;
 }
 
-/// `text`, a config.json, with what a folder made of `source` keeps of its task: how text is cut
-/// into words.
-std::string with_word_cut(const std::string& text, const ModelFolder& source, Head head) {
-  if (head != Head::token_classification) return text;
-  const auto cut = settings_of(source, std::nullopt, {}).task.word_cut;
-  if (!cut) return text;
-  nlohmann::json root = parse_json(text, "config.json");
-  root[word_cut_key] = enum_name(*cut);
+/// `text`, a config.json, with what a folder made of `source` keeps of its task.
+std::string with_task(const std::string& text, const ModelFolder& source, Head head) {
+  if (!task_of(source.config) || head != source.config.head) return text;
+  const nlohmann::ordered_json task = kept_task(source);
+  if (task.empty()) return text;
+  auto root = nlohmann::ordered_json::parse(text);
+  root[task_key] = task;
   return root.dump(2, ' ', true) + "\n";
 }
 
@@ -241,7 +240,7 @@ void write_model(const fs::path& folder, const ModelFolder& source, const Model&
                                                                     : NamedClasses::by_computation;
   const std::string text = card.architecture ? hf_config_text(card.config, *card.architecture)
                                              : hf_config_text(card.config, named);
-  write_text_file(folder / "config.json", with_word_cut(text, source, card.config.head));
+  write_text_file(folder / "config.json", with_task(text, source, card.config.head));
   write_safetensors(folder / "model.safetensors",
                     f32_weights(model, card.config, classes, card.architecture));
   for (const EmbeddedFile& file : model_classes())
@@ -268,7 +267,7 @@ void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onn
 }  // namespace
 
 std::string config_text_of(const ModelFolder& source, const ModelConfig& config) {
-  return with_word_cut(hf_config_text(config), source, config.head);
+  return with_task(hf_config_text(config), source, config.head);
 }
 
 ExportResult export_model(const ModelFolder& given, const fs::path& folder,
@@ -311,6 +310,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   card.longest = trained_length(source);
   card.has_onnx = options.onnx != OnnxExport::none;
   card.notes = notes_of(source, card);
+  if (config.multi_label) card.threshold = kept_task(source).value("threshold", card.threshold);
   card.has_tokenizer = tokenizer != nullptr;
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), card.longest);

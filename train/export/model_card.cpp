@@ -163,10 +163,11 @@ std::string call_code(const ModelCard& card) {
     code += "inputs = {name: torch.stack([x, x], 1) for name, x in inputs.items()}  # two texts\n";
   code += "with torch.no_grad():\n    outputs = model(**inputs)\n";
   if (config.multi_label)
-    code +=
+    code += fmt::format(
         "for label, score in zip(model.config.id2label.values(), outputs.logits[0].sigmoid()):\n"
-        "    print(label, round(score.item(), 4))  # each by itself; a text has those from 0.5 "
-        "on\n";
+        "    print(label, round(score.item(), 4))  # each by itself; a text has those from {:g} "
+        "on\n",
+        card.threshold);
   return code;
 }
 

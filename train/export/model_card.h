@@ -19,6 +19,7 @@ struct ModelCard {
   bool has_classes = false;                   ///< whether the folder has model_classes()
   bool has_onnx = false;                      ///< whether it has onnx/model.onnx
   bool makes_vectors = false;                 ///< whether it has sentence-transformers' files
+  double threshold = 0.5;                     ///< of multi_label: task.threshold
   bool has_tokenizer = false;                 ///< whether the folder has a tokenizer
   std::string mask_token;                     ///< its text; empty if there is none
   std::vector<std::string> notes;             ///< see export_notes

@@ -8,15 +8,6 @@
 namespace nystrom {
 namespace {
 
-/// Throws an InputError unless all processes have the same configuration.
-void require_same_config(const RunConfig& config, Communicator& communicator) {
-  const auto found = communicator.find_divergent_rank(to_yaml(config));
-  if (!found) return;
-  throw InputError(fmt::format(
-      "{} has another configuration than {}: give all processes the same file and options",
-      communicator.name_of(found->rank), communicator.name_of(found->majority)));
-}
-
 /// Throws an InputError unless a step's batch is large enough for `processes` processes. With
 /// `task`, batches are sorted by length and divided into whole micro-batches.
 void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
@@ -46,14 +37,22 @@ void require_work_for_all(const TrainingConfig& training, bool task, int process
 RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator)
     : log_(log), communicator_(communicator) {
   const RunConfig& options = spec.options;
-  require_same_config(options, communicator);
+  communicator.require_same_options(to_yaml(options));
   require_work_for_all(options.training, has_task(options), communicator.size());
   if (!communicator.is_first()) return;
   check_run_place(options.run_dir);
+  require_input(!std::filesystem::exists(std::filesystem::path(options.run_dir) / "summary.json"),
+                "{}: holds a sweep (--seeds, --folds or --grid), which one run would hide; choose "
+                "another run_dir",
+                options.run_dir);
   make_folders(options.run_dir);
   lock_.emplace(options.run_dir);
   remove_unfinished(options.run_dir);
   log.append_to(std::filesystem::path(options.run_dir) / "log.txt");
+}
+
+void RunSession::require_own_folder() const {
+  if (lock_) lock_->require_held();
 }
 
 }  // namespace nystrom

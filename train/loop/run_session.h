@@ -18,6 +18,9 @@ class RunSession {
   /// too small for them.
   RunSession(const RunSpec& spec, Log& log, Communicator& communicator);
 
+  /// Throws an InputError if the run directory is no longer the one that this run has locked.
+  void require_own_folder() const;
+
   Log& log() const { return log_; }
   Communicator& communicator() const { return communicator_; }
 

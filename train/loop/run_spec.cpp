@@ -106,18 +106,33 @@ void check_first_weights(const RunSpec& spec, bool fresh_head) {
     check_start(spec.options.model, *spec.start, fresh_head);
 }
 
-void match_each(const char* option, const std::vector<std::string>& patterns, const TextForm& form,
+/// Throws an InputError for a text in a folder that the run itself writes: it would change.
+void require_outside(const fs::path& file, const char* option, const fs::path& folder) {
+  const fs::path inside =
+      fs::weakly_canonical(file).lexically_relative(fs::weakly_canonical(folder));
+  require_input(inside.empty() || *inside.begin() == "..",
+                "{} lies in {}, which the run writes; name the texts more narrowly, or change {}",
+                printable_path(file), option, option);
+}
+
+void match_each(const char* option, const std::vector<TextSource>& sources, const RunConfig& config,
                 ResolutionErrors& errors) {
-  for (const std::string& pattern : patterns)
-    errors.note(option, [&] { match_texts(std::span(&pattern, 1), form); });
+  for (const std::string& pattern : patterns_of(sources))
+    errors.note(option, [&] {
+      for (const fs::path& file : match_files(std::span(&pattern, 1))) {
+        require_outside(file, "data.cache", config.data.cache);
+        require_outside(file, "run_dir", config.run_dir);
+      }
+      match_texts(std::span(&pattern, 1), text_form(config.data));
+    });
 }
 
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
   const DataConfig& data = spec.options.data;
   if (!spec.inputs) {
-    match_each("data.train", patterns_of(data.train), text_form(data), errors);
-    match_each("data.validation", patterns_of(data.validation), text_form(data), errors);
+    match_each("data.train", data.train, spec.options, errors);
+    match_each("data.validation", data.validation, spec.options, errors);
   }
   const bool named = spec.options.tokenizer.path.has_value();
   const bool fits = errors.note(named ? "tokenizer.path" : "model.from",

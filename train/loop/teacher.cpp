@@ -1,11 +1,8 @@
 #include "train/loop/teacher.h"
 
-#include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/layer_kinds.h"
-#include "train/distributed/replicas.h"
-#include "train/state/hf_config.h"
 #include "train/state/transformers_class.h"
 
 namespace nystrom {
@@ -84,11 +81,6 @@ Distillation load_teacher(const RunSpec& spec, Device device) {
   return {spec.options.distillation,
           load_model(spec.teacher->path, spec.teacher->config, spec.options.training.dtype,
                      StoreMode::inference, device)};
-}
-
-std::string teacher_hash(const Model& teacher) {
-  return text_checksum(fmt::format("{} {}", hf_config_text(teacher.config()),
-                                   fingerprint({{teacher.parameters().values()}})));
 }
 
 }  // namespace nystrom

@@ -16,7 +16,4 @@ ModelFolder open_teacher(const RunSpec& spec);
 /// Loads the teacher of a run, spec.teacher, in the run's dtype.
 Distillation load_teacher(const RunSpec& spec, Device device);
 
-/// A hash of the teacher's configuration and weights.
-std::string teacher_hash(const Model& teacher);
-
 }  // namespace nystrom

@@ -35,6 +35,8 @@ class Run {
   Run(const RunSession& session, const RunSpec& spec, Objective& objective, Device device,
       const RunObserver& observer);
   RunResult train();
+  /// Whether more steps are done than the options ask for.
+  bool is_longer() const { return state_.step > steps_; }
 
  private:
   std::optional<std::int64_t> newest_of_first(
@@ -53,6 +55,7 @@ class Run {
   void save();
   void save_as_planned();
 
+  const RunSession& session_;
   const RunConfig& config_;
   Objective& objective_;
   const RunData& data_;
@@ -73,7 +76,8 @@ class Run {
 
 Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, Device device,
          const RunObserver& observer)
-    : config_(spec.options),
+    : session_(session),
+      config_(spec.options),
       objective_(objective),
       data_(objective.data()),
       log_(session.log()),
@@ -117,7 +121,17 @@ std::optional<std::int64_t> Run::newest_of_first(std::int64_t last) {
 
 void Run::resume() {
   const auto newest = newest_of_first();
-  if (!newest) return trained_.initialise(log_, data_.first_value);
+  if (!newest) {
+    communicator_.require_same_files("model.from", state_.start);
+    std::error_code absent;
+    if (communicator_.is_first() &&
+        fs::file_size(fs::path(config_.run_dir) / "metrics.jsonl", absent) > 0 && !absent)
+      log_.warn(
+          fmt::format("{}: has no checkpoint to go on from; starting again at step 0, with "
+                      "new records",
+                      config_.run_dir));
+    return trained_.initialise(log_, data_.first_value);
+  }
   restore_checkpoint(*newest);
   remove_old();  // a killed run may not have removed them
   log_.say(fmt::format("resuming at step {}", state_.step));
@@ -179,6 +193,7 @@ void Run::roll_back(const std::string& spike) {
                     "schedule.warmup_steps, in a new run_dir",
                     last, spike, *target));
   }
+  session_.require_own_folder();
   if (communicator_.is_first()) checkpoints_.roll_back(*target);
   restore_checkpoint(*target);
   trained_.require_same_in_all(fault_at(*target) + "a new start goes on from the last checkpoint");
@@ -210,6 +225,7 @@ void Run::save_as_planned() {
 
 void Run::save() {
   if (saved_ == state_.to_json()) return;
+  session_.require_own_folder();
   trained_.require_same_in_all(fault_at(state_.step) + "nothing is saved");
   std::vector<CheckpointFolder::File> files = {
       CheckpointFolder::text_file("state.json", state_.to_json()),
@@ -395,8 +411,12 @@ RunResult train_run(const RunSession& session, const RunSpec& spec, Objective& o
   Communicator& communicator = session.communicator();
   const Communicator::TimeLimit limit(communicator, fs::path(spec.options.run_dir) / ".waiting",
                                       spec.options.training.timeout);
-  if (communicator.is_first()) write_settings(spec.options, spec.saved);
-  return Run(session, spec, objective, device, observer).train();
+  Run run(session, spec, objective, device, observer);
+  if (run.is_longer())
+    session.log().say("the run has done more steps than it is to have; it stays as it is");
+  else if (communicator.is_first())
+    write_settings(spec.options, spec.saved);
+  return run.train();
 }
 
 }  // namespace nystrom

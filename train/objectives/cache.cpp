@@ -37,6 +37,29 @@ bool is_entry_name(std::string_view name) {
   return false;
 }
 
+/// Whether a file of an entry is one that a run writes there, or a part of one.
+bool is_own_file(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const std::string own(temporary_target(name).value_or(name));
+  const std::string ending = fs::path(own).extension().string();
+  return own == "tokenizer.json" || own == "tokenizer_config.json" || own == tokenizer_key_file ||
+         own == "index.json" || (own.starts_with("tokens-") && ending == ".h5") ||
+         own == "rows.jsonl";
+}
+
+/// Whether a folder holds own files alone, directly or in folders.
+bool has_own_files_alone(const fs::path& folder) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code vanished;
+    const fs::file_type type = entry->symlink_status(vanished).type();
+    if (vanished || type == fs::file_type::directory) continue;
+    if (type != fs::file_type::regular || !is_own_file(entry->path())) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 CacheUse::CacheUse(const fs::path& entry)
@@ -75,7 +98,8 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
        item.increment(error)) {
     const std::string name = item->path().filename().string();
     std::error_code vanished;
-    if (item->symlink_status(vanished).type() != fs::file_type::directory || !is_entry_name(name))
+    if (item->symlink_status(vanished).type() != fs::file_type::directory || !is_entry_name(name) ||
+        !has_own_files_alone(item->path()))
       continue;
     CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
     // This exclusive lock fails while a run uses the entry (shared lock) or creates it.

@@ -31,13 +31,16 @@ inline constexpr int statistics_version = 2;
 // Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
 // that changes the ids of any text or the tokenizer trained on any text. Such changes concern
 // normalization, word splitting, models, added tokens, reading of text or the trainer.
-inline constexpr int text_version = 4;
+inline constexpr int text_version = 5;
 
 /// The 16 hexadecimal digits that name an entry whose content `key` determines.
 std::string cache_name(const std::string& key);
 
 /// The part of a key that stands for a tokenizer.
 std::string tokenizer_key(const Tokenizer& tokenizer);
+
+/// The file of a tokenizer's entry that holds its tokenizer_key, by which damage is known.
+inline constexpr const char* tokenizer_key_file = "tokenizer_key";
 
 /// Creates `entry` atomically with the content that `fill` writes into the folder it is given.
 /// Another process may have created it in the meantime.
@@ -52,9 +55,9 @@ struct CacheEntry {
   bool in_use = false;  ///< a run on this machine uses or creates the entry
 };
 
-/// The entries of the cache at `folder`, the most recently used first. Entries are named
-/// "tokenizer-", "tokens-" or "rows-" and 16 hexadecimal digits; other files and folders are
-/// ignored. Throws an InputError if the folder cannot be read.
+/// The entries of the cache at `folder`, the most recently used first. Entries are folders named
+/// "tokenizer-", "tokens-" or "rows-" and 16 hexadecimal digits, with no files but those that a run
+/// writes; other files and folders are ignored. Throws an InputError if the folder cannot be read.
 std::vector<CacheEntry> cache_entries(const std::filesystem::path& folder);
 
 /// Removes the entries that are not in use, and returns them. Throws an InputError if an entry

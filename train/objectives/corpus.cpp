@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/base/checksum.h"
+#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/base/progress.h"
 #include "core/base/stop_signals.h"
@@ -55,9 +56,6 @@ std::vector<SourceFiles> files_of(const char* option, const std::vector<TextSour
     found.push_back({source, match_texts(source.files, form)});
     for (const fs::path& file : found.back().files) {
       const auto [owner, fresh] = owners.emplace(fs::weakly_canonical(file), source.name);
-      require_input(fresh || owner->second != source.name,
-                    "{}: {} is named twice, also by another path; name it once", option,
-                    printable_path(file));
       require_input(fresh, "{}: {} is in two sources, {} and {}; name it in one of them", option,
                     printable_path(file), owner->second, source.name);
     }
@@ -195,11 +193,34 @@ class HeldOutText {
 };
 
 /// Reports that data.validation_fraction leaves a data set without text.
-[[noreturn]] void refuse_fraction(std::int64_t documents) {
+[[noreturn]] void refuse_fraction(std::int64_t documents, Documents form) {
   throw InputError(
       fmt::format("of {} documents data.validation_fraction gives none to this data set; name "
-                  "data.validation, set documents: lines, or choose another fraction",
-                  documents));
+                  "data.validation{}, or choose another fraction",
+                  documents, form == Documents::lines ? "" : ", set documents: lines"));
+}
+
+/// Calls f, which opens an entry of the cache. A damaged one is made anew when it is gone.
+template <class F>
+auto with_remedy(const fs::path& entry, const F& f) {
+  try {
+    return f();
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}; remove the folder {}, and the next start makes it anew",
+                                 error.what(), printable_path(entry)));
+  }
+}
+
+/// Opens the tokenizer of a checkpoint, or one that a run has trained into the cache.
+std::shared_ptr<const Tokenizer> open_trained_tokenizer(const fs::path& folder) {
+  if (!fs::exists(folder / tokenizer_key_file)) return open_tokenizer(folder);
+  return with_remedy(folder, [&] {
+    std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(folder);
+    require_input(read_text_file(folder / tokenizer_key_file) == tokenizer_key(*tokenizer),
+                  "{}: does not fit {} beside it: the file is damaged",
+                  printable_path(folder / "tokenizer.json"), tokenizer_key_file);
+    return tokenizer;
+  });
 }
 
 [[noreturn]] void interrupt() {
@@ -237,9 +258,10 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
       if (const std::int64_t pieces = trained.tokenizer->vocab_size(); pieces < size)
         log.say(fmt::format("the text supports a tokenizer of {} pieces", pieces));
       write_tokenizer(*trained.tokenizer, made, config.data.sequence_length);
+      write_text_file(made / tokenizer_key_file, tokenizer_key(*open_tokenizer(made)));
     } catch (const InputError&) {
       if (!takes_one && text.statistics().documents > 0)
-        refuse_fraction(text.statistics().documents);
+        refuse_fraction(text.statistics().documents, config.data.documents);
       throw;
     }
     files.require_unchanged();
@@ -330,9 +352,11 @@ std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
 
 void open_datasets(Corpus& corpus, const CorpusFiles& files) {
   const bool split = files.validation.empty();
-  corpus.train = open_sources(corpus.token_folder, training_set, files.train);
-  corpus.validation =
-      open_sources(corpus.token_folder, validation_set, split ? files.train : files.validation);
+  with_remedy(corpus.token_folder, [&] {
+    corpus.train = open_sources(corpus.token_folder, training_set, files.train);
+    corpus.validation =
+        open_sources(corpus.token_folder, validation_set, split ? files.train : files.validation);
+  });
 }
 
 /// Tokenizes the pieces of text that `takes` accepts. Rank 0 writes the data set at `folder`. If
@@ -355,13 +379,18 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
   Progress progress("tokenizing: byte", 0, total, log);
   std::vector<Piece> pieces;
   std::size_t waiting = 0;
+  std::int64_t single = 0, length = 0;  // documents of one token, tokens of the last document
   const auto flush = [&] {
     if (communicator.sum(stop_requested() ? 1 : 0) > 0) interrupt();
     encode_together(pieces, tokenizer, communicator);
     if (writer) {
       for (const Piece& piece : pieces) {
-        if (piece.begins) writer->begin_document();
+        if (piece.begins) {
+          writer->begin_document();
+          single += std::exchange(length, 0) == 1;
+        }
         writer->append(piece.ids);
+        length += std::ssize(piece.ids);
       }
       progress.update(text.position(), fmt::format("{} tokens", writer->tokens()), false);
     }
@@ -381,13 +410,19 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
   }
   flush();  // even without pieces: flush() is collective, and another process may have more text
   if (!writer) return;
+  single += length == 1;
   const TextStatistics& statistics = text.statistics();
-  if (writer->tokens() == 0 && statistics.documents > 0) refuse_fraction(statistics.documents);
+  if (writer->tokens() == 0 && statistics.documents > 0)
+    refuse_fraction(statistics.documents, form.documents);
   require_input(writer->tokens() > 0, "no document with a token was taken: {}",
                 statistics.summary());
   writer->finish(statistics_json(statistics));
-  log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(),
-                      writer->documents(), writer->tokens()));
+  log.say(fmt::format("{}; {} documents with {} tokens taken{}", statistics.summary(),
+                      writer->documents(), writer->tokens(),
+                      single == 0 ? ""
+                                  : fmt::format(", {} of them of a single token, which alone makes "
+                                                "no sequence",
+                                                single)));
 }
 
 /// Tokenizes the text of a run into data sets below `folder`, two for each source.
@@ -458,7 +493,8 @@ std::optional<Corpus> cached_corpus(const RunSpec& spec, Log& log) {
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(spec, files);
   if (!spec.tokenizer && !fs::exists(corpus.tokenizer_folder)) return std::nullopt;
-  corpus.tokenizer = spec.tokenizer ? spec.tokenizer : open_tokenizer(corpus.tokenizer_folder);
+  corpus.tokenizer =
+      spec.tokenizer ? spec.tokenizer : open_trained_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) return std::nullopt;
   open_datasets(corpus, files);
@@ -498,7 +534,8 @@ Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator)
   stop_together();
   unless_stopped(make_tokenizer);  // for a process that does not see the files of rank 0
   stop_together();
-  corpus.tokenizer = spec.tokenizer ? spec.tokenizer : open_tokenizer(corpus.tokenizer_folder);
+  corpus.tokenizer =
+      spec.tokenizer ? spec.tokenizer : open_trained_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   // Only rank 0 checks for the folder before it is written. A network file system may cache the
   // result "does not exist" for a minute.

@@ -53,7 +53,7 @@ class PretrainingRun : public Objective {
     run_data_ = {.tokenizer = corpus_.train[0].tokens->info().tokenizer,
                  .data = content_checksum(corpus_.train),
                  .validation = content_checksum(corpus_.validation),
-                 .teacher = distillation_.teacher ? teacher_hash(*distillation_.teacher) : "",
+                 .teacher = distillation_.teacher ? model_hash(*distillation_.teacher) : "",
                  .data_option = run.inputs ? "task.train" : "data.train",
                  .validation_option = run.inputs && run.inputs->validation.empty() ? "task.train"
                                       : run.inputs                      ? "task.validation"

@@ -16,7 +16,9 @@
 #include "train/config/config_io.h"
 #include "train/config/validation.h"
 #include "train/objectives/finetune.h"
+#include "train/state/checkpoint.h"
 #include "train/state/run_folder.h"
+#include "train/state/saved_run.h"
 
 namespace nystrom {
 namespace {
@@ -131,6 +133,28 @@ class NewFolderGuard {
   fs::path folder_;
 };
 
+/// Throws an InputError if the scores of two runs of a sweep are of different kinds or examples.
+void require_comparable(const RunConfig& first, const RunConfig& other) {
+  const auto measured = [](const RunConfig& config) {
+    RunConfig of_scores;  // with what decides what a score is
+    const TaskConfig& task = config.task;
+    TaskConfig& own = of_scores.task;
+    own.recipe = task.recipe;
+    own.kind = task.kind;
+    own.metric = task.metric;
+    own.validation = task.validation;
+    own.validation_fraction = task.validation_fraction;
+    own.splits = task.splits;
+    own.folds = task.folds;
+    if (task.validation.empty()) own.train = task.train;
+    return of_scores;
+  };
+  const auto changed = changed_options(measured(first), measured(other));
+  require_input(changed.empty(),
+                "--grid: the runs differ in what their scores mean: {}; start a sweep for each",
+                fmt::join(changed, ", "));
+}
+
 }  // namespace
 
 std::vector<std::string> parse_grid_axis(const std::string& text) {
@@ -230,10 +254,15 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       plan.push_back({result.points.size() - 1, spec});
     }
   }
+  communicator.require_same_options(to_yaml(base));
+  for (const Planned& each : plan) require_comparable(plan[0].spec.options, each.spec.options);
   std::optional<NewFolderGuard> guard;
   std::optional<RunLock> lock;
   if (communicator.is_first()) {
     check_run_place(base.run_dir);
+    require_input(checkpoint_steps(fs::path(base.run_dir) / "checkpoints").empty(),
+                  "{}: holds a run, and a sweep needs a folder of its own; choose another run_dir",
+                  printable_path(base.run_dir));
     if (!fs::exists(base.run_dir)) guard.emplace(base.run_dir);
     for (const Planned& each : plan) {
       const fs::path folder = each.spec.options.run_dir;

@@ -24,19 +24,36 @@ std::filesystem::path described_in(const ModelFolder& folder) {
   return folder.path / "config.yaml";
 }
 
-/// How raw text is cut, as config.json of an export says.
-std::optional<WordCut> word_cut_in(const ModelFolder& folder) {
-  const std::filesystem::path file = folder.path / "config.json";
-  const nlohmann::json config = read_json_file(file);
-  const auto given = config.find(word_cut_key);
-  if (given == config.end()) return std::nullopt;
-  std::vector<std::string> known;
-  for (const auto& [cut, name] : enum_names(WordCut{})) {
-    if (*given == name) return cut;
-    known.emplace_back(name);
+/// What config.json of an export says of its task; null where it says nothing.
+nlohmann::json task_in(const ModelFolder& folder) {
+  const nlohmann::json config = read_json_file(folder.path / "config.json");
+  return config.contains(task_key) ? config.at(task_key) : nlohmann::json();
+}
+
+constexpr const char* pairs_key = "pairs";
+
+/// task_in as overrides of the default settings.
+std::vector<std::string> overrides_in(const ModelFolder& folder) {
+  const nlohmann::json task = task_in(folder);
+  if (task.is_null()) return {};
+  const auto is_kept = [](const std::string& name) {
+    constexpr std::string_view kept[] = {
+        "threshold",           "windows",           "stride",  "no_answer",
+        "no_answer_threshold", "max_answer_length", "word_cut"};
+    return std::ranges::find(kept, name) != std::end(kept);
+  };
+  std::vector<std::string> overrides;
+  for (const auto& [name, value] : task.items()) {
+    const bool pairs = name == pairs_key && value.is_boolean();
+    require_input(task.is_object() && (pairs || (is_kept(name) && !value.is_structured())),
+                  "{}: {}: holds the unknown option {}; export the model again",
+                  printable_path(folder.path / "config.json"), task_key, printable(name));
+    if (!pairs)
+      overrides.push_back(fmt::format("task.{}={}", name, value.dump()));
+    else if (value == true)
+      overrides.emplace_back("task.columns.pair=pair");
   }
-  throw InputError(fmt::format("{}: {}: expected one of {}, got {}", printable_path(file),
-                               word_cut_key, fmt::join(known, ", "), printable(given->dump())));
+  return overrides;
 }
 
 }  // namespace
@@ -68,19 +85,42 @@ std::optional<TaskKind> task_of(const ModelConfig& config) {
   return std::nullopt;
 }
 
+nlohmann::ordered_json kept_task(const ModelFolder& folder) {
+  const RunConfig settings = settings_of(folder, std::nullopt, {});
+  nlohmann::ordered_json kept = nlohmann::ordered_json::object();
+  if (!has_task(settings)) return kept;
+  const TaskConfig task = resolve_task(settings.task), usual;
+  const TaskKind kind = *task.kind;
+  if (kind == TaskKind::classification || kind == TaskKind::regression) {
+    if (is_task_described(folder, std::nullopt)) kept[pairs_key] = task.columns.pair.has_value();
+    if (*task.multi_label && task.threshold) kept["threshold"] = *task.threshold;
+    if (task.windows != usual.windows) kept["windows"] = enum_name(task.windows);
+  }
+  if (kind == TaskKind::questions) {
+    if (task.no_answer == true) {
+      kept["no_answer"] = true;
+      kept["no_answer_threshold"] = task.no_answer_threshold;
+    }
+    kept["max_answer_length"] = task.max_answer_length;
+  }
+  if (kind == TaskKind::questions || task.windows != usual.windows) kept["stride"] = task.stride;
+  if (kind == TaskKind::tokens && task.word_cut) kept["word_cut"] = enum_name(*task.word_cut);
+  return kept;
+}
+
 bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given) {
-  return given || std::filesystem::exists(described_in(folder));
+  return given || std::filesystem::exists(described_in(folder)) ||
+         task_in(folder).contains(pairs_key);
 }
 
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides) {
   RunConfig config;
-  if (is_task_described(folder, given)) {
+  if (given || std::filesystem::exists(described_in(folder))) {
     config = read_resolved_config(given ? *given : described_in(folder).string(), overrides);
   } else {
     config.task.kind = task_of(folder.config);
     if (folder.config.multi_label) config.task.multi_label = true;
-    if (config.task.kind == TaskKind::tokens) config.task.word_cut = word_cut_in(folder);
     config.model = folder.config;
     // With semantics transformers the model has a fixed length, which data.sequence_length need not
     // equal. The folder's model replaces this one below.
@@ -88,6 +128,9 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     config.data.sequence_length = trained_length(folder);
     config.task.stride = std::min(config.task.stride, config.data.sequence_length / 4);
     if (config.task.kind == TaskKind::choice) config.task.columns.choices = {"choices"};
+    if (const auto kept = overrides_in(folder); !kept.empty())
+      config = with_context(printable_path(folder.path / "config.json"),
+                            [&] { return override_config(config, "default settings", kept); });
     config = override_config(config, "default settings", overrides);
   }
   config.model = folder.config;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,17 +23,23 @@ struct SplitOverrides {
 
 /// The settings with which the model of a folder was trained. They come from the run's file
 /// `given`, else from config.yaml in the folder. Without either they are the defaults, with the
-/// trained sequence length, the task of the model's head, and the word_cut of config.json.
+/// trained sequence length, the task of the model's head, and what config.json keeps of it.
 /// `overrides` are applied last; data.text_column names the column of a task's texts too. `model`
 /// in the result is that of the folder. Throws an InputError.
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides);
 
-/// The key of config.json by which exports of token classifiers keep task.word_cut.
-inline constexpr const char* word_cut_key = "word_cut";
+/// The key of config.json under which exports keep the options of their task.
+inline constexpr const char* task_key = "nystrom_task";
 
-/// Whether a file describes the task of a folder's model: `given`, or config.yaml in the folder.
-/// Otherwise the head tells its kind, and not whether its texts have pairs.
+/// The options of a folder's task that decide its predictions, for the config.json of what is made
+/// of it: whether texts have pairs, the threshold of labels, how long texts are read, answers
+/// limited and words cut. Empty without a task.
+nlohmann::ordered_json kept_task(const ModelFolder& folder);
+
+/// Whether a file describes the task of a folder's model: `given`, config.yaml in the folder, or
+/// config.json of an export. Otherwise the head tells its kind, and not whether its texts have
+/// pairs.
 bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given);
 
 /// settings_of for a masked language model. Throws an InputError if data.sequence_length does not

@@ -76,6 +76,9 @@ ModelConfig read_model_config(const std::filesystem::path& folder,
 std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
                                   DType dtype, StoreMode mode, Device device = cpu_device);
 
+/// A hash of a model's configuration and weights.
+std::string model_hash(const Model& model);
+
 /// Whether the folder's masked-LM head has a decoder with other weights than the word embeddings.
 /// transformers 5 keeps such a decoder, whatever tie_word_embeddings says.
 bool has_own_decoder(const std::filesystem::path& folder);

@@ -4,9 +4,11 @@
 #include <functional>
 #include <map>
 
+#include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/weight_loading.h"
+#include "train/distributed/replicas.h"
 #include "train/state/hf_config.h"
 #include "train/state/model_folder.h"
 #include "train/state/model_weights.h"
@@ -261,6 +263,11 @@ std::unique_ptr<Model> load_model(const fs::path& folder, const ModelConfig& con
   model->parameters().allocate(dtype, mode, device);
   load_weights(model->parameters(), source);
   return model;
+}
+
+std::string model_hash(const Model& model) {
+  return text_checksum(fmt::format("{} {}", hf_config_text(model.config()),
+                                   fingerprint({{model.parameters().values()}})));
 }
 
 bool has_own_decoder(const fs::path& folder) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,10 +66,9 @@ bool is_run(const fs::path& folder) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& run_dir) {
-  const fs::path path = run_dir / lock_name;
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  require_input(descriptor_ >= 0, "{}: cannot create: {}", path.string(), std::strerror(errno));
+RunLock::RunLock(const fs::path& run_dir) : path_(run_dir / lock_name) {
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  require_input(descriptor_ >= 0, "{}: cannot create: {}", path_.string(), std::strerror(errno));
   const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   const bool marked = locked && (::lseek(descriptor_, 0, SEEK_END) > 0 ||
                                  ::write(descriptor_, mark.data(), mark.size()) ==
@@ -76,17 +76,31 @@ RunLock::RunLock(const fs::path& run_dir) {
   if (marked) return;
   const std::string reason = std::strerror(errno);
   ::close(descriptor_);
-  require_input(!locked, "{}: cannot write: {}", path.string(), reason);
+  require_input(!locked, "{}: cannot write: {}", path_.string(), reason);
   throw InputError(fmt::format(
       "{}: another process trains in this run directory; wait for it, or choose another run_dir",
       run_dir.string()));
+}
+
+void RunLock::require_held() const {
+  struct stat own {
+  }, there{};
+  const bool held = ::fstat(descriptor_, &own) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+                    own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+  require_input(held,
+                "{}: was removed or replaced while this run trained; nothing more is saved there",
+                printable_path(path_.parent_path()));
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
 void check_run_place(const fs::path& run_dir) {
   if (!fs::is_directory(run_dir)) return;
-  const bool unused = std::ranges::all_of(folder_entries(run_dir), is_unmarked_lock);
+  const bool unused = std::ranges::all_of(folder_entries(run_dir), [](const fs::path& entry) {
+    const bool no_checkpoint = entry.filename() == "checkpoints" && !fs::is_symlink(entry) &&
+                               fs::is_directory(entry) && fs::is_empty(entry);
+    return no_checkpoint || is_unmarked_lock(entry);
+  });
   require_input(unused || is_run(run_dir),
                 "{}: is not empty and holds no run; choose another run_dir",
                 printable_path(run_dir));

@@ -14,10 +14,14 @@ class RunLock {
   /// Throws an InputError when another process holds the lock.
   explicit RunLock(const std::filesystem::path& run_dir);
   ~RunLock();
+  /// Throws an InputError if the folder was removed, or replaced by another one, which another
+  /// process may train in.
+  void require_held() const;
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
  private:
+  std::filesystem::path path_;
   int descriptor_;
 };
 

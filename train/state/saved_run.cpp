@@ -32,22 +32,6 @@ SavedRun look_at(const fs::path& run_dir) {
   return found;
 }
 
-/// The options whose values differ, with both values: "seed (42, now 1)". Sorted.
-std::vector<std::string> changed_options(const RunConfig& before, const RunConfig& after) {
-  constexpr std::size_t max_value = 60;
-  std::map<std::string, std::string> old_values;
-  for (const auto& [path, value] : option_values(before)) old_values[path] = value;
-  std::vector<std::string> changes;
-  for (const auto& [path, value] : option_values(after)) {
-    const std::string& old = old_values[path];
-    if (old != value)
-      changes.push_back(fmt::format("{} ({}, now {})", path, printable(old, max_value),
-                                    printable(value, max_value)));
-  }
-  std::sort(changes.begin(), changes.end());
-  return changes;
-}
-
 /// The options of the newest checkpoint that has them; nothing without one.
 std::optional<RunConfig> options_of_checkpoints(const fs::path& run_dir) {
   const fs::path checkpoints = run_dir / "checkpoints";
@@ -63,6 +47,21 @@ std::optional<RunConfig> options_of_checkpoints(const fs::path& run_dir) {
 }
 
 }  // namespace
+
+std::vector<std::string> changed_options(const RunConfig& before, const RunConfig& after) {
+  constexpr std::size_t max_value = 60;
+  std::map<std::string, std::string> old_values;
+  for (const auto& [path, value] : option_values(before)) old_values[path] = value;
+  std::vector<std::string> changes;
+  for (const auto& [path, value] : option_values(after)) {
+    const std::string& old = old_values[path];
+    if (old != value)
+      changes.push_back(fmt::format("{} ({}, now {})", path, printable(old, max_value),
+                                    printable(value, max_value)));
+  }
+  std::sort(changes.begin(), changes.end());
+  return changes;
+}
 
 SavedRun read_saved_run(const fs::path& run_dir) {
   check_run_place(run_dir);

@@ -23,6 +23,9 @@ struct SavedRun {
 /// has checkpoints.
 SavedRun read_saved_run(const std::filesystem::path& run_dir);
 
+/// The options whose values differ, with both values: "seed (42, now 1)". Sorted.
+std::vector<std::string> changed_options(const RunConfig& before, const RunConfig& after);
+
 /// Throws an InputError if the saved run is one of pretraining and `config` is fine-tuning, or the
 /// reverse.
 void require_same_kind(const RunConfig& config, const SavedRun& saved);

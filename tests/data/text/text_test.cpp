@@ -260,11 +260,11 @@ const Hostile hostile_texts[] = {
      "1 files, 8 bytes, 1 documents",
      "1 files, 6 bytes, 2 documents"},
     {"lone_cr",
-     "one\rtwo\r",
-     {"one\rtwo\r"},
-     {"one\rtwo\r"},
+     "one\rtwo\n",
+     {"one\rtwo\n"},
+     {"one\rtwo"},
      "1 files, 8 bytes, 1 documents",
-     "1 files, 8 bytes, 1 documents"},
+     "1 files, 7 bytes, 1 documents"},
     {"bad_utf8",
      "one\ntw\xFFo\nthree\n",
      {},
@@ -281,8 +281,10 @@ const Hostile hostile_texts[] = {
      std::string("\xFF\xFEo\0n\0", 6),
      {},
      {},
-     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1)",
-     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1)"},
+     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1; the file is UTF-16: "
+     "convert it, as with iconv -f UTF-16 -t UTF-8)",
+     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1; the file is UTF-16: "
+     "convert it, as with iconv -f UTF-16 -t UTF-8)"},
     {"nul",
      std::string("one\nt\0wo\n\0\nthree\n", 17),
      {},
@@ -473,17 +475,51 @@ TEST(TextReader, DamagedCompressedFilesAreErrors) {
       "a.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make it anew");
 }
 
-TEST(TextReader, BombsAreLeftOut) {
+TEST(TextReader, RefusesBombs) {
   const TemporaryFolder folder;
   write_bytes(folder / "bomb.gz", gzip(std::string(4 << 20, 'b')));
   write_bytes(folder / "bomb.zst", zstd(std::string(4 << 20, 'b')));
-  /// A high ratio is accepted within the first megabyte.
+  // A high ratio is accepted within the first megabyte.
   write_bytes(folder / "small.zst", zstd(std::string(1 << 19, 's')));
-  const Read read =
-      read_files({folder / "bomb.gz", folder / "bomb.zst", folder / "small.zst"}, Documents::files);
-  EXPECT_EQ(texts_of(read), Texts{std::string(1 << 19, 's')});
-  EXPECT_EQ(read.statistics[SkipReason::decompression_bomb].count, 2);
-  EXPECT_EQ(read.statistics[SkipReason::decompression_bomb].first, (folder / "bomb.gz").string());
+  EXPECT_EQ(texts_of(read_files({folder / "small.zst"}, Documents::files)),
+            Texts{std::string(1 << 19, 's')});
+  for (const char* name : {"bomb.gz", "bomb.zst"}) {
+    const std::string message = input_error([&] {
+      read_files({folder / "small.zst", folder / name}, Documents::files);
+    });
+    EXPECT_NE(message.find("unpack to more than 200 times as many"), message.npos) << message;
+  }
+}
+
+TEST(TextReader, RefusesLinesThatEndInCrAlone) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.txt", "one\rtwo\r");
+  write_bytes(folder / "end.txt", "one\r");
+  write_bytes(folder / "inside.txt", "one\rtwo\nthree\n");
+  for (const Documents form : {Documents::files, Documents::lines, Documents::blank_lines}) {
+    EXPECT_EQ(input_error([&] { read_files({folder / "a.txt"}, form); }),
+              (folder / "a.txt").string() +
+                  ": its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new");
+    EXPECT_EQ(read_files({folder / "end.txt", folder / "inside.txt"}, form).statistics.files, 2);
+  }
+}
+
+TEST(TextReader, TheLastDocumentEndsAsTheOthers) {
+  const TemporaryFolder folder;
+  for (const std::string end : {"", "\n", "\n\n", "\n \n"}) {
+    write_bytes(folder / "a.txt", "ab\ncd\n\nef\ngh" + end);
+    EXPECT_EQ(texts_of(read_files({folder / "a.txt"}, Documents::blank_lines)),
+              (Texts{"ab\ncd", "ef\ngh"}))
+        << end;
+  }
+}
+
+TEST(TextReader, SaysThatAFileIsCompressed) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.txt", gzip("one\ntwo\n"));
+  const Read read = read_files({folder / "a.txt"}, Documents::lines);
+  EXPECT_EQ(read.statistics[SkipReason::invalid_utf8].first,
+            (folder / "a.txt").string() + ":1; the file is gzip data: unpack it");
 }
 
 }  // namespace

@@ -244,7 +244,7 @@ const Bad texts[] = {
     {"TabIndent", "model:\n\tnorm: pre\n",
      "run.yaml:2:1: not valid YAML: a tab indents the line; use spaces"},
     {"TwoDocuments", "seed: 1\n---\nseed: 2\n",
-     "run.yaml:2:1: a second document begins here; expected one, so remove the '---'"},
+     "run.yaml:2:1: a second document begins here, by a '---' or '...'; expected one"},
     {"Anchor", "model: &m {norm: pre}",
      "run.yaml:1:8: anchors (&name) are not supported; write the value where it is used"},
     {"Alias", "model: *m",

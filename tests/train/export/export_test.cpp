@@ -54,20 +54,22 @@ TEST_F(ExportTest, KeepsHowTextIsCutIntoWords) {
   run_config.task.word_cut = WordCut::characters;
   write_bytes(source() / "config.yaml", to_yaml(run_config));
   run(model);
-  EXPECT_EQ(config_json()["word_cut"], "characters");
+  EXPECT_EQ(config_json()["nystrom_task"]["word_cut"], "characters");
   const ModelFolder exported{target(), read_hf_config(target())};
   EXPECT_EQ(settings_of(exported, std::nullopt, {}).task.word_cut, WordCut::characters);
   EXPECT_EQ(settings_of(exported, std::nullopt, {"task.word_cut=words"}).task.word_cut,
             WordCut::words);
   export_model(exported, folder_ / "again", {}, log_);
-  EXPECT_EQ(read_json_file(folder_ / "again/config.json")["word_cut"], "characters");
+  EXPECT_EQ(read_json_file(folder_ / "again/config.json")["nystrom_task"]["word_cut"],
+            "characters");
   nlohmann::json wrong = config_json();
-  wrong["word_cut"] = "letters";
+  wrong["nystrom_task"]["word_cut"] = "letters";
   write_bytes(target() / "config.json", wrong.dump());
-  EXPECT_EQ(input_error([&] { settings_of(exported, std::nullopt, {}); }),
-            (target() / "config.json").string() +
-                ": word_cut: expected one of spaces, words, ideographs, characters, got "
-                "\"letters\"");
+  EXPECT_EQ(
+      input_error([&] { settings_of(exported, std::nullopt, {}); }),
+      (target() / "config.json").string() +
+          ": --set task.word_cut=\"letters\": task.word_cut: got the text 'letters', expected "
+          "spaces or words or ideographs or characters");
 }
 
 TEST_F(ExportTest, KeepsTheWeightsBitByBit) {
