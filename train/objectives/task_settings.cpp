@@ -63,9 +63,18 @@ std::optional<TaskKind> task_of(const ModelConfig& config) {
     case Head::multiple_choice: return TaskKind::choice;
     case Head::masked_lm:
     case Head::replaced_tokens:
+    case Head::masked_features:
     case Head::none: break;
   }
   return std::nullopt;
+}
+
+void require_task_or_text(const ModelFolder& folder) {
+  require_input(
+      folder.config.head != Head::masked_features,
+      "{}: says masked rows of features and does no task; nystrom finetune with model.from "
+      "trains one on it",
+      printable_path(folder.path));
 }
 
 bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given) {
@@ -74,6 +83,7 @@ bool is_task_described(const ModelFolder& folder, const std::optional<std::strin
 
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides) {
+  require_task_or_text(folder);
   RunConfig config;
   if (is_task_described(folder, given)) {
     config = read_resolved_config(given ? *given : described_in(folder).string(), overrides);

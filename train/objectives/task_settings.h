@@ -31,6 +31,9 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
 /// The key of config.json by which exports of token classifiers keep task.word_cut.
 inline constexpr const char* word_cut_key = "word_cut";
 
+/// Throws an InputError for a model that says masked features: no command asks it for them.
+void require_task_or_text(const ModelFolder& folder);
+
 /// Whether a file describes the task of a folder's model: `given`, or config.yaml in the folder.
 /// Otherwise the head tells its kind, and not whether its texts have pairs.
 bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given);
