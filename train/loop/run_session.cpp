@@ -18,7 +18,7 @@ void require_same_config(const RunConfig& config, Communicator& communicator) {
 }
 
 /// Throws an InputError unless a step's batch is large enough for `processes` processes. With
-/// `task`, batches are sorted by length and divided into whole micro-batches.
+/// `task` (or features), batches are sorted by length and divided into whole micro-batches.
 void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
   const std::int64_t batch = training.batch_size, micro = training.micro_batch_size,
                      parts = (batch + micro - 1) / micro;
@@ -47,7 +47,8 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
     : log_(log), communicator_(communicator) {
   const RunConfig& options = spec.options;
   require_same_config(options, communicator);
-  require_work_for_all(options.training, has_task(options), communicator.size());
+  require_work_for_all(options.training, has_task(options) || reads_features(options),
+                       communicator.size());
   if (!communicator.is_first()) return;
   check_run_place(options.run_dir);
   make_folders(options.run_dir);
