@@ -52,6 +52,10 @@ ClassifierHead replaced_token_head(const Scope& scope, const ModelConfig& config
           .out = Linear(scope / "dense_prediction", config.hidden_size, 1)};
 }
 
+ClassifierHead masked_features_head(const Scope& scope, const ModelConfig& config) {
+  return {.out = Linear(scope / "feature_predictions", config.hidden_size, *config.embed_dim)};
+}
+
 ClassifierHead sequence_classification_head(const Scope& scope, const ModelConfig& config) {
   // Without a dense layer the second dropout is the one.
   const Dropout before(scope, config.hidden_dropout_prob),

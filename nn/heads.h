@@ -50,6 +50,9 @@ struct ClassifierHead {
 /// taken to have stood (ELECTRA's discriminator).
 ClassifierHead replaced_token_head(const Scope& scope, const ModelConfig& config);
 
+/// feature_predictions: [r, hidden] → [r, embed_dim], what a masked row holds.
+ClassifierHead masked_features_head(const Scope& scope, const ModelConfig& config);
+
 /// Dropout → dense → classifier_act → dropout → out_proj, on one vector a sequence: [b, hidden] →
 /// [b, labels]. `pooling` selects the vector: the first token's (last valid step's for features),
 /// or the mean of all. With towers it is tower_features, 4 · hidden wide. With head_transform,

@@ -37,6 +37,15 @@ Var rows_at(const Var& hidden, const Ragged& batch, const std::vector<std::int64
   return gather_rows(flat_rows(hidden), batch.rows_at(positions));
 }
 
+/// The positions of all features in a batch that has a class token in front of each sequence.
+std::vector<std::int64_t> behind_class_tokens(const Ragged& batch) {
+  std::vector<std::int64_t> positions;
+  for (std::int64_t i = 0; i < batch.batch(); ++i)
+    for (std::int64_t t = 1; t < batch.counts()[static_cast<std::size_t>(i)]; ++t)
+      positions.push_back(i * batch.length() + t);
+  return positions;
+}
+
 /// The positions that a pooling reads; nothing: all rows.
 ReadPositions read_by(SentencePooling pooling, const Ragged& batch) {
   if (pooling == SentencePooling::cls) return first_positions(batch);
@@ -150,7 +159,8 @@ Model::Model(const ModelConfig& config)
   if (config_.head == Head::masked_lm && config_.sentence_order)
     sentence_order_.emplace(root / "cls" / "seq_relationship", config_.hidden_size, 2);
   if (config_.head_transform && config_.head != Head::masked_lm &&
-      config_.head != Head::replaced_tokens && config_.head != Head::none)
+      config_.head != Head::replaced_tokens && config_.head != Head::masked_features &&
+      config_.head != Head::none)
     transform_.emplace(root / "transform", config_, config_.hidden_size);
   switch (config_.head) {
     case Head::masked_lm:
@@ -166,6 +176,7 @@ Model::Model(const ModelConfig& config)
       masked_lm_.emplace(root / "generator" / "cls" / "predictions", generator, shared.words());
       break;
     }
+    case Head::masked_features: head_ = masked_features_head(root, config_); break;
     case Head::sequence_classification:
       if (config_.pooling == Pooling::attention) gated_.emplace(root / "pooling", config_);
       head_ = sequence_classification_head(root / "classifier", config_);
@@ -243,6 +254,7 @@ Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
 }
 
 bool Model::reads_first_token() const {
+  if (config_.head == Head::masked_features) return false;
   if (config_.has_class_token()) return true;
   const bool pools =
       config_.head == Head::multiple_choice || config_.head == Head::sequence_classification;
@@ -282,6 +294,7 @@ Var Model::pooled(const ModelOutput& out, const Var& hidden, const Pass& pass) c
 ModelOutput Model::operator()(ModelInput input, const RunContext& run) const {
   Pass pass(*this, std::move(input), run, run.logits_only ? Padding::left_out : Padding::attends);
   const bool first_only = run.logits_only && reads_first_token();
+  const bool padded = pass.input.offsets.empty();
   const Var hidden =
       encoder_(std::move(pass.input), pass.batch, pass.run,
                first_only ? ReadPositions(first_positions(pass.batch)) : std::nullopt);
@@ -299,6 +312,15 @@ ModelOutput Model::operator()(ModelInput input, const RunContext& run) const {
   switch (config_.head) {
     case Head::masked_lm: out.logits = batch.as_input((*masked_lm_)(hidden)); break;
     case Head::replaced_tokens: out.logits = token_logits(batch.as_input(logits_of(hidden))); break;
+    case Head::masked_features: {
+      if (!config_.has_class_token()) {
+        out.logits = batch.as_input(logits_of(hidden));
+        break;
+      }
+      const Var said = logits_of(rows_at(hidden, batch, behind_class_tokens(batch)));
+      out.logits = padded ? reshape(said, {batch.batch(), batch.length() - 1, said.dim(1)}) : said;
+      break;
+    }
     case Head::sequence_classification:
       out.logits = classify(pooled(out, hidden, pass), pass);
       break;
@@ -511,6 +533,29 @@ ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tenso
   out.generator_loss = generator_loss.value();
   out.discriminator_loss = discriminator_loss.value();
   return out;
+}
+
+Var Model::masked_features(ModelInput input, const std::vector<std::int64_t>& rows,
+                           const Tensor& targets, double normaliser, const RunContext& run) const {
+  require(config_.head == Head::masked_features,
+          "masked_features needs a model with the head of masked features, got {}",
+          enum_name(config_.head));
+  if (rows.empty()) {  // a step needs a gradient, of zeros
+    const Tensor anything = Tensor::zeros({1, *config_.embed_dim}, DType::f64);
+    return 0 * masked_features(std::move(input), {0}, anything, 1, run);
+  }
+  Pass pass(*this, std::move(input), run, Padding::left_out);
+  std::vector<std::int64_t> positions = rows;
+  if (config_.has_class_token()) {
+    const std::vector<std::int64_t> all = behind_class_tokens(pass.batch);
+    for (std::int64_t& row : positions) row = all[static_cast<std::size_t>(row)];
+  } else {
+    positions = pass.batch.positions_of(std::move(positions));
+  }
+  const Var said =
+      (*head_)(encoder_(std::move(pass.input), pass.batch, pass.run, positions), pass.run);
+  return mean_squared_error(said, targets) *
+         (static_cast<double>(said.value().numel()) / normaliser);
 }
 
 }  // namespace nystrom

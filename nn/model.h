@@ -15,8 +15,9 @@ struct ModelOutput {
   /// the token's row in front of each sequence.
   Var last_hidden_state;
   /// Masked LM: [r, vocab], of padded input [b, n, vocab]. Token classification: the same for
-  /// labels. Replaced tokens: [r], of padded input [b, n]. Classification: [b, labels], or with
-  /// towers [b / 2, labels]. Multiple choice: [b].
+  /// labels. Replaced tokens: [r], of padded input [b, n]. Masked features: [r, embed_dim], of
+  /// padded input [b, n, embed_dim]. Classification: [b, labels], or with towers [b / 2, labels].
+  /// Multiple choice: [b].
   Var logits;
   Var start_logits, end_logits;  ///< question answering: [b, n] each
   /// Sequence block: [b, hidden], the last valid time step; zeros for an empty row.
@@ -93,6 +94,12 @@ class Model {
   ReplacedTokensOutput replaced_tokens(const ModelInput& input, const Tensor& labels,
                                        const ReplacedTokensScale& scale,
                                        const RunContext& run) const;
+
+  /// The squared error of what the model says of some rows of its features, which the caller has
+  /// masked: their numbers, the sum of (said − target)² over all numbers of `rows` / `normaliser` →
+  /// [1], in the accumulate type. `targets` are [p, embed_dim]. Without rows it is 0.
+  Var masked_features(ModelInput input, const std::vector<std::int64_t>& rows,
+                      const Tensor& targets, double normaliser, const RunContext& run) const;
 
  private:
   /// The inputs of a forward pass, on the parameters' device.

@@ -109,6 +109,7 @@ std::span<const EnumName<Head>> enum_names(Head) {
   static constexpr EnumName<Head> names[] = {
       {Head::masked_lm, "NystromformerForMaskedLM"},
       {Head::replaced_tokens, "NystromformerForPreTraining"},
+      {Head::masked_features, "NystromformerForMaskedFeatures"},
       {Head::sequence_classification, "NystromformerForSequenceClassification"},
       {Head::token_classification, "NystromformerForTokenClassification"},
       {Head::question_answering, "NystromformerForQuestionAnswering"},
@@ -334,6 +335,20 @@ void check_bags(const ModelConfig& c, Problems& found) {
                 enum_name(c.pooling));
 }
 
+void check_masked_features(const ModelConfig& c, Problems& found) {
+  if (c.head != Head::masked_features) return;
+  if (!c.embed_dim)
+    add_problem(found, {"embed_dim"}, "embed_dim is null, and the head {} says features",
+                enum_name(c.head));
+  constexpr const char* known = "a masked row is known from the other rows alone";
+  if (c.num_hidden_layers == 0)
+    add_problem(found, {"num_hidden_layers"},
+                "num_hidden_layers is 0, and {}; set it to at least 1", known);
+  else if (c.has_only(AttentionKind::none))
+    add_problem(found, {"attention.kind"}, "attention.kind is none, and {}; choose another kind",
+                known);
+}
+
 bool needs_token_ids(Head head) {
   return head == Head::masked_lm || head == Head::replaced_tokens ||
          head == Head::question_answering || head == Head::multiple_choice;
@@ -407,6 +422,7 @@ Problems problems(const ModelConfig& config) {
   check_window(config, found);
   check_input_and_head(config, found);
   check_bags(config, found);
+  check_masked_features(config, found);
   return found;
 }
 

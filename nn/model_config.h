@@ -62,10 +62,11 @@ enum class SentencePooling {
 /// The encoding of a pair of texts: as one sequence, or each by itself.
 enum class Pairs { joined, towers };
 /// The head on top of the encoder. replaced_tokens: ELECTRA's, which tells of each token whether
-/// another stood in its place.
+/// another stood in its place; masked_features: says the rows of features that are masked.
 enum class Head {
   masked_lm,
   replaced_tokens,
+  masked_features,
   sequence_classification,
   token_classification,
   question_answering,
@@ -308,7 +309,8 @@ struct ModelConfig {
 
   /// Whether the encoder puts a learned row in front of each sequence.
   bool has_class_token() const {
-    return head == Head::sequence_classification && pooling == Pooling::token;
+    return pooling == Pooling::token &&
+           (head == Head::sequence_classification || head == Head::masked_features);
   }
   /// Whether a sample is two rows of a batch, each encoded by itself (retrieval in Tay et al.,
   /// "Long Range Arena", ICLR 2021).

@@ -105,6 +105,10 @@ std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> la
                          const MaskingTable& table, const MaskingOptions& options,
                          const MaskingKey& key);
 
+/// Selects min(n − 1, max(1, round(probability · n))) of the n rows of a sample of features,
+/// without replacement: their numbers, ascending. None of a single row, which nothing tells.
+std::vector<std::int64_t> masked_rows(std::int64_t rows, double probability, const MaskingKey& key);
+
 // ---- Sentence-order prediction: the order of two segments of a text -----------------------------
 
 /// A sample in two segments: cls A sep B sep.

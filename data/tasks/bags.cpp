@@ -56,16 +56,16 @@ fs::path file_of(const TaskConfig& task, const std::string& id, const std::strin
 void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled,
                 std::vector<Bag>& bags) {
   const TaskColumns names = named_columns(task);
-  const bool all = labelled == Labelled::required;
+  const bool all = labelled == Labelled::required, parts = all || labelled == Labelled::for_parts;
   std::vector<WantedColumn> wanted;
-  const auto want = [&](const std::optional<std::string>& column, bool read) {
+  const auto want = [&](const std::optional<std::string>& column, bool read, bool needed = true) {
     if (!column || !read) return std::optional<std::size_t>();
-    wanted.push_back({*column, true});
+    wanted.push_back({*column, needed});
     return std::optional(wanted.size() - 1);
   };
   const auto id = want(names.id, true), path = want(names.file, true),
-             label = want(names.label, all), value = want(names.value, all),
-             group = want(names.group, all), weight = want(names.weight, all);
+             label = want(names.label, parts, all), value = want(names.value, all),
+             group = want(names.group, parts), weight = want(names.weight, all);
   const auto rows = open_rows(table, format_of(task.format, table), *task.header, wanted);
   const std::size_t before = bags.size();
   while (const auto row = rows->next()) {
@@ -81,7 +81,7 @@ void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled
     bag.file = path ? table.parent_path() / cell(*path) : file_of(task, bag.id, bag.place);
     require_input(fs::is_regular_file(bag.file), "{}: there is no file '{}'", bag.place,
                   printable_path(bag.file));
-    if (label) bag.label = cell(*label);
+    if (label && (all || !row->cells[*label].value_or("").empty())) bag.label = cell(*label);
     if (value) bag.value = number_in(cell(*value), bag.place, "value");
     if (group) bag.group = cell(*group);
     if (weight) bag.weight = number_in(cell(*weight), bag.place, "weight");
@@ -276,35 +276,61 @@ bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patt
   return !patterns.empty() && table_format_of(patterns[0]).has_value();
 }
 
+bool hold_bags(const TaskConfig& task, const std::vector<std::string>& patterns,
+               Labelled labelled) {
+  if (are_bag_tables(task, patterns)) return true;
+  return labelled == Labelled::for_parts && is_bag_file(match_files(patterns).at(0));
+}
+
+std::vector<Bag> bags_of_files(const std::vector<fs::path>& files) {
+  std::vector<Bag> bags;
+  for (const fs::path& file : files) {
+    Bag& bag = bags.emplace_back();
+    bag.place = bag.id = printable_path(file);
+    bag.file = file;
+  }
+  return bags;
+}
+
 std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string>& patterns,
                            Labelled labelled) {
   require(task.kind == TaskKind::features && task.header, "read_bags: the task is not resolved");
   require_input(!patterns.empty(), "the task names no files to read");
   std::vector<Bag> bags;
-  for (const fs::path& table : match_files(patterns)) read_table(task, table, labelled, bags);
+  if (labelled == Labelled::for_parts && !are_bag_tables(task, patterns))
+    bags = bags_of_files(match_files(patterns));
+  else
+    for (const fs::path& table : match_files(patterns)) read_table(task, table, labelled, bags);
   require_distinct_files(bags);
   return bags;
 }
 
 std::optional<std::int64_t> bag_width(const TaskConfig& task) {
-  if (!are_bag_tables(task, task.train)) return std::nullopt;
-  return BagFile(read_bags(task, task.train, Labelled::optional)[0].file).width();
+  if (task.train.empty()) return std::nullopt;
+  if (are_bag_tables(task, task.train))
+    return BagFile(read_bags(task, task.train, Labelled::optional)[0].file).width();
+  try {
+    const fs::path file = match_files(task.train).at(0);
+    return is_bag_file(file) ? std::optional(BagFile(file).width()) : std::nullopt;
+  } catch (const InputError&) {
+    return std::nullopt;  // who reads the file says what is wrong
+  }
 }
 
-BagParts part_bags(const TaskConfig& task, std::int64_t seed) {
-  std::vector<Bag> all = read_bags(task, task.train, Labelled::required);
+BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled) {
+  std::vector<Bag> all = read_bags(task, task.train, labelled);
   BagParts parts;
   if (task.folds) {
     parts = parts_of_folds(task, std::move(all));
   } else if (has_folds(task)) {
     parts = parts_of_split(task.splits[static_cast<std::size_t>(task.fold)], std::move(all));
   } else if (task.validation_fraction) {
-    const TaskSources sources = task_sources(task, seed);
+    const TaskSources sources = task_sources(task, seed, labelled);
     for (std::size_t i = 0; i < all.size(); ++i)
       (sources.train.takes(static_cast<std::int64_t>(i)) ? parts.train : parts.validation)
           .push_back(std::move(all[i]));
   } else {
-    parts.validation = read_bags(task, task.validation, Labelled::required);
+    parts.validation = read_bags(task, task.validation, labelled);
     std::vector<Bag> both = all;
     std::ranges::copy(parts.validation, std::back_inserter(both));
     require_distinct_files(both);

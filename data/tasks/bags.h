@@ -29,9 +29,15 @@ struct BagParts {
 
 /// Whether the files that `patterns` match hold rows of bags: their form is that of a table.
 bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patterns);
+/// The same, or for Labelled::for_parts whether the first file is a bag itself: none needs a label.
+bool hold_bags(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled);
 
-/// Reads tables, with the columns of the resolved `task`. Throws an InputError "file:line: …" for a
-/// bad row, for features that are not there, and for a file that two rows name.
+/// A row for each file, which is its id.
+std::vector<Bag> bags_of_files(const std::vector<std::filesystem::path>& files);
+
+/// Reads tables, with the columns of the resolved `task`, or what hold_bags says. Throws an
+/// InputError "file:line: …" for a bad row, for features that are not there, and for a file that
+/// two rows name.
 std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string>& patterns,
                            Labelled labelled);
 
@@ -39,12 +45,14 @@ std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string
 /// task.folds or, by the seed, task.validation_fraction (task_sources in data/tasks/examples.h)
 /// say. Throws an InputError when two parts share a file or a group, when a part is empty, and for
 /// a wrong split.
-BagParts part_bags(const TaskConfig& task, std::int64_t seed);
+BagParts part_bags(const TaskConfig& task, std::int64_t seed,
+                   Labelled labelled = Labelled::required);
 
 /// Throws an InputError if a file is one bag: it has no label, which a table must give.
 void refuse_single_bag(const std::filesystem::path& file);
 
-/// The width of the features of the first bag of task.train; nothing if it names no tables. Throws
+/// The width of the features of the first bag of task.train; nothing if it names neither tables nor
+/// bags. Throws
 /// the InputErrors of read_bags and BagFile.
 std::optional<std::int64_t> bag_width(const TaskConfig& task);
 

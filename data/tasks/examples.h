@@ -75,6 +75,9 @@ std::string header_hint(const TaskConfig& task, const Example& example);
 enum class Labelled {
   required,
   optional,  ///< for predictions: labels may be missing or wrong, and are not read
+  /// Of features, for pretraining: labels are no targets and may be missing. Where they are there,
+  /// they part the examples as those of fine-tuning, and so do groups.
+  for_parts,
 };
 
 /// Reads examples one by one in the memory of one example (squad: of the file).
@@ -119,8 +122,10 @@ struct TaskSources {
 ///   as the fraction says, as far as equal inputs allow. A label keeps an example to train on.
 /// - The seed and the inputs alone decide, not their order.
 ///
-/// Reads the files once for that. Throws an InputError where no example is held out.
-TaskSources task_sources(const TaskConfig& task, std::int64_t seed);
+/// Reads the files once for that. `labelled` is for features: for_parts reads what pretraining
+/// needs. Throws an InputError where no example is held out.
+TaskSources task_sources(const TaskConfig& task, std::int64_t seed,
+                         Labelled labelled = Labelled::required);
 
 /// Opens the files that `patterns` match (match_files in data/text/match_files.h; folders for that
 /// format), one after another. `task` is resolved and not of kind features. Without task.format,

@@ -81,9 +81,9 @@ std::vector<Digest> inputs_of(const std::vector<Bag>& bags) {
   return inputs;
 }
 
-void add_features(Groups& groups, const TaskConfig& task) {
-  if (are_bag_tables(task, task.train)) {
-    const std::vector<Bag> bags = read_bags(task, task.train, Labelled::required);
+void add_features(Groups& groups, const TaskConfig& task, Labelled labelled) {
+  if (hold_bags(task, task.train, labelled)) {
+    const std::vector<Bag> bags = read_bags(task, task.train, labelled);
     const std::vector<Digest> inputs = inputs_of(bags);
     for (std::size_t i = 0; i < bags.size(); ++i)
       groups.add(inputs[i], {bags[i].label.value_or("")});
@@ -99,10 +99,10 @@ void add_features(Groups& groups, const TaskConfig& task) {
   }
 }
 
-Groups read_groups(const TaskConfig& task, std::int64_t seed) {
+Groups read_groups(const TaskConfig& task, std::int64_t seed, Labelled labelled) {
   Groups groups{seed};
   if (task.kind == TaskKind::features) {
-    add_features(groups, task);
+    add_features(groups, task, labelled);
     return groups;
   }
   SkippedRows skipped;
@@ -157,9 +157,9 @@ std::vector<std::int64_t> quotas(const std::vector<std::int64_t>& sizes, double 
 }
 
 /// Whether each example is held out.
-std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed) {
+std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed, Labelled labelled) {
   const double fraction = *task.validation_fraction;
-  const Groups groups = read_groups(task, seed);
+  const Groups groups = read_groups(task, seed, labelled);
   auto classes = by_label(groups.all);
   std::vector<std::int64_t> sizes;
   for (const auto& [label, members] : classes) {
@@ -191,9 +191,9 @@ std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed) {
 
 }  // namespace
 
-TaskSources task_sources(const TaskConfig& task, std::int64_t seed) {
+TaskSources task_sources(const TaskConfig& task, std::int64_t seed, Labelled labelled) {
   if (!task.validation_fraction) return {task.train, task.validation};
-  const auto held = std::make_shared<const std::vector<bool>>(held_out(task, seed));
+  const auto held = std::make_shared<const std::vector<bool>>(held_out(task, seed, labelled));
   const auto part = [&](bool second) {
     return [held, second](std::int64_t example) {
       return held->at(static_cast<std::size_t>(example)) == second;

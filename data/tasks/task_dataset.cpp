@@ -80,10 +80,11 @@ void TaskDataset::add_file(const std::filesystem::path& path, Labelled labelled,
                            const std::function<bool(std::int64_t)>& takes) {
   FeatureFile file(path);
   const std::string name = printable_path(path);
-  const TaskTarget found = !file.labels().empty()   ? TaskTarget::classes
-                           : !file.values().empty() ? TaskTarget::value
-                                                    : TaskTarget::none;
-  require_input(labelled == Labelled::optional || found != TaskTarget::none,
+  const TaskTarget found = labelled == Labelled::for_parts ? TaskTarget::none
+                           : !file.labels().empty()        ? TaskTarget::classes
+                           : !file.values().empty()        ? TaskTarget::value
+                                                           : TaskTarget::none;
+  require_input(labelled != Labelled::required || found != TaskTarget::none,
                 "{}: it holds neither 'labels' nor 'values'; one of them holds the targets", name);
   if (files_.empty()) target_ = found;
   const FeatureFile& first = files_.empty() ? file : files_[0];
@@ -135,15 +136,8 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   }
   const std::vector<std::filesystem::path> paths = match_files(source.patterns);
   if (labelled == Labelled::required) refuse_single_bag(paths[0]);
-  if (is_bag_file(paths[0], are_bag_tables(task, task.train))) {
-    std::vector<Bag> bags;
-    for (const auto& path : paths) {
-      bags.emplace_back();
-      bags.back().place = bags.back().id = printable_path(path);
-      bags.back().file = path;
-    }
-    return of_bags(task, bags, labelled, labels);
-  }
+  if (is_bag_file(paths[0], are_bag_tables(task, task.train)))
+    return of_bags(task, bags_of_files(paths), labelled, labels);
   TaskDataset data(task);
   std::int64_t number = 0;  // over all files
   for (const auto& path : paths)

@@ -122,9 +122,10 @@ std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
 }
 
 /// The sample at each position of a run.
-std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset, std::uint64_t seed) {
-  if (dataset.task().balance != TaskBalance::sampling)
-    return [order = SampleOrder(dataset.size(), seed)](std::int64_t position) {
+std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset,
+                                                   const TaskLoaderOptions& options) {
+  if (options.unlabelled || dataset.task().balance != TaskBalance::sampling)
+    return [order = SampleOrder(dataset.size(), options.seed)](std::int64_t position) {
       return order(position / order.size(), position % order.size());
     };
   require_labels(dataset);
@@ -137,7 +138,7 @@ std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset, s
     require_input(!samples[label].empty(),
                   "task.balance sampling: no training example has the label '{}'",
                   printable(dataset.labels().names()[label]));
-    orders.emplace_back(std::ssize(samples[label]), seed + label);
+    orders.emplace_back(std::ssize(samples[label]), options.seed + label);
   }
   return [samples = std::move(samples), orders = std::move(orders)](std::int64_t position) {
     const std::int64_t labels = std::ssize(orders), place = position / labels;
@@ -218,17 +219,17 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
                        std::int64_t first_step)
     : dataset_(std::move(dataset)),
       options_(options),
-      order_((check(dataset_.get(), options), order_of(*dataset_, options.seed))),
+      order_((check(dataset_.get(), options), order_of(*dataset_, options))),
       step_(first_step) {
   require(first_step >= 0, "task loader: step {}", first_step);
-  require_input(dataset_->target() != TaskTarget::none,
+  require_input(options.unlabelled || dataset_->target() != TaskTarget::none,
                 "task loader: the data says nothing to learn");
-  for (std::int64_t i = 0; i < dataset_->size(); ++i)
+  for (std::int64_t i = 0; i < dataset_->size() && !options.unlabelled; ++i)
     require_input(dataset_->sample(i).labelled,
                   "task loader: example {} (counted from 0) has no label",
                   dataset_->sample(i).example);
   micro_batch_ranks(options);
-  weights_ = label_weights(*dataset_);
+  if (!options.unlabelled) weights_ = label_weights(*dataset_);
   if (!dataset_->has_bags()) return;
   const std::int64_t own = std::ssize(parts_of(step_)),
                      last = std::numeric_limits<std::int64_t>::max();

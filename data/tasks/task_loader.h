@@ -31,6 +31,8 @@ struct TaskLoaderOptions {
   std::int64_t micro_batch_size = 32;  ///< samples that are computed at once
   /// Samples of different lengths never share a batch of an evaluation or a prediction.
   bool equal_lengths = false;
+  /// Samples are drawn alike, and their labels are not read: they need none.
+  bool unlabelled = false;
   std::uint64_t seed = 0;
   int rank = 0;
   int world_size = 1;

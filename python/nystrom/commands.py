@@ -202,17 +202,24 @@ def info(model_or_config: ModelLike | Config, **sections: Any) -> dict[str, Any]
 
 
 def check(
-    config: Config, *, read_data: bool = False, quiet: bool = True, **sections: Any
+    config: Config,
+    *,
+    read_data: bool = False,
+    pretraining: bool = False,
+    quiet: bool = True,
+    **sections: Any,
 ) -> dict[str, Any]:
     """Looks for every error of a run's configuration before any work, as `nystrom check` does.
 
     The result has `ok`, and `errors` or what the run would be. read_data: also read the data, and
-    tell of truncation, unknown tokens, duplicates and labels.
+    tell of truncation, unknown tokens, duplicates and labels. pretraining: of a configuration with a
+    task, check the run that nystrom.pretrain makes of its inputs.
     """
     with _config_file(config) as file:
         return _printed(
-            "check", file, options=overrides(sections), data=read_data, quiet=quiet, errors_too=True
-        )
+            "check", file, options=overrides(sections), data=read_data, pretraining=pretraining,
+            quiet=quiet, errors_too=True,
+        )  # fmt: skip
 
 
 def approximation(

@@ -134,7 +134,8 @@ def pretrain(
     overwrite: bool = False,
     **sections: Any,
 ) -> Run:
-    """Pretrains a masked language model, as `nystrom pretrain` does; resumes by itself.
+    """Pretrains a model, as `nystrom pretrain` does: on texts, or on the inputs of the task that
+    `config` names, texts or features. Resumes by itself.
 
     `config` is the path of a YAML file or a dict of the same form. Sections override its options:
     training={"steps": 500}. Without run_dir each call has a new folder below runs.

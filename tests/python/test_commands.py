@@ -52,6 +52,25 @@ def test_changed_weights_are_evaluated(trained):
     assert nystrom.evaluate(model, CORPUS)["loss"] != before
 
 
+def test_features_pretrain_and_are_checked(tmp_path):
+    draw = np.random.default_rng(1)
+    for i in range(10):
+        np.save(tmp_path / f"{i}.npy", draw.normal(size=(12, 4)) + draw.normal(size=4))
+    config = {
+        "model": {"hidden_size": 16, "num_hidden_layers": 1, "attention": {"num_landmarks": 4}},
+        "task": {"kind": "features", "train": [f"{tmp_path}/*.npy"]},
+        "training": {"epochs": 2, "batch_size": 2, "dtype": "f32"},
+    }
+    found = nystrom.check(config, pretraining=True, read_data=True)
+    assert found["ok"] and found["data"][0] == "training: 9 samples with 108 rows, longest 12"
+    run = nystrom.pretrain(config, run_dir=str(tmp_path / "run"), quiet=True)
+    assert run.steps == 9
+    model = run.load()
+    assert model(features=np.zeros((2, 5, 4), np.float32))["logits"].shape == (2, 5, 4)
+    with pytest.raises(nystrom.InputError, match="cannot be exported"):
+        model.export(tmp_path / "out")
+
+
 def test_vectors_are_evaluated_by_pairs_and_classes(model):
     pairs = [(a, b, len(set(a.split()) & set(b.split()))) for a, b in zip(CORPUS, CORPUS[1:])]
     found = nystrom.evaluate(model, pairs=pairs)

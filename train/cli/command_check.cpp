@@ -17,6 +17,7 @@
 #include "train/objectives/embedding_objective.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/finetune.h"
+#include "train/objectives/masked_features.h"
 #include "train/optim/schedule.h"
 #include "train/plan/memory_plan.h"
 
@@ -29,7 +30,7 @@ using Lines = std::vector<std::string>;
 struct CheckOptions {
   CommonOptions common;
   std::string config;
-  bool data = false;
+  bool data = false, pretraining = false;
   std::optional<int> devices;
   std::string memory;
   std::optional<double> bandwidth;
@@ -100,7 +101,7 @@ void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
 /// Resolves the run. Throws one InputError with all errors, one per line, if there are any.
 RunSpec resolve_sound(const CheckOptions& options, Device device) {
   RunSpec given = read_run(config_file(options.config), options.common.overrides);
-  const bool task = has_task(given.options);
+  const bool task = has_task(given.options) && !options.pretraining;
   ResolutionErrors errors(printable(options.config));
   RunSpec spec =
       resolve(std::move(given), task ? RunKind::finetuning : RunKind::pretraining, errors);
@@ -124,6 +125,24 @@ void add_warmup_warning(CheckReport& report) {
                   *warmup));
 }
 
+/// Reads every number of a set's bags, which must be finite.
+void read_bags(const TaskDataset& set) {
+  for (std::int64_t i = 0; set.has_bags() && i < set.size(); ++i) {
+    const BagFile& bag = set.bag(i);
+    bag.read(Tensor::empty({bag.rows(), bag.width()}, DType::f32));
+  }
+}
+
+/// Reads the features of a pretraining run.
+void read_features(CheckReport& report, const RunSpec& spec) {
+  const FeatureSets sets = open_features(spec);
+  for (const auto& set : {sets.train, sets.validation}) read_bags(*set);
+  report.task = describe(sets, report.config.data.sequence_length);
+  report.warnings = feature_warnings(sets);
+  report.sequences = sets.train->size();
+  require_schedules_within_run(report.config, *report.sequences);
+}
+
 /// Reads the data of a task, which completes the configuration of the plan.
 void read_task(CheckReport& report, const RunSpec& spec) {
   if (spec.options.task.kind == TaskKind::embeddings) {
@@ -137,12 +156,8 @@ void read_task(CheckReport& report, const RunSpec& spec) {
     return;
   }
   PreparedTask task = prepare_task(spec);
-  for (const auto& part : {task.train, task.validation, task.test}) {
-    for (std::int64_t i = 0; part && part->has_bags() && i < part->size(); ++i) {
-      const BagFile& bag = part->bag(i);
-      bag.read(Tensor::empty({bag.rows(), bag.width()}, DType::f32));  // every number is finite
-    }
-  }
+  for (const auto& part : {task.train, task.validation, task.test})
+    if (part) read_bags(*part);
   const TaskStatistics statistics = task_statistics(*task.train, *task.validation);
   report.config = std::move(task.spec.options);
   report.task = describe(statistics, report.config);
@@ -156,8 +171,11 @@ void read_task(CheckReport& report, const RunSpec& spec) {
 /// Reads the data of pretraining, or the tokens in the cache, and completes the configuration.
 void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) {
   Communicator alone;
-  const std::optional<Corpus> corpus =
-      data ? prepare_corpus(spec, log, alone) : cached_corpus(spec, log);
+  std::optional<Corpus> corpus;
+  if (data)
+    corpus = prepare_corpus(spec, log, alone);
+  else if (!spec.inputs)
+    corpus = cached_corpus(spec, log);
   if (!corpus) return;
   report.config = with_tokenizer(spec, corpus->tokenizer).options;
   if (data) {
@@ -181,11 +199,14 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
   CheckReport report;
   report.config = spec.options;
   report.warnings = shared_file_warnings(report.config);
-  if (!has_task(report.config))
+  const bool features = reads_features(report.config), task = has_task(report.config);
+  if (!task && !features)
     read_corpus(report, spec, options.data, log);
+  else if (options.data && features)
+    read_features(report, spec);
   else if (options.data)
     read_task(report, spec);
-  if (has_task(report.config) && report.sequences) {
+  if ((task || features) && report.sequences) {
     const TrainingConfig& training = report.config.training;
     const std::int64_t drawn = total_steps(training, *report.sequences) * training.batch_size;
     report.passes = static_cast<double>(drawn) / static_cast<double>(*report.sequences);
@@ -460,6 +481,8 @@ Command add_check_command(CLI::App& app) {
   command->add_flag(
       "--data", options->data,
       "also report on the data: lengths, padding, unknown tokens, duplicates, masked samples");
+  command->add_flag("--pretraining", options->pretraining,
+                    "check the run that nystrom pretrain makes of the inputs of a task");
   command->add_option("--gpus", options->devices, "devices that share the run, or processes")
       ->check(CLI::Range(1, 1000000));
   command->add_option("--memory", options->memory, "memory of each: 80G, 512M");

@@ -422,6 +422,7 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
                 "{}: tells replaced tokens, which a generator makes while it is trained; "
                 "--minimal-pairs evaluates it",
                 printable_path(folder.path));
+  require_task_or_text(folder);
   require_input(!task || folder.config.head != Head::masked_lm,
                 "{}: is a masked language model and does no task; --text and --minimal-pairs "
                 "evaluate it",

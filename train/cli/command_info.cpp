@@ -32,6 +32,7 @@ std::string output_of(const ModelConfig& config) {
   switch (config.head) {
     case Head::masked_lm: return fmt::format("logits [b, n, {}]", config.vocab_size);
     case Head::replaced_tokens: return "logits [b, n]";
+    case Head::masked_features: return fmt::format("logits [b, n, {}]", *config.embed_dim);
     case Head::sequence_classification: return fmt::format("logits [b, {}]", config.num_labels());
     case Head::token_classification: return fmt::format("logits [b, n, {}]", config.num_labels());
     case Head::question_answering: return "start_logits and end_logits [b, n]";

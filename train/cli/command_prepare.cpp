@@ -29,6 +29,9 @@ void run(const PrepareOptions& options, Communicator& communicator) {
   RunSpec given = read_run(config_file(options.config), options.common.overrides);
   ResolutionErrors thrown;
   check_pretraining_run(given, thrown);
+  require_input(!reads_features(given.options),
+                "task.kind features: there is nothing to prepare; nystrom pretrain reads the files "
+                "themselves");
   const RunSpec spec = with_named_tokenizer(given);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();

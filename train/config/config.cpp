@@ -141,6 +141,10 @@ bool has_task(const RunConfig& config) {
   return task.kind || task.recipe || !task.train.empty() || !task.validation.empty();
 }
 
+bool reads_features(const RunConfig& config) {
+  return !has_task(config) && config.model.embed_dim.has_value();
+}
+
 Head head_of(TaskKind kind) {
   switch (kind) {
     case TaskKind::tokens: return Head::token_classification;

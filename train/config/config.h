@@ -179,8 +179,9 @@ struct MaskingConfig {
 template <class V>
 void fields(V& v, MaskingConfig& c) {
   v(c.probability, "probability",
-    "share of a sequence's tokens that are masked; or shares at steps, linear between them: "
-    "{0: 0.3, end: 0.15}. Validation has the last",
+    "share of a sequence's tokens, or of the rows of features, that are masked; or shares at "
+    "steps, "
+    "linear between them: {0: 0.3, end: 0.15}. Validation has the last",
     positive_probability);
   v(c.mask, "mask", "share of these that are replaced by the mask token", probability);
   v(c.random, "random",
@@ -432,9 +433,11 @@ void visit_options(Root& root, const F& visit, const std::string& section = "") 
   fields(visitor, root);
 }
 
-/// Whether the run trains a downstream task, even one whose kind is missing. All other runs train
-/// masked language modelling.
+/// Whether the run trains a downstream task, even one whose kind is missing. All other runs
+/// pretrain.
 bool has_task(const RunConfig& config);
+/// Whether the run pretrains on features.
+bool reads_features(const RunConfig& config);
 /// The head on the encoder for a kind of task.
 Head head_of(TaskKind kind);
 /// The default learning rate of fine-tuning a model of this width, to two digits: 3e-5 for width

@@ -195,8 +195,9 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
 }  // namespace
 
 RunConfig pretraining_on_inputs(RunConfig config) {
+  config.model.head =
+      config.task.kind == TaskKind::features ? Head::masked_features : Head::masked_lm;
   config.task = {};
-  config.model.head = Head::masked_lm;
   config.model.multi_label = false;
   set_pretraining_head(config);
   return config;

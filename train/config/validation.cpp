@@ -329,7 +329,9 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
                 "tokenizer.builtin {} has no tokens around a text; leave "
                 "masking.sentence_order and data.cross_documents false",
                 enum_name(*config.tokenizer.builtin));
-  if (config.model.embed_dim)
+  if (config.model.head == Head::masked_features)
+    std::ranges::move(validate_masked_features(config), std::back_inserter(found));
+  else if (config.model.embed_dim)
     add_problem(found, {"model.embed_dim"},
                 "model.embed_dim is set, but pretraining predicts tokens of text; leave it out");
   if (config.distillation.teacher && !config.start.from && !config.tokenizer.path)
@@ -451,10 +453,6 @@ Problems validate_inputs(const RunConfig& config) {
   if (!found.empty()) return found;
   const TaskConfig& task = config.task;
   const TaskKind kind = *resolve_task(task).kind;
-  if (kind == TaskKind::features)
-    return {{{"task.kind"},
-             "task.kind features: pretraining predicts masked tokens, and numbers are none; "
-             "nystrom finetune trains the task"}};
   if (task.train.empty())
     add_problem(found, {"task.train"}, "task.train is empty; name the files whose inputs to read");
   check_held_out(task, "", found);
@@ -466,7 +464,8 @@ Problems validate_inputs(const RunConfig& config) {
                 "task.validation names a folder of queries, and pretraining measures texts; "
                 "leave task.validation out and set task.validation_fraction to 0.1");
   check_texts_beside_task(config.data, found);
-  if (!config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
+  if (kind != TaskKind::features && !config.start.from && !config.tokenizer.path &&
+      !config.tokenizer.builtin)
     add_problem(found, {"tokenizer.path", "tokenizer.builtin", "model.from"},
                 "pretraining on the inputs of a task trains no tokenizer; name one in "
                 "tokenizer.path or tokenizer.builtin, or start from a model");

@@ -19,6 +19,8 @@ void require_computable(const RunConfig& config, Device device);
 Problems validate_pretraining(const RunConfig& config, bool of_files = true);
 /// The problems of a task whose inputs a run is to pretrain on.
 Problems validate_inputs(const RunConfig& config);
+/// The problems of pretraining on features: options that it does not read.
+Problems validate_masked_features(const RunConfig& config);
 /// The problems of validate(), and those of fine-tuning: it needs a task with files to train and
 /// evaluate on, and a model or tokenizer to start from if the task reads text.
 Problems validate_finetuning(const RunConfig& config);

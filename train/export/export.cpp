@@ -104,6 +104,10 @@ std::span<const EnumName<OnnxExport>> enum_names(OnnxExport) {
 }
 
 ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options) {
+  require_input(
+      config.head != Head::masked_features,
+      "cannot be exported: it says masked rows of features, and exports have no class for "
+      "that; nystrom finetune with model.from trains a task on it");
   const bool pools = config.pooling == Pooling::token || config.pooling == Pooling::attention;
   require_input(
       !pools && !config.has_kind(AttentionKind::none),

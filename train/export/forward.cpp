@@ -175,7 +175,8 @@ Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, s
     const Tensor end = inputs.integers("end_positions", {rows}, -anywhere, anywhere);
     return question_answering_loss(out.start_logits, out.end_logits, start, end);
   }
-  if (config.head == Head::none || !inputs.has("labels")) return {};
+  if (config.head == Head::none || config.head == Head::masked_features || !inputs.has("labels"))
+    return {};
   const std::int64_t last =
       config.head == Head::masked_lm ? config.vocab_size - 1 : config.num_labels() - 1;
   switch (config.head) {

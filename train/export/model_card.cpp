@@ -23,6 +23,7 @@ Task task_of(Head head) {
     case Head::token_classification: return {"token-classification", "token classifier"};
     case Head::question_answering: return {"question-answering", "question answering model"};
     case Head::multiple_choice: return {"multiple-choice", "multiple choice model"};
+    case Head::masked_features:
     case Head::none: break;
   }
   return {"feature-extraction", "encoder without head"};

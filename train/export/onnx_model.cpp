@@ -30,6 +30,7 @@ class OnnxWriter {
                              {batch_, length_, config_.num_labels()});
       case Head::question_answering: return answer(x);
       case Head::multiple_choice: return choose(x);
+      case Head::masked_features:
       case Head::none: break;
     }
     if (config_.embed_dim)

@@ -9,7 +9,7 @@ namespace nystrom {
 namespace {
 
 /// Throws an InputError unless a step's batch is large enough for `processes` processes. With
-/// `task`, batches are sorted by length and divided into whole micro-batches.
+/// `task` (or features), batches are sorted by length and divided into whole micro-batches.
 void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
   const std::int64_t batch = training.batch_size, micro = training.micro_batch_size,
                      parts = (batch + micro - 1) / micro;
@@ -38,7 +38,8 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
     : log_(log), communicator_(communicator) {
   const RunConfig& options = spec.options;
   communicator.require_same_options(to_yaml(options));
-  require_work_for_all(options.training, has_task(options), communicator.size());
+  require_work_for_all(options.training, has_task(options) || reads_features(options),
+                       communicator.size());
   if (!communicator.is_first()) return;
   check_run_place(options.run_dir);
   require_input(!std::filesystem::exists(std::filesystem::path(options.run_dir) / "summary.json"),

@@ -84,7 +84,7 @@ RunSpec with_named_tokenizer(RunSpec spec) {
   const bool task = has_task(spec.options);
   if (task) spec.options.task = resolve_task(spec.options.task);
   const TaskConfig& resolved = spec.options.task;
-  if (task && resolved.kind == TaskKind::features) return spec;
+  if ((spec.inputs ? *spec.inputs : resolved).kind == TaskKind::features) return spec;
   const auto builtin = spec.options.tokenizer.builtin;
   const auto place = tokenizer_place(spec);
   if (!builtin && !place) return spec;
@@ -104,6 +104,14 @@ namespace {
 void check_first_weights(const RunSpec& spec, bool fresh_head) {
   if (spec.start && !spec.saved.has_checkpoints)
     check_start(spec.options.model, *spec.start, fresh_head);
+}
+
+/// Features have the width of their files unless model.embed_dim is given.
+void take_width_of_features(RunConfig& config) {
+  if (config.task.kind != TaskKind::features || config.model.embed_dim || config.start.from ||
+      config.task.train.empty())
+    return;
+  config.model.embed_dim = FeatureFile(match_files(config.task.train).at(0)).width();
 }
 
 /// Throws an InputError for a text in a folder that the run itself writes: it would change.
@@ -147,14 +155,6 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   errors.note("", [&] { spec.teacher = open_teacher(spec); });
 }
 
-/// Features have the width of their files unless model.embed_dim is given.
-void take_width_of_features(RunConfig& config) {
-  if (config.task.kind != TaskKind::features || config.model.embed_dim || config.start.from ||
-      config.task.train.empty())
-    return;
-  config.model.embed_dim = FeatureFile(match_files(config.task.train).at(0)).width();
-}
-
 void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   if (!errors.note("task.train", [&] { take_width_of_features(spec.options); })) return;
   errors.add(validate_finetuning(spec.options));
@@ -176,6 +176,7 @@ void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors) {
   if (has_task(spec.options)) {
     const std::size_t before = errors.size();
     errors.add(validate_inputs(spec.options));
+    errors.note("task.train", [&] { take_width_of_features(spec.options); });
     if (errors.size() > before) return;
     spec.inputs = resolve_task(spec.options.task);
     spec.options = pretraining_on_inputs(std::move(spec.options));

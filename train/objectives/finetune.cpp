@@ -174,30 +174,28 @@ std::vector<std::string> describe(const TaskStatistics& report, const RunConfig&
   return lines;
 }
 
-namespace {
-
-/// Throws an InputError when two parts of a task have a bag with the same features.
-void require_apart(const PreparedTask& run) {
-  std::map<Digest, std::string> first;
-  const auto check = [&](const TaskDataset& data, bool note) {
-    for (std::int64_t i = 0; i < data.size(); ++i) {
-      const Digest& digest = data.digests()[static_cast<std::size_t>(i)];
-      const auto found = first.find(digest);
-      require_input(found == first.end(),
+void require_apart(std::initializer_list<const TaskDataset*> parts) {
+  std::map<Digest, std::pair<std::string, const TaskDataset*>> first;
+  for (const TaskDataset* data : parts) {
+    for (std::int64_t i = 0; data && i < data->size(); ++i) {
+      const std::string name = printable_path(data->bag(i).path());
+      const auto& [other, part] =
+          first.try_emplace(data->digests()[static_cast<std::size_t>(i)], name, data).first->second;
+      require_input(part == data,
                     "{} and {} have the same features, and are in different parts of the data: the "
                     "model would be evaluated on what it is trained on; leave one of them out",
-                    found == first.end() ? "" : found->second, printable_path(data.bag(i).path()));
+                    other, name);
     }
-    for (std::int64_t i = 0; note && i < data.size(); ++i)
-      first.emplace(data.digests()[static_cast<std::size_t>(i)],
-                    printable_path(data.bag(i).path()));
-  };
-  check(*run.train, true);
-  check(*run.validation, true);
-  if (run.test) check(*run.test, false);
+  }
 }
 
-}  // namespace
+std::string batch_warning(const TrainingConfig& training, std::int64_t samples) {
+  if (samples >= training.batch_size) return "";
+  return fmt::format(
+      "training.batch_size {} exceeds the {} training samples, and the run has {} steps in all; "
+      "lower it for more",
+      training.batch_size, samples, total_steps(training, samples));
+}
 
 PreparedTask prepare_task(const RunSpec& spec) {
   PreparedTask run;
@@ -227,7 +225,7 @@ PreparedTask prepare_task(const RunSpec& spec) {
   run.validation = bags ? run.reader->open(bags->validation, Labelled::required)
                         : run.reader->read(sources->validation, Labelled::required);
   if (bags && !bags->test.empty()) run.test = run.reader->open(bags->test, Labelled::required);
-  if (bags) require_apart(run);
+  if (bags) require_apart({run.train.get(), run.validation.get(), run.test.get()});
   const auto held = [](const TaskDataset& dataset) {
     return dataset.target() == TaskTarget::value ? "values" : "labels";
   };
@@ -326,12 +324,8 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
     for (const std::string& line : task_warnings(report)) log.warn(line);
     for (const std::string& line : tokenizer_warnings(options, spec.tokenizer.get()))
       log.warn(line);
-    if (const std::int64_t size = run.train->size(); size < options.training.batch_size)
-      log.warn(
-          fmt::format("training.batch_size {} exceeds the {} training samples, and the run has {} "
-                      "steps in all; "
-                      "lower it for more",
-                      options.training.batch_size, size, total_steps(options.training, size)));
+    if (const std::string line = batch_warning(options.training, run.train->size()); !line.empty())
+      log.warn(line);
   }
   return with_recorded_errors(log, [&] {
     TaskObjective objective(options, run.train, run.validation, spec.tokenizer.get(), report,

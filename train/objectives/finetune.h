@@ -32,6 +32,13 @@ std::vector<std::string> describe(const TaskStatistics& report, const RunConfig&
 /// Warnings about a tokenizer that does not suit the task, one line each; none for features.
 std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Tokenizer* tokenizer);
 
+/// Throws an InputError when two of these parts of a task have a bag with the same features. A null
+/// pointer is no part.
+void require_apart(std::initializer_list<const TaskDataset*> parts);
+
+/// A warning if one step reads all `samples` of the training data; empty otherwise.
+std::string batch_warning(const TrainingConfig& training, std::int64_t samples);
+
 /// Fine-tunes on the task of a run that is resolved for fine-tuning, with train_run. The labels in
 /// the training files become part of the configuration and of the model. Throws an InputError for
 /// an error in the task's files. `describe_data`: log what the data is like, with its warnings. A

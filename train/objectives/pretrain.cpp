@@ -12,6 +12,7 @@
 #include "train/objectives/corpus.h"
 #include "train/objectives/fill_mask.h"
 #include "train/objectives/mask_samples.h"
+#include "train/objectives/masked_features.h"
 #include "train/objectives/replaced_tokens.h"
 #include "train/optim/schedule.h"
 
@@ -230,6 +231,8 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
   require_computable(spec.options, device);
   require_memory(spec.options, device, communicator.size());
   for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
+  if (reads_features(spec.options))
+    return {pretrain_features(spec, log, device, communicator, observer), {}};
   const RunSession session(spec, log, communicator);
   return with_recorded_errors(log, [&] {
     Corpus corpus = prepare_corpus(spec, log, communicator);

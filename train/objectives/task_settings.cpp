@@ -80,6 +80,7 @@ std::optional<TaskKind> task_of(const ModelConfig& config) {
     case Head::multiple_choice: return TaskKind::choice;
     case Head::masked_lm:
     case Head::replaced_tokens:
+    case Head::masked_features:
     case Head::none: break;
   }
   return std::nullopt;
@@ -108,6 +109,14 @@ nlohmann::ordered_json kept_task(const ModelFolder& folder) {
   return kept;
 }
 
+void require_task_or_text(const ModelFolder& folder) {
+  require_input(
+      folder.config.head != Head::masked_features,
+      "{}: says masked rows of features and does no task; nystrom finetune with model.from "
+      "trains one on it",
+      printable_path(folder.path));
+}
+
 bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given) {
   return given || std::filesystem::exists(described_in(folder)) ||
          task_in(folder).contains(pairs_key);
@@ -115,6 +124,7 @@ bool is_task_described(const ModelFolder& folder, const std::optional<std::strin
 
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides) {
+  require_task_or_text(folder);
   RunConfig config;
   if (given || std::filesystem::exists(described_in(folder))) {
     config = read_resolved_config(given ? *given : described_in(folder).string(), overrides);

@@ -32,6 +32,9 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
 /// The key of config.json under which exports keep the options of their task.
 inline constexpr const char* task_key = "nystrom_task";
 
+/// Throws an InputError for a model that says masked features: no command asks it for them.
+void require_task_or_text(const ModelFolder& folder);
+
 /// The options of a folder's task that decide its predictions, for the config.json of what is made
 /// of it: whether texts have pairs, the threshold of labels, how long texts are read, answers
 /// limited and words cut. Empty without a task.

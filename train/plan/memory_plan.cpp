@@ -86,6 +86,17 @@ void pretraining_pass(const Model& model, const Distillation& distillation, cons
   tape.backward(loss);
 }
 
+/// The same of a model that says masked rows of features.
+void features_pass(const Model& model, const Batch& batch, const RunContext& run) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < batch.labels.numel(); ++i)
+    if (batch.labels.data<std::int64_t>()[i] != ignore_index) rows.push_back(i);
+  Tape tape;
+  const Tensor targets =
+      Tensor::empty({std::ssize(rows), *model.config().embed_dim}, DType::f64, nowhere);
+  tape.backward(model.masked_features(batch.input, rows, targets, 1, run));
+}
+
 /// Counts the peak memory in bytes of forward and backward of `sequences` sequences, without the
 /// parameters. All `layers` layers have the attention `kind`. A generator's pass counts in full, as
 /// its activations last until that of the model has ended.
@@ -125,6 +136,8 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   arena.reset_peak();
   if (small.head == Head::masked_lm) {
     pretraining_pass(model, distillation, batch, run);
+  } else if (small.head == Head::masked_features) {
+    features_pass(model, batch, run);
   } else {
     Tape tape;
     const Var hidden = model(batch.input, run).last_hidden_state;

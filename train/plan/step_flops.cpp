@@ -57,14 +57,17 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
     attention += attention_products(config.of_layer(layer), config.kind_of(layer),
                                     static_cast<double>(sequences), static_cast<double>(length));
-  const bool masked_lm = config.head == Head::masked_lm;
+  const bool masked_lm = config.head == Head::masked_lm,
+             masked = masked_lm || config.head == Head::masked_features;
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const double head = masked_lm ? predicted * tokens * embedded * (hidden + words) : 0;
   const double embeddings = embedded != hidden ? tokens * embedded * hidden : 0;
-  const double full_layers = masked_lm ? layers - 1 + predicted : layers;
+  const double full_layers = masked ? layers - 1 + predicted : layers;
   StepFlops flops = {2 * (embeddings + layers * (tokens * projections + convolution) + attention) +
                          2 * full_layers * tokens * rest,
                      2 * head};
+  if (config.head == Head::masked_features)
+    flops.head = 2 * predicted * tokens * hidden * static_cast<double>(*config.embed_dim);
   if (config.head == Head::replaced_tokens) flops.head += 2 * tokens * hidden * (hidden + 1);
   if (config.generator) {
     const StepFlops generator = step_flops(generator_of(config), sequences, length, predicted);

@@ -139,6 +139,7 @@ FilledMasks ask(const fs::path& checkpoint, const std::vector<std::string>& text
 // ---- One run ------------------------------------------------------------------------------------
 
 std::string kind_of(const RunHistory& run) {
+  if (reads_features(run.config)) return "pretraining on features";
   if (!has_task(run.config))
     return run.config.pretraining.objective == PretrainingObjective::masked
                ? "masked language model"

@@ -142,7 +142,9 @@ std::string RunHistory::metric_name() const {
 }
 
 std::string RunHistory::baseline_name() const {
-  return has_task(config) ? "always the same answer" : "by token frequency";
+  return has_task(config)         ? "always the same answer"
+         : reads_features(config) ? "always the mean row"
+                                  : "by token frequency";
 }
 
 const EvaluationRecord* RunHistory::best() const {

@@ -65,7 +65,8 @@ const char* problem_type(const ModelConfig& config) {
 json auto_map() {
   json map = {{"AutoConfig", "configuration_nystrom.NystromConfig"}};
   for (const auto& entry : enum_names(Head{}))
-    map[auto_class(entry.value)] = "modeling_nystrom." + own_class(entry.value);
+    if (entry.value != Head::masked_features)  // which has no class there
+      map[auto_class(entry.value)] = "modeling_nystrom." + own_class(entry.value);
   return map;
 }
 
@@ -174,7 +175,8 @@ std::vector<std::pair<std::string, Head>> classes_of(const Architecture* archite
   std::vector<std::pair<std::string, Head>> classes;
   const std::string prefix(architecture != nullptr ? architecture->class_prefix : "Nystromformer");
   for (const auto& entry : enum_names(Head{}))
-    if (architecture == nullptr || entry.value != Head::replaced_tokens)
+    if (architecture == nullptr ||
+        (entry.value != Head::replaced_tokens && entry.value != Head::masked_features))
       classes.emplace_back(prefix + head_suffix(entry.value), entry.value);
   if (architecture != nullptr && architecture->of_pretraining)
     classes.emplace_back(prefix + "ForPreTraining", *architecture->of_pretraining);
@@ -374,7 +376,7 @@ json compared_keys(ModelConfig config) {
   const bool pools =
       config.head == Head::sequence_classification || config.head == Head::multiple_choice;
   const bool labelled = config.head != Head::masked_lm && config.head != Head::replaced_tokens &&
-                        config.head != Head::none;
+                        config.head != Head::masked_features && config.head != Head::none;
   config.head_transform = config.head_transform && labelled;
   config.transform_act = config.head == Head::masked_lm || config.head_transform
                              ? std::optional(config.transform_activation())

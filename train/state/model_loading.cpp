@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view encoder_prefix = "nystromformer.";
+constexpr std::string_view class_token_name = "nystromformer.embeddings.class_token.weight";
 /// What training against a generator adds to a checkpoint.
 constexpr std::string_view generator_prefix = "generator.";
 /// What training of vectors adds to any encoder.
@@ -354,7 +355,9 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   };
   const std::map<std::string, Shape> known = shapes_of(store);
   const auto unused = [&](const WeightSource::Entry& entry) {
-    if (!known.contains(entry.name) && is_outside_encoder(entry.name)) return true;
+    const bool of_other_pooling = !same_head && entry.name == class_token_name;
+    if (!known.contains(entry.name) && (is_outside_encoder(entry.name) || of_other_pooling))
+      return true;
     // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
     const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
     return of_head(entry.name) && (!pooler || config.has_towers());
@@ -375,7 +378,8 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     const std::string& name = parameter.name();
     const bool given =
         std::ranges::any_of(result.source.entries, [&](const auto& e) { return e.name == name; });
-    const bool added = name.starts_with(vector_prefix) || name.starts_with(generator_prefix);
+    const bool added = name.starts_with(vector_prefix) || name.starts_with(generator_prefix) ||
+                       (!same_head && name == class_token_name);
     if ((of_head(name) || added) && !given) result.names.fresh.push_back(name);
   }
   result.names.loaded = store.parameters().size() - result.names.fresh.size();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -355,6 +356,28 @@ TEST(Masking, RefusesRatesThatAreNone) {
   const std::vector<std::int64_t> all{0, 1};
   EXPECT_EQ(input_error([&] { MaskingTable(3, 2, all); }),
             "masking: all 3 ids of the vocabulary are special");
+}
+
+TEST(MaskedRows, AreAShareOfEachSampleAndNeverAll) {
+  const std::pair<std::int64_t, std::size_t> counts[] = {{1, 0},  {2, 1},    {3, 1},     {10, 2},
+                                                         {20, 3}, {200, 30}, {1000, 150}};
+  for (const auto& [rows, count] : counts)
+    EXPECT_EQ(masked_rows(rows, 0.15, {1, 0, 0}).size(), count) << rows;
+  EXPECT_EQ(masked_rows(2, 1, {1, 0, 0}).size(), 1U);
+  EXPECT_EQ(masked_rows(10, 0.99, {1, 0, 0}).size(), 9U);
+}
+
+TEST(MaskedRows, AreDrawnFromSeedEpochAndSample) {
+  const MaskingKey key{7, 3, 11};
+  const std::vector<std::int64_t> rows = masked_rows(100, 0.15, key);
+  EXPECT_TRUE(std::ranges::is_sorted(rows));
+  EXPECT_EQ(masked_rows(100, 0.15, key), rows);
+  for (const MaskingKey& other : {MaskingKey{8, 3, 11}, {7, 4, 11}, {7, 3, 12}})
+    EXPECT_NE(masked_rows(100, 0.15, other), rows);
+  std::map<std::int64_t, std::int64_t> hits;
+  for (std::uint64_t sample = 0; sample < 2000; ++sample)
+    for (const std::int64_t row : masked_rows(20, 0.15, {1, 0, sample})) ++hits[row];
+  for (std::int64_t row = 0; row < 20; ++row) expect_rate(hits[row], 2000, 0.15);
 }
 
 }  // namespace

@@ -151,6 +151,42 @@ TEST_F(Bags, AShareKeepsEqualFilesAndTheirGroupsTogether) {
   EXPECT_EQ(sizes, (std::set<std::size_t>{0, 5}));
 }
 
+/// Pretraining reads no labels, and parts the examples as fine-tuning does where they are there.
+TEST_F(Bags, PartsAreTheSameWithoutTheNeedOfLabels) {
+  task_.columns.group = "patient";
+  const auto parted = [&](Labelled labelled) {
+    const BagParts parts = part_bags(resolved(), 1, labelled);
+    return std::vector{ids_of(parts.train), ids_of(parts.validation), ids_of(parts.test)};
+  };
+  task_.folds = 3;
+  EXPECT_EQ(parted(Labelled::for_parts), parted(Labelled::required));
+  task_.folds.reset();
+  task_.validation_fraction = 0.25;
+  EXPECT_EQ(parted(Labelled::for_parts), parted(Labelled::required));
+  std::string rows = "id,patient\n";
+  for (int i = 0; i < 24; ++i) rows += fmt::format("s{},p{}\n", i, i / 4);
+  task_.train = {table(rows)};
+  const BagParts parts = part_bags(resolved(), 1, Labelled::for_parts);
+  EXPECT_EQ(parts.train.size() + parts.validation.size(), 24U);
+  std::set<std::string> held;
+  for (const Bag& bag : parts.validation) held.insert(bag.group);
+  EXPECT_GE(held.size(), 1U);
+  for (const Bag& bag : parts.train) EXPECT_FALSE(held.contains(bag.group)) << bag.group;
+  EXPECT_NE(message_of([&] { part_bags(resolved(), 1); }).find("'label'"), std::string::npos);
+}
+
+TEST_F(Bags, FilesOfBagsNeedNoTableWithoutLabels) {
+  task_.train = {(folder_ / "bags/*.h5").string()};
+  task_.features_folder.reset();
+  task_.validation_fraction = 0.25;
+  EXPECT_TRUE(hold_bags(resolved(), task_.train, Labelled::for_parts));
+  EXPECT_FALSE(hold_bags(resolved(), task_.train, Labelled::required));
+  EXPECT_EQ(bag_width(resolved()), 4);
+  const BagParts parts = part_bags(resolved(), 1, Labelled::for_parts);
+  EXPECT_EQ(parts.validation.size(), 6U);
+  EXPECT_EQ(parts.train.size(), 18U);
+}
+
 TEST_F(Bags, TooFewGroupsForAShareAreRefused) {
   task_.columns.group = "patient";
   task_.validation_fraction = 0.25;

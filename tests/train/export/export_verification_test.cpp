@@ -118,6 +118,7 @@ TEST_F(ExportTest, VerifyingFindsNoDifferenceWhereThereIsNone) {
 
 TEST_F(ExportTest, EveryHeadIsVerified) {
   for (const auto& head : enum_names(Head{})) {
+    if (head.value == Head::masked_features) continue;  // which is refused
     SCOPED_TRACE(head.name);
     ModelConfig config = tiny_config();
     config.head = head.value;

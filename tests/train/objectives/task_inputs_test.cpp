@@ -10,7 +10,6 @@
 #include "tests/support/run_program.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config_io.h"
-#include "train/config/validation.h"
 #include "train/objectives/corpus.h"
 
 namespace nystrom::testing {
@@ -108,14 +107,6 @@ TEST_F(TaskInputs, APixelIsAByteAndNeedsTheTokenizerOfBytes) {
   EXPECT_EQ(input_error([&] { corpus(); }),
             "images are read as bytes, one a pixel, and the tokenizer is another; set "
             "tokenizer.builtin: bytes");
-}
-
-TEST_F(TaskInputs, FeaturesHaveNoTokens) {
-  RunConfig config;
-  config.task.kind = TaskKind::features;
-  EXPECT_EQ(messages_of(validate_inputs(config)),
-            std::vector<std::string>{"task.kind features: pretraining predicts masked tokens, and "
-                                     "numbers are none; nystrom finetune trains the task"});
 }
 
 TEST_F(TaskInputs, TheSameFilePretrainsAndFineTunes) {

@@ -118,6 +118,37 @@ MemoryPlan simple_plan() {
   return plan;  // activations are 1010 + 100 b
 }
 
+TEST(MemoryPlan, OfMaskedFeaturesIsWithinATenthOfWhatIsMeasured) {
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  config.model.head = Head::masked_features;
+  config.model.norm = Norm::pre;
+  config.model.positions = Positions::none;
+  config.model.embed_dim = 200;
+  Batch batch;
+  batch.input.features = Tensor::full({5, 128, 200}, 0.5, DType::f32);
+  batch.sample_ids = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3, 4}, {5});
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < 5 * 128; ++i)
+    if (i % 128 < 19) rows.push_back(i);
+  const Tensor targets = Tensor::zeros({std::ssize(rows), 200}, DType::f64);
+  Arena& arena = Arena::of(cpu_device);
+  const std::int64_t before = arena.statistics().in_use_bytes;
+  Model model(config.model);
+  model.parameters().allocate(DType::f32, StoreMode::training);
+  model.parameters().initialise(1, 0.02);
+  Optimizer optimizer(model.parameters(), config.optimizer);
+  arena.reset_peak();
+  StepOptions options;
+  const auto loss = [&](std::size_t, const RunContext& run) {
+    return model.masked_features(batch.input, rows, targets, 1, run);
+  };
+  for (options.step = 1; options.step <= 2; ++options.step)
+    optimizer_step(optimizer, {&batch, 1}, loss, options);
+  const auto measured = static_cast<double>(arena.statistics().peak_in_use_bytes - before);
+  EXPECT_NEAR(static_cast<double>(plan_memory(config, 1).total(5)), measured, 0.1 * measured);
+}
+
 TEST(MemoryPlan, FindsTheLargestMicroBatch) {
   const MemoryPlan plan = simple_plan();
   EXPECT_EQ(plan.total(3), 1310);

@@ -44,9 +44,12 @@ TEST(HfConfig, UnknownKeysAreIgnored) {
 
 TEST(HfConfig, ArchitecturesDecideTheHead) {
   for (const auto& entry : enum_names(Head{})) {
-    const std::string own = "Nystrom" + std::string(entry.name).substr(13);  // python/export/
-    EXPECT_EQ(read(R"({"architectures": [")" + own + "\"]}").head, entry.value) << own;
-    EXPECT_EQ(read(R"({"architectures": [")" + std::string(entry.name) + "\"]}").head, entry.value)
+    const std::string own = "Nystrom" + std::string(entry.name).substr(13),  // python/export/
+        end = entry.value == Head::masked_features
+                  ? R"("], "nystrom": {"embed_dim": 4, "norm": "pre", "positions": "none"}})"
+                  : "\"]}";
+    EXPECT_EQ(read(R"({"architectures": [")" + own + end).head, entry.value) << own;
+    EXPECT_EQ(read(R"({"architectures": [")" + std::string(entry.name) + end).head, entry.value)
         << entry.name;
   }
 }
@@ -220,21 +223,21 @@ const BadCase bad_cases[] = {
      "regression, any other a classification" ENCODER_REMAINS},
     {"UnknownArchitecture", R"({"architectures": ["GPT2Model"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
-     "NystromformerForPreTraining, "
+     "NystromformerForPreTraining, NystromformerForMaskedFeatures, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
      "NystromformerModel; got \"GPT2Model\"" ENCODER_REMAINS},
     {"TwoArchitectures", R"({"architectures": ["NystromformerModel", "NystromformerForMaskedLM"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
-     "NystromformerForPreTraining, "
+     "NystromformerForPreTraining, NystromformerForMaskedFeatures, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "
      "NystromformerModel; got an array of 2" ENCODER_REMAINS},
     {"ArchitectureIsAString", R"({"architectures": "NystromformerModel"})",
      "architectures: expected an array with one of NystromformerForMaskedLM, "
-     "NystromformerForPreTraining, "
+     "NystromformerForPreTraining, NystromformerForMaskedFeatures, "
      "NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
      "NystromformerForMultipleChoice, "

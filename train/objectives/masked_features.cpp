@@ -1,0 +1,269 @@
+#include "train/objectives/masked_features.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "core/base/interruption.h"
+#include "core/check.h"
+#include "core/kernels.h"
+#include "data/pretraining/masking.h"
+#include "train/objectives/finetune.h"
+#include "train/optim/schedule.h"
+
+namespace nystrom {
+namespace {
+
+/// Rows [r, width] of any float type, each standardised over its width: [r, width] f64. In f32 a
+/// row of one large number would not give zeros.
+Tensor standardised(const Tensor& rows) {
+  const Tensor ones = Tensor::full({rows.dim(1)}, 1, DType::f64);
+  return layer_norm(Var(rows.cast(DType::f64)), Var(ones), {}, 1e-6).value();
+}
+
+/// The mean standardised row of training samples: of 32 at least, and of more until there are
+/// 65,536 rows. To read all bags would take as long as an epoch's reading, for a mean that some
+/// tell.
+std::vector<double> mean_row(const TaskDataset& data, std::uint64_t seed) {
+  constexpr std::int64_t least_samples = 32, enough_rows = 65536, block = 4096;
+  std::vector<double> mean(static_cast<std::size_t>(data.width()));
+  std::int64_t rows = 0;
+  const SampleOrder order(data.size(), seed);
+  for (std::int64_t i = 0; i < data.size() && (i < least_samples || rows < enough_rows); ++i) {
+    check_interruption();
+    const std::vector<std::int64_t> sample = {order(0, i)};
+    const Tensor features = make_task_batch(data, sample, sample).input.features;
+    for (std::int64_t begin = 0; begin < features.dim(0); begin += block) {
+      const Tensor part =
+          standardised(features.slice(0, begin, std::min(begin + block, features.dim(0))));
+      for (std::int64_t j = 0; j < part.numel(); ++j)
+        mean[static_cast<std::size_t>(j % data.width())] += part.data<double>()[j];
+    }
+    rows += features.dim(0);
+  }
+  for (double& number : mean) number /= static_cast<double>(rows);
+  return mean;
+}
+
+/// Σ (x − mean)² over rows x [r, width] f64.
+double squared_distance(const Tensor& rows, const std::vector<double>& mean) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < rows.numel(); ++i) {
+    const double difference =
+        rows.data<double>()[i] - mean[static_cast<std::size_t>(i) % mean.size()];
+    sum += difference * difference;
+  }
+  return sum;
+}
+
+/// A hash of the samples as they are read.
+std::string features_checksum(const TaskDataset& data) {
+  Checksum checksum;
+  checksum.update(data.digests().data(), data.digests().size() * sizeof(Digest));
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    const std::int64_t length = data.length(i);
+    checksum.update(&length, sizeof length);
+  }
+  return checksum.hex();
+}
+
+class FeatureObjective : public Objective {
+ public:
+  /// `config` and `communicator` must outlive it.
+  FeatureObjective(const RunConfig& config, FeatureSets sets, Communicator& communicator)
+      : config_(config), communicator_(communicator), sets_(std::move(sets)) {
+    options_.batch_size = config.training.batch_size;
+    options_.micro_batch_size = config.training.micro_batch_size;
+    options_.equal_lengths = config.model.needs_equal_lengths();
+    options_.unlabelled = true;
+    options_.seed = static_cast<std::uint64_t>(config.seed);
+    options_.rank = communicator.rank();
+    options_.world_size = communicator.size();
+    run_data_ = {.tokenizer = "",
+                 .data = features_checksum(*sets_.train),
+                 .validation = features_checksum(*sets_.validation),
+                 .data_option = "task.train",
+                 .validation_option = "task.validation",
+                 .samples = sets_.train->size(),
+                 .metric_name = "loss",
+                 .micro_batch_ranks = micro_batch_ranks(options_)};
+    mean_.resize(static_cast<std::size_t>(sets_.train->width()));
+    if (communicator.is_first()) mean_ = mean_row(*sets_.train, options_.seed);
+    mean_ = communicator.sum(mean_);
+  }
+
+  void start(std::int64_t batch) override {
+    loader_ = std::make_unique<TaskLoader>(sets_.train, options_, batch);
+  }
+
+  StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    const std::int64_t steps = total_steps(config_.training, run_data_.samples);
+    const FeatureMasking masking{config_.masking.probability.at(loader_->step(), steps),
+                                 options_.seed, sets_.train->size()};
+    const std::vector<Batch> batches = loader_->next();
+    double masked = 0;
+    for (const Batch& batch : batches)
+      masked += static_cast<double>(masked_rows(batch, masking).size());
+    // A step of single rows has nothing to say.
+    const double numbers = std::max(1.0, sum_over_processes(options, {masked})[0]) *
+                           static_cast<double>(sets_.train->width());
+    const auto loss = [&](std::size_t part, const RunContext& run) {
+      MaskedFeatures data = mask_features(loader_->whole(batches[part]), masking);
+      return model.masked_features(std::move(data.input), data.rows, data.targets, numbers, run);
+    };
+    return optimizer_step(optimizer, batches, loss, options);
+  }
+
+  Score evaluate(const Model& model, const EvaluationProgress& progress) override {
+    const TaskDataset& data = *sets_.validation;
+    const FeatureMasking masking{config_.masking.probability.last(), options_.seed, data.size()};
+    TaskEvaluationLoader loader(sets_.validation, options_);
+    const std::int64_t batches = loader.batches();
+    // Of each batch, so that the order of sums does not depend on the processes.
+    std::vector<double> errors(static_cast<std::size_t>(batches)), of_mean = errors,
+                                                                   counts = errors;
+    for (std::int64_t begin = 0; begin < batches; begin += options_.world_size) {
+      check_interruption();
+      if (auto batch = loader.next()) {
+        MaskedFeatures masked = mask_features(std::move(*batch), masking);
+        const auto at = static_cast<std::size_t>(begin + options_.rank);
+        counts[at] = static_cast<double>(masked.targets.numel());
+        of_mean[at] = squared_distance(masked.targets, mean_);
+        errors[at] =
+            model.masked_features(std::move(masked.input), masked.rows, masked.targets, 1, {})
+                .value()
+                .item();
+      }
+      progress(std::min(begin + options_.world_size, batches) * data.size() / batches, data.size());
+    }
+    const auto total = [&](const std::vector<double>& own) {
+      const std::vector<double> all = communicator_.sum(own);
+      return std::accumulate(all.begin(), all.end(), 0.0);
+    };
+    const double numbers = total(counts), loss = total(errors) / numbers;
+    baseline_ = total(of_mean) / numbers;
+    return {loss, {{"loss", loss}, {"baseline", *baseline_}}, fmt::format("loss {:.4f}", loss)};
+  }
+
+  /// The loss of always the mean row, on the held-out samples; nothing before an evaluation.
+  const std::optional<double>& baseline() const { return baseline_; }
+
+ private:
+  const RunConfig& config_;
+  Communicator& communicator_;
+  FeatureSets sets_;
+  std::vector<double> mean_;
+  std::optional<double> baseline_;
+  TaskLoaderOptions options_;
+  std::unique_ptr<TaskLoader> loader_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> masked_rows(const Batch& batch, const FeatureMasking& masking) {
+  std::vector<std::int64_t> rows;
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+    const std::int64_t first = batch.input.offsets[i],
+                       id = batch.sample_ids.data<std::int64_t>()[i];
+    const MaskingKey key{masking.seed, static_cast<std::uint64_t>(id / masking.samples),
+                         static_cast<std::uint64_t>(batch.samples[i])};
+    for (const std::int64_t row :
+         masked_rows(batch.input.offsets[i + 1] - first, masking.share, key))
+      rows.push_back(first + row);
+  }
+  return rows;
+}
+
+MaskedFeatures mask_features(Batch batch, const FeatureMasking& masking) {
+  MaskedFeatures result{std::move(batch.input), {}, {}};
+  batch.input.offsets = result.input.offsets;
+  result.rows = masked_rows(batch, masking);
+  const Tensor features = result.input.features;
+  result.targets = Tensor::empty({std::ssize(result.rows), features.dim(1)}, DType::f64);
+  for (std::size_t i = 0; i < result.rows.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    Tensor row = features.slice(0, result.rows[i], result.rows[i] + 1),
+           target = result.targets.slice(0, at, at + 1);
+    kernels::copy(row, target);
+    kernels::fill(row, 0);
+  }
+  if (!result.rows.empty()) result.targets = standardised(result.targets);
+  return result;
+}
+
+FeatureSets open_features(const RunSpec& spec) {
+  const RunConfig& options = spec.options;
+  const TaskConfig& task = *spec.inputs;
+  constexpr Labelled labelled = Labelled::for_parts;
+  const TaskReader reader(task, {}, nullptr, options.model, options.data.sequence_length);
+  FeatureSets sets;
+  if (hold_bags(task, task.train, labelled)) {
+    const BagParts bags = part_bags(task, options.seed, labelled);
+    sets = {reader.open(bags.train, labelled, bags.notes), reader.open(bags.validation, labelled)};
+    require_apart({sets.train.get(), sets.validation.get()});
+  } else {
+    const TaskSources sources = task_sources(task, options.seed, labelled);
+    sets = {reader.read(sources.train, labelled), reader.read(sources.validation, labelled)};
+  }
+  for (const auto& [option, set] :
+       {std::pair("task.train", &sets.train), {"task.validation", &sets.validation}})
+    require_input((*set)->counts().longest > 1,
+                  "{}: every sample has a single row, which nothing tells when it is masked; give "
+                  "longer ones",
+                  option);
+  return sets;
+}
+
+std::vector<std::string> describe(const FeatureSets& sets, std::int64_t sequence_length) {
+  std::vector<std::string> lines;
+  for (const auto& [name, set] :
+       {std::pair("training", &sets.train), {"validation", &sets.validation}}) {
+    const EncodingCounts& counts = (*set)->counts();
+    const std::string cut = describe_cut(TaskKind::features, counts, sequence_length);
+    lines.push_back(fmt::format("{}: {} samples with {} rows, longest {}{}{}", name, counts.samples,
+                                counts.tokens, counts.longest, cut.empty() ? "" : "; ", cut));
+  }
+  return lines;
+}
+
+std::vector<std::string> feature_warnings(const FeatureSets& sets) {
+  std::vector<std::string> lines = sets.train->skipped().notes;
+  const std::vector<Digest>& held = sets.validation->digests();
+  const std::set<Digest> trained(sets.train->digests().begin(), sets.train->digests().end());
+  const auto shared =
+      std::ranges::count_if(held, [&](const Digest& each) { return trained.contains(each); });
+  if (shared > 0)
+    lines.push_back(
+        fmt::format("{} of {} held-out samples are among those to train on; their loss is no test",
+                    shared, held.size()));
+  return lines;
+}
+
+RunResult pretrain_features(const RunSpec& spec, Log& log, Device device,
+                            Communicator& communicator, const RunObserver& observer) {
+  const RunConfig& options = spec.options;
+  FeatureSets sets = open_features(spec);  // reports errors before any file is written
+  const std::int64_t samples = sets.train->size();
+  require_schedules_within_run(options, samples);
+  const RunSession session(spec, log, communicator);
+  for (const std::string& line : describe(sets, options.data.sequence_length)) log.say(line);
+  for (const std::string& line : feature_warnings(sets)) log.warn(line);
+  if (const std::string line = batch_warning(options.training, samples); !line.empty())
+    log.warn(line);
+  return with_recorded_errors(log, [&] {
+    FeatureObjective objective(options, std::move(sets), communicator);
+    RunResult result = train_run(session, spec, objective, device, observer);
+    const auto& best = result.best_value;
+    const auto& baseline = objective.baseline();
+    if (result.interrupted || !best || !baseline) return result;
+    log.say(fmt::format("validation loss {:.4f}; always the mean row: {:.4f}", *best, *baseline));
+    if (!(*best < *baseline))
+      log.warn(
+          fmt::format("loss {:.4f} is no better than always the mean row ({:.4f}); train "
+                      "longer, or with another learning rate",
+                      *best, *baseline));
+    return result;
+  });
+}
+
+}  // namespace nystrom
