@@ -30,6 +30,26 @@ TEST_F(RunSpecTest, ARunThrowsTheFirstError) {
               }).starts_with("'absent.txt' matches no file;"));
 }
 
+TEST_F(RunSpecTest, RefusesTextsThatTheRunItselfWrites) {
+  const std::string corpus = (folder_ / "corpus").string();
+  std::filesystem::create_directories(folder_ / "corpus/cache");
+  write_bytes(folder_ / "corpus/text.txt", "the sea\n");
+  write_bytes(folder_ / "corpus/cache/index.json", "{}");
+  const std::string options =
+      "data: {train: ['" + corpus + "/**'], validation: ['" + corpus + "/text.txt'], cache: ";
+  EXPECT_TRUE(
+      message_of([&] { resolve(yaml(options + corpus + "/cache}\n"), {}, RunKind::pretraining); })
+          .ends_with("/index.json lies in data.cache, which the run writes; name the texts "
+                     "more narrowly, or change data.cache"));
+  EXPECT_TRUE(
+      message_of([&] {
+        const ConfigText text{"run.yaml", options + "elsewhere}\nrun_dir: " + corpus + "\n"};
+        resolve(text, {}, RunKind::pretraining);
+      })
+          .ends_with("lies in run_dir, which the run writes; name the texts more narrowly, or "
+                     "change run_dir"));
+}
+
 TEST_F(RunSpecTest, ACheckCollectsAllErrors) {
   ResolutionErrors errors("run.yaml");
   resolve(read_run(yaml(two_faults)), RunKind::pretraining, errors);
