@@ -81,10 +81,11 @@ class CompressedSource : public ByteSource {
     produced_ += static_cast<std::int64_t>(made);
     const std::int64_t taken =
         file_.position() - static_cast<std::int64_t>(block_size_ - block_used_);
-    require_input(produced_ <= bomb_free_bytes || produced_ / bomb_ratio <= taken,
-                  "{}: {} bytes unpack to more than {} times as many, as those of no text do; if "
-                  "you trust the file, unpack it by hand and name the result",
-                  name_, taken, bomb_ratio);
+    if (produced_ > bomb_free_bytes && produced_ / bomb_ratio > taken)
+      throw DecompressionBomb(
+          fmt::format("{}: {} bytes unpack to more than {} times as many, as no text does; if you "
+                      "trust the file, unpack it by hand and name the result",
+                      name_, taken, bomb_ratio));
   }
 
   std::string name_;

@@ -8,10 +8,17 @@
 #include <memory>
 #include <span>
 
+#include "core/base/error.h"
+
 namespace nystrom {
 
-// A compressed file that expands far more than text does is refused: one of more than bomb_ratio
-// times its size, beyond the first bomb_free_bytes.
+/// Thrown for a compressed file that expands far more than text does: to more than bomb_ratio times
+/// its size, beyond the first bomb_free_bytes.
+class DecompressionBomb : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 inline constexpr std::int64_t bomb_ratio = 200;
 inline constexpr std::int64_t bomb_free_bytes = 1 << 20;
 
@@ -24,7 +31,7 @@ class ByteSource {
   virtual ~ByteSource() = default;
   /// Fills `buffer` and returns the number of bytes, which is smaller than the buffer only at the
   /// end of the file. Throws an InputError that names the file when it is unreadable, truncated or
-  /// corrupt, or expands beyond measure.
+  /// corrupt, and a DecompressionBomb.
   virtual std::size_t read(std::span<char> buffer) = 0;
   /// The number of bytes of the file on disk that have been read.
   virtual std::int64_t position() const = 0;

@@ -280,6 +280,7 @@ const char* describe(SkipReason reason) {
     case SkipReason::empty: return "empty";
     case SkipReason::no_text: return "rows without a text";
     case SkipReason::bad_row: return "rows that cannot be read";
+    case SkipReason::decompression_bomb: return "files that unpack beyond measure";
     case SkipReason::vanished: return "files that vanished";
   }
   return "";
@@ -380,6 +381,9 @@ bool TextReader::open_next_file() {
       pieces_ = open(file);
       begins_file_ = true;
       return true;
+    } catch (const DecompressionBomb& bomb) {
+      skip(SkipReason::decompression_bomb, bomb.what()).bytes +=
+          static_cast<std::int64_t>(fs::file_size(file));
     } catch (const InputError&) {
       std::error_code ignored;
       if (fs::exists(file, ignored)) throw;

@@ -31,18 +31,26 @@ struct TextForm {
   std::string column;   ///< the column of a table with the texts
 };
 
-/// The reasons to leave out a document, a row of a table or, for the last reason, a file.
-enum class SkipReason { invalid_utf8, nul_byte, empty, no_text, bad_row, vanished };
-inline constexpr std::size_t skip_reasons = 6;
+/// The reasons to leave out a document, a row of a table or, for the last two reasons, a file.
+enum class SkipReason {
+  invalid_utf8,
+  nul_byte,
+  empty,
+  no_text,
+  bad_row,
+  decompression_bomb,
+  vanished
+};
+inline constexpr std::size_t skip_reasons = 7;
 /// The reason as in reports: "is not UTF-8", …
 const char* describe(SkipReason reason);
 
 /// The documents left out for one reason.
 struct Skipped {
   std::int64_t count = 0;
-  std::int64_t bytes = 0;  ///< bytes of these documents
-  /// "file:line" of the first, and what its encoding may be; the file only, if the reason concerns
-  /// no line; for a bad row the whole error.
+  std::int64_t bytes = 0;  ///< bytes of these documents; of a file that cannot be unpacked, on disk
+  /// "file:line" of the first, and what its encoding may be; the file of one that vanished; for a
+  /// bad row or a decompression bomb the whole error.
   std::string first;
 };
 
@@ -84,8 +92,8 @@ std::vector<std::filesystem::path> match_texts(std::span<const std::string> patt
 /// Reads the documents of files in order. The rows of a table, as the ending of its name tells
 /// (table_format_of in data/text/table_reader.h), are a document each. A byte order mark is
 /// dropped, and CRLF becomes LF. Documents with NUL or invalid UTF-8, blank documents, rows without
-/// a text, unreadable rows and vanished files are left out and counted. Every plain file is read
-/// twice. The first pass finds invalid documents longer than a piece, so that no
+/// a text, unreadable rows, decompression bombs and vanished files are left out and counted. Every
+/// plain file is read twice. The first pass finds invalid documents longer than a piece, so that no
 /// part of one is returned.
 class TextReader {
  public:
@@ -100,8 +108,8 @@ class TextReader {
   TextReader& operator=(const TextReader&) = delete;
 
   /// The next piece; nothing after the last. Throws an InputError that names the file when it is
-  /// unreadable, truncated or corrupt, when it unpacks beyond measure (data/text/byte_source.h) or
-  /// its lines end in CR alone, and for a table in which no row has the column.
+  /// unreadable, truncated or corrupt or its lines end in CR alone, and for a table in which no row
+  /// has the column.
   std::optional<TextPiece> next();
   /// The statistics of the text read so far.
   const TextStatistics& statistics() const { return statistics_; }

@@ -17,6 +17,7 @@ std::string advice(SkipReason reason) {
       return "; text in UTF-16 looks so: iconv -f UTF-16 -t UTF-8 OLD > NEW";
     case SkipReason::no_text:
     case SkipReason::bad_row:
+    case SkipReason::decompression_bomb:
     case SkipReason::vanished:
     case SkipReason::empty: break;
   }
