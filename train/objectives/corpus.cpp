@@ -100,9 +100,12 @@ struct CorpusFiles {
 
 /// The checkpoint whose tokenizer a run goes on with, also if this version would train another one.
 std::optional<fs::path> tokenizer_of_run(const fs::path& run_dir) {
+  if (!fs::is_directory(run_dir / "checkpoints")) return std::nullopt;
   try {
-    const fs::path folder = find_tokenizer(run_dir);
-    if (folder != run_dir && has_tokenizer(folder)) return folder;
+    Log muted;
+    muted.mute();  // the run tells itself which checkpoints it passes over
+    const fs::path folder = find_model(run_dir, muted);
+    if (has_tokenizer(folder)) return folder;
   } catch (const InputError&) {  // no whole checkpoint yet
   }
   return std::nullopt;

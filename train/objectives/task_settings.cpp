@@ -63,8 +63,8 @@ SplitOverrides::SplitOverrides(const std::vector<std::string>& overrides,
   for (const std::string& each : overrides) {
     const std::string section = each.substr(0, each.find_first_of(".="));
     require_input(section == "model" || std::ranges::find(sections, section) != sections.end(),
-                  "--set {}: this command takes options of model, {}", printable(each, 80),
-                  fmt::join(sections, ", "));
+                  "--set {}: this command takes options of model{}{}", printable(each, 80),
+                  sections.empty() ? "" : ", ", fmt::join(sections, ", "));
     (section == "model" ? model : run).push_back(each);
   }
 }

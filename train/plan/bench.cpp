@@ -92,7 +92,7 @@ ModelConfig model_config(const BenchOptions& o) {
   config.attention.projected_length = std::min(config.attention.projected_length, o.length);
   config.attention.conv_kernel_size = o.conv > 0 ? std::optional(o.conv) : std::nullopt;
   config.head = o.head;
-  override_model(config, "nystrom bench", o.overrides);
+  override_model(config, "bench", o.overrides);
   return config;
 }
 
