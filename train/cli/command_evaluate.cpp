@@ -402,6 +402,10 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   const EndAtSignals stop("stopped; nothing was kept");
+  communicator.require_same_options(fmt::format(
+      "{} {} {} {} {} {} {} {}", enum_name(options.dtype), options.batch, options.document,
+      options.columns.good, options.columns.bad, options.split.value_or(""),
+      options.vectors.dimensions.value_or(0), fmt::join(options.common.overrides, "\n")));
   if (options.measures_vectors()) {
     options.vectors.batch_size = options.batch;
     return evaluate_vectors(options, device, log, communicator);
@@ -508,8 +512,8 @@ Command add_evaluate_command(CLI::App& app) {
   add_number(*command, "--batch", options->batch, "sequences computed at once", 1, 1 << 16);
   add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);
   options->common.add_to(*command, {.json = "one JSON object"});
-  const auto run = [options, command] {
-    with_processes(*command, options->common, [&](Communicator& communicator, Device device) {
+  const auto run = [options] {
+    with_processes(options->common, [&](Communicator& communicator, Device device) {
       run_or_end_all(*options, communicator, device);
     });
   };

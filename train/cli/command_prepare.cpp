@@ -35,7 +35,9 @@ void run(const PrepareOptions& options, Communicator& communicator) {
   const RunSpec spec = with_named_tokenizer(given);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
-  communicator.require_same_options(to_yaml(spec.options));
+  RunConfig shared = spec.options;  // the texts are compared by what they hold
+  shared.data.train = shared.data.validation = {};
+  communicator.require_same_options(to_yaml(shared));
   for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
   const Corpus corpus = prepare_corpus(spec, log, communicator);
   const auto& builtin = spec.options.tokenizer.builtin;
@@ -58,11 +60,11 @@ Command add_prepare_command(CLI::App& app) {
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command, {.device = false});
   return {command,
-          [options, command] {
+          [options] {
             const auto work = [&](Communicator& communicator, Device) {
               run(*options, communicator);
             };
-            if (can_connect_over_mpi()) return with_processes(*command, options->common, work);
+            if (can_connect_over_mpi()) return with_processes(options->common, work);
             Communicator alone;
             work(alone, options->common.apply());
           },

@@ -153,10 +153,9 @@ std::function<void(std::int64_t done, std::int64_t total)> progress_of(const cha
 
 /// Connects the processes that mpirun, srun or torchrun started, and runs `work` in this one with
 /// its device; without a launcher there is one process. With `--device cuda` the n-th process on a
-/// machine gets its n-th GPU. All must have the same options of `command` but for device, threads
-/// and quiet. An error in one process ends all of them with its message. If all have the same
-/// error, rank 0 reports it.
-void with_processes(const CLI::App& command, const CommonOptions& options,
+/// machine gets its n-th GPU. An error in one process ends all of them with its message. If all
+/// have the same error, rank 0 reports it.
+void with_processes(const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work);
 
 /// A command that one process does: it calls work(options, device, log).
@@ -177,7 +176,7 @@ template <class Options>
 Command spread(CLI::App* command, const std::shared_ptr<Options>& options,
                void (*work)(const Options&, Communicator&, Device, Log&)) {
   const auto run = [=] {
-    with_processes(*command, options->common, [&](Communicator& communicator, Device device) {
+    with_processes(options->common, [&](Communicator& communicator, Device device) {
       Log log(options->common.quiet);
       if (!communicator.is_first()) log.mute();
       work(*options, communicator, device, log);

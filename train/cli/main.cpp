@@ -295,22 +295,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-namespace {
-
-/// The options of a command as a text, without those in which processes may differ.
-std::string shared_options(const CLI::App& command) {
-  std::string text;
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name();
-    if (name == "--device" || name == "--threads" || name == "--quiet") continue;
-    text += fmt::format("{} {}\n", name, fmt::join(option->results(), "\n"));
-  }
-  return text;
-}
-
-}  // namespace
-
-void with_processes(const CLI::App& command, const CommonOptions& options,
+void with_processes(const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work) {
   constexpr std::chrono::seconds three_seconds(3);
   const bool on_gpus = cuda::built_in() && options.device.starts_with("cuda");
@@ -327,7 +312,6 @@ void with_processes(const CLI::App& command, const CommonOptions& options,
   }
   try {
     require_own_gpu();
-    communicator->require_same_options(shared_options(command));
     work(*communicator, options.apply(gpu_of_process(communicator->local_rank())));
   } catch (const Interrupted&) {
     // Told before the processes part: the first one that ends lets the launcher end the others.

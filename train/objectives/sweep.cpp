@@ -254,7 +254,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       plan.push_back({result.points.size() - 1, spec});
     }
   }
-  communicator.require_same_options(to_yaml(base));
+  std::string same = fmt::format("{} {} {}", to_yaml(base), options.seeds, options.folds);
+  for (const auto& axis : options.grid) same += fmt::format("\n{}", fmt::join(axis, " "));
+  communicator.require_same_options(same);
   for (const Planned& each : plan) require_comparable(plan[0].spec.options, each.spec.options);
   std::optional<NewFolderGuard> guard;
   std::optional<RunLock> lock;

@@ -18,9 +18,10 @@ class CacheTest : public ::testing::Test {
  protected:
   CacheTest() {
     for (const std::string& entry : others_) fs::create_directories(folder_ / entry);
+    write_bytes(folder_ / "tokens-00000000000000aa/notes.txt", "mine");
     for (const std::string& entry : {a_, b_, c_}) {
       fs::create_directories(folder_ / entry / "train");
-      write_bytes(folder_ / entry / "train" / "file", "12345");
+      write_bytes(folder_ / entry / "train" / "index.json", "12345");
     }
   }
   std::vector<std::string> names() const {
@@ -40,9 +41,10 @@ class CacheTest : public ::testing::Test {
   TemporaryFolder folder_;
   const std::string a_ = "tokens-0123456789abcdef", b_ = "tokenizer-00112233445566ff",
                     c_ = "tokens-fedcba9876543210.tmp-0123456789abcdef";
-  /// Folders of the user, whose names only look like those of entries.
+  /// Folders of the user, whose names only look like those of entries, or which hold other files.
   const std::vector<std::string> others_ = {"other", "tokens-backup", "tokenizer-german",
-                                            "tokens-0123456789abcdef.old"};
+                                            "tokens-0123456789abcdef.old",
+                                            "tokens-00000000000000aa"};
 };
 
 TEST_F(CacheTest, TellsItsEntriesTheLastUsedFirst) {

@@ -114,7 +114,7 @@ TEST_F(CorpusTest, AFractionThatLeavesNothing) {
   std::ofstream(folder_ / "text.txt") << all << '\n';
   EXPECT_EQ(input_error([&] { prepare("validation_fraction: 0.01, documents: lines"); }),
             "of 1 documents data.validation_fraction gives none to this data set; name "
-            "data.validation, set documents: lines, or choose another fraction");
+            "data.validation, or choose another fraction");
 }
 
 }  // namespace

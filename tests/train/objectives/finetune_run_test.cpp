@@ -268,11 +268,11 @@ TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
       << last_.err;
 }
 
-/// All held-out values are equal, so their correlation is undefined.
+/// All predictions are equal, so their correlation is undefined.
 TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   write_bytes(folder_ / "train.csv",
               "text,score\nthe sea,1\nold men,2\nmen sang,3\npale stars,4\n");
-  write_bytes(folder_ / "dev.csv", "text,score\nthe old sea,1\ncalm men,1\n");
+  write_bytes(folder_ / "dev.csv", "text,score\nthe old sea,1\nthe old sea,2\n");
   write_bytes(folder_ / "run.yaml",
               tiny_model +
                   "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], "
