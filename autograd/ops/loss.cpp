@@ -75,16 +75,19 @@ Var distillation_loss(const Var& logits, const Tensor& target, double temperatur
   Tensor unused = Tensor::empty({rows}, sums, device);
   // With a = logits / temperature and b = target / temperature, the divergence of a row is
   // ⟨softmax(b), b − a⟩ + log Σ exp(a) − log Σ exp(b).
-  const auto scaled = [&](const Tensor& x) {
-    Tensor y = Tensor::empty(x.shape(), sums, device);
-    kernels::copy(x, y);
-    kernels::affine(y, 1 / temperature, 0, y);
-    return y;
-  };
   const auto log_sum_exp = [&](const Tensor& x) {
     Tensor y = Tensor::empty({rows}, DType::f64, device);
     kernels::cross_entropy(x, zeros, 0, unused, y, View{});
     return y.cast(sums);
+  };
+  // Without what the logits of a row share, which changes neither and would cost digits.
+  const auto scaled = [&](const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), sums, device);
+    kernels::copy(x, y);
+    kernels::affine(y, 1 / temperature, 0, y);
+    const Tensor shared = log_sum_exp(y).reshape({rows, 1});
+    kernels::binary(Binary::subtract, y, shared.expand(y.shape()), y);
+    return y;
   };
   Tensor a = scaled(logits.value()), b = scaled(target.to(device)), products = empty_like(a);
   kernels::binary(Binary::subtract, b, a, products);

@@ -37,8 +37,7 @@ TokenSetInfo read_info(const JsonPart& part) {
   require_input(format == format_name, "{}: format \"{}\"; only \"{}\" is read", part.where(),
                 printable(format), format_name);
   const std::int64_t version = part["version"].integer(1, max_count);
-  require_input(version == format_version,
-                "{}: version {}; only {} is read by this program: write the data set anew",
+  require_input(version == format_version, "{}: version {}; only {} is read by this program",
                 part.where(), version, format_version);
   TokenSetInfo info;
   info.tokenizer = part["tokenizer"].text();

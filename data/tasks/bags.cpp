@@ -12,6 +12,7 @@
 #include "core/check.h"
 #include "data/tasks/bag_file.h"
 #include "data/tasks/example_files.h"
+#include "data/tasks/feature_file.h"
 #include "data/text/match_files.h"
 #include "data/text/words.h"
 
@@ -305,16 +306,12 @@ std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string
   return bags;
 }
 
-std::optional<std::int64_t> bag_width(const TaskConfig& task) {
+std::optional<std::int64_t> feature_width(const TaskConfig& task) {
   if (task.train.empty()) return std::nullopt;
   if (are_bag_tables(task, task.train))
     return BagFile(read_bags(task, task.train, Labelled::optional)[0].file).width();
-  try {
-    const fs::path file = match_files(task.train).at(0);
-    return is_bag_file(file) ? std::optional(BagFile(file).width()) : std::nullopt;
-  } catch (const InputError&) {
-    return std::nullopt;  // who reads the file says what is wrong
-  }
+  const fs::path file = match_files(task.train).at(0);
+  return is_bag_file(file) ? BagFile(file).width() : FeatureFile(file).width();
 }
 
 BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled) {

@@ -51,10 +51,9 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed,
 /// Throws an InputError if a file is one bag: it has no label, which a table must give.
 void refuse_single_bag(const std::filesystem::path& file);
 
-/// The width of the features of the first bag of task.train; nothing if it names neither tables nor
-/// bags. Throws
-/// the InputErrors of read_bags and BagFile.
-std::optional<std::int64_t> bag_width(const TaskConfig& task);
+/// The width of the features of the first file of task.train, or of the first bag of a table;
+/// nothing without files. Throws the InputErrors of those who read them.
+std::optional<std::int64_t> feature_width(const TaskConfig& task);
 
 /// The labels of bags: task.labels, or all that occur, sorted like those of texts. Throws an
 /// InputError for fewer than two. Empty if the bags have numbers to predict.

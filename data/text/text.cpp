@@ -305,12 +305,16 @@ std::string TextStatistics::summary() const {
   return text;
 }
 
-std::vector<fs::path> match_texts(std::span<const std::string> patterns, const TextForm& form) {
-  std::vector<fs::path> files = match_files(patterns);
+void require_texts(const std::vector<fs::path>& files, const TextForm& form) {
   for (const fs::path& file : files) {
     refuse_columns_of_arrow(file);
     if (table_format_of(file)) TextReader({file}, form).next();
   }
+}
+
+std::vector<fs::path> match_texts(std::span<const std::string> patterns, const TextForm& form) {
+  std::vector<fs::path> files = match_files(patterns);
+  require_texts(files, form);
   return files;
 }
 

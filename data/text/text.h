@@ -84,8 +84,10 @@ struct TextPiece {
   std::int64_t document = 0, number = 0;  ///< counts of documents and pieces before
 };
 
-/// The files that `patterns` match (match_files). Throws an InputError for a table without the
-/// column of the texts, before anything else is read.
+/// Throws an InputError for a table without the column of the texts, before anything else is read.
+void require_texts(const std::vector<std::filesystem::path>& files, const TextForm& form);
+
+/// The files that `patterns` match (match_files), for which require_texts holds.
 std::vector<std::filesystem::path> match_texts(std::span<const std::string> patterns,
                                                const TextForm& form);
 

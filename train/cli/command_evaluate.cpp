@@ -240,7 +240,10 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
                     Communicator& communicator) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
                                          options.dtype, device);
-  require_same_model(options, *task.model, task.tokenizer.get(), communicator);
+  RunConfig shared = task.settings;
+  shared.run_dir = shared.data.cache = "";
+  shared.task.train = shared.task.validation = {};
+  require_same_model(options, *task.model, task.tokenizer.get(), communicator, to_yaml(shared));
   const auto dataset = task.reader->read(options.file, Labelled::required);
   for (const std::string& line : dataset->skipped().notes) log.warn(line);
   if (dataset->skipped().count > 0) {

@@ -1,4 +1,4 @@
-// nystrom pretrain: masked-LM pretraining from one YAML file.
+// nystrom pretrain: pretraining on texts, or on the inputs of a task, from one YAML file.
 #include <csignal>
 
 #include "core/check.h"
@@ -34,10 +34,11 @@ void run(const PretrainOptions& options, Communicator& communicator, Device devi
 Command add_pretrain_command(CLI::App& app) {
   auto options = std::make_shared<PretrainOptions>();
   auto* command = app.add_subcommand("pretrain",
-                                     "Pretrain a masked language model from one YAML file; "
-                                     "prepares the data first, resumes by itself");
+                                     "Pretrain a model on texts, or on the inputs of a task, from "
+                                     "one YAML file; prepares texts first, resumes by itself");
   command->footer(
-      "A run with a task pretrains on the inputs of the task's examples.\n\nExamples:\n"
+      "A run with a task pretrains on the inputs of the task's examples: masked tokens of texts, "
+      "masked rows of features.\n\nExamples:\n"
       "  nystrom pretrain my.yaml --set training.steps=2000\n"
       "  nystrom pretrain task.yaml --set run_dir=runs/inputs");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();

@@ -176,7 +176,7 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
     config.model.head = head_of(*task.kind);
     config.model.multi_label = *task.multi_label;
     if (task.kind == TaskKind::features && !config.model.embed_dim)
-      config.model.embed_dim = bag_width(task);
+      config.model.embed_dim = with_context("task.train", [&] { return feature_width(task); });
   } else if (config.model.embed_dim) {
     config.model.head = Head::none;
   }

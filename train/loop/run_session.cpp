@@ -4,6 +4,7 @@
 
 #include "core/base/file_io.h"
 #include "core/check.h"
+#include "train/state/checkpoint.h"
 
 namespace nystrom {
 namespace {
@@ -42,7 +43,9 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
                        communicator.size());
   if (!communicator.is_first()) return;
   check_run_place(options.run_dir);
-  require_input(!std::filesystem::exists(std::filesystem::path(options.run_dir) / "summary.json"),
+  const std::filesystem::path folder = options.run_dir;
+  require_input(!std::filesystem::exists(folder / "summary.json") ||
+                    !checkpoint_steps(folder / "checkpoints").empty(),
                 "{}: holds a sweep (--seeds, --folds or --grid), which one run would hide; choose "
                 "another run_dir",
                 options.run_dir);

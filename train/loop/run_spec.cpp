@@ -106,42 +106,72 @@ void check_first_weights(const RunSpec& spec, bool fresh_head) {
     check_start(spec.options.model, *spec.start, fresh_head);
 }
 
-/// Features have the width of their files unless model.embed_dim is given.
-void take_width_of_features(RunConfig& config) {
-  if (config.task.kind != TaskKind::features || config.model.embed_dim || config.start.from ||
-      config.task.train.empty())
-    return;
-  config.model.embed_dim = FeatureFile(match_files(config.task.train).at(0)).width();
-}
+/// The folders in which a run writes. Of the cache, rows are of the run's input.
+class OwnFolders {
+ public:
+  explicit OwnFolders(const RunConfig& config)
+      : run_dir_(place_of(config.run_dir)), cache_(place_of(config.data.cache)) {}
 
-/// Throws an InputError for a text in a folder that the run itself writes: it would change.
-void require_outside(const fs::path& file, const char* option, const fs::path& folder) {
-  const fs::path inside =
-      fs::weakly_canonical(file).lexically_relative(fs::weakly_canonical(folder));
-  require_input(inside.empty() || *inside.begin() == "..",
-                "{} lies in {}, which the run writes; name the texts more narrowly, or change {}",
-                printable_path(file), option, option);
-}
+  /// Throws an InputError for a file that the run writes, or a folder that holds its folders: what
+  /// is read would change.
+  void refuse(const fs::path& path) const {
+    const fs::path place = place_of(path);
+    const fs::path in_cache = place.lexically_relative(cache_), entry = *in_cache.begin();
+    const bool written =
+        entry.string().starts_with("tokens-") || entry.string().starts_with("tokenizer-");
+    for (const auto& [option, folder, inside] :
+         {std::tuple("run_dir", run_dir_, is_within(place, run_dir_)),
+          std::tuple("data.cache", cache_, written)})
+      require_input(!inside && !is_within(folder, place),
+                    "{}: the run reads it, and writes in {} ({}); name the input more narrowly, or "
+                    "change {}",
+                    printable_path(path), printable_path(folder), option, option);
+  }
+
+ private:
+  static fs::path place_of(const fs::path& path) {
+    const fs::path place = fs::absolute(path).lexically_normal();
+    return place.has_filename() ? place : place.parent_path();  // without a last slash
+  }
+  static bool is_within(const fs::path& inner, const fs::path& outer) {
+    const fs::path inside = inner.lexically_relative(outer);
+    return !inside.empty() && *inside.begin() != "..";
+  }
+
+  fs::path run_dir_, cache_;
+};
 
 void match_each(const char* option, const std::vector<TextSource>& sources, const RunConfig& config,
                 ResolutionErrors& errors) {
+  const OwnFolders own(config);
   for (const std::string& pattern : patterns_of(sources))
     errors.note(option, [&] {
-      for (const fs::path& file : match_files(std::span(&pattern, 1))) {
-        require_outside(file, "data.cache", config.data.cache);
-        require_outside(file, "run_dir", config.run_dir);
-      }
-      match_texts(std::span(&pattern, 1), text_form(config.data));
+      const std::vector<fs::path> files = match_files(std::span(&pattern, 1));
+      for (const fs::path& file : files) own.refuse(file);
+      require_texts(files, text_form(config.data));
     });
 }
 
+/// Refuses folders of examples that hold those of the run.
+void refuse_own_folders(const RunConfig& config) {
+  const OwnFolders own(config);
+  for (const auto& files : {config.task.train, config.task.validation})
+    for (const std::string& name : files)
+      if (fs::is_directory(name)) own.refuse(name);
+}
+
+}  // namespace
+
+void match_texts_of_run(const RunConfig& config, ResolutionErrors& errors) {
+  match_each("data.train", config.data.train, config, errors);
+  match_each("data.validation", config.data.validation, config, errors);
+}
+
+namespace {
+
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
-  const DataConfig& data = spec.options.data;
-  if (!spec.inputs) {
-    match_each("data.train", data.train, spec.options, errors);
-    match_each("data.validation", data.validation, spec.options, errors);
-  }
+  if (!spec.inputs) match_texts_of_run(spec.options, errors);
   const bool named = spec.options.tokenizer.path.has_value();
   const bool fits = errors.note(named ? "tokenizer.path" : "model.from",
                                 [&] { spec = with_named_tokenizer(spec); });
@@ -156,9 +186,9 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
 }
 
 void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
-  if (!errors.note("task.train", [&] { take_width_of_features(spec.options); })) return;
   errors.add(validate_finetuning(spec.options));
   if (!errors.empty()) return;
+  errors.note("task.train", [&] { refuse_own_folders(spec.options); });
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
   // The files of the task complete the settings and the head: prepare_task compares both.
   errors.note("run_dir", [&] {
@@ -176,7 +206,6 @@ void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors) {
   if (has_task(spec.options)) {
     const std::size_t before = errors.size();
     errors.add(validate_inputs(spec.options));
-    errors.note("task.train", [&] { take_width_of_features(spec.options); });
     if (errors.size() > before) return;
     spec.inputs = resolve_task(spec.options.task);
     spec.options = pretraining_on_inputs(std::move(spec.options));

@@ -40,6 +40,7 @@ bool is_entry_name(std::string_view name) {
 /// Whether a file of an entry is one that a run writes there, or a part of one.
 bool is_own_file(const fs::path& file) {
   const std::string name = file.filename().string();
+  if (name.starts_with('.')) return true;  // of a file system or a desktop
   const std::string own(temporary_target(name).value_or(name));
   const std::string ending = fs::path(own).extension().string();
   return own == "tokenizer.json" || own == "tokenizer_config.json" || own == tokenizer_key_file ||

@@ -134,8 +134,9 @@ class NewFolderGuard {
 };
 
 /// Throws an InputError if the scores of two runs of a sweep are of different kinds or examples.
-void require_comparable(const RunConfig& first, const RunConfig& other) {
-  const auto measured = [](const RunConfig& config) {
+/// With `folds` the runs of a point differ in the fold, and each point has all.
+void require_comparable(const RunConfig& first, const RunConfig& other, bool folds) {
+  const auto measured = [&](const RunConfig& config) {
     RunConfig of_scores;  // with what decides what a score is
     const TaskConfig& task = config.task;
     TaskConfig& own = of_scores.task;
@@ -146,6 +147,13 @@ void require_comparable(const RunConfig& first, const RunConfig& other) {
     own.validation_fraction = task.validation_fraction;
     own.splits = task.splits;
     own.folds = task.folds;
+    own.columns.label = task.columns.label;
+    own.columns.labels = task.columns.labels;
+    own.columns.value = task.columns.value;
+    own.labels = task.labels;
+    own.multi_label = task.multi_label;
+    own.label_separator = task.label_separator;
+    if (!folds) own.fold = task.fold;
     if (task.validation.empty()) own.train = task.train;
     return of_scores;
   };
@@ -231,6 +239,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   std::vector<std::string> varied;
   for (const auto& axis : options.grid) varied.push_back(axis[0].substr(0, axis[0].find('=')));
   require_distinct("--grid", varied);
+  require_input(!options.folds || std::ranges::find(varied, "task.fold") == varied.end(),
+                "--grid: --folds trains every fold; leave task.fold out");
   for (const auto& choice : points_of(options.grid)) {
     std::vector<std::string> all = overrides;
     all.insert(all.end(), choice.begin(), choice.end());
@@ -257,7 +267,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   std::string same = fmt::format("{} {} {}", to_yaml(base), options.seeds, options.folds);
   for (const auto& axis : options.grid) same += fmt::format("\n{}", fmt::join(axis, " "));
   communicator.require_same_options(same);
-  for (const Planned& each : plan) require_comparable(plan[0].spec.options, each.spec.options);
+  for (const Planned& each : plan)
+    require_comparable(plan[0].spec.options, each.spec.options, options.folds);
   std::optional<NewFolderGuard> guard;
   std::optional<RunLock> lock;
   if (communicator.is_first()) {

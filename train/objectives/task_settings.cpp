@@ -87,8 +87,13 @@ std::optional<TaskKind> task_of(const ModelConfig& config) {
 }
 
 nlohmann::ordered_json kept_task(const ModelFolder& folder) {
-  const RunConfig settings = settings_of(folder, std::nullopt, {});
   nlohmann::ordered_json kept = nlohmann::ordered_json::object();
+  RunConfig settings;
+  try {
+    settings = settings_of(folder, std::nullopt, {});
+  } catch (const InputError&) {  // a config.yaml of another program tells nothing of the task
+    return kept;
+  }
   if (!has_task(settings)) return kept;
   const TaskConfig task = resolve_task(settings.task), usual;
   const TaskKind kind = *task.kind;

@@ -8,8 +8,9 @@
 namespace nystrom {
 namespace {
 
-/// How to turn documents into readable ones; "" where only the first one's place helps.
-std::string advice(SkipReason reason) {
+/// How to turn documents into readable ones; "" where the first one's place helps, or says how.
+std::string advice(SkipReason reason, const std::string& first) {
+  if (first.find("; the file is ") != first.npos) return "";
   switch (reason) {
     case SkipReason::invalid_utf8:
       return "; convert them, for example from Latin-1: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW";
@@ -75,7 +76,7 @@ void report_unreadable(const std::string& source, const TokenDataset& dataset, d
     const Skipped& skipped = statistics[reason];
     if (skipped.count == 0 || reason == SkipReason::empty) continue;
     log.warn(fmt::format("{}: left out {} {} (first: {}){}", source, skipped.count,
-                         describe(reason), skipped.first, advice(reason)));
+                         describe(reason), skipped.first, advice(reason, skipped.first)));
   }
   if (statistics.json_like > 0)
     log.warn(
@@ -85,7 +86,7 @@ void report_unreadable(const std::string& source, const TokenDataset& dataset, d
   const double share = statistics.unreadable_share();
   require_input(share <= limit,
                 "{}: {:.1f} % of its bytes cannot be read as text, data.max_unreadable allows "
-                "{:g} %; convert the files as the warning says, or set data.max_unreadable={:.2g}",
+                "{:g} %; do what the warning says, or set data.max_unreadable={:.2g}",
                 source, 100 * share, 100 * limit, std::ceil(100 * share) / 100);
 }
 

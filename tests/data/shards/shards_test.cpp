@@ -265,9 +265,9 @@ TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
   };
   const std::string name = "/index.json: ";
   EXPECT_EQ(with(R"("version": 1)", R"("version": 2)"),
-            name + "version 2; only 1 is read by this program: write the data set anew");
+            name + "version 2; only 1 is read by this program");
   EXPECT_EQ(with(R"("version": 1)", R"("version": 2, "merges": 3)"),
-            name + "version 2; only 1 is read by this program: write the data set anew");
+            name + "version 2; only 1 is read by this program");
   EXPECT_EQ(with("nystrom token shards", "else"),
             name + R"(format "else"; only "nystrom token shards" is read)");
   EXPECT_EQ(with("tokens-00001.h5", "../tokens.h5"),

@@ -181,7 +181,7 @@ TEST_F(Bags, FilesOfBagsNeedNoTableWithoutLabels) {
   task_.validation_fraction = 0.25;
   EXPECT_TRUE(hold_bags(resolved(), task_.train, Labelled::for_parts));
   EXPECT_FALSE(hold_bags(resolved(), task_.train, Labelled::required));
-  EXPECT_EQ(bag_width(resolved()), 4);
+  EXPECT_EQ(feature_width(resolved()), 4);
   const BagParts parts = part_bags(resolved(), 1, Labelled::for_parts);
   EXPECT_EQ(parts.validation.size(), 6U);
   EXPECT_EQ(parts.train.size(), 18U);
@@ -266,7 +266,7 @@ TEST_F(Bags, FilesAreNamedRelativeToTheirTable) {
   ASSERT_EQ(bags.size(), 1U);
   EXPECT_EQ(bags[0].file, folder_ / "bags/s0.h5");
   EXPECT_EQ(bags[0].label, "3");
-  EXPECT_EQ(bag_width(resolved()), 4);
+  EXPECT_EQ(feature_width(resolved()), 4);
 }
 
 // ---- Batches ------------------------------------------------------------------------------------
