@@ -65,7 +65,8 @@ void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled
     return std::optional(wanted.size() - 1);
   };
   const auto id = want(names.id, true), path = want(names.file, true),
-             label = want(names.label, parts, all), value = want(names.value, all),
+             label = want(names.label, parts, all || task.columns.label),
+             value = want(names.value, all || (parts && task.columns.value)),
              group = want(names.group, parts), weight = want(names.weight, all);
   const auto rows = open_rows(table, format_of(task.format, table), *task.header, wanted);
   const std::size_t before = bags.size();
@@ -83,7 +84,7 @@ void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled
     require_input(fs::is_regular_file(bag.file), "{}: there is no file '{}'", bag.place,
                   printable_path(bag.file));
     if (label && (all || !row->cells[*label].value_or("").empty())) bag.label = cell(*label);
-    if (value) bag.value = number_in(cell(*value), bag.place, "value");
+    if (value && all) bag.value = number_in(cell(*value), bag.place, "value");
     if (group) bag.group = cell(*group);
     if (weight) bag.weight = number_in(cell(*weight), bag.place, "weight");
     require_input(bag.weight >= 0, "{}: the weight is {}; expected at least 0", bag.place,

@@ -85,12 +85,12 @@ Picture read_png(const fs::path& file, const std::string& place) {
     fail(fmt::format("is {} x {} pixels, expected at most {} on a side", picture.width,
                      picture.height, max_png_side));
   }
-  image.format = PNG_FORMAT_RGB;
+  image.format = PNG_FORMAT_RGBA;            // the colour counts, however transparent
   image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // as in 8 bits, not as linear light
   std::vector<std::uint8_t> colours(PNG_IMAGE_SIZE(image));
   if (png_image_finish_read(&image, nullptr, colours.data(), 0, nullptr) == 0)
     fail(fmt::format("no whole PNG image: {}", image.message));
-  for (std::size_t i = 0; i < colours.size(); i += 3)
+  for (std::size_t i = 0; i < colours.size(); i += 4)
     picture.pixels.push_back(grey(colours[i], colours[i + 1], colours[i + 2]));
   return picture;
 }

@@ -250,6 +250,10 @@ Problems problems(const TaskConfig& given) {
     add(found, {"windows", "kind"},
         "task.windows {} is for tasks of kind classification or regression; this one is of kind {}",
         enum_name(task.windows), enum_name(kind));
+  if (windows && (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder))
+    add(found, {"windows", "format"},
+        "task.windows {} is for texts, and task.format {} holds images; leave it out",
+        enum_name(task.windows), enum_name(*task.format));
   if (windows && task.columns.pair)
     add(found, {"windows", "columns.pair"},
         "task.windows {} is for single texts, and task.columns.pair names a second one; leave one "

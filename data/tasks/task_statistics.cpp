@@ -100,11 +100,12 @@ void warn_about_set(const std::string& name, const TaskSetStatistics& report,
         "{}: {} examples have an empty text, or one of white space alone; the first: {}", name,
         encoding.blank.count, encoding.blank.first));
   if (encoding.truncated.count * 10 > encoding.examples)
-    lines.push_back(
-        fmt::format("{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise "
-                    "data.sequence_length, or read texts in windows (task.windows)",
-                    name, percent(encoding.truncated.count, encoding.examples),
-                    encoding.truncated.count, encoding.examples, encoding.longest));
+    lines.push_back(fmt::format(
+        "{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise "
+        "data.sequence_length; single texts with a label or a number may be read in windows "
+        "(task.windows)",
+        name, percent(encoding.truncated.count, encoding.examples), encoding.truncated.count,
+        encoding.examples, encoding.longest));
   if (report.values > 0 && report.smallest == report.largest)
     lines.push_back(fmt::format("{}: all values are {}; the correlation with them is undefined",
                                 name, report.smallest));

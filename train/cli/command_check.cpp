@@ -59,6 +59,7 @@ struct CheckReport {
   std::optional<CorpusStatistics> data;
   std::vector<std::string> task;  // what the task's data is like; empty if it was not read
   std::optional<Fit> fit;
+  std::int64_t longest_bag = 0;  // rows; 0 without --data or bags
   std::vector<std::string> warnings;
 };
 
@@ -126,7 +127,8 @@ void add_warmup_warning(CheckReport& report) {
 }
 
 /// Reads every number of a set's bags, which must be finite.
-void read_bags(const TaskDataset& set) {
+void read_bags(CheckReport& report, const TaskDataset& set) {
+  if (set.has_bags()) report.longest_bag = std::max(report.longest_bag, set.counts().longest);
   for (std::int64_t i = 0; set.has_bags() && i < set.size(); ++i) {
     const BagFile& bag = set.bag(i);
     bag.read(Tensor::empty({bag.rows(), bag.width()}, DType::f32));
@@ -136,7 +138,7 @@ void read_bags(const TaskDataset& set) {
 /// Reads the features of a pretraining run.
 void read_features(CheckReport& report, const RunSpec& spec) {
   const FeatureSets sets = open_features(spec);
-  for (const auto& set : {sets.train, sets.validation}) read_bags(*set);
+  for (const auto& set : {sets.train, sets.validation}) read_bags(report, *set);
   report.task = describe(sets, report.config.data.sequence_length);
   report.warnings = feature_warnings(sets);
   report.sequences = sets.train->size();
@@ -157,7 +159,7 @@ void read_task(CheckReport& report, const RunSpec& spec) {
   }
   PreparedTask task = prepare_task(spec);
   for (const auto& part : {task.train, task.validation, task.test})
-    if (part) read_bags(*part);
+    if (part) read_bags(report, *part);
   const TaskStatistics statistics = task_statistics(*task.train, *task.validation);
   report.config = std::move(task.spec.options);
   report.task = describe(statistics, report.config);
@@ -446,8 +448,10 @@ void print(const CheckReport& report) {
 void run(const CheckOptions& options, Device device, Log& log) {
   try {
     CheckReport report = make_report(options, device, log);
-    if (options.plans_elsewhere() || device.is_cpu()) report.fit = find_fit(options, report.config);
-    if (report.fit) require_fit(*report.fit, report.config);
+    RunConfig planned = report.config;  // bags are read whole, whatever data.sequence_length is
+    if (report.longest_bag > 0) planned.data.sequence_length = report.longest_bag;
+    if (options.plans_elsewhere() || device.is_cpu()) report.fit = find_fit(options, planned);
+    if (report.fit) require_fit(*report.fit, planned);
     if (options.common.json) {
       fmt::print("{}\n", to_json(report).dump());
     } else {

@@ -1,4 +1,5 @@
 // nystrom search: print the nearest texts of a corpus for each query.
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -115,6 +116,24 @@ void print(const Example& query, const std::vector<Neighbour>& neighbours,
   }
 }
 
+/// Divides each row of vectors [n, width] f32 by its length, where `divide`. Returns whether all
+/// had the length 1.
+bool normalise_rows(Tensor& vectors, bool divide) {
+  constexpr double rounding = 0.01;  // of f16
+  bool all = true;
+  for (std::int64_t row = 0; row < vectors.dim(0); ++row) {
+    const std::span<float> numbers(vectors.data<float>() + row * vectors.dim(1),
+                                   static_cast<std::size_t>(vectors.dim(1)));
+    double squares = 0;
+    for (const float number : numbers) squares += static_cast<double>(number) * number;
+    const double length = std::sqrt(squares);
+    all = all && std::abs(length - 1) <= rounding;
+    if (divide && length > 0)
+      for (float& number : numbers) number = static_cast<float>(number / length);
+  }
+  return all;
+}
+
 void run(const SearchOptions& options, Device device, Log& log) {
   check_texts(options.queries);
   require_input(options.texts.empty() || options.has_vectors(),
@@ -138,11 +157,18 @@ void run(const SearchOptions& options, Device device, Log& log) {
   for (const std::string& note : reader->notes()) log.warn(note);
   NearestNeighbours nearest(embed_all(embedder, texts), options.top_k);
   std::int64_t rows = 0;
-  for_each_block(options, model, [&](const Tensor& vectors) {
+  bool cosines = true;
+  for_each_block(options, model, [&](Tensor vectors) {
     require_input(vectors.dim(1) == embedder.width(),
                   "{}: its vectors have {} numbers, those of the queries {}; give the model and "
                   "the --dimensions that made the file",
                   printable_path(options.corpus), vectors.dim(1), embedder.width());
+    if (options.has_vectors() && !normalise_rows(vectors, options.flags.normalize) &&
+        embedder.options().normalize && !options.flags.normalize && std::exchange(cosines, false))
+      log.warn(
+          fmt::format("{}: its vectors are not all of length 1, so that scores are no "
+                      "cosines; --normalize divides them by their lengths",
+                      printable_path(options.corpus)));
     std::vector<std::int64_t> keys(static_cast<std::size_t>(vectors.dim(0)));
     std::iota(keys.begin(), keys.end(), rows);
     nearest.add(vectors, keys);

@@ -18,7 +18,7 @@ namespace {
 /// row of one large number would not give zeros.
 Tensor standardised(const Tensor& rows) {
   const Tensor ones = Tensor::full({rows.dim(1)}, 1, DType::f64);
-  return layer_norm(Var(rows.cast(DType::f64)), Var(ones), {}, 1e-6).value();
+  return layer_norm(Var(rows.cast(DType::f64)), Var(ones), {}, 1e-12).value();
 }
 
 /// The mean standardised row of training samples: of 32 at least, and of more until there are
@@ -191,6 +191,23 @@ MaskedFeatures mask_features(Batch batch, const FeatureMasking& masking) {
   return result;
 }
 
+namespace {
+
+/// Throws an InputError for samples of a single row: nothing tells it when it is masked, and a step
+/// of such samples would have no loss.
+void require_rows_to_tell(const TaskDataset& set) {
+  std::int64_t single = 0, first = 0;
+  for (std::int64_t i = set.size(); i-- > 0;)
+    if (set.length(i) < 2) ++single, first = i;
+  require_input(single == 0,
+                "{}: {} a single row, which nothing tells when it is masked; leave out all of that "
+                "kind ({} of {})",
+                printable_path(set.has_bags() ? set.bag(first).path() : set.first_file()),
+                set.has_bags() ? "has" : fmt::format("sample {} has", first), single, set.size());
+}
+
+}  // namespace
+
 FeatureSets open_features(const RunSpec& spec) {
   const RunConfig& options = spec.options;
   const TaskConfig& task = *spec.inputs;
@@ -205,12 +222,7 @@ FeatureSets open_features(const RunSpec& spec) {
     const TaskSources sources = task_sources(task, options.seed, labelled);
     sets = {reader.read(sources.train, labelled), reader.read(sources.validation, labelled)};
   }
-  for (const auto& [option, set] :
-       {std::pair("task.train", &sets.train), {"task.validation", &sets.validation}})
-    require_input((*set)->counts().longest > 1,
-                  "{}: every sample has a single row, which nothing tells when it is masked; give "
-                  "longer ones",
-                  option);
+  for (const auto* set : {sets.train.get(), sets.validation.get()}) require_rows_to_tell(*set);
   return sets;
 }
 

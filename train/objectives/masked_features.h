@@ -11,7 +11,7 @@ namespace nystrom {
 struct MaskedFeatures {
   ModelInput input;
   std::vector<std::int64_t> rows;  ///< the masked rows of the input, ascending
-  /// [rows, width] f64: each row standardised over its own width, (x − mean) / √(variance + 1e-6).
+  /// [rows, width] f64: each row standardised over its own width, (x − mean) / √(variance + 1e-12).
   Tensor targets;
 };
 
@@ -34,7 +34,7 @@ struct FeatureSets {
 
 /// Opens the samples that spec.inputs names, a task of kind features: those to train on, and those
 /// to validate on. A test part stays unread. Throws an InputError for the first error in the files,
-/// and where all samples of a set have a single row.
+/// and where a sample has a single row.
 FeatureSets open_features(const RunSpec& spec);
 
 /// What the samples are like, a line a set.

@@ -24,7 +24,7 @@ struct MetricView {
 
 MetricView view_of(const std::string& metric) {
   static const std::map<std::string, MetricView> known = {
-      {"loss", {"Loss", "nats"}},
+      {"loss", {"Loss", ""}},
       {"accuracy", {"Accuracy", "share of right answers"}},
       {"learning_rate", {"Learning rate", ""}},
       {"grad_norm", {"Norm of the gradient", "before clipping"}},

@@ -331,6 +331,10 @@ std::string differences(const std::vector<RunHistory>& runs) {
     }
     if (differs) rows.push_back(row);
   }
+  std::vector<Cell> data = {"content of the training data"};
+  for (const RunHistory& run : runs) data.emplace_back(run.data.substr(0, 8));
+  if (std::ranges::any_of(runs, [&](const auto& run) { return run.data != runs[0].data; }))
+    rows.push_back(data);
   return rows.empty() ? "<p>The runs have the same settings.</p>\n" : html_table(columns, rows);
 }
 
@@ -368,7 +372,10 @@ std::string run_page(const RunHistory& run, const MaskSamples& samples, const St
 std::string comparison_page(const std::vector<RunHistory>& runs, const SweepResult& sweep) {
   const std::string title = fmt::format("{} runs compared", runs.size());
   std::string body = "<h1>" + html_text(title) + "</h1>\n" + html_notes(runs);
-  body += html_section("Sweep", html_sweep(sweep));
+  const bool tested = std::ranges::any_of(sweep.points, [](const SweepPoint& point) {
+    return std::ranges::any_of(point.runs, [](const SweepRun& run) { return !run.scores.empty(); });
+  });
+  body += html_section(tested ? "Sweep: scores of the test parts" : "Sweep", html_sweep(sweep));
   body += html_section("Best evaluations", reached(runs));
   body += html_section("Curves", compared_curves(runs));
   body += html_section("Settings that differ", differences(runs));

@@ -12,6 +12,8 @@
 #include "core/check.h"
 #include "train/config/config_io.h"
 #include "train/objectives/sweep.h"
+#include "train/state/checkpoint.h"
+#include "train/state/run_state.h"
 
 namespace nystrom {
 namespace {
@@ -172,6 +174,14 @@ RunHistory read_run_history(const fs::path& folder) {
   run.path = folder;
   run.name = name;
   run.config = read_resolved_config((folder / "config.yaml").string());
+  for (const std::int64_t step : checkpoint_steps(folder / "checkpoints")) {
+    try {
+      run.data = RunState::read(checkpoint_path(folder / "checkpoints", step) / "state.json").data;
+      break;
+    } catch (const InputError&) {
+      continue;  // a damaged checkpoint
+    }
+  }
   run.total_steps = run.config.training.steps;
   read_metrics(run);
   read_log(run);

@@ -244,7 +244,8 @@ TEST(TaskStatistics, CountsLabelsDuplicatesAndOverlap) {
       task_warnings(report),
       (std::vector<std::string>{
           "training: 20 % of the examples are cut (1 of 5; the longest has 19); raise "
-          "data.sequence_length, or read texts in windows (task.windows)",
+          "data.sequence_length; single texts with a label or a number may be read in windows "
+          "(task.windows)",
           "training: 1 examples have the inputs of an earlier one and another label",
           "training: the label 'z' never occurs", "validation: the label 'z' never occurs",
           "validation: 1 of 2 examples are in the training data too; their score is no test"}));

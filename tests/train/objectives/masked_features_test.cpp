@@ -106,7 +106,7 @@ TEST(MaskFeatures, TargetsAreStandardisedRowsAndTheirPlacesZeros) {
     for (int j = 0; j < 3; ++j) mean += static_cast<double>(row[j]) / 3;
     for (int j = 0; j < 3; ++j) variance += std::pow(static_cast<double>(row[j]) - mean, 2) / 3;
     for (std::int64_t j = 0; j < 3; ++j) {
-      const double target = (static_cast<double>(row[j]) - mean) / std::sqrt(variance + 1e-6);
+      const double target = (static_cast<double>(row[j]) - mean) / std::sqrt(variance + 1e-12);
       EXPECT_NEAR(masked.targets.data<double>()[static_cast<std::int64_t>(i) * 3 + j], target,
                   1e-8);
       EXPECT_EQ(masked.input.features.data<float>()[masked.rows[i] * 3 + j], 0);
