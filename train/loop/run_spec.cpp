@@ -119,10 +119,11 @@ class OwnFolders {
     const fs::path in_cache = place.lexically_relative(cache_), entry = *in_cache.begin();
     const bool written =
         entry.string().starts_with("tokens-") || entry.string().starts_with("tokenizer-");
+    const bool holds = fs::is_directory(place);
     for (const auto& [option, folder, inside] :
          {std::tuple("run_dir", run_dir_, is_within(place, run_dir_)),
           std::tuple("data.cache", cache_, written)})
-      require_input(!inside && !is_within(folder, place),
+      require_input(!inside && !(holds && is_within(folder, place)),
                     "{}: the run reads it, and writes in {} ({}); name the input more narrowly, or "
                     "change {}",
                     printable_path(path), printable_path(folder), option, option);

@@ -218,10 +218,10 @@ const Case command_lines[] = {
     {"unknown_device", FORWARD "--device tpu",
      "--device tpu: unknown device; expected cpu, cuda or cuda:N"},
     {"bench_heads", "bench --hidden 100 --heads 12",
-     "nystrom bench: model.hidden_size 100 is not divisible by num_attention_heads 12; each head "
+     "bench: model.hidden_size 100 is not divisible by num_attention_heads 12; each head "
      "takes an equal share of the width"},
     {"bench_convolution", "bench --conv 4",
-     "nystrom bench: model.attention.conv_kernel_size is 4; expected an odd whole number at least "
+     "bench: model.attention.conv_kernel_size is 4; expected an odd whole number at least "
      "1"},
     {"bench_steps", "bench --steps 0",
      "--steps: Value 0 not in range 1 to 2147483648; see nystrom bench --help"},
@@ -738,7 +738,7 @@ const Case tasks[] = {
      "model's position table"},
     {"width_without_features",
      FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
-     "train.tsv:1: there is no column 'file'; columns: 'sentence', 'label'"},
+     "task.train: train.tsv:1: there is no column 'file'; columns: 'sentence', 'label'"},
     {"wide_stride", FINETUNE "task.kind=questions",
      "task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context "
      "beside a long question"},
