@@ -231,12 +231,11 @@ std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> la
 
 std::vector<std::int64_t> masked_rows(std::int64_t rows, double probability,
                                       const MaskingKey& key) {
-  if (rows < 2) return {};
   std::vector<MaskingUnit> units;
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
     units.push_back({row, row + 1});
-  choose(units, std::min(units.size() - 1, target_of(units, probability)), std::nullopt,
-         Draws(key));
+  const std::size_t most = std::max<std::size_t>(1, units.size() - 1);
+  choose(units, std::min(most, target_of(units, probability)), std::nullopt, Draws(key));
   std::vector<std::int64_t> chosen;
   for (const MaskingUnit& unit : units)
     if (unit.chosen) chosen.push_back(static_cast<std::int64_t>(unit.begin));

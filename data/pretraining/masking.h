@@ -106,7 +106,8 @@ std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> la
                          const MaskingKey& key);
 
 /// Selects min(n − 1, max(1, round(probability · n))) of the n rows of a sample of features,
-/// without replacement: their numbers, ascending. None of a single row, which nothing tells.
+/// without replacement: their numbers, ascending. A single row is selected, so that each sample has
+/// a part in the loss, though nothing but the mean row tells it.
 std::vector<std::int64_t> masked_rows(std::int64_t rows, double probability, const MaskingKey& key);
 
 // ---- Sentence-order prediction: the order of two segments of a text -----------------------------

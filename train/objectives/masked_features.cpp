@@ -104,9 +104,8 @@ class FeatureObjective : public Objective {
     double masked = 0;
     for (const Batch& batch : batches)
       masked += static_cast<double>(masked_rows(batch, masking).size());
-    // A step of single rows has nothing to say.
-    const double numbers = std::max(1.0, sum_over_processes(options, {masked})[0]) *
-                           static_cast<double>(sets_.train->width());
+    const double numbers =
+        sum_over_processes(options, {masked})[0] * static_cast<double>(sets_.train->width());
     const auto loss = [&](std::size_t part, const RunContext& run) {
       MaskedFeatures data = mask_features(loader_->whole(batches[part]), masking);
       return model.masked_features(std::move(data.input), data.rows, data.targets, numbers, run);
@@ -191,23 +190,6 @@ MaskedFeatures mask_features(Batch batch, const FeatureMasking& masking) {
   return result;
 }
 
-namespace {
-
-/// Throws an InputError for samples of a single row: nothing tells it when it is masked, and a step
-/// of such samples would have no loss.
-void require_rows_to_tell(const TaskDataset& set) {
-  std::int64_t single = 0, first = 0;
-  for (std::int64_t i = set.size(); i-- > 0;)
-    if (set.length(i) < 2) ++single, first = i;
-  require_input(single == 0,
-                "{}: {} a single row, which nothing tells when it is masked; leave out all of that "
-                "kind ({} of {})",
-                printable_path(set.has_bags() ? set.bag(first).path() : set.first_file()),
-                set.has_bags() ? "has" : fmt::format("sample {} has", first), single, set.size());
-}
-
-}  // namespace
-
 FeatureSets open_features(const RunSpec& spec) {
   const RunConfig& options = spec.options;
   const TaskConfig& task = *spec.inputs;
@@ -222,7 +204,12 @@ FeatureSets open_features(const RunSpec& spec) {
     const TaskSources sources = task_sources(task, options.seed, labelled);
     sets = {reader.read(sources.train, labelled), reader.read(sources.validation, labelled)};
   }
-  for (const auto* set : {sets.train.get(), sets.validation.get()}) require_rows_to_tell(*set);
+  for (const auto& [option, set] :
+       {std::pair("task.train", &sets.train), {"task.validation", &sets.validation}})
+    require_input((*set)->counts().longest > 1,
+                  "{}: every sample has a single row, which nothing tells when it is masked; give "
+                  "longer ones",
+                  option);
   return sets;
 }
 

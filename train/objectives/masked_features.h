@@ -34,7 +34,7 @@ struct FeatureSets {
 
 /// Opens the samples that spec.inputs names, a task of kind features: those to train on, and those
 /// to validate on. A test part stays unread. Throws an InputError for the first error in the files,
-/// and where a sample has a single row.
+/// and where all samples of a set have a single row.
 FeatureSets open_features(const RunSpec& spec);
 
 /// What the samples are like, a line a set.

@@ -358,8 +358,8 @@ TEST(Masking, RefusesRatesThatAreNone) {
             "masking: all 3 ids of the vocabulary are special");
 }
 
-TEST(MaskedRows, AreAShareOfEachSampleAndNeverAll) {
-  const std::pair<std::int64_t, std::size_t> counts[] = {{1, 0},  {2, 1},    {3, 1},     {10, 2},
+TEST(MaskedRows, AreAShareOfEachSampleAndNotAllOfSeveral) {
+  const std::pair<std::int64_t, std::size_t> counts[] = {{1, 1},  {2, 1},    {3, 1},     {10, 2},
                                                          {20, 3}, {200, 30}, {1000, 150}};
   for (const auto& [rows, count] : counts)
     EXPECT_EQ(masked_rows(rows, 0.15, {1, 0, 0}).size(), count) << rows;

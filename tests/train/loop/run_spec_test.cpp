@@ -32,22 +32,25 @@ TEST_F(RunSpecTest, ARunThrowsTheFirstError) {
 
 TEST_F(RunSpecTest, RefusesTextsThatTheRunItselfWrites) {
   const std::string corpus = (folder_ / "corpus").string();
-  std::filesystem::create_directories(folder_ / "corpus/cache");
-  write_bytes(folder_ / "corpus/text.txt", "the sea\n");
-  write_bytes(folder_ / "corpus/cache/index.json", "{}");
-  const std::string options =
-      "data: {train: ['" + corpus + "/**'], validation: ['" + corpus + "/text.txt'], cache: ";
-  EXPECT_TRUE(
-      message_of([&] { resolve(yaml(options + corpus + "/cache}\n"), {}, RunKind::pretraining); })
-          .ends_with("/index.json lies in data.cache, which the run writes; name the texts "
-                     "more narrowly, or change data.cache"));
-  EXPECT_TRUE(
-      message_of([&] {
-        const ConfigText text{"run.yaml", options + "elsewhere}\nrun_dir: " + corpus + "\n"};
-        resolve(text, {}, RunKind::pretraining);
-      })
-          .ends_with("lies in run_dir, which the run writes; name the texts more narrowly, or "
-                     "change run_dir"));
+  for (const std::string name : {"cache/tokens-0123456789abcdef", "cache/rows-0123456789abcdef"}) {
+    std::filesystem::create_directories(folder_ / "corpus" / name);
+    write_bytes(folder_ / "corpus" / name / "text.txt", "the sea\n");
+  }
+  const auto message = [&](const std::string& pattern, const std::string& folders) {
+    const std::string files = "'" + corpus + pattern + "'";
+    const ConfigText text{"run.yaml", "data: {train: [" + files + "], validation: [" + files +
+                                          "], cache: " + folders + "\n"};
+    return message_of([&] { resolve(text, {}, RunKind::pretraining); });
+  };
+  EXPECT_TRUE(message("/**", corpus + "/cache}\nrun_dir: elsewhere")
+                  .ends_with(": the run reads it, and writes in " + corpus +
+                             "/cache (data.cache); name the input more narrowly, or change "
+                             "data.cache"));
+  EXPECT_TRUE(message("/**", "elsewhere}\nrun_dir: " + corpus)
+                  .ends_with("(run_dir); name the input more narrowly, or change run_dir"));
+  EXPECT_EQ(message("/cache/rows-*/*", corpus + "/cache}\nrun_dir: elsewhere").find("writes in"),
+            std::string::npos)
+      << "rows are what Python was given";
 }
 
 TEST_F(RunSpecTest, ACheckCollectsAllErrors) {
