@@ -44,11 +44,12 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
   if (!communicator.is_first()) return;
   check_run_place(options.run_dir);
   const std::filesystem::path folder = options.run_dir;
-  require_input(!std::filesystem::exists(folder / "summary.json") ||
-                    !checkpoint_steps(folder / "checkpoints").empty(),
-                "{}: holds a sweep (--seeds, --folds or --grid), which one run would hide; choose "
-                "another run_dir",
-                options.run_dir);
+  if (std::filesystem::exists(folder / "summary.json") &&
+      checkpoint_steps(folder / "checkpoints").empty())
+    log.warn(
+        fmt::format("{0}: holds a sweep (--seeds, --folds or --grid); for predict and others "
+                    "{0} means this run from now on, and no longer the best of the sweep",
+                    options.run_dir));
   make_folders(options.run_dir);
   lock_.emplace(options.run_dir);
   remove_unfinished(options.run_dir);

@@ -273,9 +273,11 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   std::optional<RunLock> lock;
   if (communicator.is_first()) {
     check_run_place(base.run_dir);
-    require_input(checkpoint_steps(fs::path(base.run_dir) / "checkpoints").empty(),
-                  "{}: holds a run, and a sweep needs a folder of its own; choose another run_dir",
-                  printable_path(base.run_dir));
+    if (!checkpoint_steps(fs::path(base.run_dir) / "checkpoints").empty())
+      log.warn(
+          fmt::format("{0}: holds a run too, which {0} means for predict and others; name the "
+                      "folder of a run of the sweep for that one",
+                      printable_path(base.run_dir)));
     if (!fs::exists(base.run_dir)) guard.emplace(base.run_dir);
     for (const Planned& each : plan) {
       const fs::path folder = each.spec.options.run_dir;
