@@ -94,12 +94,12 @@ TEST(MaskFeatures, TargetsAreStandardisedRowsAndTheirPlacesZeros) {
   batch.input.features = Tensor::from(rows, {9, 3});
   const MaskedFeatures masked = mask_features(batch, {0.9, 1, 5});
   std::vector<std::int64_t> expected;
-  for (const auto& [first, count, sample] : {std::array{1, 3, 2}, {4, 5, 0}})
+  for (const auto& [first, count, sample] : {std::array{0, 1, 4}, {1, 3, 2}, {4, 5, 0}})
     for (const std::int64_t row :
          masked_rows(count, 0.9, {1, 2, static_cast<std::uint64_t>(sample)}))
       expected.push_back(first + row);
-  EXPECT_EQ(masked.rows, expected) << "of epoch 2; one row alone is not masked";
-  ASSERT_EQ(masked.rows.size(), 6U);
+  EXPECT_EQ(masked.rows, expected) << "of epoch 2; one row alone is masked too";
+  ASSERT_EQ(masked.rows.size(), 7U);
   for (std::size_t i = 0; i < masked.rows.size(); ++i) {
     const float* row = rows.data() + 3 * masked.rows[i];
     double mean = 0, variance = 0;
