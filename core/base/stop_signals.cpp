@@ -9,16 +9,14 @@ volatile std::sig_atomic_t stop_requested = 0;
 
 void request(int) { stop_requested = 1; }
 
-constexpr std::size_t hangup = 3;  // in stop_signals
-static_assert(stop_signals[hangup] == SIGHUP);
-
 }  // namespace
 
 StopSignals::StopSignals() {
-  for (std::size_t i = 0; i < std::size(stop_signals); ++i)
+  for (std::size_t i = 0; i < std::size(stop_signals); ++i) {
     before_[i] = std::signal(stop_signals[i], &request);
-  // A terminal that closes ends nothing that nohup started.
-  if (before_[hangup] == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+    // A terminal that closes ends nothing that nohup started.
+    if (stop_signals[i] == SIGHUP && before_[i] == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  }
   stop_requested = 0;
 }
 

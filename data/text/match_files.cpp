@@ -88,10 +88,6 @@ void add_matches(const std::string& base, std::span<const std::string> parts, Fi
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Throws an InputError if two of the names are one file, as by a link: it would count twice. Hard
 /// links, as programs make them that save space, are files of their own.
 void require_different(const std::set<std::string>& names) {
