@@ -2,11 +2,11 @@
 #include <csignal>
 #include <fstream>
 #include <map>
-#include <thread>
 
 #include "data/tasks/task_metrics.h"
 #include "tests/support/bags.h"
 #include "tests/support/finetune_fixture.h"
+#include "tests/support/killed_run.h"
 
 namespace nystrom::testing {
 namespace {
@@ -105,16 +105,7 @@ TEST_F(BagsRun, KilledRunsEndInTheSameBits) {
   const std::string command =
       "finetune run.yaml --threads 1 --set checkpoint.every=7 --set "
       "training.epochs=2 --set run_dir=";
-  ASSERT_NO_FATAL_FAILURE(run(command + "straight"));
-  const pid_t process = start_command(folder_, program_word() + command + "killed");
-  while (!fs::exists(folder_ / "killed/checkpoints/step-7"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  ::kill(process, SIGKILL);
-  outcome(process);
-  ASSERT_NO_FATAL_FAILURE(run(command + "killed"));
-  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
-    EXPECT_EQ(read_bytes(folder_ / "killed/checkpoints/step-16" / file),
-              read_bytes(folder_ / "straight/checkpoints/step-16" / file));
+  expect_same_bits_after_a_kill(folder_, command, 16);
 }
 
 TEST_F(BagsRun, RefusesWhatWouldBeWrong) {

@@ -6,12 +6,12 @@
 #include <csignal>
 #include <fstream>
 #include <map>
-#include <thread>
 
 #include "data/tasks/task_loader.h"
 #include "tests/support/bags.h"
 #include "tests/support/errors.h"
 #include "tests/support/finetune_fixture.h"
+#include "tests/support/killed_run.h"
 #include "tests/support/mpirun.h"
 #include "tests/support/recorded_metric.h"
 #include "tests/train/objectives/feature_task.h"
@@ -194,16 +194,7 @@ TEST_F(MaskedFeaturesRun, KilledRunsEndInTheSameBits) {
   const std::string command =
       "pretrain run.yaml --threads 1 --set checkpoint.every=7 --set training.epochs=3 --set "
       "masking.probability='{0: 0.5, end: 0.2}' --set model.hidden_dropout_prob=0.1 --set run_dir=";
-  ASSERT_NO_FATAL_FAILURE(run(command + "straight"));
-  const pid_t process = start_command(folder_, program_word() + command + "killed");
-  while (!fs::exists(folder_ / "killed/checkpoints/step-7"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  ::kill(process, SIGKILL);
-  outcome(process);
-  ASSERT_NO_FATAL_FAILURE(run(command + "killed"));
-  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
-    EXPECT_EQ(read_bytes(folder_ / "killed/checkpoints/step-18" / file),
-              read_bytes(folder_ / "straight/checkpoints/step-18" / file));
+  expect_same_bits_after_a_kill(folder_, command, 18);
 }
 
 TEST_F(MaskedFeaturesRun, LossesAreThoseOfOneProcess) {
