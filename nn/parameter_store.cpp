@@ -150,6 +150,7 @@ bool ParameterStore::has(std::string_view name) const {
 
 void ParameterStore::set(std::string_view name, const Tensor& values) {
   auto& entry = find(name);
+  require(values_.defined(), "parameter {} gets values before its store is allocated", name);
   require(values.shape() == entry.shape, "parameter {} has shape {}, got {}", name, entry.shape,
           values.shape());
   entry.has_values = true;

@@ -103,7 +103,7 @@ class ParameterStore {
   void initialise(std::uint64_t seed, double standard_deviation,
                   std::span<const std::string> names);
   /// Copies `values`, a CPU tensor of the parameter's shape and any floating type, to parameter
-  /// `name`.
+  /// `name`. Throws an Error before allocate.
   void set(std::string_view name, const Tensor& values);
   /// Rounds a matrix with values by to_int8_rows. From then on layers round what they multiply with
   /// it by round_to_uint8, so that the model computes what an int8 file does (train/export). For

@@ -13,6 +13,39 @@
 namespace nystrom::python {
 namespace {
 
+/// A number of Python or of NumPy, which takes a tensor's type.
+struct Number {
+  double value;
+};
+
+}  // namespace
+}  // namespace nystrom::python
+
+template <>
+struct nanobind::detail::type_caster<nystrom::python::Number> {
+  NB_TYPE_CASTER(nystrom::python::Number, const_name("float"))
+
+  bool from_python(handle given, std::uint8_t, cleanup_list*) noexcept {
+    if (!PyFloat_Check(given.ptr()) && !PyLong_Check(given.ptr()) && !is_of_numpy(given))
+      return false;
+    value.value = PyFloat_AsDouble(given.ptr());
+    const bool fails = PyErr_Occurred() != nullptr;
+    PyErr_Clear();
+    return !fails;
+  }
+
+ private:
+  /// Arrays can be written to, numbers cannot.
+  static bool is_of_numpy(handle given) noexcept {
+    if (hasattr(given, "__setitem__") || !hasattr(given, "dtype")) return false;
+    const object kind = getattr(getattr(given, "dtype"), "kind", none());
+    return kind.equal(str("f")) || kind.equal(str("i")) || kind.equal(str("u"));
+  }
+};
+
+namespace nystrom::python {
+namespace {
+
 /// A C++ object with a scope as a context manager of Python: it lives from __enter__ to __exit__,
 /// and until the calls of other threads have returned.
 template <class T>
@@ -80,6 +113,8 @@ nb::object dlpack_of(const Var& x, const nb::kwargs& options) {
 
 /// A tensor on the memory of an array. Whether that may be written to shows in the conversion.
 Tensor lent_tensor(const nb::object& array) {
+  require_input(!nb::hasattr(array, "mask") || !nb::hasattr(array, "filled"),
+                "a masked array would lose its mask; pass array.filled(…), and the mask by itself");
   WritableArray writable;
   if (nb::try_cast(array, writable)) return tensor_of(Array(writable), Memory::borrowed);
   Array read_only;
@@ -89,6 +124,17 @@ Tensor lent_tensor(const nb::object& array) {
 
 void bind_tensor(nb::module_& module) {
   nb::class_<Var> tensor(module, "Tensor", doc::Var);
+  const auto def = [&](const char* name, auto function) {
+    tensor.def(name, function, nb::is_operator(), ReleaseLock());
+  };
+  // Before those of two tensors, which a number of NumPy could become.
+  def("__add__", [](const Var& x, Number y) { return x + y.value; });
+  def("__sub__", [](const Var& x, Number y) { return x - y.value; });
+  def("__mul__", [](const Var& x, Number y) { return x * y.value; });
+  def("__truediv__", [](const Var& x, Number y) { return x / y.value; });
+  def("__radd__", [](const Var& x, Number y) { return x + y.value; });
+  def("__rsub__", [](const Var& x, Number y) { return affine(x, -1, y.value); });
+  def("__rmul__", [](const Var& x, Number y) { return x * y.value; });
   tensor
       .def(
           "__init__",
@@ -116,6 +162,12 @@ void bind_tensor(nb::module_& module) {
       .def(
           "item", [](const Var& x) { return x.value().item(); },
           "The value of a tensor with one element.")
+      .def("__bool__",
+           [](const Var& x) {
+             if (x.value().numel() != 1)
+               throw nb::type_error("the truth of a tensor of several elements; take its array");
+             return x.value().item() != 0;
+           })
       .def_prop_ro(
           "shape", [](const Var& x) { return nb::tuple(nb::cast(sizes_of(x))); }, doc::Var_shape)
       .def_prop_ro("ndim", &Var::rank, doc::Var_rank)
@@ -130,17 +182,11 @@ void bind_tensor(nb::module_& module) {
       .def(nb::self - nb::self, ReleaseLock())
       .def(nb::self * nb::self, ReleaseLock())
       .def(nb::self / nb::self, ReleaseLock())
-      .def(-nb::self, ReleaseLock())
-      .def(nb::self + double(), ReleaseLock())
-      .def(nb::self - double(), ReleaseLock())
-      .def(nb::self * double(), ReleaseLock())
-      .def(nb::self / double(), ReleaseLock());
-  const auto def = [&](const char* name, auto function) {
-    tensor.def(name, function, nb::is_operator(), ReleaseLock());
-  };
-  def("__radd__", [](const Var& x, double y) { return x + y; });
-  def("__rsub__", [](const Var& x, double y) { return affine(x, -1, y); });
-  def("__rmul__", [](const Var& x, double y) { return x * y; });
+      .def(-nb::self, ReleaseLock());
+  for (const char* name : {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
+    tensor.def(name, [](const Var&, const nb::object&) -> bool {
+      throw nb::type_error("tensors are not compared; compare their arrays: tensor.numpy()");
+    });
   // Of an array and a tensor.
   def("__radd__", [](const Var& x, const Var& y) { return y + x; });
   def("__rsub__", [](const Var& x, const Var& y) { return y - x; });

@@ -62,6 +62,43 @@ def test_views_take_no_memory():
     assert memory() - before < 10_000_000
 
 
+def test_masked_arrays_are_refused():
+    masked = np.ma.masked_array(np.ones(3, np.float32), mask=[False, True, False])
+    with pytest.raises(nystrom.InputError, match="lose its mask"):
+        nystrom.Tensor(masked)
+    with pytest.raises((nystrom.InputError, TypeError)):
+        ops.exp(masked)
+
+
+@pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.float64(2), np.int64(2), np.uint8(2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_take_the_type_of_a_tensor(number, dtype):
+    x = np.array([1.0, 3.0], dtype)
+    tensor = nystrom.Tensor(x)
+    for made, expected in (
+        (tensor + number, x + 2),
+        (tensor - number, x - 2),
+        (tensor * number, x * 2),
+        (tensor / number, x / 2),
+        (number + tensor, 2 + x),
+        (number - tensor, 2 - x),
+        (number * tensor, 2 * x),
+    ):
+        np.testing.assert_array_equal(made.numpy(), expected)
+        assert made.numpy().dtype == dtype
+
+
+def test_tensors_are_not_compared():
+    tensor = nystrom.Tensor(np.array([1.0, 0.0]))
+    for compare in (lambda: tensor == 1, lambda: tensor != tensor, lambda: tensor < 2.0):
+        with pytest.raises(TypeError, match="compare their arrays"):
+            compare()
+    with pytest.raises(TypeError, match="several elements"):
+        bool(tensor)
+    assert nystrom.Tensor(np.ones(1)) and not nystrom.Tensor(np.zeros(1))
+    assert {tensor: 1}[tensor] == 1  # known by identity
+
+
 def test_strided_arrays_are_shared_too():
     array = np.arange(12, dtype=np.float64).reshape(3, 4)
     assert np.shares_memory(nystrom.Tensor(array.T[:, ::2]).numpy(), array)
@@ -418,3 +455,42 @@ def test_a_dropout_in_training_wants_sample_ids():
     dropout = nn.Dropout(nn.ParameterStore().scope(), 0.5)
     with pytest.raises(nystrom.InputError, match="sample_ids"):
         dropout(np.ones((2, 3)), training=True)
+
+
+def trained_store() -> nn.ParameterStore:
+    parameters = nn.ParameterStore()
+    nn.Linear(parameters.scope(), 1, 2)
+    parameters.allocate()
+    parameters.initialise(seed=1, standard_deviation=1)
+    return parameters
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"weight_decay": float("nan")},
+        {"weight_decay": -0.1},
+        {"betas": (0.9, 1.0)},
+        {"epsilon": 0.0},
+        {"epsilon": float("inf")},
+    ],
+)
+def test_an_optimizer_refuses_wrong_numbers(option):
+    with pytest.raises(nystrom.InternalError, match=next(iter(option))):
+        optim.AdamW(trained_store(), **option)
+
+
+def test_a_step_refuses_numbers_that_are_not_finite():
+    optimizer = optim.AdamW(trained_store())
+    with pytest.raises(nystrom.InternalError, match="finite"):
+        optimizer.step(learning_rate=float("nan"))
+    with pytest.raises(nystrom.InternalError, match="finite"):
+        optimizer.step(0.1, optim.clip_factor(float("nan"), 1.0))
+    assert optimizer.steps_taken == 0
+
+
+def test_values_need_an_allocated_store():
+    parameters = nn.ParameterStore()
+    nn.Linear(parameters.scope(), 1, 2)
+    with pytest.raises(nystrom.InternalError, match="before its store is allocated"):
+        parameters.initialise(seed=1, standard_deviation=1)

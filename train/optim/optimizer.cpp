@@ -29,6 +29,23 @@ bool lies_in(const SlabRange& inner, const SlabRange& outer) {
   return outer.begin <= inner.begin && inner.end <= outer.end;
 }
 
+/// Throws an Error for a number that its field does not permit.
+struct PermittedNumbers {
+  template <class T>
+  void operator()(const T& value, const char* name, const char*, const Range& range = any_number) {
+    if constexpr (is_optional<T>) {
+      if (value) operator()(*value, name, "", range);
+    } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+      for (const double each : value) operator()(each, name, "", range);
+    } else if constexpr (std::is_same_v<T, double>) {
+      require(range.contains(value) && std::isfinite(value), "the optimizer has {} {}; expected {}",
+              name, value, describe(range, false));
+    } else if constexpr (is_section_list<T>) {
+      for (auto section : value) fields(*this, section);
+    }
+  }
+};
+
 /// The sum of the squares of each tensor: one wait for the GPU.
 std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors, Device device) {
   const auto count = static_cast<std::int64_t>(tensors.size());
@@ -50,7 +67,9 @@ std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
   return ranges;
 }
 
-double clip_factor(double norm, double limit) { return std::min(1.0, limit / (norm + 1e-6)); }
+double clip_factor(double norm, double limit) {
+  return std::min(limit / (norm + 1e-6), 1.0);  // in this order NaN stays
+}
 
 Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
                      std::optional<SlabRange> range)
@@ -58,6 +77,8 @@ Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
   require(store.gradients().defined(),
           "the optimizer needs a parameter store that was allocated for training");
   require(options.betas.size() == 2, "the optimizer needs two betas, got {}", options.betas.size());
+  PermittedNumbers permitted;
+  fields(permitted, options_);
   require(!range || options.name != OptimizerKind::lamb,
           "lamb needs whole parameters, not a range of the slabs");
   for (const SlabRange& whole : undivided_ranges(store, options))
@@ -118,6 +139,9 @@ double Optimizer::gradient_norm() const {
 }
 
 void Optimizer::step(double learning_rate, double gradient_scale) {
+  require(std::isfinite(learning_rate) && std::isfinite(gradient_scale),
+          "a step has the learning rate {} and the gradient scale {}; expected finite numbers",
+          learning_rate, gradient_scale);
   ++steps_taken_;
   if (options_.name == OptimizerKind::lamb) return lamb(learning_rate, gradient_scale);
   if (options_.name == OptimizerKind::muon) return muon(learning_rate, gradient_scale);

@@ -12,7 +12,7 @@
 namespace nystrom {
 
 /// The factor that reduces a gradient of norm `norm` to at most `limit`: min(1, limit / (norm +
-/// 1e-6)), as in torch.nn.utils.clip_grad_norm_.
+/// 1e-6)), as in torch.nn.utils.clip_grad_norm_. NaN for a norm of NaN.
 double clip_factor(double norm, double limit);
 
 /// The matrices with the singular vectors of each of x [k, r, c] and singular values near 1 (0.7 to
@@ -42,14 +42,15 @@ class Optimizer {
   /// `store` must be allocated for training and outlive the optimizer; its parameters must be
   /// frozen as options.groups says. With a range, the optimizer
   /// updates that range only and holds its moments; the store keeps its masters. For muon the range
-  /// divides none of the undivided_ranges. lamb accepts no range: it needs whole parameters.
+  /// divides none of the undivided_ranges. lamb accepts no range: it needs whole parameters. Throws
+  /// an Error for options that the section `optimizer` does not permit.
   Optimizer(ParameterStore& store, const OptimizerOptions& options,
             std::optional<SlabRange> range = {});
 
   /// The Euclidean norm of all gradients, computed in f64.
   double gradient_norm() const;
   /// Updates the parameters from their gradients times `gradient_scale`. The step number, from 1,
-  /// corrects the moments' bias.
+  /// corrects the moments' bias. Throws an Error for numbers that are not finite.
   void step(double learning_rate, double gradient_scale = 1);
   /// Sets all gradients to 0.
   void zero_gradients();
