@@ -99,6 +99,18 @@ void throw_no_cuda(const char* kernel) {
                   kernel));
 }
 
+void throw_strided(const char* kernel, const ViewBase& view) {
+  throw Error(
+      fmt::format("{}: reads its arguments in order, but one of shape [{}] has the strides "
+                  "[{}]",
+                  kernel, fmt::join(view.shape, view.shape + view.rank, ", "),
+                  fmt::join(view.stride, view.stride + view.rank, ", ")));
+}
+
+void throw_undefined(const char* kernel) {
+  throw Error(fmt::format("{}: got an undefined tensor", kernel));
+}
+
 void throw_f16_on_cpu(const char* kernel) {
   throw Error(fmt::format(
       "{}: the CPU converts f16, but does not compute in it; cast to bf16 or f32", kernel));

@@ -50,6 +50,8 @@ extern KernelObserver kernel_observer;
 [[noreturn]] void throw_other_device(const char* kernel, Device expected, Device got);
 [[noreturn]] void throw_no_cuda(const char* kernel);
 [[noreturn]] void throw_f16_on_cpu(const char* kernel);
+[[noreturn]] void throw_strided(const char* kernel, const ViewBase& view);
+[[noreturn]] void throw_undefined(const char* kernel);
 
 template <class T>
 void add_argument(KernelCall& call, const T& argument) {
@@ -92,6 +94,14 @@ void check_device(const char* kernel, Device expected, const T& argument) {
     require_device(kernel, expected, argument.bounds, argument.bounds.data);
 }
 
+/// Throws for strided arguments of a kernel that reads them in order.
+template <class T>
+void check_layout(const char* kernel, const T& argument) {
+  if constexpr (std::is_base_of_v<ViewBase, T>) {
+    if (argument.data && !argument.is_contiguous()) throw_strided(kernel, argument);
+  }
+}
+
 /// Throws for f16 arguments, which CPU kernels cannot compute with.
 template <class T>
 void refuse_f16(const char* kernel, const T& argument) {
@@ -101,18 +111,19 @@ void refuse_f16(const char* kernel, const T& argument) {
 }
 
 template <class First, class... Rest>
-Device device_of_first_view(const First& first, const Rest&... rest) {
+Device device_of_first_view(const char* kernel, const First& first, const Rest&... rest) {
   if constexpr (std::is_base_of_v<ViewBase, First>) {
+    if (!first.data && first.numel() > 0) throw_undefined(kernel);
     return first.device;
   } else {
-    return device_of_first_view(rest...);
+    return device_of_first_view(kernel, rest...);
   }
 }
 
 }  // namespace detail
 
 /// A callable kernel of the backend contract. `cuda` is a weak reference, which is null in programs
-/// without nystrom_cuda. `converts` means that the CPU's code accepts f16 too.
+/// without nystrom_cuda.
 template <class Signature>
 struct Kernel;
 
@@ -121,13 +132,16 @@ struct Kernel<void(Args...)> {
   using Function = void (*)(Args...);
   const char* name;
   Function baseline, avx2, avx512, cuda;
-  bool converts = false;
+  bool converts = false;  ///< the CPU's code accepts f16 too
+  bool strided = false;   ///< some argument may have any strides
 
-  /// Calls the kernel on the first view's device; a planned GPU computes nothing. Throws when
-  /// another view is on another device, and when the kernel does not exist there.
+  /// Calls the kernel on the first view's device; a planned GPU computes nothing. Throws when the
+  /// first view is undefined, when another one is on another device or strided where none may be,
+  /// and when the kernel does not exist there.
   void operator()(Args... args) const {
-    const Device device = detail::device_of_first_view(args...);
+    const Device device = detail::device_of_first_view(name, args...);
     (detail::check_device(name, device, args), ...);
+    if (!strided) (detail::check_layout(name, args), ...);
     detail::ObservedCall observed(name, args...);
     if (device.is_planned()) return;
     if (!device.is_cpu()) {
@@ -158,49 +172,52 @@ struct Kernel<void(Args...)> {
 #define CUDA_KERNEL(name, ...) [[gnu::weak]] void name(__VA_ARGS__);
 #endif
 #ifdef NYSTROM_X86
-#define VECTOR_KERNEL(name, converts, ...)                                                \
-  namespace cpu_baseline {                                                                \
-  void name(__VA_ARGS__);                                                                 \
-  }                                                                                       \
-  namespace cpu_avx2 {                                                                    \
-  void name(__VA_ARGS__);                                                                 \
-  }                                                                                       \
-  namespace cpu_avx512 {                                                                  \
-  void name(__VA_ARGS__);                                                                 \
-  }                                                                                       \
-  namespace cuda {                                                                        \
-  CUDA_KERNEL(name, __VA_ARGS__)                                                          \
-  }                                                                                       \
-  inline constexpr Kernel<void(__VA_ARGS__)> name {                                       \
-#name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name, converts \
+#define VECTOR_KERNEL(name, converts, strided, ...)                                                \
+  namespace cpu_baseline {                                                                         \
+  void name(__VA_ARGS__);                                                                          \
+  }                                                                                                \
+  namespace cpu_avx2 {                                                                             \
+  void name(__VA_ARGS__);                                                                          \
+  }                                                                                                \
+  namespace cpu_avx512 {                                                                           \
+  void name(__VA_ARGS__);                                                                          \
+  }                                                                                                \
+  namespace cuda {                                                                                 \
+  CUDA_KERNEL(name, __VA_ARGS__)                                                                   \
+  }                                                                                                \
+  inline constexpr Kernel<void(__VA_ARGS__)> name {                                                \
+#name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name, converts, strided \
   }
 #else
-#define VECTOR_KERNEL(name, converts, ...)                                                      \
-  namespace cpu_baseline {                                                                      \
-  void name(__VA_ARGS__);                                                                       \
-  }                                                                                             \
-  namespace cuda {                                                                              \
-  CUDA_KERNEL(name, __VA_ARGS__)                                                                \
-  }                                                                                             \
-  inline constexpr Kernel<void(__VA_ARGS__)> name {                                             \
-#name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name, converts \
+#define VECTOR_KERNEL(name, converts, strided, ...)                                              \
+  namespace cpu_baseline {                                                                       \
+  void name(__VA_ARGS__);                                                                        \
+  }                                                                                              \
+  namespace cuda {                                                                               \
+  CUDA_KERNEL(name, __VA_ARGS__)                                                                 \
+  }                                                                                              \
+  inline constexpr Kernel<void(__VA_ARGS__)> name {                                              \
+#name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name, converts, \
+        strided                                                                                  \
   }
 #endif
 /// Declares kernel `name` with vector code: one definition for each CPU level and one for CUDA. A
-/// missing CPU definition is a link error that names it.
-#define KERNEL(name, ...) VECTOR_KERNEL(name, false, __VA_ARGS__)
+/// missing CPU definition is a link error that names it. Its arguments are contiguous.
+#define KERNEL(name, ...) VECTOR_KERNEL(name, false, false, __VA_ARGS__)
+/// The same for a kernel with strided arguments.
+#define STRIDED_KERNEL(name, ...) VECTOR_KERNEL(name, false, true, __VA_ARGS__)
 /// The same for a kernel that only moves or converts numbers. On the CPU it accepts f16 too.
-#define CONVERTING_KERNEL(name, ...) VECTOR_KERNEL(name, true, __VA_ARGS__)
+#define CONVERTING_KERNEL(name, ...) VECTOR_KERNEL(name, true, true, __VA_ARGS__)
 
 /// Declares kernel `name` as a call into a library (oneDNN, Eigen) that selects vector code itself.
 /// There is one CPU definition.
-#define LIBRARY_KERNEL(name, ...)                          \
-  namespace cpu {                                          \
-  void name(__VA_ARGS__);                                  \
-  }                                                        \
-  namespace cuda {                                         \
-  CUDA_KERNEL(name, __VA_ARGS__)                           \
-  }                                                        \
-  inline constexpr Kernel<void(__VA_ARGS__)> name {        \
-#name, &cpu::name, &cpu::name, &cpu::name, &cuda::name \
+#define LIBRARY_KERNEL(name, ...)                                       \
+  namespace cpu {                                                       \
+  void name(__VA_ARGS__);                                               \
+  }                                                                     \
+  namespace cuda {                                                      \
+  CUDA_KERNEL(name, __VA_ARGS__)                                        \
+  }                                                                     \
+  inline constexpr Kernel<void(__VA_ARGS__)> name {                     \
+#name, &cpu::name, &cpu::name, &cpu::name, &cuda::name, false, true \
   }

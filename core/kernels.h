@@ -68,9 +68,9 @@ CONVERTING_KERNEL(copy, CView x, View y);
 /// y = value, for any type; y (strided).
 CONVERTING_KERNEL(fill, View y, double value);
 /// y += scale · x. Equal shapes; floating types may differ; both (strided).
-KERNEL(accumulate, CView x, double scale, View y);
+STRIDED_KERNEL(accumulate, CView x, double scale, View y);
 /// y = op(a, b), with a and b broadcast to y's shape by strides of 0. One type; a and b (strided).
-KERNEL(binary, Binary op, CView a, CView b, View y);
+STRIDED_KERNEL(binary, Binary op, CView a, CView b, View y);
 /// y = scale · x + shift. y may alias x.
 KERNEL(affine, CView x, double scale, double shift, View y);
 /// y = op(x). y may alias x. gelu_erf is x Φ(x), and gelu_tanh its tanh form (Hendrycks & Gimpel,
@@ -104,7 +104,7 @@ LIBRARY_KERNEL(matmul, CView a, CView b, CView bias, View c, bool accumulate, Pr
 LIBRARY_KERNEL(matmul_unary, CView a, CView b, CView bias, Unary op, View c, View y);
 /// matmul for f64, and the reference for tests of the library's: a blocked loop without batch
 /// broadcasting.
-KERNEL(matmul_plain, CView a, CView b, CView bias, View c, bool accumulate);
+STRIDED_KERNEL(matmul_plain, CView a, CView b, CView bias, View c, bool accumulate);
 
 /// y = softmax(x) over the last axis. y may alias x.
 KERNEL(softmax, CView x, View y);
@@ -156,35 +156,36 @@ KERNEL(segment_means_grad, CView dy, Spans spans, View dx);
 /// which table[place of the row in its span, i] has cosine and sine: table [places, d/2, 2] in the
 /// accumulate type, x and y [r, h, d] or [p, h, n, d]. Backwards it turns by the negative angle,
 /// which is the gradient. Su et al., arXiv 2104.09864.
-KERNEL(rotate, CView x, Spans spans, CView table, bool backwards, View y);
+STRIDED_KERNEL(rotate, CView x, Spans spans, CView table, bool backwards, View y);
 
 /// out = softmax(scores over keys with mask ≠ 0) v, computed blockwise without a stored score
 /// matrix (Rabe & Staats, arXiv 2112.05682). Types may differ within one accumulate type. key_mask
 /// is [p, n] u8 for dense keys, or absent, as it is with a reach.
-KERNEL(attention, CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
-       EmptyRows empty, Scoring scoring, View out, View log_sum_exp);
+STRIDED_KERNEL(attention, CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+               EmptyRows empty, Scoring scoring, View out, View log_sum_exp);
 /// The gradients dq, dk, dv of attention. `out` may be absent with at most few_keys keys and no
 /// reach.
-KERNEL(attention_grad, CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
-       EmptyRows empty, Scoring scoring, CView out, CView log_sum_exp, CView dout, View dq, View dk,
-       View dv);
+STRIDED_KERNEL(attention_grad, CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
+               EmptyRows empty, Scoring scoring, CView out, CView log_sum_exp, CView dout, View dq,
+               View dk, View dv);
 
 /// out = attention of all keys + the sequence_conv of x, rounded once where one kernel computes
 /// both. x has the rows and the layout of q and out; w [h, k] has x's type.
-KERNEL(attention_with_conv, CView q, CView k, CView v, Spans queries, Spans keys, double scale,
-       CView x, CView w, View out, View log_sum_exp);
+STRIDED_KERNEL(attention_with_conv, CView q, CView k, CView v, Spans queries, Spans keys,
+               double scale, CView x, CView w, View out, View log_sum_exp);
 /// The gradients of attention and of the sequence_conv of v, in one pass where that is possible: as
 /// attention_grad, where dv also has the convolution's gradient, and dw (+=). dy has the rows and
 /// the layout of v; it is the gradient of the convolution's result. w [h, k] and dy have v's type.
-KERNEL(attention_grad_with_conv, CView q, CView k, CView v, Spans queries, Spans keys,
-       CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
-       CView w, CView dy, View dq, View dk, View dv, View dw);
+STRIDED_KERNEL(attention_grad_with_conv, CView q, CView k, CView v, Spans queries, Spans keys,
+               CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp,
+               CView dout, CView w, CView dy, View dq, View dk, View dv, View dw);
 
 /// y[t, h, :] = Σ_j w[h, j] · x[t + j − k/2, h, :] within each span, where x is 0 outside of it: w
 /// [h, k]. `addend` of y's shape and type, which may be y, is added to y, or is absent.
-KERNEL(sequence_conv, CView x, CView w, Spans spans, CView addend, View y);
+STRIDED_KERNEL(sequence_conv, CView x, CView w, Spans spans, CView addend, View y);
 /// The gradients of sequence_conv: dx, to which `addend` is added, and dw (+=).
-KERNEL(sequence_conv_grad, CView x, CView w, Spans spans, CView dy, CView addend, View dx, View dw);
+STRIDED_KERNEL(sequence_conv_grad, CView x, CView w, Spans spans, CView dy, CView addend, View dx,
+               View dw);
 
 /// The landmarks of each head and the softmax of their scores: x [b, m, p, h, d] in the accumulate
 /// type, bias [p · h · d], landmarks [b, p, h, m, d] = x + bias in their own type, a [b, h, m, m] =
@@ -194,8 +195,8 @@ KERNEL(landmark_matrix, CView x, CView bias, double scale, View landmarks, View 
 /// dx = the gradient of landmark_matrix, whose rounding passes gradients unchanged, from da and
 /// from the gradients dqueries and dkeys [b, h, m, d] (strided, unit) of other uses of the
 /// landmarks. All have the accumulate type.
-KERNEL(landmark_matrix_grad, CView landmarks, CView a, CView da, double scale, CView dqueries,
-       CView dkeys, View dx);
+STRIDED_KERNEL(landmark_matrix_grad, CView landmarks, CView a, CView da, double scale,
+               CView dqueries, CView dkeys, View dx);
 
 /// Iterates z[k+1] = ¼ z[k] (13 I − a z[k] (15 I − a z[k] (7 I − a z[k]))) from z[0] = aᵀ / c: a
 /// [batch, m, m] f32 or f64, z [iterations + 1, batch, m, m]. c is the largest column sum, selected
@@ -204,7 +205,7 @@ KERNEL(pseudo_inverse_iterative, CView a, PinvScale scale, View z);
 /// da = the gradient of the iteration, from the gradient dz of the last iterate.
 KERNEL(pseudo_inverse_iterative_grad, CView a, PinvScale scale, CView z, CView dz, View da);
 /// z = the Moore–Penrose inverse of a [batch, m, m] by SVD, in f32 or f64. Singular values below
-/// m·eps·σmax count as 0.
+/// m·eps·σmax count as 0. NaN for a matrix that is not finite.
 LIBRARY_KERNEL(pseudo_inverse_svd, CView a, View z);
 
 /// loss[r] = s − logits[r, label[r]] + z_loss · s² with s = log Σ exp(logits[r]), or 0 for a label

@@ -19,7 +19,9 @@ Shape::Shape(std::span<const std::int64_t> sizes) : rank_(static_cast<int>(sizes
 
 std::int64_t Shape::numel() const {
   std::int64_t n = 1;
-  for (const auto size : *this) n *= size;
+  for (const auto size : *this)
+    require(!__builtin_mul_overflow(n, size, &n), "the shape {} has too many elements",
+            to_string());
   return n;
 }
 

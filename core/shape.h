@@ -22,7 +22,7 @@ class Shape {
 
   /// The number of axes.
   int rank() const { return rank_; }
-  /// The number of elements.
+  /// The number of elements. Throws where that exceeds 64 bits.
   std::int64_t numel() const;
   /// The size of an axis. Throws when `axis` is outside −rank … rank − 1.
   std::int64_t operator[](int axis) const { return sizes_[normalise(axis)]; }

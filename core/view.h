@@ -28,6 +28,15 @@ struct ViewBase {
   NYSTROM_INLINE std::int64_t dim(int i) const { return shape[i < 0 ? i + rank : i]; }
   /// The stride of axis i, in elements. Negative axes count from the end.
   NYSTROM_INLINE std::int64_t step(int i) const { return stride[i < 0 ? i + rank : i]; }
+  /// Whether each element lies behind the one before. Strides of axes of size 1 do not count.
+  NYSTROM_INLINE bool is_contiguous() const {
+    std::int64_t step = 1;
+    for (int i = rank - 1; i >= 0; --i) {
+      if (shape[i] != 1 && stride[i] != step) return numel() == 0;
+      step *= shape[i];
+    }
+    return true;
+  }
   /// The number of rows: all axes but the last, merged.
   NYSTROM_INLINE std::int64_t rows() const {
     return rank == 0 || dim(-1) == 0 ? 0 : numel() / dim(-1);
