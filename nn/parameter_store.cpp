@@ -153,7 +153,6 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   require(values_.defined(), "parameter {} gets values before its store is allocated", name);
   require(values.shape() == entry.shape, "parameter {} has shape {}, got {}", name, entry.shape,
           values.shape());
-  entry.has_values = true;
   const std::int64_t place = entry.offset, count = values.numel();
   const auto write = [&](const Tensor& slab, SlabRange range) {
     const std::int64_t begin = std::max(place, range.begin),
@@ -165,6 +164,7 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   };
   write(masters_, masters_range_);
   if (masters_.dtype() != dtype_) write(values_, {0, slab_size_});
+  entry.has_values = true;
 }
 
 void ParameterStore::round_to_int8(std::string_view name) {

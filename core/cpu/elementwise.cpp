@@ -205,7 +205,8 @@ NYSTROM_INLINE void visit_unary(Unary op, const G& g) {
       return g([](A v) { return math::gelu_tanh(v); },
                [](A v) { return math::gelu_tanh_slope(v); });
     case Unary::relu:
-      return g([](A v) { return v > 0 ? v : A(0); }, [](A v) { return v > 0 ? A(1) : A(0); });
+      // NaN stays.
+      return g([](A v) { return v <= 0 ? A(0) : v; }, [](A v) { return v <= 0 ? A(0) : A(1); });
     case Unary::tanh:
       return g([](A v) { return math::tanh(v); },
                [](A v) {
@@ -221,6 +222,7 @@ NYSTROM_INLINE void visit_unary(Unary op, const G& g) {
 
 void copy(CView x, View y) {
   if (!is_float(x.dtype)) {  // integers keep their type: only the width matters
+    if (x.dtype != y.dtype) throw_not_a_float(x.dtype);
     switch (size_of(x.dtype)) {
       case 1: return copy_typed<std::uint8_t, std::uint8_t>(x, y);
       case 4: return copy_typed<std::int32_t, std::int32_t>(x, y);

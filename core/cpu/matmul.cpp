@@ -27,6 +27,7 @@ dnnl::stream& stream() {
 }
 
 memory::data_type type_of(DType dtype) {
+  if (dtype != DType::bf16 && dtype != DType::f32) throw_not_a_float(dtype);
   return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 

@@ -17,19 +17,31 @@ void store_sum(const View& y, std::int64_t index, accumulate_t<T> sum, bool accu
                                     : static_cast<accumulate_t<Out>>(sum));
 }
 
+/// The most that one sum of the accumulate type adds up.
+constexpr std::int64_t addends = 1024;
+
+template <class T>
+NYSTROM_INLINE accumulate_t<T> sum_of(const T* data, std::int64_t n) {
+  accumulate_t<T> sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < n; ++i) sum += load(data[i]);
+  return sum;
+}
+
 template <class T, class Out>
 void sum_rows(const CView& x, const View& y, bool accumulate) {
   const std::int64_t outer = x.shape[0], reduced = x.shape[1];
-  parallel_ranges(outer, elementwise_grain / (reduced + 1) + 1,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t o = begin; o < end; ++o) {
-                      const T* row = x.as<T>() + o * reduced;
-                      accumulate_t<T> sum = 0;
-#pragma omp simd reduction(+ : sum)
-                      for (std::int64_t r = 0; r < reduced; ++r) sum += load(row[r]);
-                      store_sum<T, Out>(y, o, sum, accumulate);
-                    }
-                  });
+  parallel_ranges(
+      outer, elementwise_grain / (reduced + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t o = begin; o < end; ++o) {
+          const T* row = x.as<T>() + o * reduced;
+          double total = 0;  // a long row would outgrow its addends
+          for (std::int64_t first = 0; first < reduced; first += addends)
+            total += static_cast<double>(
+                sum_of(row + first, reduced - first < addends ? reduced - first : addends));
+          store_sum<T, Out>(y, o, static_cast<accumulate_t<T>>(total), accumulate);
+        }
+      });
 }
 
 template <class T, class Out>

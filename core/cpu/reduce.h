@@ -8,15 +8,17 @@
 namespace nystrom {
 namespace {
 
-/// Divides `rows` into at most 32 chunks, each with its own sums of `columns` values. total() adds
-/// them in order.
+/// Divides `rows` into 32 chunks, fewer of few rows and more of very many, each with its own sums
+/// of `columns` values. total() adds them in order.
 template <class A>
 class ColumnSums {
  public:
   NYSTROM_INLINE ColumnSums(std::int64_t rows, std::int64_t columns)
       : rows_(rows),
         columns_(columns),
-        chunks_(rows < 32 * 16 ? (rows + 15) / 16 : 32),
+        chunks_(rows < 32 * 16     ? (rows + 15) / 16
+                : rows < 32 * 1024 ? 32
+                                   : (rows + 1023) / 1024),
         partial_((chunks_ + 1) * columns) {}
 
   /// Calls body(row, sums of the row's chunk) for every row.
@@ -33,9 +35,10 @@ class ColumnSums {
   }
 
   NYSTROM_INLINE A total(std::int64_t column) const {
-    A sum = 0;
-    for (std::int64_t c = 0; c < chunks_; ++c) sum += partial_[c * columns_ + column];
-    return sum;
+    double sum = 0;
+    for (std::int64_t c = 0; c < chunks_; ++c)
+      sum += static_cast<double>(partial_[c * columns_ + column]);
+    return static_cast<A>(sum);
   }
 
  private:

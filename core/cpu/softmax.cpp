@@ -139,15 +139,19 @@ void cross_entropy_grad(CView logits, CView labels, double z_loss, CView log_sum
     each_row(logits.rows(), n, [&](std::int64_t r) {
       const T* row = logits.as<T>() + r * n;
       R* out = dlogits.as<R>() + r * n;
+      if (label[r] < 0) {  // NaN among its logits does not matter
+        for (std::int64_t i = 0; i < n; ++i) out[i] = convert<R>(A(0));
+        return;
+      }
       const double total = log_sum_exp.as<double>()[r];
       const A high = static_cast<A>(total), low = static_cast<A>(total - high);
-      const A scale = label[r] < 0 ? A(0) : dloss.as<A>()[r];
+      const A scale = dloss.as<A>()[r];
       const A weight = static_cast<A>(1 + 2 * z_loss * total);
-      const A chosen = label[r] < 0 ? A(0) : weight * math::exp(load(row[label[r]]) - high - low);
+      const A chosen = weight * math::exp(load(row[label[r]]) - high - low);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i)
         out[i] = convert<R>(scale * weight * math::exp(load(row[i]) - high - low));
-      if (label[r] >= 0) out[label[r]] = convert<R>(scale * (chosen - 1));
+      out[label[r]] = convert<R>(scale * (chosen - 1));
     });
   };
   visit_float(logits.dtype, [&](auto tag) {

@@ -2,6 +2,7 @@
 #include "core/singular_values.h"
 
 #include <Eigen/SVD>
+#include <limits>
 
 #include "core/cpu/parallel.h"
 #include "core/kernels.h"
@@ -15,6 +16,10 @@ template <class A>
 void invert(const A* a, std::int64_t m, A* z) {
   using Stored = Eigen::Matrix<A, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const Eigen::MatrixXd matrix = Eigen::Map<const Stored>(a, m, m).template cast<double>();
+  if (!matrix.allFinite()) {
+    Eigen::Map<Stored>(z, m, m).setConstant(std::numeric_limits<A>::quiet_NaN());
+    return;
+  }
   const Eigen::JacobiSVD<Eigen::MatrixXd> svd(matrix, Eigen::ComputeFullU | Eigen::ComputeFullV);
   const auto& sigma = svd.singularValues();
   const double cutoff =

@@ -189,14 +189,14 @@ __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* l
   const std::int64_t label = labels[r];
   const double total = log_sum_exp[r];
   const A high = static_cast<A>(total), low = static_cast<A>(total - high);
-  const A weight = static_cast<A>(1 + 2 * z_loss * total), scale = label < 0 ? A(0) : dloss[r];
+  const A weight = static_cast<A>(1 + 2 * z_loss * total), scale = dloss[r];
   for (std::int64_t i = Group::index() * V; i < n; i += Group::size * V) {
     const Pack<T, V> pack = load_pack<V>(logits + r * n + i);
     Pack<A, V> gradient;
     NYSTROM_UNROLL
     for (int k = 0; k < V; ++k) {
       const A p = weight * math::exp(load(pack.value[k]) - high - low);
-      gradient.value[k] = scale * (i + k == label ? p - 1 : p);
+      gradient.value[k] = label < 0 ? A(0) : scale * (i + k == label ? p - 1 : p);
     }
     dlogits.set_pack(r * n + i, gradient);
   }

@@ -105,7 +105,8 @@ NYSTROM_DEVICE void with_curve(Unary op, const F& f) {
   switch (op) {
     case Unary::gelu_erf: return f([](A x) { return Of::gelu_erf(x); });
     case Unary::gelu_tanh: return f([](A x) { return Of::gelu_tanh(x); });
-    case Unary::relu: return f([](A x) { return Curve<A>{x > 0 ? x : A(0), x > 0 ? A(1) : A(0)}; });
+    case Unary::relu:
+      return f([](A x) { return Curve<A>{x <= 0 ? A(0) : x, x <= 0 ? A(0) : A(1)}; });
     case Unary::tanh: return f([](A x) { return Of::tanh(x); });
     case Unary::exp: return f([](A x) { return Of::exponential(x); });
     case Unary::square: return f([](A x) { return Curve<A>{x * x, 2 * x}; });
