@@ -14,13 +14,13 @@ namespace {
 /// thread, so that the thread only watches them.
 struct Block {
   std::weak_ptr<void> alive;
-  bool records;
+  bool* left_out;  // of a NoGrad; null for a tape
 };
 thread_local std::vector<Block> blocks;
 
-void begin(const std::shared_ptr<void>& block, bool records) {
+void begin(const std::shared_ptr<void>& block, bool* left_out) {
   std::erase_if(blocks, [](const Block& each) { return each.alive.expired(); });
-  blocks.push_back({block, records});
+  blocks.push_back({block, left_out});
 }
 
 /// Whether no two elements share memory, as those of an expanded tensor do.
@@ -76,8 +76,13 @@ Tensor Grads::row_sum_of(std::size_t i, std::int64_t n, DType dtype, Device devi
   return Tensor::empty({n}, accumulate_dtype(dtype), device);
 }
 
-Tensor Grads::sum_target(std::size_t i, const Shape& shape, DType dtype, Device device) {
-  if (wants(i) && slots_[i]->grad.defined() && slots_[i]->grad.dtype() == dtype)
+Tensor Grads::sum_target(std::size_t first, std::size_t i, const Shape& shape, DType dtype,
+                         Device device) {
+  // One Var may be several inputs: its gradient is the target of the first alone.
+  const auto begin = slots_.begin() + static_cast<std::ptrdiff_t>(first),
+             own = slots_.begin() + static_cast<std::ptrdiff_t>(i);
+  if (wants(i) && slots_[i]->grad.defined() && slots_[i]->grad.dtype() == dtype &&
+      std::find(begin, own, slots_[i]) == own)
     return into(i, shape, device).tensor;
   return Tensor::zeros(shape, dtype, device);
 }
@@ -122,6 +127,21 @@ struct Tape::Record {
   std::vector<Mark> marks;
   std::thread::id thread = std::this_thread::get_id();
 
+  Record() = default;
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+  ~Record() { drop_steps(); }
+
+  /// Forgets all steps, and the gradients that wait for them.
+  void drop_steps() {
+    for (Step& step : steps) {
+      step.output->passed = true;
+      step.output->grad = step.output->row_sum = {};
+    }
+    steps.clear();
+    marks.clear();
+  }
+
   /// Pops the hooks behind the last step, and calls them.
   void reach_marks() {
     while (!marks.empty() && marks.back().place >= steps.size()) {
@@ -132,21 +152,43 @@ struct Tape::Record {
   }
 };
 
-Tape::Tape() : record_(std::make_shared<Record>()) { begin(record_, true); }
+Tape::Tape() : record_(std::make_shared<Record>()) { begin(record_, nullptr); }
 Tape::~Tape() = default;
-NoGrad::NoGrad() : block_(std::make_shared<char>()) { begin(block_, false); }
+NoGrad::NoGrad() : left_out_(std::make_shared<bool>(false)) { begin(left_out_, left_out_.get()); }
 
 std::shared_ptr<Tape::Record> Tape::active() {
   while (!blocks.empty()) {
     const Block& last = blocks.back();
     if (const std::shared_ptr<void> alive = last.alive.lock())
-      return last.records ? std::static_pointer_cast<Record>(alive) : nullptr;
+      return last.left_out ? nullptr : std::static_pointer_cast<Record>(alive);
     blocks.pop_back();
   }
   return nullptr;
 }
 
 bool Tape::is_active() { return active() != nullptr; }
+
+Var Tape::append(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
+                 DyForm dy) {
+  const std::shared_ptr<Record> tape = active();
+  if (!tape) {
+    if (!blocks.empty()) *blocks.back().left_out = true;
+    return Var(std::move(value));
+  }
+  auto slot =
+      std::make_shared<GradSlot>(GradSlot{{}, dy.dtype.value_or(value.dtype()), false, dy.row_sum});
+  std::vector<std::shared_ptr<GradSlot>> slots;
+  slots.reserve(inputs.size());
+  for (const Var& input : inputs) {
+    slots.push_back(input.slot());
+    require(!slots.back() || !slots.back()->passed,
+            "{}: an input was made before a backward pass or under a tape that has ended, so that "
+            "its gradient would reach nothing; make it again under this tape, or detach() it",
+            name);
+  }
+  tape->steps.push_back({name, slot, std::move(slots), std::move(backward), dy.strided});
+  return {std::move(value), std::move(slot)};
+}
 
 Tape::Record& Tape::own() const {
   require(record_->thread == std::this_thread::get_id(),
@@ -183,9 +225,19 @@ void Tape::backward(const Var& output, Tensor seed) {
 void Tape::walk() {
   const NoGrad no_recording;
   Record& record = own();
+  try {
+    run_steps(record);
+  } catch (...) {
+    record.drop_steps();
+    throw;
+  }
+}
+
+void Tape::run_steps(Record& record) {
   for (record.reach_marks(); !record.steps.empty(); record.reach_marks()) {
     Record::Step step = std::move(record.steps.back());
     record.steps.pop_back();
+    step.output->passed = true;
     if (!step.output->grad.defined()) continue;  // does not contribute to the loss
     Tensor dy = std::exchange(step.output->grad, {}),
            row_sum = std::exchange(step.output->row_sum, {});
@@ -196,46 +248,46 @@ void Tape::walk() {
 }
 
 Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward, DyForm dy) {
-  bool wanted = false;
-  for (const Var& input : inputs) wanted = wanted || input.requires_grad();
-  const auto tape = wanted ? Tape::active() : nullptr;
-  if (!tape) return Var(std::move(value));
-  auto slot =
-      std::make_shared<GradSlot>(GradSlot{{}, dy.dtype.value_or(value.dtype()), false, dy.row_sum});
-  std::vector<std::shared_ptr<GradSlot>> slots;
-  slots.reserve(inputs.size());
-  for (const Var& input : inputs) slots.push_back(input.slot());
-  tape->steps.push_back({name, slot, std::move(slots), std::move(backward), dy.strided});
-  return {std::move(value), std::move(slot)};
+  const bool wanted =
+      std::ranges::any_of(inputs, [](const Var& input) { return input.requires_grad(); });
+  if (!wanted) return Var(std::move(value));
+  return Tape::append(name, std::move(value), std::move(inputs), std::move(backward), dy);
 }
 
 Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
                const std::vector<Var>& inputs) {
   std::vector<Tensor> values;
   for (const Var& input : inputs) values.push_back(input.value());
-  Tensor output = [&] {
+  // What f uses beside its inputs may need gradients too.
+  const auto [output, wanted] = [&] {
     const NoGrad no_recording;
-    return f(inputs).value();
+    const Var result = f(inputs);
+    return std::pair(result.value(), result.requires_grad() || no_recording.left_out());
   }();
-  return record("checkpoint", std::move(output), inputs, [f, values](Tensor dy, Grads grads) {
-    Tape inner;
-    std::vector<Var> copies;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(
-                                                           GradSlot{{}, values[i].dtype(), false}))
-                                      : Var(values[i]));
-    }
-    // The second run's result is not kept either, nor dy.
-    const std::shared_ptr<GradSlot> again = f(copies).slot();
-    if (!again) return;
-    // This also covers an f that returns an input: nothing was recorded then, and its gradient
-    // is complete.
-    again->grad = std::exchange(dy, {}).cast(again->dtype);
-    inner.walk();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());
-    }
-  });
+  if (!wanted) return Var(output);
+  return Tape::append("checkpoint", output, inputs,
+                      [f, values](Tensor dy, Grads grads) {
+                        Tape inner;
+                        std::vector<Var> copies;
+                        for (std::size_t i = 0; i < values.size(); ++i) {
+                          copies.push_back(grads.wants(i)
+                                               ? Var(values[i], std::make_shared<GradSlot>(GradSlot{
+                                                                    {}, values[i].dtype(), false}))
+                                               : Var(values[i]));
+                        }
+                        // The second run's result is not kept either, nor dy.
+                        const std::shared_ptr<GradSlot> again = f(copies).slot();
+                        if (!again) return;
+                        // This also covers an f that returns an input: nothing was recorded then,
+                        // and its gradient is complete.
+                        Grads({again}).add(0, std::exchange(dy, {}));
+                        inner.walk();
+                        for (std::size_t i = 0; i < values.size(); ++i) {
+                          if (grads.wants(i) && copies[i].grad().defined())
+                            grads.add(i, copies[i].grad());
+                        }
+                      },
+                      {});
 }
 
 }  // namespace nystrom

@@ -43,7 +43,7 @@ class Grads {
                 const F& f) {
     std::vector<Tensor> sums;
     for (const Shape& shape : shapes)
-      sums.push_back(sum_target(first + sums.size(), shape, dtype, device));
+      sums.push_back(sum_target(first, first + sums.size(), shape, dtype, device));
     f(sums);
     for (std::size_t i = 0; i < sums.size(); ++i) finish_sum(first + i, sums[i]);
   }
@@ -58,7 +58,8 @@ class Grads {
   Tensor so_far(std::size_t i, const Shape& shape, Device device);
 
  private:
-  Tensor sum_target(std::size_t i, const Shape& shape, DType dtype, Device device);
+  Tensor sum_target(std::size_t first, std::size_t i, const Shape& shape, DType dtype,
+                    Device device);
   void finish_sum(std::size_t i, Tensor sum);
 
   const std::vector<std::shared_ptr<GradSlot>>& slots_;
@@ -86,8 +87,10 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// Adds d loss / d leaf to the gradient of every leaf, and empties the tape. `loss` has one
-  /// element, and is a leaf or was recorded by this tape.
+  /// Adds d loss / d leaf to the gradient of every leaf, and empties the tape, also where it
+  /// throws. `loss` has one element, and is a leaf or was recorded by this tape. Threads whose
+  /// tapes share leaves take turns, and the values that the tape recorded, such as parameters, must
+  /// not change before.
   void backward(const Var& loss);
   /// The backward pass from `seed`, the gradient of `output`.
   void backward(const Var& output, Tensor seed);
@@ -114,8 +117,12 @@ class Tape {
   static std::shared_ptr<Record> active();
   /// The record. Throws in threads that did not make the tape.
   Record& own() const;
+  /// Records a step with the active tape.
+  static Var append(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
+                    DyForm dy);
   /// Pops every step, and runs those whose output has a gradient.
   void walk();
+  void run_steps(Record& record);
 
   std::shared_ptr<Record> record_;
 };
@@ -127,18 +134,23 @@ class NoGrad {
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
 
+  /// Whether an operation was not recorded that a tape would have.
+  bool left_out() const { return *left_out_; }
+
  private:
-  std::shared_ptr<void> block_;
+  std::shared_ptr<bool> left_out_;
 };
 
 /// Makes `value` a Var. It is recorded if a tape is active and an input needs a gradient; otherwise
-/// it is a constant.
+/// it is a constant. Throws an Error for an input whose gradient would reach nothing: it was
+/// recorded before a backward pass, or by a tape that has ended.
 Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
            DyForm dy = {});
 
 /// f(inputs) with activation checkpointing (Chen et al., arXiv 1604.06174): intermediate values are
-/// not kept. f runs once now, unrecorded, and again in the backward pass. Both runs must compute
-/// the same values. Dropout does, because its masks come from counters.
+/// not kept. f runs once now, unrecorded, and again in the backward pass, which also brings the
+/// gradients of what f uses beside its inputs. Both runs must compute the same values. Dropout
+/// does, because its masks come from counters.
 Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
                const std::vector<Var>& inputs);
 

@@ -19,6 +19,8 @@ struct GradSlot {
   bool is_leaf = false;
   /// Whether the op that made the value adds up the gradient's rows, as for a bias.
   bool wants_row_sum = false;
+  /// Whether the step that made the value is on no tape any more.
+  bool passed = false;
   /// The gradient summed over its rows, in the accumulate type, if the op that made the gradient
   /// had the sum at hand; undefined otherwise.
   Tensor row_sum = {};

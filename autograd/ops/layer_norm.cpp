@@ -25,7 +25,6 @@ void check_residual(const char* name, const Var& x, const Var& residual,
           residual.shape());
   require(dropout.p >= 0 && dropout.p < 1, "{}: p must be at least 0 and below 1, got {}", name,
           dropout.p);
-  if (dropout.p > 0) require_sample_ids(name, x, dropout.sample_ids);
 }
 
 }  // namespace
@@ -34,29 +33,25 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon)
   const Var beta = shift_or_zeros(shift, gamma);
   check("layer_norm", x, gamma, beta);
   const Shape row{x.dim(-1)};
-  const Tensor value = x.value().contiguous();
+  const Tensor value = x.value().contiguous(), g = gamma.value().contiguous(),
+               b = beta.value().contiguous();
   const Shape rows{value.numel() / x.dim(-1)};
   const DType sums = accumulate_dtype(x.dtype());
   Tensor y = empty_like(value);
   Tensor mean = Tensor::empty(rows, sums, value.device()),
          rstd = Tensor::empty(rows, sums, value.device());
-  kernels::layer_norm(value, gamma.value(), beta.value(), epsilon, y, mean, rstd);
+  kernels::layer_norm(value, g, b, epsilon, y, mean, rstd);
   // x is kept in any case, as the residual. One pass over it is cheaper than y's memory.
   const auto again = std::make_shared<Recomputation>();
-  again->compute = [value, g = gamma.value(), b = beta.value(), epsilon, mean, rstd]() mutable {
+  again->compute = [value, g, b, epsilon, mean, rstd]() mutable {
     Tensor result = empty_like(value);
     kernels::layer_norm(value, g, b, epsilon, result, mean, rstd);
     return result;
   };
   const Var result = record(
       "layer_norm", std::move(y), {x, gamma, beta},
-      [value, g = gamma.value(), mean, rstd, row, sums, again](const Tensor& dy, Grads grads) {
-        // Who still has the result may read it later, when the parameters have changed.
-        if (again.use_count() == 1) {
-          again->value = {};
-        } else {
-          again->get();
-        }
+      [value, g, mean, rstd, row, sums, again](const Tensor& dy, Grads grads) {
+        again->value = {};
         Tensor dx = empty_like(value);
         grads.add_sums(1, {row, row}, sums, value.device(), [&](auto& parameters) {
           kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, parameters[0], parameters[1]);
@@ -69,8 +64,9 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon)
 Var residual_dropout(const Var& x, const Var& residual, const DropoutOptions& dropout) {
   check_residual("residual_dropout", x, residual, dropout);
   const bool drops = dropout.p > 0;
-  const Tensor value = x.value().contiguous(),
-               samples = drops ? dropout.sample_ids.to(value.device()) : Tensor{};
+  const Tensor value = x.value().contiguous();
+  const Tensor samples =
+      drops ? sample_ids_of("residual_dropout", x, dropout.sample_ids) : Tensor{};
   Tensor y = empty_like(value);
   const auto dropped = [p = dropout.p, key = dropout.key, samples](const Tensor& from, Tensor to) {
     kernels::dropout(from, samples, key, p, to);
@@ -94,17 +90,19 @@ Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions&
   check("residual_layer_norm", x, gamma, beta);
   check_residual("residual_layer_norm", x, residual, dropout);
   const bool drops = dropout.p > 0;
-  const Tensor value = x.value().contiguous(),
-               samples = drops ? dropout.sample_ids.to(value.device()) : Tensor{};
+  const Tensor value = x.value().contiguous(), g = gamma.value().contiguous();
+  const Tensor samples =
+      drops ? sample_ids_of("residual_layer_norm", x, dropout.sample_ids) : Tensor{};
   const Shape rows{value.numel() / x.dim(-1)};
   const DType sums = accumulate_dtype(x.dtype());
   Tensor sum = empty_like(value), y = empty_like(value);
   Tensor mean = Tensor::empty(rows, sums, value.device()),
          rstd = Tensor::empty(rows, sums, value.device());
   kernels::residual_layer_norm(value, residual.value().contiguous(), samples, dropout.key,
-                               dropout.p, gamma.value(), beta.value(), epsilon, sum, y, mean, rstd);
-  const auto backward = [sum, g = gamma.value(), mean, rstd, samples, drops, dropout, sums](
-                            const Tensor& dy, Grads grads) {
+                               dropout.p, g, beta.value().contiguous(), epsilon, sum, y, mean,
+                               rstd);
+  const auto backward = [sum, g, mean, rstd, samples, drops, dropout, sums](const Tensor& dy,
+                                                                            Grads grads) {
     const Shape row{sum.dim(-1)};
     Tensor dsum = empty_like(sum), dx = drops ? empty_like(sum) : Tensor{};
     Tensor row_sum = grads.row_sum_of(0, sum.dim(-1), sum.dtype(), sum.device());

@@ -173,6 +173,60 @@ TEST(Tape, AnErrorOnTheWayBackNamesTheOp) {
   EXPECT_EQ(message_of([&] { tape.backward(y); }), "in the backward pass of stubborn: no");
 }
 
+TEST(Tape, AFailedWalkLeavesNothingBehind) {
+  const Var x = leaf({1}, 1);
+  Tape tape;
+  const Var h = square(x);
+  const Var stubborn = record("stubborn", random_normal({1}, 1), {h},
+                              [](const Tensor&, Grads) { throw Error("no"); });
+  const Var loss = sum(stubborn) + sum(3 * h);
+  EXPECT_NE(message_of([&] { tape.backward(loss); }), "");
+  EXPECT_EQ(tape.size(), 0);
+  EXPECT_FALSE(h.grad().defined());
+  EXPECT_EQ(x.grad().item(), 0);
+}
+
+/// Its gradient would reach nothing.
+TEST(Tape, RefusesWhatAnEndedTapeRecorded) {
+  const Var x = leaf({1}, 1);
+  const auto refusal = [&](const Var& h) { return message_of([&] { (void)square(h); }); };
+  const char* expected =
+      "square: an input was made before a backward pass or under a tape that has ended, so that "
+      "its gradient would reach nothing; make it again under this tape, or detach() it";
+  Var h;
+  {
+    Tape ended;
+    h = square(x);
+  }
+  EXPECT_TRUE(square(h).defined());  // nothing is recorded
+  Tape tape;
+  EXPECT_EQ(refusal(h), expected);
+  EXPECT_FALSE(square(h.detach()).requires_grad());
+  const Var again = square(x), skipped = square(x);
+  tape.backward(again);
+  EXPECT_EQ(refusal(again), expected);
+  EXPECT_EQ(refusal(skipped), expected);
+}
+
+/// One Var may be several parameters of a kernel that adds to their gradients.
+TEST(Tape, ParametersMayBeTheSameVar) {
+  const Tensor rows = random_normal({2, 4}, 1);
+  const auto gradient = [&](bool same) {
+    const Var g = leaf({4}, 2), w = leaf({4, 4}, 3);
+    Tape tape;
+    const Var a = 1 * g, b = same ? a : 1 * g, c = 1 * w, d = same ? c : 1 * w;
+    const Tensor none = Tensor::zeros({4}, DType::f64);
+    tape.backward(sum(square(layer_norm(rows, a, b, 1e-5))) + sum(a) + sum(b) +
+                  sum(square(joint_linear(rows, {c, d}, {none, none}))) + sum(c) + sum(d));
+    Values all = elements(g.grad());
+    const Values more = elements(w.grad());
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Values expected = gradient(false), got = gradient(true);
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12) << i;
+}
+
 TEST(Tape, LeavesAccumulateOverWalks) {
   const Var x = leaf({1}, 1);
   for (int walk = 1; walk <= 3; ++walk) {
@@ -279,6 +333,32 @@ TEST(Checkpoint, MayReturnAConstant) {
   Tape tape;
   tape.backward(x + checkpoint([](const std::vector<Var>& v) { return v[0].detach(); }, {x}));
   EXPECT_EQ(x.grad().item(), 1);
+}
+
+TEST(Checkpoint, BringsTheGradientsOfWhatItsFunctionUses) {
+  const Var w = leaf({2, 2}, 1), h = leaf({2}, 2);
+  const Tensor x = random_normal({3, 2}, 3);
+  const auto gradients = [&](bool checkpointed) {
+    const Var own = Var::leaf(w.value()), other = Var::leaf(h.value());
+    const auto f = [&](const std::vector<Var>& v) { return square(linear(v[0], own)); };
+    Tape tape;
+    const Var twice = 2 * other;
+    const auto captured = [&](const std::vector<Var>&) { return twice; };
+    const Var y = checkpointed ? checkpoint(f, {x}) : f({x}),
+              z = checkpointed ? checkpoint(captured, {x}) : captured({x});
+    tape.backward(sum(y) + sum(square(z)) + sum(twice));
+    return std::pair(elements(own.grad()), elements(other.grad()));
+  };
+  EXPECT_EQ(gradients(true), gradients(false));
+}
+
+TEST(Checkpoint, MayReturnALeaf) {
+  const Var w = leaf({1}, 1), x = leaf({1}, 2);
+  for (int walk = 1; walk <= 3; ++walk) {
+    Tape tape;
+    tape.backward(checkpoint([&](const std::vector<Var>&) { return w; }, {x}));
+    EXPECT_EQ(w.grad().item(), walk);
+  }
 }
 
 TEST(Checkpoint, OfConstantsIsAConstant) {
