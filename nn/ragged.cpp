@@ -228,6 +228,8 @@ RunContext Ragged::of(const RunContext& run, const std::vector<std::int64_t>& po
   RunContext result = run;
   if (!run.training || !run.sample_ids.defined()) return result;
   const Tensor samples = run.sample_ids.to(cpu_device).contiguous();
+  require(samples.shape() == Shape{batch()}, "sample ids are {}, expected [{}]", samples.shape(),
+          batch());
   std::vector<std::int64_t> pairs;
   for (const std::int64_t position : positions) {
     pairs.push_back(samples.data<std::int64_t>()[position / length_]);

@@ -5,6 +5,7 @@ namespace nystrom {
 namespace {
 
 void require_one_dtype(const char* name, const Var& a, const Var& b) {
+  require(a.defined() && b.defined(), "{}: got an undefined tensor", name);
   require(a.dtype() == b.dtype(), "{}: both inputs must have one type; got {} and {}", name,
           a.dtype(), b.dtype());
 }
@@ -107,17 +108,19 @@ Var round_to(const Var& x, DType dtype) {
                 [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
 }
 
-void require_sample_ids(const char* op, const Var& x, const Tensor& ids) {
+Tensor sample_ids_of(const char* op, const Var& x, const Tensor& ids) {
   const bool fits = x.rank() >= 1 && (ids.shape() == Shape{x.dim(0)} ||
                                       (x.rank() == 2 && ids.shape() == Shape{x.dim(0), 2}));
-  require(fits, "{}: expected one sample id a row of {}, got shape {}", op, x.shape(), ids.shape());
+  require(fits && ids.dtype() == DType::i64,
+          "{}: expected one i64 sample id a row of {}, got {} of shape {}", op, x.shape(),
+          ids.dtype(), ids.shape());
+  return ids.contiguous().to(x.value().device());
 }
 
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& samples) {
   require(p >= 0 && p < 1, "dropout: p must be at least 0 and below 1, got {}", p);
-  require_sample_ids("dropout", x, samples);
+  const Tensor value = x.value().contiguous(), sample_ids = sample_ids_of("dropout", x, samples);
   if (p == 0) return x;
-  const Tensor value = x.value().contiguous(), sample_ids = samples.to(value.device());
   Tensor y = empty_like(value);
   kernels::dropout(value, sample_ids, key, p, y);
   return record("dropout", y, {x}, [p, key, sample_ids](const Tensor& dy, Grads grads) {

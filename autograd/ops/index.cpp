@@ -30,19 +30,22 @@ void scatter_into_grad(Grads& grads, const Shape& shape, const Tensor& dy, const
 
 Var embedding(const Var& table, const Tensor& ids, std::int64_t padding_row) {
   require(table.rank() == 2, "embedding: expected a table [n, c], got {}", table.shape());
-  check_range("embedding", ids.contiguous(), 0, table.dim(0));
-  const Tensor index = ids.contiguous().to(table.value().device());
-  Tensor y = Tensor::empty(ids.shape().append(table.dim(1)), table.dtype(), table.value().device());
-  kernels::gather_rows(table.value(), index, y);
+  const Tensor rows = table.value().contiguous(), given = ids.contiguous();
+  check_range("embedding", given, 0, table.dim(0));
+  const Tensor index = given.to(rows.device());
+  Tensor y = Tensor::empty(ids.shape().append(table.dim(1)), table.dtype(), rows.device());
+  kernels::gather_rows(rows, index, y);
   return record("embedding", y, {table},
                 [shape = table.shape(), index, padding_row](const Tensor& dy, Grads grads) {
                   scatter_into_grad(grads, shape, dy, index, padding_row);
                 });
 }
 
-Var gather_rows(const Var& x, const Tensor& rows) {
-  require(x.rank() >= 1 && rows.rank() == 1,
-          "gather_rows: expected x [n, …] and indices [r]; got {} and {}", x.shape(), rows.shape());
+Var gather_rows(const Var& x, const Tensor& given) {
+  require(x.rank() >= 1 && given.rank() == 1,
+          "gather_rows: expected x [n, …] and indices [r]; got {} and {}", x.shape(),
+          given.shape());
+  const Tensor rows = given.contiguous();
   check_range("gather_rows", rows, -1, x.dim(0));
   const Tensor index = rows.to(x.value().device());
   const Tensor value = x.value().contiguous();

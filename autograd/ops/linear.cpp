@@ -18,7 +18,9 @@ void check(const Shape& x, DType type, const Var& weight, const Var& bias) {
           weight.shape());
   require(!bias.defined() || bias.shape() == Shape{weight.dim(0)},
           "linear: bias {} does not fit the weight {}", bias.shape(), weight.shape());
-  require(type == weight.dtype(), "linear: x is {}, but the weight {}", type, weight.dtype());
+  require(type == weight.dtype() && is_float(type), "linear: x is {}, but the weight {}", type,
+          weight.dtype());
+  require(!bias.defined() || is_float(bias.dtype()), "linear: the bias is {}", bias.dtype());
 }
 
 void check(const Var& x, const Var& weight, const Var& bias) {
@@ -27,13 +29,12 @@ void check(const Var& x, const Var& weight, const Var& bias) {
 
 /// A bias has the result's type, because libraries differ in other types that they accept.
 Tensor shift_of(const Var& bias, DType type) {
-  return bias.defined() ? bias.value().cast(type) : Tensor();
+  return bias.defined() ? bias.value().cast(type).contiguous() : Tensor();
 }
 
 /// x as rows [r, in].
 Tensor rows_of(const Var& x) {
-  const std::int64_t in = x.dim(-1);
-  return x.value().contiguous().reshape({in == 0 ? 0 : x.value().numel() / in, in});
+  return x.value().contiguous().reshape({x.shape().without(-1).numel(), x.dim(-1)});
 }
 
 /// rows_of(x) for the backward pass: kept, unless the op that made x computes it again.
@@ -217,7 +218,7 @@ Var linear_of_data(const Tensor& x, const Var& weight, const Var& bias) {
   const Tensor y = Tensor::empty({rows.dim(0), weight.dim(0)}, type, x.device());
   by_blocks(y, [&](const Tensor& block, Tensor part) {
     check(Var(block), weight, bias);
-    kernels::matmul(block, weight.value().transpose(0, 1), bias.value(), part, false,
+    kernels::matmul(block, weight.value().transpose(0, 1), shift_of(bias, type), part, false,
                     Precision::full);
   });
   return record("linear_of_data", y.reshape(shape_of(x, weight)), {Var(), weight, bias},
@@ -236,6 +237,8 @@ Var joint_linear(const Var& x, const std::vector<Var>& weights, const std::vecto
   std::vector<Tensor> weight_values, bias_values;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     check(x, weights[i], biases[i]);
+    require(biases[i].dtype() == biases[0].dtype(), "joint_linear: biases are {} and {}",
+            biases[0].dtype(), biases[i].dtype());
     weight_values.push_back(weights[i].value());
     bias_values.push_back(biases[i].value());
   }
@@ -305,8 +308,8 @@ Var gated_linear(Unary activation, const Var& x, const Var& weight, const Var& b
 Var matmul(const Var& a, const Var& b) {
   require(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2),
           "matmul: {} and {} do not match; expected […, m, k] and […, k, n]", a.shape(), b.shape());
-  require(a.dtype() == b.dtype(), "matmul: both inputs must have one type; got {} and {}",
-          a.dtype(), b.dtype());
+  require(a.dtype() == b.dtype() && is_float(a.dtype()),
+          "matmul: both inputs must have one floating type; got {} and {}", a.dtype(), b.dtype());
   const Shape batch =
       broadcast(a.shape().without(-1).without(-1), b.shape().without(-1).without(-1));
   Tensor y =

@@ -8,7 +8,7 @@ namespace {
 
 /// The number of labels that count. Throws for a label that is neither a class nor ignore_index.
 std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
-  const Tensor host = labels.to(cpu_device);
+  const Tensor host = labels.to(cpu_device).contiguous();
   const auto* label = host.data<std::int64_t>();
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < host.numel(); ++i) {
@@ -32,12 +32,13 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, T
           logits.shape());
   const std::int64_t counted = count_labels(classes, logits.dim(1));
   if (normaliser == 0) normaliser = static_cast<double>(std::max<std::int64_t>(counted, 1));
-  require(!argmax.defined() || (argmax.shape() == classes.shape() && argmax.dtype() == DType::i64),
-          "cross_entropy: argmax must be i64 {}, got {} {}", classes.shape(), argmax.dtype(),
-          argmax.shape());
+  require(!argmax.defined() || (argmax.shape() == classes.shape() && argmax.dtype() == DType::i64 &&
+                                argmax.is_contiguous()),
+          "cross_entropy: argmax must be contiguous, i64 {}, got {} {}", classes.shape(),
+          argmax.dtype(), argmax.shape());
   const Tensor value = logits.value().contiguous();
   const Device device = value.device();
-  const Tensor labels = classes.to(device);
+  const Tensor labels = classes.contiguous().to(device);
   const DType sums = accumulate_dtype(value.dtype());
   Tensor row_loss = Tensor::empty(labels.shape(), sums, device),
          log_sum_exp = Tensor::empty(labels.shape(), DType::f64, device);
@@ -65,9 +66,11 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, T
 
 Var distillation_loss(const Var& logits, const Tensor& target, double temperature,
                       double normaliser) {
-  require(logits.rank() == 2 && target.shape() == logits.shape() && logits.dim(1) >= 1,
-          "distillation_loss: expected logits and target [r, c], got {} and {}", logits.shape(),
-          target.shape());
+  require(logits.rank() == 2 && target.shape() == logits.shape() && logits.dim(1) >= 1 &&
+              is_float(logits.dtype()) && is_float(target.dtype()),
+          "distillation_loss: expected logits and target [r, c] of floating types, got {} {} and "
+          "{} {}",
+          logits.dtype(), logits.shape(), target.dtype(), target.shape());
   const std::int64_t rows = logits.dim(0), classes = logits.dim(1);
   const Device device = logits.value().device();
   const DType sums = accumulate_dtype(logits.dtype());

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "autograd/ops.h"
 #include "autograd/ops/nystrom_fused.h"
 #include "autograd/ops/shared.h"
@@ -5,6 +7,9 @@
 
 namespace nystrom {
 namespace {
+
+/// No model has as many; sizes that are products of it stay within 64 bits.
+constexpr std::int64_t most_landmarks = 1 << 20;
 
 /// Whether the shape is [heads, k] or [heads, 1, k, 1] with k odd.
 bool has_taps(const Shape& shape, std::int64_t heads) {
@@ -37,6 +42,11 @@ void check_rows(const NystromInputs& in, const NystromOptions& options) {
   require_spans("nystrom_attention", options.keys, in.hidden.dim(0));
   require(in.hidden.dtype() == in.queries.dtype(),
           "nystrom_attention: hidden is {}, but queries {}", in.hidden.dtype(), in.queries.dtype());
+  if (!options.key_mask.defined()) return;
+  require(options.key_mask.dtype() == DType::u8 &&
+              options.key_mask.shape() == in.hidden.shape().without(-1),
+          "nystrom_attention: the key mask is {} {}, expected u8 {}", options.key_mask.dtype(),
+          options.key_mask.shape(), in.hidden.shape().without(-1));
 }
 
 void check(const NystromInputs& in, const NystromOptions& options) {
@@ -47,6 +57,11 @@ void check(const NystromInputs& in, const NystromOptions& options) {
           "biases",
           weights.size(), biases.size());
   const std::int64_t out = options.heads * in.queries.dim(-1);
+  const auto has_type = [&](const Var& x) { return x.dtype() == in.hidden.dtype(); };
+  require(std::ranges::all_of(weights, has_type) && std::ranges::all_of(biases, has_type) &&
+              (!in.taps.defined() || has_type(in.taps)),
+          "nystrom_attention: weights, biases and taps need the type of hidden, {}",
+          in.hidden.dtype());
   for (std::size_t i = 0; i < weights.size(); ++i)
     require(weights[i].shape() == Shape{out, in.hidden.dim(-1)} && biases[i].shape() == Shape{out},
             "nystrom_attention: a projection has the weight {} and the bias {}, expected [{}, {}] "
@@ -55,10 +70,9 @@ void check(const NystromInputs& in, const NystromOptions& options) {
   require(!in.taps.defined() || has_taps(in.taps.shape(), options.heads),
           "nystrom_attention: the taps are {}, expected [{}, k] or [{}, 1, k, 1] with k odd",
           in.taps.shape(), options.heads, options.heads);
-  require(options.landmarks >= 1 && options.iterations >= 0,
-          "nystrom_attention: needs at least one landmark, and no negative number of iterations; "
-          "got {} and {}",
-          options.landmarks, options.iterations);
+  require(options.landmarks >= 1 && options.landmarks <= most_landmarks,
+          "nystrom_attention: needs 1 to {} landmarks, got {}", most_landmarks, options.landmarks);
+  require_iterations("nystrom_attention", options.iterations);
 }
 
 // ---- The composed form --------------------------------------------------------------------------

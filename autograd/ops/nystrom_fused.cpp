@@ -53,7 +53,7 @@ void invert(Saved& s, const Tensor& hidden, const LandmarkProjections& projectio
   std::vector<Tensor> biases;
   for (std::size_t i = 0; i < projections.weights.size(); ++i) {
     s.weights.push_back(projections.weights[i].value());
-    biases.push_back(projections.biases[i].value());
+    biases.push_back(projections.biases[i].value().contiguous());
   }
   s.weight = joined(s.weights).cast(sums);
   Tensor rows = Tensor::empty({batch * m, parts * heads * width}, sums, device);
@@ -208,12 +208,13 @@ Var fused_nystrom_attention(const NystromInputs& in, const NystromOptions& optio
   const Device device = in.hidden.value().device();
   s.options.queries = options.queries.on(device);
   s.options.keys = options.keys.on(device);
-  s.options.key_mask = options.key_mask.to(device);
+  if (options.key_mask.defined()) s.options.key_mask = options.key_mask.contiguous().to(device);
   const Shape of_rows = in.qkv.shape().without(-1);
   s.qkv = in.qkv.value().contiguous().reshape(of_rows.append(rows).append(width));
   if (in.taps.defined()) {
     s.taps_shape = in.taps.shape();
-    s.taps = in.taps.value().reshape({options.heads, in.taps.value().numel() / options.heads});
+    s.taps = in.taps.value().contiguous().reshape(
+        {options.heads, in.taps.value().numel() / options.heads});
   }
   invert(s, in.hidden.value().contiguous(), projections);
   const Tensor result = attend(s).reshape(of_rows.append(options.heads * width));

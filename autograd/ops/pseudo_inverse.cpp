@@ -24,8 +24,7 @@ Tensor identity_minus(const Tensor& x) {
 
 Var pseudo_inverse_iterative(const Var& a, std::int64_t iterations, PinvScale scale) {
   const Tensor batch = as_batch("pseudo_inverse_iterative", a);
-  require(iterations >= 0, "pseudo_inverse_iterative: iterations must be at least 0, got {}",
-          iterations);
+  require_iterations("pseudo_inverse_iterative", iterations);
   // All iterates are kept, because the gradient is that of the unrolled iteration. Recomputing them
   // costs more than their memory.
   Tensor z = Tensor::empty(batch.shape().with(0, iterations + 1), batch.dtype(), batch.device());

@@ -28,7 +28,7 @@ Var rotate(const Var& x, const RowSpans& spans, const Tensor& table) {
           x.dtype(), table.dtype());
   const Device device = x.value().device();
   const RowSpans own = spans.on(device);
-  const Tensor angles = table.to(device);
+  const Tensor angles = table.contiguous().to(device);
   return record(
       "rotate", turned(x.value(), own, angles, false), {x},
       [own, angles](const Tensor& dy, Grads grads) { grads.add(0, turned(dy, own, angles, true)); },

@@ -13,23 +13,22 @@ Var sequence_conv(const Var& x, const Var& weight, const RowSpans& given) {
   require(x.dtype() == weight.dtype(), "sequence_conv: x is {}, but the weight {}", x.dtype(),
           weight.dtype());
   require_spans("sequence_conv", given, x.dim(0));
-  const Tensor value = with_unit_columns(x.value());
+  const Tensor value = with_unit_columns(x.value()), w = weight.value().contiguous();
   const RowSpans spans = given.on(value.device());
   const auto empty = [=] {
     return ragged ? empty_rows(value.shape(), spans, value.dtype(), value.device())
                   : Tensor::empty(value.shape(), value.dtype(), value.device());
   };
   Tensor y = empty();
-  kernels::sequence_conv(by_heads(value), weight.value(), spans, CView{}, by_heads(y));
-  return record(
-      "sequence_conv", y, {x, weight}, [=, w = weight.value()](const Tensor& dy, Grads grads) {
-        Tensor dx = empty();
-        grads.add_sums(1, {w.shape()}, accumulate_dtype(w.dtype()), w.device(), [&](auto& dw) {
-          kernels::sequence_conv_grad(by_heads(value), w, spans, by_heads(dy), CView{},
-                                      by_heads(dx), dw[0]);
-        });
-        grads.add(0, std::move(dx));
-      });
+  kernels::sequence_conv(by_heads(value), w, spans, CView{}, by_heads(y));
+  return record("sequence_conv", y, {x, weight}, [=](const Tensor& dy, Grads grads) {
+    Tensor dx = empty();
+    grads.add_sums(1, {w.shape()}, accumulate_dtype(w.dtype()), w.device(), [&](auto& dw) {
+      kernels::sequence_conv_grad(by_heads(value), w, spans, by_heads(dy), CView{}, by_heads(dx),
+                                  dw[0]);
+    });
+    grads.add(0, std::move(dx));
+  });
 }
 
 }  // namespace nystrom

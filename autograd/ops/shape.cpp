@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "autograd/ops.h"
 #include "core/check.h"
 
@@ -18,10 +20,12 @@ Var transpose(const Var& x, int axis_a, int axis_b) {
 }
 
 Var split_heads(const Var& x, std::int64_t heads, std::int64_t part, std::int64_t parts) {
-  require(heads >= 1 && 0 <= part && part < parts && x.dim(-1) % (parts * heads) == 0,
+  const std::int64_t width = x.dim(-1);
+  require(1 <= heads && heads <= std::max<std::int64_t>(width, 1) && 0 <= part && part < parts &&
+              parts <= std::max<std::int64_t>(width, 1) && width % (parts * heads) == 0,
           "split_heads: x {}, heads {}, part {} of {}", x.shape(), heads, part, parts);
   const std::int64_t all = parts * heads;
-  const Var split = slice(reshape(x, x.shape().without(-1).append(all).append(x.dim(-1) / all)), -2,
+  const Var split = slice(reshape(x, x.shape().without(-1).append(all).append(width / all)), -2,
                           part * heads, (part + 1) * heads);
   return split.rank() == 4 ? transpose(split, 1, 2) : split;
 }

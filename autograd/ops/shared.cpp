@@ -39,6 +39,9 @@ Tensor adjacent(const std::vector<Tensor>& tensors) {
 Tensor joined(const std::vector<Tensor>& tensors) {
   if (Tensor view = adjacent(tensors); view.defined()) return view;
   std::int64_t rows = 0, first = 0;
+  for (const Tensor& tensor : tensors)
+    require(tensor.dtype() == tensors[0].dtype(), "tensors of {} and {} cannot be joined",
+            tensors[0].dtype(), tensor.dtype());
   for (const Tensor& tensor : tensors) rows += tensor.dim(0);
   Shape shape = tensors[0].shape();
   shape[0] = rows;

@@ -44,6 +44,13 @@ inline Shape log_sum_exp_shape(const Shape& queries, const RowSpans& spans) {
   return spans.ragged() ? Shape{queries[1], queries[0]} : queries.without(-1);
 }
 
+/// Throws an Error unless a pseudo-inverse can have that many iterations.
+inline void require_iterations(const char* op, std::int64_t iterations) {
+  constexpr std::int64_t most = 1 << 20;
+  require(iterations >= 0 && iterations <= most, "{}: needs 0 to {} iterations, got {}", op, most,
+          iterations);
+}
+
 /// Throws an Error if a span reaches beyond the rows.
 inline void require_spans(const char* op, const RowSpans& spans, std::int64_t rows) {
   require(spans.end() <= rows, "{}: the spans end at row {}, but there are {} rows", op,
@@ -58,8 +65,9 @@ inline void require_heads(const char* op, const Shape& x, const RowSpans& spans,
   require_spans(op, spans, x[0]);
 }
 
-/// Throws an Error unless `ids` is [b], or [b, 2] for x [b, c]: see kernels::dropout.
-void require_sample_ids(const char* op, const Var& x, const Tensor& ids);
+/// `ids` in the kernels' form (kernels::dropout), on x's device. Throws an Error unless they are
+/// i64 [b], or [b, 2] for x [b, c].
+Tensor sample_ids_of(const char* op, const Var& x, const Tensor& ids);
 
 /// The product of the axes before `axis`, that axis, and the product of those behind it.
 Shape around_axis(const Shape& shape, int axis);

@@ -31,6 +31,9 @@ TEST(OpErrors, Elementwise) {
   expect({
       {[] { x({2}) + x({3}); }, "shapes [2] and [3] do not broadcast"},
       {[] { x({2}) + x({2}, f64); }, "add: both inputs must have one type; got f32 and f64"},
+      {[] { Var() + x({2}); }, "add: got an undefined tensor"},
+      {[] { relu(Var()); }, "unary: got an undefined tensor"},
+      {[] { sum(Var()); }, "sum_middle: got an undefined tensor"},
       {[] { x({2}) - x({2}, f64); }, "subtract: both inputs must have one type; got f32 and f64"},
       {[] { x({2}, half) * x({2}); }, "multiply: both inputs must have one type; got bf16 and f32"},
       {[] { x({2}) / x({2}, f64); }, "divide: both inputs must have one type; got f32 and f64"},
@@ -45,7 +48,11 @@ TEST(OpErrors, Elementwise) {
       {[] {
          dropout(x({2, 3}), 0.5, {}, i64({0}));
        },
-       "dropout: expected one sample id a row of [2, 3], got shape [1]"},
+       "dropout: expected one i64 sample id a row of [2, 3], got i64 of shape [1]"},
+      {[] {
+         dropout(x({2, 3}), 0.5, {}, x({2}).value());
+       },
+       "dropout: expected one i64 sample id a row of [2, 3], got f32 of shape [2]"},
   });
 }
 
@@ -78,7 +85,23 @@ TEST(OpErrors, Products) {
       {[] {
          matmul(x({2, 3}), x({3, 2}, f64));
        },
-       "matmul: both inputs must have one type; got f32 and f64"},
+       "matmul: both inputs must have one floating type; got f32 and f64"},
+      {[] {
+         matmul(x({2, 3}, DType::i64), x({3, 2}, DType::i64));
+       },
+       "matmul: both inputs must have one floating type; got i64 and i64"},
+      {[] {
+         linear(x({2, 3}, DType::i32), x({4, 3}, DType::i32));
+       },
+       "linear: x is i32, but the weight i32"},
+      {[] {
+         linear(x({2, 3}), x({4, 3}), u8({4}));
+       },
+       "linear: the bias is u8"},
+      {[] {
+         joint_linear(x({2, 3}), {x({4, 3}), x({4, 3})}, {x({4}), x({4}, f64)});
+       },
+       "joint_linear: biases are f32 and f64"},
   });
 }
 
@@ -123,7 +146,7 @@ TEST(OpErrors, PartsOfNystromAttention) {
       {[] {
          pseudo_inverse_iterative(x({3, 3}), -1);
        },
-       "pseudo_inverse_iterative: iterations must be at least 0, got -1"},
+       "pseudo_inverse_iterative: needs 0 to 1048576 iterations, got -1"},
       {[] {
          pseudo_inverse_exact(x({3, 3}, half));
        },
@@ -156,6 +179,33 @@ TEST(OpErrors, PartsOfNystromAttention) {
          layer_norm(x({2, 3}, half), x({3}), x({3}), 1e-5);
        },
        "layer_norm: x is bf16, but gamma f32 and beta f32"},
+  });
+}
+
+TEST(OpErrors, NystromAttention) {
+  const auto call = [](const Tensor& mask, const Var& bias, const Var& taps = {},
+                       std::int64_t landmarks = 3) {
+    return [=] {
+      NystromOptions options;
+      options.heads = 2;
+      options.landmarks = landmarks;
+      options.key_mask = mask;
+      nystrom_attention(
+          NystromInputs::joint(x({2, 6, 4}), x({2, 6, 12}), 2, {{x({4, 4})}, {bias}}, taps),
+          options);
+    };
+  };
+  expect({
+      {call(Tensor::zeros({2, 6}, DType::i64), x({4})),
+       "nystrom_attention: the key mask is i64 [2, 6], expected u8 [2, 6]"},
+      {call(u8({1, 2}), x({4})),
+       "nystrom_attention: the key mask is u8 [1, 2], expected u8 [2, 6]"},
+      {call({}, x({4}, f64)),
+       "nystrom_attention: weights, biases and taps need the type of hidden, f32"},
+      {call({}, x({4}), x({2, 3}, f64)),
+       "nystrom_attention: weights, biases and taps need the type of hidden, f32"},
+      {call({}, x({4}), {}, std::int64_t{1} << 62),
+       "nystrom_attention: needs 1 to 1048576 landmarks, got 4611686018427387904"},
   });
 }
 
@@ -222,6 +272,30 @@ TEST(OpErrors, Shapes) {
   });
 }
 
+TEST(OpErrors, SizesBeyond64Bits) {
+  constexpr std::int64_t most = std::int64_t{1} << 62;
+  expect({
+      {[=] {
+         reshape(x({4}), {4, most + 1});
+       },
+       "the shape [4, 4611686018427387905] has too many elements"},
+      {[=] {
+         segment_means(x({1, 4, 8}), {}, most);
+       },
+       "the shape [1, 4611686018427387904, 8] has too many elements"},
+      {[=] {
+         pseudo_inverse_iterative(x({4, 4}), most);
+       },
+       "pseudo_inverse_iterative: needs 0 to 1048576 iterations, got 4611686018427387904"},
+      {[=] {
+         split_heads(x({1, 2, 4}), most, 0, 4);
+       },
+       "split_heads: x [1, 2, 4], heads 4611686018427387904, part 0 of 4"},
+      {[=] { Tensor::empty({most}, DType::f32); },
+       "a tensor of shape [4611686018427387904] does not fit into memory"},
+  });
+}
+
 TEST(OpErrors, Losses) {
   expect({
       {[] {
@@ -244,6 +318,11 @@ TEST(OpErrors, Losses) {
          cross_entropy(x({0, 0}), i64({}));
        },
        "cross_entropy: needs at least one class, got logits [0, 0]"},
+      {[] {
+         distillation_loss(x({2, 3}), u8({2, 3}), 1, 2);
+       },
+       "distillation_loss: expected logits and target [r, c] of floating types, got f32 [2, 3] and "
+       "u8 [2, 3]"},
       {[] { mean_squared_error(x({2}), Tensor::zeros({3}, DType::f32)); },
        "mean_squared_error: the target is [3], expected x's shape [2]"},
   });

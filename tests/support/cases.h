@@ -1,6 +1,6 @@
 // The table of differentiable functions under test, with one entry for each. Every entry is checked
-// in three ways: gradients in f64, every vector level, and f32 and bf16 against f64. CUDA builds
-// also compare the GPU with the CPU.
+// in four ways: gradients in f64, every vector level, f32 and bf16 against f64, and strided inputs
+// against contiguous ones. CUDA builds also compare the GPU with the CPU.
 #pragma once
 
 #include <functional>
