@@ -156,7 +156,11 @@ void bind_tensor(nb::module_& module) {
       .def("__dlpack_device__",
            [](const Var&) { return nb::make_tuple(nb::device::cpu::value, 0); })
       .def_prop_ro(
-          "grad", [](const Var& x) { return Var(x.grad()); }, doc::Var_grad)
+          "grad",
+          [](const Var& x) {
+            return x.grad().defined() ? std::optional(Var(x.grad())) : std::nullopt;
+          },
+          doc::Var_grad)
       .def_prop_ro("requires_grad", &Var::requires_grad, doc::Var_requires_grad)
       .def("detach", &Var::detach, doc::Var_detach)
       .def(
@@ -205,7 +209,13 @@ std::function<Var(const std::vector<Var>&)> callable_anywhere(const nb::callable
     const nb::gil_scoped_acquire lock;
     nb::list arguments;
     for (const Var& input : inputs) arguments.append(nb::cast(input));
-    return nb::cast<Var>((*kept)(*arguments));
+    const nb::object result = (*kept)(*arguments);
+    if (!nb::isinstance<Var>(result)) {
+      const std::string got = nb::cast<std::string>(result.type().attr("__name__"));
+      throw nb::type_error(
+          fmt::format("checkpoint: f returned a {}, expected a Tensor", got).c_str());
+    }
+    return nb::cast<Var>(result);
   };
 }
 

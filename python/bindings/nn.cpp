@@ -110,8 +110,10 @@ class ConfiguredEncoder {
     const RunContext run = context_of(training, sample_ids, seed, step);
     const Tensor ids = tensor_of(input_ids).contiguous();
     require_input(ids.rank() == 2, "input_ids are {}; expected [b, n]", ids.shape());
-    const Ragged batch = attention_mask ? Ragged(tensor_of(*attention_mask).contiguous())
-                                        : Ragged(ids.dim(0), ids.dim(1));
+    const Tensor mask = attention_mask ? tensor_of(*attention_mask).contiguous() : Tensor();
+    require_input(!mask.defined() || mask.shape() == ids.shape(),
+                  "attention_mask is {}; expected input_ids' shape {}", mask.shape(), ids.shape());
+    const Ragged batch = mask.defined() ? Ragged(mask) : Ragged(ids.dim(0), ids.dim(1));
     ModelInput input;
     input.input_ids = ids;
     return batch.in_places(encoder_(input, batch, run));

@@ -171,6 +171,12 @@ void bind_attention(nb::module_& ops) {
       },
       "x"_a, "table"_a, "spans"_a = nb::none(), doc::rotate, ReleaseLock());
   ops.def(
+      "rotary_table",
+      [](std::int64_t count, std::int64_t width, double theta) {
+        return Var(rotary_table(count, width, theta));
+      },
+      "count"_a, "width"_a, "theta"_a, doc::rotary_table, ReleaseLock());
+  ops.def(
       "segment_means",
       [](const Var& x, std::int64_t segments, const std::optional<Array>& spans) {
         return segment_means(x, spans_of(spans), segments);
@@ -192,8 +198,12 @@ void bind_attention(nb::module_& ops) {
         return sequence_conv(x, weight, spans_of(spans));
       },
       "x"_a, "weight"_a, "spans"_a = nb::none(), doc::sequence_conv, ReleaseLock());
-  ops.def("layer_norm", &layer_norm, "x"_a, "gamma"_a, "beta"_a, "epsilon"_a, doc::layer_norm,
-          ReleaseLock());
+  ops.def(
+      "layer_norm",
+      [](const Var& x, const Var& gamma, const std::optional<Var>& beta, double epsilon) {
+        return layer_norm(x, gamma, beta.value_or(Var()), epsilon);
+      },
+      "x"_a, "gamma"_a, "beta"_a.none(), "epsilon"_a, doc::layer_norm, ReleaseLock());
   ops.def(
       "residual_dropout",
       [](const Var& x, const Var& residual, double p, const std::optional<Array>& sample_ids,
@@ -204,13 +214,13 @@ void bind_attention(nb::module_& ops) {
       "site"_a = 0, doc::residual_dropout, ReleaseLock());
   ops.def(
       "residual_layer_norm",
-      [](const Var& x, const Var& residual, const Var& gamma, const Var& beta, double epsilon,
-         double p, const std::optional<Array>& sample_ids, std::uint64_t seed, std::uint64_t step,
-         std::uint32_t site) {
+      [](const Var& x, const Var& residual, const Var& gamma, const std::optional<Var>& beta,
+         double epsilon, double p, const std::optional<Array>& sample_ids, std::uint64_t seed,
+         std::uint64_t step, std::uint32_t site) {
         const DropoutOptions options{p, {seed, step, site}, tensor_of(sample_ids)};
-        return residual_layer_norm(x, residual, options, gamma, beta, epsilon);
+        return residual_layer_norm(x, residual, options, gamma, beta.value_or(Var()), epsilon);
       },
-      "x"_a, "residual"_a, "gamma"_a, "beta"_a, "epsilon"_a, "p"_a = 0.0,
+      "x"_a, "residual"_a, "gamma"_a, "beta"_a.none(), "epsilon"_a, "p"_a = 0.0,
       "sample_ids"_a = nb::none(), "seed"_a = 0, "step"_a = 0, "site"_a = 0,
       doc::residual_layer_norm, ReleaseLock());
 }

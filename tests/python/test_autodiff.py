@@ -32,7 +32,7 @@ def test_the_sine_is_learned_in_twenty_lines():
 
 def test_every_op_is_there():
     text = (ROOT / "autograd" / "ops.h").read_text()
-    declared = set(re.findall(r"^Var (\w+)\(", text, re.MULTILINE))
+    declared = set(re.findall(r"^(?:Var|Tensor) (\w+)\(", text, re.MULTILINE))
     declared -= {"operator", "linear_of_data"}  # the latter is linear for tensors without a gradient
     assert declared == {name for name in dir(ops) if not name.startswith("_")}
 
@@ -494,3 +494,75 @@ def test_values_need_an_allocated_store():
     nn.Linear(parameters.scope(), 1, 2)
     with pytest.raises(nystrom.InternalError, match="before its store is allocated"):
         parameters.initialise(seed=1, standard_deviation=1)
+
+
+# ---- What reads wrong numbers elsewhere ---------------------------------------------------------
+
+
+def test_the_gradient_of_what_no_loss_reached_is_none():
+    x = nystrom.Tensor(np.ones(2), requires_grad=True)
+    with nystrom.Tape() as tape:
+        h = ops.square(x)
+        tape.backward(ops.sum(h))
+    assert h.grad is None and x.grad.numpy().tolist() == [2, 2]
+
+
+def test_values_of_an_ended_tape_are_refused():
+    x = nystrom.Tensor(np.ones(2), requires_grad=True)
+    with nystrom.Tape():
+        h = x * 2.0
+    with nystrom.Tape() as tape:
+        with pytest.raises(nystrom.InternalError, match="detach"):
+            ops.sum(h)
+        tape.backward(ops.sum(x * h.detach()))
+    assert x.grad.numpy().tolist() == [2, 2]
+
+
+def test_a_checkpoint_of_data_trains_what_it_uses():
+    w = nystrom.Tensor(np.eye(2), requires_grad=True)
+    with nystrom.Tape() as tape:
+        tape.backward(ops.sum(nystrom.checkpoint(lambda a: ops.linear(a, w), [np.ones((3, 2))])))
+    assert w.grad.numpy().tolist() == [[3, 3], [3, 3]]
+    with nystrom.Tape(), pytest.raises(TypeError, match="f returned a NoneType"):
+        nystrom.checkpoint(lambda a: None, [w])
+
+
+def test_an_encoder_refuses_masks_and_ids_of_another_shape():
+    parameters = nn.ParameterStore()
+    encoder = nn.Encoder(
+        parameters.scope() / "encoder", vocab_size=50, hidden_size=16, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32, max_position_embeddings=32,
+        attention={"num_landmarks": 4},
+    )  # fmt: skip
+    parameters.allocate()
+    parameters.initialise(seed=1, standard_deviation=0.1)
+    ids, mask = np.arange(36).reshape(3, 12), np.ones((3, 5), np.uint8)
+    with pytest.raises(nystrom.InputError, match=r"attention_mask is \[3, 5\]"):
+        encoder(ids, mask)
+    mask = np.ones((3, 12), np.uint8)
+    mask[2, 4] = 0
+    with pytest.raises(nystrom.InternalError, match="sample ids are"):
+        encoder(ids, mask, training=True, sample_ids=np.array([1]))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float64])
+def test_sample_ids_of_other_types_are_refused(dtype):
+    with pytest.raises(nystrom.InternalError, match="i64 sample id"):
+        ops.dropout(np.ones((4, 6), np.float32), 0.5, np.arange(4, dtype=dtype))
+
+
+def test_a_norm_needs_no_beta():
+    x, gamma = np.arange(8.0).reshape(2, 4), np.ones(4)
+    expected = ops.layer_norm(x, gamma, np.zeros(4), 1e-5).numpy()
+    np.testing.assert_array_equal(ops.layer_norm(x, gamma, None, 1e-5).numpy(), expected)
+    np.testing.assert_array_equal(
+        ops.residual_layer_norm(x, np.zeros((2, 4)), gamma, None, 1e-5).numpy(), expected
+    )
+
+
+def test_a_rotation_of_the_first_place_changes_nothing():
+    x = np.arange(16.0, dtype=np.float32).reshape(1, 1, 2, 8)
+    table = ops.rotary_table(2, 8, 10000.0)
+    turned = ops.rotate(ops.cast(x, "f64"), table).numpy()
+    np.testing.assert_array_equal(turned[0, 0, 0], x[0, 0, 0])
+    assert not np.array_equal(turned[0, 0, 1], x[0, 0, 1])

@@ -164,6 +164,7 @@ std::string write_safetensors(const std::filesystem::path& path,
   header.metadata["format"] = "pt";
   std::int64_t position = 0;
   for (NamedTensor& entry : sorted) {
+    require(entry.tensor.defined(), "tensor {} is undefined", entry.name);
     entry.tensor = entry.tensor.to(cpu_device).contiguous();
     Checksum checksum;
     checksum.update(bytes_of(entry.tensor).data(), bytes_of(entry.tensor).size());
