@@ -8,6 +8,8 @@ namespace {
 using namespace nystrom::cuda;
 
 constexpr int block = 256;
+/// The most that a thread adds up in the accumulate type.
+constexpr std::int64_t addends = 1024;
 
 /// One block a row.
 template <class T, class Out>
@@ -16,10 +18,15 @@ __global__ void sum_row_kernel(const T* x, std::int64_t outer, std::int64_t redu
   using A = accumulate_t<T>;
   using S = accumulate_t<Out>;
   for (std::int64_t o = blockIdx.x; o < outer; o += gridDim.x) {
-    A sum = 0;
-    for (std::int64_t r = threadIdx.x; r < reduced; r += blockDim.x)
-      sum += load(x[o * reduced + r]);
-    sum = block_sum(sum);
+    double total = 0;  // a sum of very many would outgrow its addends
+    for (std::int64_t first = threadIdx.x; first < reduced; first += addends * blockDim.x) {
+      const std::int64_t end = first + addends * blockDim.x;
+      A sum = 0;
+      for (std::int64_t r = first; r < reduced && r < end; r += blockDim.x)
+        sum += load(x[o * reduced + r]);
+      total += static_cast<double>(sum);
+    }
+    const A sum = static_cast<A>(block_sum(total));
     if (threadIdx.x == 0)
       y[o] = convert<Out>(accumulate ? load(y[o]) + static_cast<S>(sum) : static_cast<S>(sum));
   }
