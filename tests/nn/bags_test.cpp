@@ -4,9 +4,8 @@
 #include "nn/attention_diagnostics.h"
 #include "nn/attention_map.h"
 #include "tests/support/errors.h"
-#include "tests/support/gradcheck.h"
+#include "tests/support/model_gradients.h"
 #include "tests/support/models.h"
-#include "tests/support/sanitized.h"
 
 namespace nystrom::testing {
 namespace {
@@ -70,20 +69,7 @@ TEST_P(BagPooling, HasTheNumericalGradient) {
     RunContext run;
     run.logits_only = logits_only;
     const auto loss = [&] { return weighted_sum((*model)(input, run).logits); };
-    {
-      Tape tape;
-      tape.backward(loss());
-    }
-    const double largest_of_all = largest(model->parameters().gradients());
-    for (const Parameter& parameter : model->parameters().parameters()) {
-      const Tensor analytic = model->parameters().gradient(parameter.name());
-      if (is_key_bias(parameter.name()) && key_bias_is_inert(config)) continue;
-      if (sanitized) continue;
-      const Tensor numerical =
-          numerical_gradient([&] { return loss().value().item(); }, parameter.var().value());
-      if (largest(numerical) < 1e-9 * largest_of_all) continue;
-      EXPECT_LE(relative_difference(analytic, numerical), 1e-6) << parameter.name();
-    }
+    expect_numerical_gradients(*model, loss);
   }
 }
 

@@ -2,9 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/errors.h"
-#include "tests/support/gradcheck.h"
+#include "tests/support/model_gradients.h"
 #include "tests/support/models.h"
-#include "tests/support/sanitized.h"
 
 namespace nystrom::testing {
 namespace {
@@ -49,20 +48,7 @@ TEST_P(MaskedFeaturesLoss, HasTheNumericalGradient) {
   const ModelInput input = without_padding(input_of(config, layout));
   const auto model = make_model(config, DType::f64, 1.7);
   const auto loss = [&] { return model->masked_features(input, masked, targets(), 7, {}); };
-  {
-    Tape tape;
-    tape.backward(loss());
-  }
-  const double largest_of_all = largest(model->parameters().gradients());
-  for (const Parameter& parameter : model->parameters().parameters()) {
-    const Tensor analytic = model->parameters().gradient(parameter.name());
-    if (is_key_bias(parameter.name()) && key_bias_is_inert(config)) continue;
-    if (sanitized) continue;
-    const Tensor numerical =
-        numerical_gradient([&] { return loss().value().item(); }, parameter.var().value());
-    EXPECT_GE(largest(numerical), 1e-9 * largest_of_all) << parameter.name() << " counts";
-    EXPECT_LE(relative_difference(analytic, numerical), 1e-6) << parameter.name();
-  }
+  expect_numerical_gradients(*model, loss);
 }
 
 TEST_P(MaskedFeaturesLoss, OfABagDoesNotDependOnItsBatch) {

@@ -4,9 +4,8 @@
 
 #include <set>
 
-#include "tests/support/gradcheck.h"
+#include "tests/support/model_gradients.h"
 #include "tests/support/models.h"
-#include "tests/support/sanitized.h"
 
 namespace nystrom::testing {
 namespace {
@@ -99,17 +98,7 @@ TEST(ReplacedTokens, ItsLossIsThatOfTwoModels) {
 TEST(ReplacedTokens, ItsGradientIsTheNumericalOne) {
   const auto model = model_that_draws_5();
   const auto loss = [&] { return model->replaced_tokens(input(), labels(), scale, run_of()).loss; };
-  {
-    Tape tape;
-    tape.backward(loss());
-  }
-  for (const Parameter& parameter : model->parameters().parameters()) {
-    if (is_key_bias(parameter.name()) || sanitized) continue;
-    const Tensor numerical =
-        numerical_gradient([&] { return loss().value().item(); }, parameter.var().value());
-    EXPECT_LE(relative_difference(model->parameters().gradient(parameter.name()), numerical), 1e-5)
-        << parameter.name();
-  }
+  expect_numerical_gradients(*model, loss, 1e-5);
 }
 
 TEST(ReplacedTokens, PaddedInputGivesTheSame) {
