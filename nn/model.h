@@ -97,7 +97,7 @@ class Model {
 
   /// The squared error of what the model says of some rows of its features, which the caller has
   /// masked: their numbers, the sum of (said − target)² over all numbers of `rows` / `normaliser` →
-  /// [1], in the accumulate type. `targets` are [p, embed_dim]. Without rows it is 0.
+  /// [1], in the accumulate type. `targets` are [p, embed_dim].
   Var masked_features(ModelInput input, const std::vector<std::int64_t>& rows,
                       const Tensor& targets, double normaliser, const RunContext& run) const;
 
@@ -110,7 +110,6 @@ class Model {
   Pass masked_lm_pass(const ModelInput& input, const RunContext& run) const;
   Var last_valid_step(const Var& hidden, const Ragged& batch) const;
   bool reads_first_token() const;
-  Var pool(const Var& hidden, const Ragged& batch, SentencePooling pooling) const;
   /// Behind head_transform, if the model has it.
   Var transformed(const Var& hidden) const;
   Var pooled(const ModelOutput& out, const Var& hidden, const Pass& pass) const;
