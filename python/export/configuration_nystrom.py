@@ -80,9 +80,14 @@ class NystromConfig(NystromformerConfig):
         block["attention"] = completed(outer | block["attention"], ATTENTION, "nystrom.attention")
         for layers, kind in block["attention"]["layers"].items():
             completed({"kind": kind}, ATTENTION, f"nystrom.attention.layers.{layers}")
+        self.num_landmarks = block["attention"]["num_landmarks"]
+        self.conv_kernel_size = block["attention"]["conv_kernel_size"] or 1  # 5 refuses null
         self.nystrom = block
-        self.num_landmarks = self.options.attention.num_landmarks
-        self.conv_kernel_size = self.options.attention.conv_kernel_size or 1  # 5 refuses null
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name in ("num_landmarks", "conv_kernel_size") and "nystrom" in vars(self):
+            self.nystrom["attention"][name] = value
 
     @property
     def options(self) -> SimpleNamespace:

@@ -17,13 +17,43 @@ from transformers.utils.generic import can_return_tuple
 
 from .configuration_nystrom import NystromConfig
 
-ACTIVATIONS = {"gelu": F.gelu, "gelu_new": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
-ACTIVATIONS |= {"tanh": torch.tanh, "linear": lambda x: x}
+
+def gelu_new(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def identity(x: Tensor) -> Tensor:
+    return x
+
+
+ACTIVATIONS = {"gelu": F.gelu, "gelu_new": gelu_new, "relu": F.relu}
+ACTIVATIONS |= {"tanh": torch.tanh, "linear": identity}
 
 
 def wide(x: Tensor) -> Tensor:
     """x in the type of sums and inverses: at least float32."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def weight_of(layer: nn.Module) -> Tensor:
+    """The weight, also where accelerate keeps it elsewhere until the layer is called."""
+    hook = getattr(layer, "_hf_hook", None)
+    if hook is None:
+        return layer.weight
+    hook.pre_forward(layer)
+    weight = layer.weight
+    hook.post_forward(layer, None)
+    return weight
+
+
+def wide_linear(layer: nn.Module, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """layer(x) in x's type. A layer with an adapter, with quantised weights or with weights that lie
+    elsewhere computes in its own type; `dtype` where its weights have none."""
+    if type(layer) is nn.Linear and not hasattr(layer, "_hf_hook"):
+        return F.linear(x, wide(layer.weight), None if layer.bias is None else wide(layer.bias))
+    weight = layer.weight
+    known = isinstance(weight, Tensor) and weight.is_floating_point()
+    return layer(x.to(weight.dtype if known else dtype)).to(x.dtype)
 
 
 class Tokens(NamedTuple):
@@ -226,7 +256,7 @@ class NystromSelfAttention(nn.Module):
                 gate = ((1 + torch.tanh(wide(self.window_gate))) / 2)[:, None, None]
                 out = out + gate * (attend(q, k, v, valid, self.window) - out)
         if self.options.conv_kernel_size is not None:
-            out = out.to(v.dtype) + sequence_convolution(v, self.conv.weight[:, 0, :, 0])
+            out = out.to(v.dtype) + sequence_convolution(v, weight_of(self.conv)[:, 0, :, 0])
         return out.to(v.dtype).transpose(1, 2).flatten(2)
 
     def nystrom(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, tokens: Tokens) -> Tensor:
@@ -234,10 +264,8 @@ class NystromSelfAttention(nn.Module):
 
         In a row with few tokens each segment is one token or empty. Its landmarks are then its
         keys, and the last attention is exact if it reads the values themselves."""
-        means, projections = tokens.segments @ wide(x), (self.query, self.key, self.value)
-        biases = [None if p.bias is None else wide(p.bias) for p in projections]
-        means = [F.linear(means, wide(p.weight), b) for p, b in zip(projections, biases)]
-        queries, keys, values = (self.split(y) for y in means)
+        means, layers = tokens.segments @ wide(x), (self.query, self.key, self.value)
+        queries, keys, values = (self.split(wide_linear(p, means, x.dtype)) for p in layers)
         if self.theta is not None:  # at the middle of their segments
             places = torch.arange(x.shape[1], device=x.device).to(tokens.segments.dtype)
             middle = (tokens.segments @ places)[:, None]
@@ -254,7 +282,7 @@ class NystromSelfAttention(nn.Module):
 
     def linformer(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
         """Attention to keys and values that are projected along the sequence (Wang et al.)."""
-        n, (e, f) = q.shape[2], (self.key_projection.weight, self.value_projection.weight)
+        n, (e, f) = q.shape[2], map(weight_of, (self.key_projection, self.value_projection))
         return attend(q, wide(e[..., :n]) @ zeroed(k, valid), wide(f[..., :n]) @ v, None)
 
     def double_softmax(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
@@ -356,7 +384,8 @@ class NystromEmbeddings(nn.Module):
         if ids.shape[1] > longest:
             raise ValueError(f"{ids.shape[1]} tokens; the model has {longest} positions")
         if not self.skip:
-            return self.position_embeddings.weight[self.first : ids.shape[1] + self.first]
+            place = torch.arange(ids.shape[1], device=ids.device)
+            return self.position_embeddings(place + self.first)
         counted = (ids != self.padding).long()
         return self.position_embeddings(counted.cumsum(1) * counted + self.first - 1)
 
@@ -452,6 +481,9 @@ class NystromModel(NystromPreTrainedModel):
     def forward(
         self, input_ids=None, attention_mask=None, token_type_ids=None, features=None, **kwargs
     ):
+        for name in ("position_ids", "inputs_embeds", "output_attentions", "head_mask"):
+            if kwargs.get(name) is not None and kwargs[name] is not False:
+                raise ValueError(f"{name}: a nystrom model takes none")
         x = self.embeddings(input_ids, attention_mask, token_type_ids, features)
         tokens = tokens_of(attention_mask, x, self.config, self.kinds)
         states, last = [x], None
@@ -501,7 +533,11 @@ class NystromHead(NystromPreTrainedModel):
         **kwargs,
     ):
         inputs = [input_ids, attention_mask, token_type_ids, features]
-        inputs = [x.flatten(0, 1) if self.rows and x is not None else x for x in inputs]
+        if self.rows:
+            if input_ids.dim() != 3:
+                shape = list(input_ids.shape)
+                raise ValueError(f"input_ids are {shape}; expected [samples, texts, tokens]")
+            inputs = [x if x is None else x.flatten(0, 1) for x in inputs]
         out = self.nystromformer(*inputs, **kwargs)
         logits = self.head(out, inputs[1])
         logits = logits.view(len(input_ids), -1) if self.rows else logits
@@ -577,6 +613,22 @@ class NystromForPreTraining(NystromHead):
         return total / (chosen.sum().clamp(min=1) if items is None else items)
 
 
+class NystromClassifier(nn.Module):
+    """The last layers of a classifier, of which head_transform replaces the first."""
+
+    def __init__(self, config: NystromConfig, inputs: int, width: int):
+        super().__init__()
+        self.activation = ACTIVATIONS[config.options.classifier_act or config.hidden_act]
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.out_proj = nn.Linear(width, config.num_labels)
+        self.dense = None if config.options.head_transform else nn.Linear(inputs, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.dense is not None:
+            x = self.activation(self.dense(self.dropout(x)))
+        return self.out_proj(self.dropout(x))
+
+
 class NystromForSequenceClassification(NystromHead):
     """One label: regression, else classes, or labels by themselves (problem_type). With towers two
     rows are the texts of one sample."""
@@ -585,27 +637,26 @@ class NystromForSequenceClassification(NystromHead):
 
     def add_head(self, config: NystromConfig, width: int):
         self.rows = config.options.pairs == "towers"
-        self.activation = ACTIVATIONS[config.options.classifier_act or config.hidden_act]
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.classifier = nn.ModuleDict({"out_proj": nn.Linear(width, config.num_labels)})
-        if not config.options.head_transform:
-            self.classifier["dense"] = nn.Linear(4 * width if self.rows else width, width)
+        self.classifier = NystromClassifier(config, 4 * width if self.rows else width, width)
 
     def head(self, out, mask) -> Tensor:
         x = self.pooled(out, mask)
         if self.rows:
             x = torch.cat([x[::2], x[1::2], x[::2] * x[1::2], x[::2] - x[1::2]], dim=1)
-        if "dense" in self.classifier:
-            x = self.activation(self.classifier["dense"](self.dropout(x)))
-        return self.classifier["out_proj"](self.dropout(self.transformed(x)))
+        return self.classifier(self.transformed(x))
 
     def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
-        if self.config.problem_type == "multi_label_classification":
+        kind, several = self.config.problem_type, logits.shape[1] > 1
+        if kind is None:  # as transformers infers it
+            sets = several and labels.is_floating_point()
+            kind = "multi_label_classification" if sets else kind
+        if kind == "multi_label_classification":
             labels = labels.to(wide(logits))
             return mean_loss(F.binary_cross_entropy_with_logits, logits, labels, items)
-        if logits.shape[1] > 1:
+        if several and kind != "regression":
             return super().loss(logits, labels, items)
-        return mean_loss(F.mse_loss, logits[:, 0], labels.flatten().to(wide(logits)), items)
+        total = F.mse_loss(wide(logits), labels.view_as(logits).to(wide(logits)), reduction="sum")
+        return total / (labels.numel() if items is None else items)
 
 
 class NystromForTokenClassification(NystromHead):

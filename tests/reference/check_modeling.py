@@ -12,9 +12,11 @@ Last come compilation, checkpointing, mixed precision, a larger vocabulary and a
 
 import argparse
 import contextlib
+import copy
 import io
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -546,6 +548,57 @@ def check_untied(check, program, scratch):
         )
 
 
+class Adapter(torch.nn.Module):
+    """A layer with an addition of low rank, as adapters wrap one."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.down = torch.nn.Parameter(0.3 * torch.randn(2, base.in_features))
+        self.up = torch.nn.Parameter(0.3 * torch.randn(base.out_features, 2))
+
+    @property
+    def weight(self):
+        return self.base.weight
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down.T @ self.up.T
+
+
+def check_extensions(check, scratch):
+    """What other libraries do to the classes, and what they refuse."""
+    head = "SequenceClassification"
+    folder = make_folder(scratch / "extensions", "defaults", head)
+    model, batch = load(folder, head).eval(), make_batch("defaults", head, LENGTH, True)
+    inputs = {key: value for key, value in batch.items() if key != "labels"}
+    merged, adapted = copy.deepcopy(model), copy.deepcopy(model)
+    for plain, own in zip(merged.modules(), list(adapted.modules()), strict=True):
+        for name in ("query", "key", "value"):
+            if hasattr(own, name):
+                adapter = Adapter(getattr(own, name))
+                setattr(own, name, adapter)
+                getattr(plain, name).weight.data += adapter.up.data @ adapter.down.data
+    expected, got = (each(**inputs).logits for each in (merged, adapted))
+    error = ((got - expected).abs().max() / expected.abs().max()).item()
+    check(error <= F32, f"adapters of queries, keys and values equal merged weights: {error:.1e}")
+
+    copied = pickle.loads(pickle.dumps(model))
+    check(torch.equal(copied(**inputs).logits, model(**inputs).logits), "models are pickled")
+    labels = torch.tensor([[1.0, 0.0, 1.0]] * len(expected))
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(model(**inputs).logits, labels)
+    got = model(**inputs, labels=labels).loss
+    check(torch.allclose(got, loss), "label sets are inferred from floating labels")
+    for name, value in {"position_ids": inputs["input_ids"], "output_attentions": True}.items():
+        try:
+            model(**inputs, **{name: value})
+            check(False, f"{name} is refused")
+        except ValueError as error:
+            check(name in str(error), f"{name} is refused")
+    fewer = HEADS[head][0].from_pretrained(folder, trust_remote_code=True, num_landmarks=3)
+    given = fewer.config.nystrom["attention"]["num_landmarks"]
+    check(given == 3, f"an option that is given replaces the folder's: {given} landmarks")
+
+
 def check_uses(check, scratch):
     """What people do with a model beside running it."""
     folder = make_folder(scratch / "uses", "defaults", "MaskedLM")
@@ -641,6 +694,7 @@ def main():
         if not arguments.cases:
             check_fixtures(check, scratch)
             check_architectures(check, arguments.program, scratch)
+            check_extensions(check, scratch)
         if not arguments.cases and not arguments.short:
             check_uses(check, scratch)
     shutil.rmtree(os.environ["HF_MODULES_CACHE"])
