@@ -353,17 +353,25 @@ class LineExamples : public ExampleReader {
         lines_(file) {}
 
   std::optional<Example> next() override {
-    std::string line;
-    do {
-      if (!lines_.next(line)) return std::nullopt;
-    } while (skips_blank_lines_ && is_blank(line));
+    if (!std::exchange(held_, false)) {
+      do {
+        if (!lines_.next(line_)) return std::nullopt;
+        if (is_blank(line_) && !skips_blank_lines_ && first_empty_ == 0)
+          first_empty_ = lines_.line();
+      } while (is_blank(line_));
+    }
+    if (first_empty_ > 0) {  // something follows it
+      held_ = true;
+      const std::int64_t number = first_empty_;
+      first_empty_ = number + 1 < lines_.line() ? number + 1 : 0;
+      throw BadRow(fmt::format("{}:{}: the line is empty", *file_, number));
+    }
     Example example;
     example.file = file_;
     example.line = lines_.line();
-    check_text(line, example.place());
-    if (example.line == 1) json_like_ = begins_with_json(line);
-    if (is_blank(line)) throw BadRow(example.place() + ": the line is empty");
-    example.text = std::move(line);
+    check_text(line_, example.place());
+    if (example.line == 1) json_like_ = begins_with_json(line_);
+    example.text = std::move(line_);
     if (words_) example.words = words_of(example.text, cut_, example.place());
     return example;
   }
@@ -382,6 +390,9 @@ class LineExamples : public ExampleReader {
   bool skips_blank_lines_;  // between paragraphs
   std::shared_ptr<const std::string> file_;
   LineReader lines_;
+  std::string line_;
+  bool held_ = false;             // whether line_ was read and not yet returned
+  std::int64_t first_empty_ = 0;  // of the empty lines before line_ that were not yet thrown
   bool json_like_ = false;
 };
 

@@ -57,15 +57,16 @@ void print(const ExportScores& scores) {
   }
 }
 
+/// `unmeasured`: why there are no scores; empty where nobody asked for any.
 void print(const ExportCommand& options, const ExportResult& result,
-           const std::optional<ExportScores>& scores, bool measured) {
+           const std::optional<ExportScores>& scores, const std::string& unmeasured) {
   fmt::print("{}: {} parameters; {}\n", printable_path(options.folder), result.parameters,
              fmt::join(result.files, ", "));
   if (options.written.verify) fmt::print("read back: equal\n");
   if (scores)
     print(*scores);
-  else if (measured)
-    fmt::print("no loss was measured: no validation data was found; --text FILE gives some\n");
+  else if (!unmeasured.empty())
+    fmt::print("no loss was measured: {}\n", unmeasured);
   if (result.differences.empty()) return;
   fmt::print("largest difference of results between nystrom and transformers, on sample texts:\n");
   fmt::print("{:>8} {:>10} {:>12} {:>12}\n", "tokens", "padded to", "absolute", "relative");
@@ -107,7 +108,13 @@ void run(const ExportCommand& options, Device, Log& log) {
   if (options.common.json) {
     fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
   } else {
-    print(options, result, scores, measured);
+    std::string unmeasured;
+    if (measured)
+      unmeasured = source.config.head == Head::none
+                       ? "the model has no head; nystrom evaluate --pairs or --retrieval measures "
+                         "its vectors"
+                       : "no file of validation data was found; --text FILE gives one";
+    print(options, result, scores, unmeasured);
   }
 }
 

@@ -226,13 +226,22 @@ std::vector<std::string> notes_of(const ModelFolder& source, const ModelCard& ca
   return notes;
 }
 
-/// `text`, a config.json, with what a folder made of `source` keeps of its task.
-std::string with_task(const std::string& text, const ModelFolder& source, Head head) {
-  if (!task_of(source.config) || head != source.config.head) return text;
-  const nlohmann::ordered_json task = kept_task(source);
-  if (task.empty()) return text;
+/// `text`, a config.json, with what a folder made of `source` keeps of its task, and with what its
+/// own config.json tells other programs alone: dropout that nystrom does not have, and the function
+/// behind the result of a cross-encoder.
+std::string with_kept(const std::string& text, const ModelFolder& source, Head head) {
   auto root = nlohmann::ordered_json::parse(text);
-  root[task_key] = task;
+  constexpr const char* cross_encoder = "sentence_transformers";
+  const nlohmann::json before = read_json_file(source.path / "config.json");
+  for (const char* key : {"classifier_dropout", "attention_probs_dropout_prob", cross_encoder,
+                          "sbert_ce_default_activation_function"})
+    if (before.contains(key)) root[key] = before.at(key);
+  const bool has_task = task_of(source.config) && head == source.config.head;
+  if (const auto task = has_task ? kept_task(source) : nlohmann::ordered_json(); !task.empty())
+    root[task_key] = task;
+  // sentence-transformers takes a single output for the logit of a probability otherwise.
+  if (has_task && task_of(source.config) == TaskKind::regression && !before.contains(cross_encoder))
+    root[cross_encoder] = {{"activation_fn", "torch.nn.modules.linear.Identity"}};
   return root.dump(2, ' ', true) + "\n";
 }
 
@@ -244,7 +253,7 @@ void write_model(const fs::path& folder, const ModelFolder& source, const Model&
                                                                     : NamedClasses::by_computation;
   const std::string text = card.architecture ? hf_config_text(card.config, *card.architecture)
                                              : hf_config_text(card.config, named);
-  write_text_file(folder / "config.json", with_task(text, source, card.config.head));
+  write_text_file(folder / "config.json", with_kept(text, source, card.config.head));
   write_safetensors(folder / "model.safetensors",
                     f32_weights(model, card.config, classes, card.architecture));
   for (const EmbeddedFile& file : model_classes())
@@ -271,7 +280,7 @@ void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onn
 }  // namespace
 
 std::string config_text_of(const ModelFolder& source, const ModelConfig& config) {
-  return with_task(hf_config_text(config), source, config.head);
+  return with_kept(hf_config_text(config), source, config.head);
 }
 
 ExportResult export_model(const ModelFolder& given, const fs::path& folder,

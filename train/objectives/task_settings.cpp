@@ -1,6 +1,7 @@
 #include "train/objectives/task_settings.h"
 
 #include <algorithm>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -36,18 +37,29 @@ constexpr const char* pairs_key = "pairs";
 std::vector<std::string> overrides_in(const ModelFolder& folder) {
   const nlohmann::json task = task_in(folder);
   if (task.is_null()) return {};
-  const auto is_kept = [](const std::string& name) {
-    constexpr std::string_view kept[] = {
-        "threshold",           "windows",           "stride",  "no_answer",
-        "no_answer_threshold", "max_answer_length", "word_cut"};
-    return std::ranges::find(kept, name) != std::end(kept);
-  };
+  using enum TaskKind;
+  // Another program may have given the model another head, for which an option says nothing.
+  static const std::map<std::string_view, std::vector<TaskKind>> kinds_of = {
+      {pairs_key, {classification, regression}},
+      {"threshold", {classification}},
+      {"windows", {classification, regression}},
+      {"stride", {classification, regression, questions}},
+      {"no_answer", {questions}},
+      {"no_answer_threshold", {questions}},
+      {"max_answer_length", {questions}},
+      {"whole_words", {questions}},
+      {"word_cut", {tokens}}};
+  const std::optional<TaskKind> own = task_of(folder.config);
   std::vector<std::string> overrides;
   for (const auto& [name, value] : task.items()) {
-    const bool pairs = name == pairs_key && value.is_boolean();
-    require_input(task.is_object() && (pairs || (is_kept(name) && !value.is_structured())),
+    const bool pairs = name == pairs_key;
+    const auto kinds = task.is_object() ? kinds_of.find(name) : kinds_of.end();
+    require_input(kinds != kinds_of.end() && (pairs ? value.is_boolean() : !value.is_structured()),
                   "{}: {}: holds the unknown option {}; export the model again",
                   printable_path(folder.path / "config.json"), task_key, printable(name));
+    const bool applies = own && std::ranges::find(kinds->second, *own) != kinds->second.end() &&
+                         (name != "threshold" || folder.config.multi_label);
+    if (!applies) continue;
     if (!pairs)
       overrides.push_back(fmt::format("task.{}={}", name, value.dump()));
     else if (value == true)
@@ -108,6 +120,7 @@ nlohmann::ordered_json kept_task(const ModelFolder& folder) {
       kept["no_answer_threshold"] = task.no_answer_threshold;
     }
     kept["max_answer_length"] = task.max_answer_length;
+    if (task.whole_words != usual.whole_words) kept["whole_words"] = task.whole_words;
   }
   if (kind == TaskKind::questions || task.windows != usual.windows) kept["stride"] = task.stride;
   if (kind == TaskKind::tokens && task.word_cut) kept["word_cut"] = enum_name(*task.word_cut);

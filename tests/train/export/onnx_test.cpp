@@ -383,7 +383,7 @@ TEST_F(OnnxExportTest, WithoutDataNoChangeIsMeasuredAndTheProgramSaysSo) {
   const Outcome outcome = run_program(folder_, "export source target --onnx int8 --quiet");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(outcome.out.ends_with(
-      "no loss was measured: no validation data was found; --text FILE gives some\n"))
+      "no loss was measured: no file of validation data was found; --text FILE gives one\n"))
       << outcome.out;
 }
 
