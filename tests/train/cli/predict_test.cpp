@@ -301,7 +301,7 @@ const Case cases[] = {
     {"file_not_utf8", "model binary.txt",
      "binary.txt:1: byte 2 is not UTF-8 (\\xff); --skip-bad marks such a line and goes on"},
     {"file_of_nothing", "model empty.txt",
-     "empty.txt:1: the line is empty; --skip-bad marks such a line and goes on"},
+     "empty.txt: there is no example in it"},
     {"other_head", "classes '[MASK]'",
      "classes: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
      "with merges.txt"},
