@@ -50,6 +50,9 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::
 /// removed: what else is in it belongs to the user.
 bool holds_only_its_files(const std::filesystem::path& path);
 
+/// The reason why settings or tokenizer of a folder with a manifest are not what it says; empty if
+/// they are, or there is none. Weights have checksums of their own. It may have another name.
+std::string settings_problem(const std::filesystem::path& path);
 /// The reason why the checkpoint at `path` is damaged; empty if its manifest and every file are
 /// intact.
 std::string checkpoint_problem(const std::filesystem::path& path);

@@ -77,7 +77,7 @@ std::optional<std::int64_t> newest_checkpoint(const fs::path& folder,
     const fs::path path = checkpoint_path(folder, step);
     const std::string problem = checkpoint_problem(path);
     if (problem.empty()) return step;
-    passed_over.push_back(fmt::format("{}: passed over: {}", path.string(), problem));
+    passed_over.push_back(fmt::format("{}: passed over: {}", printable_path(path), problem));
   }
   return {};
 }
@@ -94,6 +94,23 @@ bool holds_only_its_files(const fs::path& path) {
     return false;
   } catch (const nlohmann::json::exception&) {
     return false;
+  }
+}
+
+std::string settings_problem(const fs::path& path) {
+  if (!fs::exists(path / checkpoint_manifest)) return "";
+  try {
+    const nlohmann::json manifest = read_json_file(path / checkpoint_manifest);
+    for (const auto& [name, entry] : manifest.at("files").items()) {
+      if (name.ends_with(".safetensors") || !fs::exists(path / name)) continue;
+      const std::string problem = file_problem(path, name, entry);
+      if (!problem.empty()) return problem;
+    }
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const nlohmann::json::exception&) {
+    return fmt::format("{} is not a manifest", checkpoint_manifest);
   }
 }
 

@@ -111,7 +111,13 @@ fs::path find_model(const fs::path& model, Log& log) {
   require_input(fs::is_directory(model),
                 "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
                 printable_path(model));
-  if (fs::exists(model / "config.json")) return model;
+  if (fs::exists(model / "config.json")) {
+    const std::string problem = settings_problem(model);
+    require_input(problem.empty(),
+                  "{}: {}; it is damaged or was edited: remove {} to use it all the same",
+                  printable_path(model), problem, checkpoint_manifest);
+    return model;
+  }
   if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
     return find_model(modules->encoder, log);
   if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(model / "checkpoints")) {
