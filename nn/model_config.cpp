@@ -165,7 +165,10 @@ double estimated_parameters(const ModelConfig& c) {
       static_cast<double>(c.max_position_embeddings) + static_cast<double>(c.type_vocab_size);
   const double layer = 4 * hidden + 2 * static_cast<double>(c.intermediate_size) +
                        static_cast<double>(c.attention.conv_kernel_size.value_or(0));
-  return hidden * (inputs + tables + static_cast<double>(c.num_hidden_layers) * layer);
+  const auto width = static_cast<double>(c.embedding_size.value_or(c.hidden_size));
+  const double projection = c.embedding_size ? width * hidden : 0;
+  return width * (inputs + tables) + projection +
+         hidden * static_cast<double>(c.num_hidden_layers) * layer;
 }
 
 void check_shapes(const ModelConfig& c, Problems& found) {

@@ -71,8 +71,7 @@ const Var& Parameter::var() const {
 
 Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, bool decay) {
   require(!values_.defined(), "parameter {} is declared after the store was allocated", name);
-  for (const auto& entry : entries_)
-    require(entry->name != name, "parameter {} is declared twice", name);
+  require(places_.emplace(name, entries_.size()).second, "parameter {} is declared twice", name);
   entries_.push_back(std::make_shared<Parameter::Entry>(
       Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}}));
   slab_size_ += rounded_up(shape.numel());
@@ -138,15 +137,12 @@ void ParameterStore::initialise(std::uint64_t seed, double standard_deviation,
 }
 
 Parameter::Entry& ParameterStore::find(std::string_view name) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const auto& entry) { return entry->name == name; });
-  require(found != entries_.end(), "there is no parameter {}", name);
-  return **found;
+  const auto found = places_.find(name);
+  require(found != places_.end(), "there is no parameter {}", name);
+  return *entries_[found->second];
 }
 
-bool ParameterStore::has(std::string_view name) const {
-  return std::ranges::any_of(entries_, [&](const auto& entry) { return entry->name == name; });
-}
+bool ParameterStore::has(std::string_view name) const { return places_.contains(name); }
 
 void ParameterStore::set(std::string_view name, const Tensor& values) {
   auto& entry = find(name);

@@ -7,6 +7,8 @@
 //   nystromformer.encoder.layer.0.attention.self.query.weight
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -156,6 +158,7 @@ class ParameterStore {
   Parameter::Entry& find(std::string_view name) const;
 
   std::vector<std::shared_ptr<Parameter::Entry>> entries_;
+  std::map<std::string, std::size_t, std::less<>> places_;  // of the names in entries_
   std::int64_t slab_size_ = 0;
   std::uint32_t dropout_sites_ = 0;
   DType dtype_ = DType::f32;

@@ -116,7 +116,8 @@ std::int64_t largest_divisor(std::int64_t number, std::int64_t limit) {
 void set_model_defaults(RunConfig& defaults, const RunConfig& given) {
   ModelConfig& model = defaults.model;
   model.hidden_size = given.model.hidden_size;
-  model.intermediate_size = 4 * model.hidden_size;
+  constexpr std::int64_t widest = std::int64_t{1} << 40;  // which is refused
+  model.intermediate_size = 4 * std::min(model.hidden_size, widest);
   constexpr std::int64_t head_width = 64;
   model.num_attention_heads =
       largest_divisor(model.hidden_size, (model.hidden_size + head_width / 2) / head_width);
