@@ -1,5 +1,6 @@
-// SIGINT, SIGTERM, SIGUSR1 and SIGHUP as requests to stop at the next safe point. mpirun forwards
-// SIGUSR1 to its processes; a terminal that is closed sends SIGHUP.
+// SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP and SIGXCPU as requests to stop at the next safe point.
+// mpirun forwards SIGUSR1 to its processes; batch systems warn by SIGUSR2, limits of processor time
+// by SIGXCPU, and a terminal that is closed sends SIGHUP.
 #pragma once
 
 #include <csignal>
@@ -10,7 +11,7 @@
 
 namespace nystrom {
 
-inline constexpr int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+inline constexpr int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU};
 
 /// Handlers that only set a flag, installed while the object lives. Only one object may exist at a
 /// time.

@@ -2,6 +2,7 @@
 // options.
 #include <csignal>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/objectives/finetune.h"
@@ -28,7 +29,7 @@ void run_once(const FinetuneOptions& options, Log& log, Device device, Communica
                                               *result.best_value, *result.best)
                                 : "";
   log.say(fmt::format("done: {} steps{}; the model is {}/checkpoints/step-{}", result.steps, score,
-                      spec.options.run_dir, result.best.value_or(result.steps)));
+                      printable_path(spec.options.run_dir), result.best.value_or(result.steps)));
 }
 
 void run(const FinetuneOptions& options, Communicator& communicator, Device device, Log& log) {

@@ -1,6 +1,7 @@
 // nystrom pretrain: pretraining on texts, or on the inputs of a task, from one YAML file.
 #include <csignal>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/objectives/pretrain.h"
@@ -26,7 +27,8 @@ void run(const PretrainOptions& options, Communicator& communicator, Device devi
         *best < baseline ? ""
                          : ", which is no worse: train longer, or with another learning rate"));
   log.say(fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.run.steps,
-                      spec.options.run_dir, result.run.best.value_or(result.run.steps)));
+                      printable_path(spec.options.run_dir),
+                      result.run.best.value_or(result.run.steps)));
 }
 
 }  // namespace

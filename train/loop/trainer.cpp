@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/base/checksum.h"
+#include "core/base/printable.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "core/threads.h"
@@ -370,7 +371,8 @@ RunResult Run::train() {
   if (parameters.trained_count() < parameters.count())
     trained += fmt::format(" of {}", parameters.count());
   log_.say(fmt::format("training {} parameters on {} in {}, to step {}; learning rate {:g}",
-                       trained, place, config_.run_dir, steps_, config_.optimizer.learning_rate));
+                       trained, place, printable_path(config_.run_dir), steps_,
+                       config_.optimizer.learning_rate));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
   const auto asked_to_stop = [&] {
