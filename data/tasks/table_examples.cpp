@@ -14,6 +14,7 @@
 #include "data/tasks/text_range.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/line_reader.h"
+#include "data/text/row_lines.h"
 #include "data/text/words.h"
 
 namespace nystrom {
@@ -348,30 +349,17 @@ class LineExamples : public ExampleReader {
   LineExamples(const TaskConfig& task, const std::filesystem::path& file)
       : words_(*task.kind == TaskKind::tokens),
         cut_(word_cut_of(task)),
-        skips_blank_lines_(empty_lines(task, Labelled::optional) == EmptyLines::skip),
         file_(std::make_shared<std::string>(printable_path(file))),
-        lines_(file) {}
+        rows_(file, empty_lines(task, Labelled::optional), is_blank, "") {}
 
   std::optional<Example> next() override {
-    if (!std::exchange(held_, false)) {
-      do {
-        if (!lines_.next(line_)) return std::nullopt;
-        if (is_blank(line_) && !skips_blank_lines_ && first_empty_ == 0)
-          first_empty_ = lines_.line();
-      } while (is_blank(line_));
-    }
-    if (first_empty_ > 0) {  // something follows it
-      held_ = true;
-      const std::int64_t number = first_empty_;
-      first_empty_ = number + 1 < lines_.line() ? number + 1 : 0;
-      throw BadRow(fmt::format("{}:{}: the line is empty", *file_, number));
-    }
+    if (!rows_.next(/*one_cell=*/false)) return std::nullopt;
     Example example;
     example.file = file_;
-    example.line = lines_.line();
-    check_text(line_, example.place());
-    if (example.line == 1) json_like_ = begins_with_json(line_);
-    example.text = std::move(line_);
+    example.line = rows_.lines.line();
+    check_text(rows_.line, example.place());
+    if (example.line == 1) json_like_ = begins_with_json(rows_.line);
+    example.text = std::move(rows_.line);
     if (words_) example.words = words_of(example.text, cut_, example.place());
     return example;
   }
@@ -387,12 +375,8 @@ class LineExamples : public ExampleReader {
  private:
   bool words_;
   WordCut cut_;
-  bool skips_blank_lines_;  // between paragraphs
   std::shared_ptr<const std::string> file_;
-  LineReader lines_;
-  std::string line_;
-  bool held_ = false;             // whether line_ was read and not yet returned
-  std::int64_t first_empty_ = 0;  // of the empty lines before line_ that were not yet thrown
+  RowLines rows_;
   bool json_like_ = false;
 };
 

@@ -151,7 +151,9 @@ class JsonRows : public TableReader {
            EmptyLines empty)
       : TableReader(std::move(columns)), name_(printable_path(file)) {
     if (format == TableFormat::jsonl)
-      lines_.emplace(file, empty, " \t");
+      lines_.emplace(file, empty, [](std::string_view line) {
+        return line.find_first_not_of(" \t") == line.npos;
+      });
     else
       values_.emplace(file);
   }

@@ -1,4 +1,4 @@
-// The lines that hold rows of a table, private to data/text.
+// The lines that hold rows of a table, or texts; private to data.
 #pragma once
 
 #include <string>
@@ -13,8 +13,10 @@ namespace nystrom {
 /// The lines of a file that hold rows, of which some go on over several.
 class RowLines {
  public:
-  RowLines(const std::filesystem::path& file, EmptyLines empty, std::string_view blanks)
-      : lines(file), empty_(empty), blanks_(blanks) {}
+  /// `is_empty`: whether a line counts as empty. `remedy` ends the message about one.
+  RowLines(const std::filesystem::path& file, EmptyLines empty, bool (*is_empty)(std::string_view),
+           std::string_view remedy = "; remove it, or complete the row")
+      : lines(file), empty_(empty), is_empty_(is_empty), remedy_(remedy) {}
 
   /// Stores the next line that is no empty one in `line`. Throws a BadRow for an empty line that is
   /// a row without a cell. `one_cell`: rows have one, which may be empty.
@@ -23,8 +25,7 @@ class RowLines {
       first_empty_ = 0;
       while (true) {
         if (!lines.next(line)) return false;
-        const bool empty = line.find_first_not_of(blanks_) == line.npos;
-        if (!empty || (one_cell && empty_ == EmptyLines::are_rows)) break;
+        if (!is_empty_(line) || (one_cell && empty_ == EmptyLines::are_rows)) break;
         if (first_empty_ == 0) first_empty_ = lines.line();
       }
     }
@@ -32,8 +33,7 @@ class RowLines {
     held_ = true;
     const std::int64_t number = first_empty_;
     first_empty_ = number + 1 < lines.line() ? number + 1 : 0;
-    throw BadRow(fmt::format("{}:{}: the line is empty; remove it, or complete the row",
-                             lines.name(), number));
+    throw BadRow(fmt::format("{}:{}: the line is empty{}", lines.name(), number, remedy_));
   }
 
   std::string place(std::int64_t number) const {
@@ -45,7 +45,8 @@ class RowLines {
 
  private:
   EmptyLines empty_;
-  std::string_view blanks_;       // of an empty line
+  bool (*is_empty_)(std::string_view);
+  std::string_view remedy_;
   std::int64_t first_empty_ = 0;  // of the empty lines before `line` that were not yet thrown
   bool held_ = false;             // whether `line` was read and not yet returned
 };

@@ -19,7 +19,7 @@ class TextRows : public TableReader {
   TextRows(const std::filesystem::path& file, TableFormat format, bool header,
            std::vector<WantedColumn> columns, EmptyLines empty)
       : TableReader(std::move(columns)),
-        rows_(file, empty, ""),
+        rows_(file, empty, [](std::string_view line) { return line.empty(); }),
         header_(header),
         separator_(format == TableFormat::csv ? ',' : '\t'),
         quotes_(format == TableFormat::csv ? Quotes::quoted : find_quotes(file)) {
