@@ -1,6 +1,7 @@
 #include "train/state/checkpoint.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -30,6 +31,28 @@ std::string file_problem(const fs::path& folder, const std::string& name,
   return checksum == expected
              ? ""
              : fmt::format("{} has checksum {}, expected {}", name, checksum, printable(expected));
+}
+
+/// The first problem of the files that `manifest` names, of those that `counts` is true for.
+std::string files_problem(const fs::path& folder, const nlohmann::json& manifest,
+                          const std::function<bool(const std::string& name)>& counts) {
+  for (const auto& [name, entry] : manifest.at("files").items())
+    if (counts(name))
+      if (const std::string problem = file_problem(folder, name, entry); !problem.empty())
+        return problem;
+  return "";
+}
+
+/// What `find` says of the manifest, or why it cannot be read.
+std::string manifest_problem(const fs::path& folder,
+                             const std::function<std::string(const nlohmann::json&)>& find) {
+  try {
+    return find(read_json_file(folder / checkpoint_manifest));
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const nlohmann::json::exception&) {
+    return fmt::format("{} is not a manifest", checkpoint_manifest);
+  }
 }
 
 }  // namespace
@@ -99,24 +122,15 @@ bool holds_only_its_files(const fs::path& path) {
 
 std::string settings_problem(const fs::path& path) {
   if (!fs::exists(path / checkpoint_manifest)) return "";
-  try {
-    const nlohmann::json manifest = read_json_file(path / checkpoint_manifest);
-    for (const auto& [name, entry] : manifest.at("files").items()) {
-      if (name.ends_with(".safetensors") || !fs::exists(path / name)) continue;
-      const std::string problem = file_problem(path, name, entry);
-      if (!problem.empty()) return problem;
-    }
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const nlohmann::json::exception&) {
-    return fmt::format("{} is not a manifest", checkpoint_manifest);
-  }
+  return manifest_problem(path, [&](const nlohmann::json& manifest) {
+    return files_problem(path, manifest, [&](const std::string& name) {
+      return !name.ends_with(".safetensors") && fs::exists(path / name);
+    });
+  });
 }
 
 std::string checkpoint_problem(const fs::path& path) {
-  try {
-    const nlohmann::json manifest = read_json_file(path / checkpoint_manifest);
+  return manifest_problem(path, [&](const nlohmann::json& manifest) -> std::string {
     if (manifest.at("format") != 1)
       return fmt::format("{} has an unknown format", checkpoint_manifest);
     const auto step = json_count(manifest.at("step"), "step");
@@ -124,16 +138,8 @@ std::string checkpoint_problem(const fs::path& path) {
     const bool named = folder == expected || folder == expected + std::string(replaced_suffix);
     if (!named && temporary_target(folder) != expected)
       return fmt::format("{} is of step {}", checkpoint_manifest, step);
-    for (const auto& [name, entry] : manifest.at("files").items()) {
-      const std::string problem = file_problem(path, name, entry);
-      if (!problem.empty()) return problem;
-    }
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const nlohmann::json::exception&) {
-    return fmt::format("{} is not a manifest", checkpoint_manifest);
-  }
+    return files_problem(path, manifest, [](const std::string&) { return true; });
+  });
 }
 
 }  // namespace nystrom
