@@ -265,29 +265,25 @@ Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
     return std::pair(result.value(), result.requires_grad() || no_recording.left_out());
   }();
   if (!wanted) return Var(output);
-  return Tape::append("checkpoint", output, inputs,
-                      [f, values](Tensor dy, Grads grads) {
-                        Tape inner;
-                        std::vector<Var> copies;
-                        for (std::size_t i = 0; i < values.size(); ++i) {
-                          copies.push_back(grads.wants(i)
-                                               ? Var(values[i], std::make_shared<GradSlot>(GradSlot{
-                                                                    {}, values[i].dtype(), false}))
-                                               : Var(values[i]));
-                        }
-                        // The second run's result is not kept either, nor dy.
-                        const std::shared_ptr<GradSlot> again = f(copies).slot();
-                        if (!again) return;
-                        // This also covers an f that returns an input: nothing was recorded then,
-                        // and its gradient is complete.
-                        Grads({again}).add(0, std::exchange(dy, {}));
-                        inner.walk();
-                        for (std::size_t i = 0; i < values.size(); ++i) {
-                          if (grads.wants(i) && copies[i].grad().defined())
-                            grads.add(i, copies[i].grad());
-                        }
-                      },
-                      {});
+  return Tape::append("checkpoint", output, inputs, [f, values](Tensor dy, Grads grads) {
+    Tape inner;
+    std::vector<Var> copies;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(
+                                                           GradSlot{{}, values[i].dtype(), false}))
+                                      : Var(values[i]));
+    }
+    // The second run's result is not kept either, nor dy.
+    const std::shared_ptr<GradSlot> again = f(copies).slot();
+    if (!again) return;
+    // This also covers an f that returns an input: nothing was recorded then,
+    // and its gradient is complete.
+    Grads({again}).add(0, std::exchange(dy, {}));
+    inner.walk();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());
+    }
+  });
 }
 
 }  // namespace nystrom

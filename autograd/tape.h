@@ -119,7 +119,7 @@ class Tape {
   Record& own() const;
   /// Records a step with the active tape.
   static Var append(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
-                    DyForm dy);
+                    DyForm dy = {});
   /// Pops every step, and runs those whose output has a gradient.
   void walk();
   void run_steps(Record& record);

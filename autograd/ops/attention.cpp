@@ -42,8 +42,7 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
   check(q, k, v, options);
   const Device device = q.value().device();
   const RowSpans queries = options.queries.on(device), keys = options.keys.on(device);
-  const Tensor mask =
-      options.key_mask.defined() ? options.key_mask.contiguous().to(device) : Tensor();
+  const Tensor mask = options.key_mask.contiguous().to(device);
   const Tensor qv = with_unit_columns(q.value()), kv = with_unit_columns(k.value()),
                vv = with_unit_columns(v.value());
   Tensor out = empty_heads(qv, vv.dim(-1), queries, options.out);

@@ -119,8 +119,9 @@ Tensor sample_ids_of(const char* op, const Var& x, const Tensor& ids) {
 
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& samples) {
   require(p >= 0 && p < 1, "dropout: p must be at least 0 and below 1, got {}", p);
-  const Tensor value = x.value().contiguous(), sample_ids = sample_ids_of("dropout", x, samples);
+  const Tensor sample_ids = sample_ids_of("dropout", x, samples);
   if (p == 0) return x;
+  const Tensor value = x.value().contiguous();
   Tensor y = empty_like(value);
   kernels::dropout(value, sample_ids, key, p, y);
   return record("dropout", y, {x}, [p, key, sample_ids](const Tensor& dy, Grads grads) {

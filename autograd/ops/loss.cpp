@@ -8,7 +8,7 @@ namespace {
 
 /// The number of labels that count. Throws for a label that is neither a class nor ignore_index.
 std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
-  const Tensor host = labels.to(cpu_device).contiguous();
+  const Tensor host = labels.to(cpu_device);
   const auto* label = host.data<std::int64_t>();
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < host.numel(); ++i) {
@@ -30,7 +30,8 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, T
           logits.shape(), classes.dtype(), classes.shape());
   require(logits.dim(1) >= 1, "cross_entropy: needs at least one class, got logits {}",
           logits.shape());
-  const std::int64_t counted = count_labels(classes, logits.dim(1));
+  const Tensor in_order = classes.contiguous();
+  const std::int64_t counted = count_labels(in_order, logits.dim(1));
   if (normaliser == 0) normaliser = static_cast<double>(std::max<std::int64_t>(counted, 1));
   require(!argmax.defined() || (argmax.shape() == classes.shape() && argmax.dtype() == DType::i64 &&
                                 argmax.is_contiguous()),
@@ -38,7 +39,7 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, T
           argmax.dtype(), argmax.shape());
   const Tensor value = logits.value().contiguous();
   const Device device = value.device();
-  const Tensor labels = classes.contiguous().to(device);
+  const Tensor labels = in_order.to(device);
   const DType sums = accumulate_dtype(value.dtype());
   Tensor row_loss = Tensor::empty(labels.shape(), sums, device),
          log_sum_exp = Tensor::empty(labels.shape(), DType::f64, device);

@@ -208,7 +208,7 @@ Var fused_nystrom_attention(const NystromInputs& in, const NystromOptions& optio
   const Device device = in.hidden.value().device();
   s.options.queries = options.queries.on(device);
   s.options.keys = options.keys.on(device);
-  if (options.key_mask.defined()) s.options.key_mask = options.key_mask.contiguous().to(device);
+  s.options.key_mask = options.key_mask.contiguous().to(device);
   const Shape of_rows = in.qkv.shape().without(-1);
   s.qkv = in.qkv.value().contiguous().reshape(of_rows.append(rows).append(width));
   if (in.taps.defined()) {
