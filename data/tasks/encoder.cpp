@@ -75,12 +75,17 @@ std::int64_t EncodedSample::length() const {
   return longest;
 }
 
+std::int64_t stride_of(const TaskConfig& task, std::int64_t sequence_length) {
+  return task.stride.value_or(std::min<std::int64_t>(128, sequence_length / 3));
+}
+
 TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer,
                          std::int64_t sequence_length, bool towers)
     : task_(task),
       labels_(std::move(labels)),
       tokenizer_(tokenizer),
       sequence_length_(sequence_length),
+      stride_(stride_of(task, sequence_length)),
       towers_(towers),
       single_specials_(std::ssize(tokenizer.wrap({}).ids)),
       pair_specials_(std::ssize(tokenizer.wrap({}, {}).ids)) {
@@ -96,10 +101,10 @@ TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenize
       tokenizer.special().pad != no_id,
       "the tokenizer has no padding token, which batches of texts of different lengths need");
   const auto require_stride = [&](std::int64_t size, const char* what) {
-    require_input(task.stride < size,
+    require_input(stride_ < size,
                   "task.stride {} is too large for data.sequence_length {}: a window has {} tokens "
                   "of {}",
-                  task.stride, sequence_length, size, what);
+                  stride_, sequence_length, size, what);
   };
   if (task.windows != TaskWindows::first)
     require_stride(sequence_length - single_specials_, "text");
@@ -196,7 +201,7 @@ std::vector<EncodedSample> TaskEncoder::cut_into_windows(const EncodedSample& wh
                                                          const Ids& ids) const {
   const std::int64_t size = sequence_length_ - single_specials_, all = std::ssize(ids);
   std::vector<EncodedSample> windows;
-  for (std::int64_t begin = 0;; begin += size - task_.stride) {
+  for (std::int64_t begin = 0;; begin += size - stride_) {
     const std::int64_t end = std::min(begin + size, all);
     EncodedSample window = whole;
     window.rows.push_back(tokenizer_.wrap(std::span(ids).subspan(
@@ -255,7 +260,7 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example,
   const auto [first, last] = answer_tokens(example, tokens);
   bool found = example.answers.empty();
   std::vector<EncodedSample> windows;
-  for (std::int64_t begin = 0;; begin += size - task_.stride) {
+  for (std::int64_t begin = 0;; begin += size - stride_) {
     const std::int64_t end = std::min(begin + size, all);
     const auto part = std::span(tokens).subspan(static_cast<std::size_t>(begin),
                                                 static_cast<std::size_t>(end - begin));

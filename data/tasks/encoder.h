@@ -60,6 +60,10 @@ struct EncodingCounts {
   std::int64_t answers_cut = 0;
 };
 
+/// The tokens that neighbouring windows of `sequence_length` tokens share: task.stride, or its
+/// default for that length.
+std::int64_t stride_of(const TaskConfig& task, std::int64_t sequence_length);
+
 /// Encodes the examples of one task. Thread-safe.
 class TaskEncoder {
  public:
@@ -77,7 +81,7 @@ class TaskEncoder {
   /// Pairs that are too long lose tokens at their ends, from the longer text first, as with Hugging
   /// Face's longest_first. Words are tokenized one by one with a space in front; their first token
   /// represents them. Windows are [cls question sep context part sep] with the longest parts that
-  /// fit. Each part begins `stride` tokens before the end of the previous one. A question that
+  /// fit. Each part begins stride_of() tokens before the end of the previous one. A question that
   /// takes more than half of the row is cut to that half. With task.windows, single texts become
   /// windows [cls part sep] in the same way; each has the label of the text.
   std::vector<EncodedSample> encode(const Example& example, EncodingCounts& counts) const;
@@ -106,7 +110,7 @@ class TaskEncoder {
   TaskConfig task_;
   LabelSet labels_;
   const Tokenizer& tokenizer_;
-  std::int64_t sequence_length_;
+  std::int64_t sequence_length_, stride_;
   bool towers_;
   std::int64_t single_specials_, pair_specials_;  // tokens that wrapping adds
   std::int64_t before_text_, before_second_;      // those before a text, and before a second text

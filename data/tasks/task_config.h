@@ -182,7 +182,7 @@ struct TaskConfig {
   TaskViews views = TaskViews::dropout;
   std::optional<WordCut> word_cut;
   double max_score = 1;
-  std::int64_t stride = 128;
+  std::optional<std::int64_t> stride;
   std::int64_t max_answer_length = 30;
   bool whole_words = true;
   std::optional<bool> no_answer;
@@ -258,7 +258,9 @@ void fields(V& v, TaskConfig& c) {
   v(c.max_score, "max_score",
     "embeddings: the label of a pair of equal texts; labels are divided by it (5 for STS-B)",
     positive);
-  v(c.stride, "stride", "tokens that neighbouring windows of a long text or context share",
+  v(c.stride, "stride",
+    "tokens that neighbouring windows of a long text or context share. null: 128, or a third of "
+    "data.sequence_length if that is less",
     not_negative);
   v(c.max_answer_length, "max_answer_length", "questions: most tokens of an answer", at_least(1));
   v(c.whole_words, "whole_words",

@@ -8,6 +8,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/encoder.h"
 #include "train/config/config_io.h"
 
 namespace nystrom {
@@ -122,7 +123,8 @@ nlohmann::ordered_json kept_task(const ModelFolder& folder) {
     kept["max_answer_length"] = task.max_answer_length;
     if (task.whole_words != usual.whole_words) kept["whole_words"] = task.whole_words;
   }
-  if (kind == TaskKind::questions || task.windows != usual.windows) kept["stride"] = task.stride;
+  if (kind == TaskKind::questions || task.windows != usual.windows)
+    kept["stride"] = stride_of(task, settings.data.sequence_length);
   if (kind == TaskKind::tokens && task.word_cut) kept["word_cut"] = enum_name(*task.word_cut);
   return kept;
 }
@@ -154,7 +156,6 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     // equal. The folder's model replaces this one below.
     config.model.attention.semantics = Semantics::nystrom;
     config.data.sequence_length = trained_length(folder);
-    config.task.stride = std::min(config.task.stride, config.data.sequence_length / 4);
     if (config.task.kind == TaskKind::choice) config.task.columns.choices = {"choices"};
     if (const auto kept = overrides_in(folder); !kept.empty())
       config = with_context(printable_path(folder.path / "config.json"),

@@ -490,6 +490,7 @@ TEST(BadTask, NoRoomForText) {
   task = resolve_task(task);
   EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 6); }),
             "data.sequence_length 6 leaves no room for text beside 3 special tokens");
+  task.stride = 128;
   EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 256); }),
             "task.stride 128 is too large for data.sequence_length 256: a window has 127 tokens of "
             "context beside a long question");

@@ -50,6 +50,15 @@ Example example_of(const std::string& text, std::optional<std::string> pair = {}
   return example;
 }
 
+TEST(StrideOf, IsAThirdOfAShortWindow) {
+  TaskConfig task;
+  EXPECT_EQ(stride_of(task, 512), 128);
+  EXPECT_EQ(stride_of(task, 384), 128);
+  EXPECT_EQ(stride_of(task, 64), 21);
+  task.stride = 40;
+  EXPECT_EQ(stride_of(task, 64), 40);
+}
+
 TEST_F(Encoder, TextsAreCutBehindAndCounted) {
   EXPECT_EQ(text_of(encode(TaskKind::classification, 8, example_of("abcdef"))[0]), "[abcdef]");
   EXPECT_EQ(counts_.truncated.count, 0);
