@@ -24,8 +24,9 @@ struct Answer {
 struct Example {
   /// The name of its file, for messages. Null for an example without a file.
   std::shared_ptr<const std::string> file;
-  std::int64_t line = 0;  ///< line where it begins, from 1; 0 for squad and cifar10
-  std::string id;         ///< may be empty
+  std::int64_t line = 0;    ///< line where it begins, from 1; 0 for squad and cifar10
+  std::string id;           ///< may be empty; of a whole file its path
+  bool whole_file = false;  ///< whether it is a document of its own
   /// Classification and regression: the text. Questions: the question. Choice: the text before the
   /// choices.
   std::string text;

@@ -217,10 +217,10 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
 // ---- Tasks --------------------------------------------------------------------------------------
 
 std::string rendered(const Example& example, const Prediction& prediction) {
-  const bool named = !example.pixels.empty() || is_whole_file(example);
-  std::string text = !example.pixels.empty()  ? example.place()
-                     : is_whole_file(example) ? example.id
-                                              : example.text;
+  const bool named = !example.pixels.empty() || example.whole_file;
+  std::string text = !example.pixels.empty() ? example.place()
+                     : example.whole_file    ? example.id
+                                             : example.text;
   if (text.empty()) text = fmt::format("{}", fmt::join(example.words, " "));
   std::string result = example.id.empty() || named ? shown(text) : shown(example.id + ": " + text);
   if (prediction.value) return result + fmt::format("\n  {:.6g}", *prediction.value);
@@ -240,8 +240,8 @@ std::string output_of(const PredictOptions& options, const TaskModel& task, cons
   if (!options.common.json) return rendered(example, prediction);
   const std::string json = prediction_json(task, prediction);
   const bool named = task.settings.task.columns.id && !example.id.empty();
-  if (!is_whole_file(example) && !named) return json;
-  return fmt::format("{{\"{}\":{},\"prediction\":{}}}", is_whole_file(example) ? "document" : "id",
+  if (!example.whole_file && !named) return json;
+  return fmt::format("{{\"{}\":{},\"prediction\":{}}}", example.whole_file ? "document" : "id",
                      nlohmann::json(example.id).dump(), json);
 }
 

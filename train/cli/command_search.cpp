@@ -85,7 +85,7 @@ void print_json(const Example& query, const std::vector<Neighbour>& neighbours,
   for (const Neighbour& neighbour : neighbours) {
     nlohmann::ordered_json object = {{"row", neighbour.key}, {"score", neighbour.score}};
     if (const auto found = rows.find(neighbour.key); found != rows.end()) {
-      const bool whole_file = is_whole_file(found->second);
+      const bool whole_file = found->second.whole_file;
       if (!found->second.id.empty()) object[whole_file ? "document" : "id"] = found->second.id;
       if (!whole_file) object["text"] = found->second.text;
     }
@@ -102,7 +102,7 @@ void print_json(const Example& query, const std::vector<Neighbour>& neighbours,
 std::string shown_row(std::int64_t row, const Example& example) {
   if (example.id.empty() && example.text.empty()) return fmt::format("row {}", row);
   if (example.id.empty()) return printable(example.text, shown_bytes);
-  if (example.text.empty() || is_whole_file(example)) return printable(example.id, shown_bytes);
+  if (example.text.empty() || example.whole_file) return printable(example.id, shown_bytes);
   return printable(example.id + ": " + example.text, shown_bytes);
 }
 

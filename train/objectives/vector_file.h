@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/checksum.h"
 #include "core/tensor.h"
 #include "data/tasks/examples.h"
 
@@ -36,9 +37,6 @@ struct VectorMatrix {
 
 /// The line of a jsonl file, with its end.
 std::string vector_line(const Example& example, std::span<const float> vector);
-
-/// Whether the example is a whole file, known by its name (TaskFormat::documents).
-bool is_whole_file(const Example& example);
 
 /// `vectors` [n, width] f32 rounded to `dtype`, f16 or f32. Throws an InputError for a number that
 /// f16 does not hold.
@@ -81,7 +79,7 @@ struct VectorJob {
 class VectorWriter {
  public:
   /// Throws an InputError when PATH exists, when another process writes it, and when PATH.partial
-  /// belongs to another model, other options or other texts.
+  /// is damaged or belongs to another model, other options or other texts.
   VectorWriter(const std::filesystem::path& path, VectorJob job);
   ~VectorWriter();
 
@@ -106,6 +104,7 @@ class VectorWriter {
   VectorFormat format_;
   std::unique_ptr<File> file_;
   std::int64_t done_ = 0, bytes_ = 0;
+  Checksum checksum_;  // of the bytes behind the header
 };
 
 }  // namespace nystrom

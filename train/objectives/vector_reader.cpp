@@ -128,7 +128,7 @@ Example example_in(const nlohmann::json& object) {
   example.text = text("text");
   if (const std::string document = text("document"); !document.empty()) {
     example.id = document;
-    example.file = std::make_shared<std::string>(document);
+    example.whole_file = true;
   }
   return example;
 }

@@ -63,19 +63,17 @@ std::string header_of(VectorFormat format, const VectorMatrix& matrix,
   return "";
 }
 
-/// The checksum of a file from `begin` on.
-std::string checksum_from(const fs::path& path, std::int64_t begin) {
+/// Adds the bytes of a file from `begin` to `end` to a checksum.
+void update(Checksum& checksum, const fs::path& path, std::int64_t begin, std::int64_t end) {
   const InputFile file = InputFile::open(path);
   std::vector<std::byte> buffer(std::size_t{1} << 20);
-  Checksum checksum;
-  for (std::int64_t at = begin; at < file.size();) {
-    const auto count = std::min(std::ssize(buffer), file.size() - at);
+  for (std::int64_t at = begin; at < end;) {
+    const auto count = std::min(std::ssize(buffer), end - at);
     const auto part = std::span(buffer).first(static_cast<std::size_t>(count));
     file.read(part, at);
     checksum.update(part.data(), part.size());
     at += count;
   }
-  return checksum.hex();
 }
 
 }  // namespace
@@ -90,12 +88,10 @@ VectorFormat vector_format_of(const std::filesystem::path& path) {
   return VectorFormat::jsonl;
 }
 
-bool is_whole_file(const Example& example) { return example.file && example.id == *example.file; }
-
 std::string vector_line(const Example& example, std::span<const float> vector) {
   const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
   std::string line = "{";
-  if (is_whole_file(example)) {
+  if (example.whole_file) {
     line += "\"document\": " + quoted(example.id);
   } else {
     if (!example.id.empty()) line += "\"id\": " + quoted(example.id) + ", ";
@@ -209,7 +205,8 @@ VectorWriter::VectorWriter(const fs::path& path, VectorJob job)
   save_state();  // first, because a PATH.partial without it belongs to others
   const std::string header = header_of(format_, job_.matrix, unknown_checksum);
   file_->truncate(0);
-  append(std::as_bytes(std::span(header)));
+  file_->write(std::as_bytes(std::span(header)), 0);
+  bytes_ = std::ssize(header);
   save_state();
 }
 
@@ -245,6 +242,11 @@ bool VectorWriter::resume() {
                 printable_path(state_path_), bytes_);
   if (bytes_ == 0) return false;  // stopped before the header
   file_->truncate(bytes_);
+  const std::string header = header_of(format_, job_.matrix, unknown_checksum);
+  update(checksum_, file_->partial, std::ssize(header), bytes_);
+  require_input(state.value("checksum", "") == checksum_.hex(),
+                "{}: is damaged: its vectors have another checksum than {} says; remove both files",
+                name, printable_path(state_path_));
   return true;
 }
 
@@ -254,13 +256,15 @@ void VectorWriter::save_state() {
                                     {"options", job_.options},
                                     {"texts", job_.texts},
                                     {"done", done_},
-                                    {"bytes", bytes_}}
+                                    {"bytes", bytes_},
+                                    {"checksum", checksum_.hex()}}
                                        .dump(2) +
                                    "\n");
 }
 
 void VectorWriter::append(std::span<const std::byte> bytes) {
   file_->write(bytes, bytes_);
+  checksum_.update(bytes.data(), bytes.size());
   bytes_ += std::ssize(bytes);
 }
 
@@ -286,9 +290,7 @@ void VectorWriter::finish() {
                 "there are {} texts where {} were counted: the files changed while being read",
                 done_, job_.matrix.rows);
   if (format_ == VectorFormat::safetensors) {
-    const std::int64_t begin = std::ssize(header_of(format_, job_.matrix, unknown_checksum));
-    const std::string header =
-        header_of(format_, job_.matrix, checksum_from(file_->partial, begin));
+    const std::string header = header_of(format_, job_.matrix, checksum_.hex());
     file_->write(std::as_bytes(std::span(header)), 0);
   }
   file_->commit();

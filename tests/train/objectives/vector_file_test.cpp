@@ -118,6 +118,21 @@ TEST_F(VectorFileTest, AnInterruptedFileIsCompletedToTheSameBytes) {
   }
 }
 
+TEST_F(VectorFileTest, ADamagedPartIsNotContinued) {
+  const fs::path path = folder_ / "v.npy";
+  {
+    VectorWriter writer(path, job());
+    add(writer, 0, 2);
+  }
+  const std::string partial = path.string() + ".partial";
+  std::string bytes = read_bytes(partial);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_bytes(partial, bytes);
+  EXPECT_EQ(message_of([&] { VectorWriter(path, job()); }),
+            partial + ": is damaged: its vectors have another checksum than " + partial +
+                ".json says; remove both files");
+}
+
 TEST_F(VectorFileTest, OtherWorkIsNotContinuedNorOverwritten) {
   const fs::path path = folder_ / "v.npy";
   const auto begin = [&](const VectorJob& what) {
