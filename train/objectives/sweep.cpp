@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/base/checksum.h"
@@ -223,33 +224,37 @@ const SweepPoint& SweepResult::best() const {
   });
 }
 
-SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
-                      const SweepOptions& options, Log& log, Device device,
-                      Communicator& communicator) {
-  struct Planned {
-    std::size_t point;
-    RunSpec spec;  // its options; resolved when it begins
-  };
-  SweepResult result;
-  std::vector<Planned> plan;
-  const ConfigText yaml = config_file(path);
-  const RunConfig base = read_run(yaml, overrides).options;
-  require_input(base.seed <= std::numeric_limits<std::int64_t>::max() - options.seeds,
-                "seed {} is too large to count {} seeds up from it", base.seed, options.seeds);
+namespace {
+
+/// A run of a sweep, and the index of its point.
+struct PlannedRun {
+  std::size_t point;
+  RunSpec spec;  // its options; resolved when it begins
+};
+
+/// The runs of a sweep, all of whose options are checked before the first begins. Appends to
+/// `points`.
+std::vector<PlannedRun> plan_of(const ConfigText& yaml, const std::vector<std::string>& overrides,
+                                const SweepOptions& options, const RunConfig& base,
+                                std::vector<SweepPoint>& points) {
   std::vector<std::string> varied;
   for (const auto& axis : options.grid) varied.push_back(axis[0].substr(0, axis[0].find('=')));
   require_distinct("--grid", varied);
   require_input(!options.folds || std::ranges::find(varied, "task.fold") == varied.end(),
                 "--grid: --folds trains every fold; leave task.fold out");
+  std::map<std::string, std::string> seen;
+  std::vector<PlannedRun> plan;
   for (const auto& choice : points_of(options.grid)) {
     std::vector<std::string> all = overrides;
     all.insert(all.end(), choice.begin(), choice.end());
-    result.points.push_back({choice, {}});
-    // All points are checked before the first run.
+    points.push_back({choice, {}});
     RunSpec spec = read_run(yaml, all);
     RunConfig& config = spec.options;
     require_none(validate_finetuning(config));
-    const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
+    const auto [same, fresh] = seen.emplace(to_yaml(config), points.back().name());
+    require_input(fresh, "--grid: {} and {} are the same settings; leave one out", same->second,
+                  points.back().name());
+    const fs::path folder = fs::path(base.run_dir) / as_file_name(points.back().name());
     const std::int64_t folds = config.task.folds.value_or(std::ssize(config.task.splits));
     require_input(!options.folds || folds > 0,
                   "--folds all: there are no folds; give task.folds or task.splits");
@@ -261,14 +266,28 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       config.run_dir = (folder / (options.folds ? fmt::format("fold-{}", i)
                                                 : fmt::format("seed-{}", config.seed)))
                            .string();
-      plan.push_back({result.points.size() - 1, spec});
+      plan.push_back({points.size() - 1, spec});
     }
   }
+  for (const PlannedRun& each : plan)
+    require_comparable(plan[0].spec.options, each.spec.options, options.folds);
+  return plan;
+}
+
+}  // namespace
+
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
+                      const SweepOptions& options, Log& log, Device device,
+                      Communicator& communicator) {
+  SweepResult result;
+  const ConfigText yaml = config_file(path);
+  const RunConfig base = read_run(yaml, overrides).options;
+  require_input(base.seed <= std::numeric_limits<std::int64_t>::max() - options.seeds,
+                "seed {} is too large to count {} seeds up from it", base.seed, options.seeds);
+  const std::vector<PlannedRun> plan = plan_of(yaml, overrides, options, base, result.points);
   std::string same = fmt::format("{} {} {}", to_yaml(base), options.seeds, options.folds);
   for (const auto& axis : options.grid) same += fmt::format("\n{}", fmt::join(axis, " "));
   communicator.require_same_options(same);
-  for (const Planned& each : plan)
-    require_comparable(plan[0].spec.options, each.spec.options, options.folds);
   std::optional<NewFolderGuard> guard;
   std::optional<RunLock> lock;
   if (communicator.is_first()) {
@@ -279,7 +298,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
                       "folder of a run of the sweep for that one",
                       printable_path(base.run_dir)));
     if (!fs::exists(base.run_dir)) guard.emplace(base.run_dir);
-    for (const Planned& each : plan) {
+    for (const PlannedRun& each : plan) {
       const fs::path folder = each.spec.options.run_dir;
       require_no_link(folder);
       if (!result.points[each.point].overrides.empty()) require_no_link(folder.parent_path());
