@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
@@ -20,6 +21,7 @@
 #include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/minimal_pairs.h"
+#include "train/objectives/probabilities.h"
 #include "train/objectives/retrieval.h"
 #include "train/objectives/task_evaluation.h"
 #include "train/objectives/task_settings.h"
@@ -28,14 +30,6 @@
 
 namespace nystrom {
 namespace {
-
-void require_finite_loss(double loss) {
-  require_input(
-      std::isfinite(loss),
-      "the model's loss is {}: its weights have grown beyond use, or beyond what the type "
-      "of the computation holds",
-      loss);
-}
 
 namespace fs = std::filesystem;
 
@@ -124,7 +118,7 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
                     done == total);
   };
   const Evaluation result = evaluate_masked_lm(*model, samples, options.batch, communicator, show);
-  require_finite_loss(result.loss);
+  require_finite(std::span(&result.loss, 1));
   if (!communicator.is_first()) return;
   if (options.common.json) {
     print_json(result);
@@ -215,7 +209,7 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
   communicator.require_same_files("--file", inputs.hex());
   const auto show = [&](std::int64_t done) { progress.update(done, "", done == dataset->size()); };
   TaskEvaluation found = evaluate_task(*task.model, dataset, options.batch, communicator, show);
-  require_finite_loss(found.loss);
+  require_finite(std::span(&found.loss, 1));
   return found;
 }
 

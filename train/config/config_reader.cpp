@@ -139,8 +139,13 @@ class ConfigReader::SectionReader {
         else
           number = parse_number(node.text);
       }
-      if (!number || !range.contains(*number))
-        return wrong(node, path, describe(range, whole) + or_null);
+      if (!number || !range.contains(*number)) {
+        const bool digits = node.text.find_first_not_of("+-0123456789") == std::string::npos;
+        const char* limit = whole && is_plain(node) && !number && digits && parse_number(node.text)
+                                ? ", and smaller than 2^63"
+                                : "";
+        return wrong(node, path, describe(range, whole) + limit + or_null);
+      }
       value = *number;
       return true;
     }
@@ -157,6 +162,8 @@ class ConfigReader::SectionReader {
   bool read(std::string& value, const YamlNode& node, const std::string& path, const Range&,
             const char* = "") {
     if (node.kind != Kind::scalar) return wrong(node, path, "a text");
+    if (node.text.find('\0') != std::string::npos)
+      return wrong(node, path, "a text without the character NUL");
     value = node.text;
     return true;
   }

@@ -45,6 +45,14 @@ void check_steps(const RunConfig& config, Problems& found) {
                 "schedule.warmup_steps {} exceeds training.steps {}; the learning rate would "
                 "never reach its peak",
                 *warmup, *training.steps);
+  const auto size = [](std::int64_t value) { return static_cast<double>(value); };
+  const double tokens = size(training.batch_size) * size(config.data.sequence_length) *
+                        size(training.steps.value_or(1));
+  if (tokens > 1e18)
+    add_problem(found, {"training.batch_size", "training.steps", "data.sequence_length"},
+                "training.batch_size {}, data.sequence_length {} and training.steps make about "
+                "{:.2g} tokens; expected at most 1e+18: lower them",
+                training.batch_size, config.data.sequence_length, tokens);
   if (training.batch_size % training.micro_batch_size != 0)
     add_problem(found, {"training.batch_size", "training.micro_batch_size"},
                 "training.batch_size {} is not divisible by micro_batch_size {}; a step is a "

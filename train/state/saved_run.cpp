@@ -19,6 +19,24 @@ namespace fs = std::filesystem;
 
 fs::path settings_file(const fs::path& run_dir) { return run_dir / "config.yaml"; }
 
+/// Takes over how `now` spells the places that both name, as runs/base/ for runs/base.
+template <class T>
+void respell(T& old, const T& now) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    const auto place = [](const std::string& path) {
+      const fs::path normal = fs::absolute(path).lexically_normal();
+      return normal.has_filename() ? normal : normal.parent_path();  // without a last slash
+    };
+    if (!old.empty() && !now.empty() && place(old) == place(now)) old = now;
+  } else if constexpr (std::is_same_v<T, TextSource>) {
+    respell(old.files, now.files);
+  } else if constexpr (std::is_same_v<T, std::optional<std::string>>) {
+    if (old && now) respell(*old, *now);
+  } else {
+    for (std::size_t i = 0; i < std::min(old.size(), now.size()); ++i) respell(old[i], now[i]);
+  }
+}
+
 /// What the directory holds, without the options.
 SavedRun look_at(const fs::path& run_dir) {
   SavedRun found;
@@ -102,6 +120,13 @@ void require_same_settings(const RunConfig& config, const SavedRun& saved) {
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
+  respell(old.start.from, config.start.from);
+  respell(old.distillation.teacher, config.distillation.teacher);
+  respell(old.tokenizer.path, config.tokenizer.path);
+  respell(old.data.train, config.data.train);
+  respell(old.data.validation, config.data.validation);
+  respell(old.task.train, config.task.train);
+  respell(old.task.validation, config.task.validation);
   // The text decides how many pieces its tokenizer has.
   if (!config.tokenizer.path && !config.tokenizer.train.vocab_size &&
       config.vocab_size_from_tokenizer)

@@ -582,6 +582,15 @@ const Case tasks[] = {
     {"fraction_of_texts_beside_a_task", FINETUNE "data.validation_fraction=0.2",
      "data.validation_fraction is of text files to pretrain on, and section task names the files "
      "here; leave it out"},
+    {"whole_number_beyond_its_type", PRETRAIN "training.steps=9223372036854775808",
+     "--set training.steps=9223372036854775808: training.steps: got '9223372036854775808', "
+     "expected "
+     "a whole number at least 1, and smaller than 2^63, or null"},
+    {"batch_beyond_all_text", PRETRAIN "training.batch_size=288230376151711744",
+     "--set training.batch_size=288230376151711744: training.batch_size 288230376151711744, "
+     "data.sequence_length 32 and training.steps make about 1.8e+19 tokens; expected at most "
+     "1e+18: "
+     "lower them"},
     {"option_of_a_task_without_one", PRETRAIN "task.stride=3",
      "section task has options, but names neither kind nor recipe; name one, or leave it out"},
     {"option_of_questions", FINETUNE "task.max_answer_length=3",
@@ -659,7 +668,7 @@ const Case tasks[] = {
      "base.yaml: model.from: base: the weights do not fit the model; mismatched: "
      "nystromformer.embeddings.token_type_embeddings.weight is "
      "[2, 6], expected [1, 6]"},
-    {"wide_stride_in_check", "check task.yaml --set task.kind=questions",
+    {"wide_stride_in_check", "check task.yaml --set task.kind=questions --set task.stride=128",
      "task.yaml: task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens "
      "of context beside a long question"},
     {"choices_of_masks", "predict base '[MASK]' --choice a",
@@ -739,7 +748,7 @@ const Case tasks[] = {
     {"width_without_features",
      FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
      "task.train: train.tsv:1: there is no column 'file'; columns: 'sentence', 'label'"},
-    {"wide_stride", FINETUNE "task.kind=questions",
+    {"wide_stride", FINETUNE "task.kind=questions --set task.stride=128",
      "task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context "
      "beside a long question"},
     {"grid_without_values", "finetune task.yaml --grid learning_rate",
@@ -755,6 +764,8 @@ const Case tasks[] = {
      "--grid learning_rate=1e-3,,2: a value is empty"},
     {"value_named_twice_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3,1e-4,1e-3",
      "--grid learning_rate=1e-3,1e-4,1e-3: 1e-3 is named twice; name each once"},
+    {"value_in_two_spellings_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3,0.001",
+     "--grid: learning_rate=1e-3 and learning_rate=0.001 are the same settings; leave one out"},
     {"option_named_twice_in_a_grid",
      "finetune task.yaml --grid learning_rate=1e-3 --grid optimizer.learning_rate=1e-4",
      "--grid: optimizer.learning_rate is named twice; name each once"},

@@ -110,7 +110,10 @@ const Bad values[] = {
      "run.yaml:1:7: seed: got the text '1', expected a whole number at least 0"},
     {"Fraction", "seed: 1.5", "run.yaml:1:7: seed: got '1.5', expected a whole number at least 0"},
     {"TooLarge", "seed: 9223372036854775808",
-     "run.yaml:1:7: seed: got '9223372036854775808', expected a whole number at least 0"},
+     "run.yaml:1:7: seed: got '9223372036854775808', expected a whole number at least 0, and "
+     "smaller than 2^63"},
+    {"Nul", "run_dir: \"a\\0b\"",
+     "run.yaml:1:10: run_dir: got the text 'a\\x00b', expected a text without the character NUL"},
     {"Inexact", "seed: 1e17", "run.yaml:1:7: seed: got '1e17', expected a whole number at least 0"},
     {"Hexadecimal", "seed: 0x10",
      "run.yaml:1:7: seed: got '0x10', expected a whole number at least 0"},

@@ -66,6 +66,19 @@ TEST_F(SavedRunTest, CheckpointsTellTheSettings) {
   EXPECT_EQ(message_of(compare), refusal) << "with another";
 }
 
+TEST_F(SavedRunTest, TheSamePlaceInOtherWordsIsNoChange) {
+  config_.start.from = "models/base/";
+  config_.data.train = {TextSource::of_text("./text.txt"), TextSource::of_text("more/*.txt")};
+  write_bytes(folder_ / "run" / "config.yaml", to_yaml(config_));
+  add_checkpoint();
+  config_.start.from = (std::filesystem::current_path() / "models/base").string();
+  config_.data.train = {TextSource::of_text("text.txt"), TextSource::of_text("more/../more/*.txt")};
+  const SavedRun saved = read_saved_run(config_.run_dir);
+  EXPECT_EQ(message_of([&] { require_same_settings(config_, saved); }), "");
+  config_.data.train = {TextSource::of_text("text.txt")};
+  EXPECT_NE(message_of([&] { require_same_settings(config_, saved); }), "");
+}
+
 /// Another process may train and end between the check of a run and its lock.
 TEST_F(SavedRunTest, ARunThatCameInBetweenIsNotOverwritten) {
   const SavedRun before = read_saved_run(config_.run_dir);
