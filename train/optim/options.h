@@ -68,7 +68,8 @@ void fields(V& v, OptimizerOptions& c) {
   v(c.momentum, "momentum", "muon: decay of the momentum of matrices", below_one);
   v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);
   v(c.layer_decay, "layer_decay",
-    "factor of the learning rate from each layer to the one below. Heads have the whole rate, the "
+    "factor of the learning rate from each layer to the one below. Heads and the final norm have "
+    "the whole rate, the "
     "last layer of L has layer_decay times it, the first layer layer_decay^L, the embeddings "
     "layer_decay^(L + 1); null: all have the same",
     positive_probability);

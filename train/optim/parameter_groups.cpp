@@ -15,7 +15,7 @@
 namespace nystrom {
 namespace {
 
-constexpr std::string_view encoder_prefix = "nystromformer.";
+constexpr std::string_view embeddings_prefix = "nystromformer.embeddings.";
 constexpr std::string_view layer_prefix = "nystromformer.encoder.layer.";
 
 bool matches(const ParameterGroup& group, const std::string& name) {
@@ -29,10 +29,10 @@ std::ptrdiff_t group_of(const std::string& name, const std::vector<ParameterGrou
   return -1;
 }
 
-/// 0 for the embeddings, i + 1 for layer i; nothing for heads.
+/// 0 for the embeddings, i + 1 for layer i; nothing for the final norm and heads.
 std::optional<std::int64_t> depth_of(std::string_view name) {
-  if (!name.starts_with(encoder_prefix)) return std::nullopt;
-  if (!name.starts_with(layer_prefix)) return 0;
+  if (name.starts_with(embeddings_prefix)) return 0;
+  if (!name.starts_with(layer_prefix)) return std::nullopt;
   std::int64_t layer = 0;
   std::from_chars(name.data() + layer_prefix.size(), name.data() + name.size(), layer);
   return layer + 1;

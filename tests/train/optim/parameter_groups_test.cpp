@@ -16,8 +16,9 @@ ModelConfig masked_lm_config() {
   return config;
 }
 
-std::map<std::string, ParameterOptions> options_by_name(const OptimizerOptions& options) {
-  const Model model(masked_lm_config());
+std::map<std::string, ParameterOptions> options_by_name(
+    const OptimizerOptions& options, const ModelConfig& config = masked_lm_config()) {
+  const Model model(config);
   const std::vector<Parameter> parameters = model.parameters().parameters();
   const std::vector<ParameterOptions> of_each = parameter_options(model.parameters(), options);
   std::map<std::string, ParameterOptions> result;
@@ -36,6 +37,17 @@ TEST(ParameterOptions, LayerDecayLowersTheRateFromLayerToLayer) {
   EXPECT_EQ(of.at(layer + "0.attention.self.query.weight").learning_rate_factor, 0.25);
   EXPECT_EQ(of.at(layer + "1.output.dense.bias").learning_rate_factor, 0.5);
   EXPECT_EQ(of.at("cls.predictions.bias").learning_rate_factor, 1);
+}
+
+TEST(ParameterOptions, LayerDecayLeavesTheFinalNormItsRate) {
+  ModelConfig config = masked_lm_config();
+  config.norm = Norm::pre;
+  config.final_norm = true;
+  OptimizerOptions options;
+  options.layer_decay = 0.5;
+  EXPECT_EQ(
+      options_by_name(options, config).at("nystromformer.final_norm.weight").learning_rate_factor,
+      1);
 }
 
 TEST(ParameterOptions, TheLastGroupThatMatchesApplies) {
