@@ -67,7 +67,7 @@ constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 /// A run as JSON, with its folder relative to that of the sweep.
 Json json_of(const SweepRun& run, const fs::path& sweep) {
   Json test = Json::object();
-  for (const auto& [name, value] : run.scores) test[name] = value;
+  for (const auto& [name, value] : run.test) test[name] = value;
   return {
       {"seed", run.seed},     {"fold", run.fold},
       {"test", test},         {"run_dir", fs::path(run.folder).lexically_relative(sweep).string()},
@@ -81,9 +81,15 @@ void write_summary(const fs::path& folder, const SweepResult& result) {
     if (point.runs.empty()) continue;
     Json runs = Json::array();
     for (const SweepRun& run : point.runs) runs.push_back(json_of(run, folder));
+    Json test = Json::object();
+    for (const std::string& name : point.test_names()) {
+      const SweepPoint own = point.of_test(name);
+      test[name] = {{"mean", own.mean()}, {"deviation", own.deviation()}};
+    }
     points.push_back({{"options", point.overrides},
                       {"mean", point.mean()},
                       {"deviation", point.deviation()},
+                      {"test", test},
                       {"runs", runs}});
   }
   write_text_file(folder / "summary.json",
@@ -218,6 +224,22 @@ double SweepPoint::deviation() const {
   return std::sqrt(squares / static_cast<double>(runs.size() - 1));
 }
 
+std::vector<std::string> SweepPoint::test_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : runs.at(0).test) names.push_back(name);
+  return names;
+}
+
+SweepPoint SweepPoint::of_test(const std::string& name) const {
+  SweepPoint point = *this;
+  for (SweepRun& run : point.runs) {
+    run.value = undefined;
+    for (const auto& [own, value] : run.test)
+      if (own == name) run.value = value;
+  }
+  return point;
+}
+
 const SweepPoint& SweepResult::best() const {
   return *std::max_element(points.begin(), points.end(), [&](const auto& a, const auto& b) {
     return is_worse(metric, a.mean(), b.mean());
@@ -327,9 +349,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
                  outcome.metric_name, outcome.best_value.value_or(undefined),
                  config.task.fold};
     if (outcome.test) {
-      run.scores = outcome.test->scores.values;
-      run.scores.emplace_back("loss", outcome.test->loss);
-      run.value = outcome.test->scores.decisive;
+      run.test = outcome.test->scores.values;
+      run.test.emplace_back("loss", outcome.test->loss);
     }
     result.metric = run.metric;
     result.points[point].runs.push_back(run);
@@ -339,69 +360,66 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   return result;
 }
 
+namespace {
+
+std::string with_deviation(const SweepPoint& point) {
+  return shown(point.mean()) + (point.runs.size() < 2 ? "" : " ± " + shown(point.deviation()));
+}
+
+}  // namespace
+
 std::string sweep_table(const SweepResult& result) {
   std::size_t width = 7;
   for (const SweepPoint& point : result.points) width = std::max(width, point.name().size());
+  const bool tested = !result.points.at(0).test_names().empty();
   std::string text =
-      fmt::format("{:<{}}  runs  {:>10}  deviation        best\n", "options", width, result.metric);
+      fmt::format("{:<{}}  runs  {:>10}  deviation        best{}\n", "options", width,
+                  result.metric, tested ? "            on the test part" : "");
   const auto worse = [&](const SweepRun& a, const SweepRun& b) {
     return is_worse(result.metric, a.value, b.value);
   };
   for (const SweepPoint& point : result.points) {
     const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), worse);
-    text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {})\n",
+    text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {}){}\n",
                         point.name().empty() ? "-" : point.name(), width, point.runs.size(),
                         shown(point.mean()), point.runs.size() < 2 ? "-" : shown(point.deviation()),
-                        shown(top.value), top.seed);
+                        shown(top.value), top.seed,
+                        tested ? "  " + with_deviation(point.of_test(result.metric)) : "");
   }
   const SweepPoint& best = result.best();
   if (std::isnan(best.mean()))
     return text +
            fmt::format("best: none, for {} is undefined in a run of every line\n", result.metric);
   const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), worse);
-  return text + fmt::format("best: {}{} {}{}; its best run is {}\n", best.name(),
-                            best.name().empty() ? result.metric : ":", shown(best.mean()),
-                            best.runs.size() < 2 ? "" : " ± " + shown(best.deviation()),
+  return text + fmt::format("best: {}{} {}; its best run is {}\n", best.name(),
+                            best.name().empty() ? result.metric : ":", with_deviation(best),
                             top.folder);
 }
-
-namespace {
-
-/// A value of each run: the names of its scores, or of the metric alone.
-std::vector<std::pair<std::string, double>> columns_of(const SweepRun& run) {
-  if (run.scores.empty()) return {{run.metric, run.value}};
-  return run.scores;
-}
-
-}  // namespace
 
 std::string fold_table(const SweepResult& result) {
   std::string text;
   for (const SweepPoint& point : result.points) {
     if (!point.name().empty()) text += point.name() + "\n";
-    const auto columns = columns_of(point.runs[0]);
-    std::vector<SweepPoint> of_column(columns.size());
-    text += "fold     ";
-    for (const auto& [name, value] : columns) text += fmt::format("  {:>{}}", name, 9);
-    text += "\n";
-    const auto line = [&](const std::string& name, const auto& value_of) {
-      text += fmt::format("{:<9}", name);
+    std::vector<std::string> names = point.test_names();
+    std::vector<SweepPoint> columns;
+    for (const std::string& name : names) columns.push_back(point.of_test(name));
+    if (columns.empty()) {
+      names = {result.metric};
+      columns = {point};
+    }
+    const auto line = [&](const std::string& head, const auto& cell) {
+      text += fmt::format("{:<9}", head);
       for (std::size_t i = 0; i < columns.size(); ++i)
-        text += fmt::format("  {:>{}}", shown(value_of(i)),
-                            std::max<std::size_t>(9, columns[i].first.size()));
+        text += fmt::format("  {:>{}}", cell(i), std::max<std::size_t>(9, names[i].size()));
       text += "\n";
     };
-    for (const SweepRun& run : point.runs) {
-      const auto values = columns_of(run);
-      line(std::to_string(run.fold), [&](std::size_t i) { return values.at(i).second; });
-      for (std::size_t i = 0; i < columns.size(); ++i) {
-        of_column[i].runs.push_back(run);
-        of_column[i].runs.back().value = values[i].second;
-      }
-    }
-    line("mean", [&](std::size_t i) { return of_column[i].mean(); });
+    line("fold", [&](std::size_t i) { return names[i]; });
+    for (std::size_t row = 0; row < point.runs.size(); ++row)
+      line(std::to_string(point.runs[row].fold),
+           [&](std::size_t i) { return shown(columns[i].runs[row].value); });
+    line("mean", [&](std::size_t i) { return shown(columns[i].mean()); });
     if (point.runs.size() > 1)
-      line("deviation", [&](std::size_t i) { return of_column[i].deviation(); });
+      line("deviation", [&](std::size_t i) { return shown(columns[i].deviation()); });
   }
   return text;
 }

@@ -32,11 +32,12 @@ struct SweepRun {
   std::string folder;  ///< the run directory
   std::int64_t steps = 0, best_step = 0;
   std::string metric;  ///< the name of the task's metric
-  /// The metric of the best checkpoint: on the test part of a fold that has one, else in
-  /// validation. NaN if it is not defined.
+  /// The metric of the best checkpoint in validation; NaN if it is not defined. It decides which
+  /// run is the best: the test part decides nothing.
   double value = 0;
   std::int64_t fold = 0;
-  std::vector<std::pair<std::string, double>> scores{};  ///< all metrics on the test part
+  /// All metrics on the test part of a fold that has one.
+  std::vector<std::pair<std::string, double>> test{};
 };
 
 /// A point of the grid: the runs with the same options.
@@ -52,6 +53,10 @@ struct SweepPoint {
   /// The sample standard deviation (n − 1) of the runs' values; NaN for one run, and if the mean is
   /// NaN.
   double deviation() const;
+  /// The names of the metrics on the test part; empty without one.
+  std::vector<std::string> test_names() const;
+  /// The runs with a metric on the test part as their values; NaN where a run has none.
+  SweepPoint of_test(const std::string& name) const;
 };
 
 struct SweepResult {
@@ -73,11 +78,12 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
                       const SweepOptions& options, Log& log, Device device,
                       Communicator& communicator);
 
-/// The results as a text table: one line per point, and a last line with the best point.
+/// The results as a text table: one line per point, and a last line with the best point. Runs with
+/// a test part have its metric beside that of validation.
 std::string sweep_table(const SweepResult& result);
 
 /// The results of folds as a text table for each point: a line per fold, then the mean and the
-/// sample standard deviation of each metric.
+/// sample standard deviation of each metric on the test parts, or of validation's without them.
 std::string fold_table(const SweepResult& result);
 
 }  // namespace nystrom

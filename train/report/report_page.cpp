@@ -372,10 +372,7 @@ std::string run_page(const RunHistory& run, const MaskSamples& samples, const St
 std::string comparison_page(const std::vector<RunHistory>& runs, const SweepResult& sweep) {
   const std::string title = fmt::format("{} runs compared", runs.size());
   std::string body = "<h1>" + html_text(title) + "</h1>\n" + html_notes(runs);
-  const bool tested = std::ranges::any_of(sweep.points, [](const SweepPoint& point) {
-    return std::ranges::any_of(point.runs, [](const SweepRun& run) { return !run.scores.empty(); });
-  });
-  body += html_section(tested ? "Sweep: scores of the test parts" : "Sweep", html_sweep(sweep));
+  body += html_section("Sweep", html_sweep(sweep));
   body += html_section("Best evaluations", reached(runs));
   body += html_section("Curves", compared_curves(runs));
   body += html_section("Settings that differ", differences(runs));

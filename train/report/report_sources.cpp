@@ -70,7 +70,7 @@ std::string sweep_page(const fs::path& folder) {
                               run.at("metric"), number_or_nan(run.at("value"))});
         if (const auto test = run.find("test"); test != run.end())
           for (const auto& [name, value] : test->items())
-            point.runs.back().scores.emplace_back(name, number_or_nan(value));
+            point.runs.back().test.emplace_back(name, number_or_nan(value));
       }
       if (!point.runs.empty()) sweep.points.push_back(std::move(point));
     }

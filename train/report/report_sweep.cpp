@@ -48,6 +48,8 @@ std::string table_of(const SweepResult& sweep, const std::vector<std::string>& o
   std::vector<std::string> columns = options;
   columns.insert(columns.end(),
                  {"runs", sweep.metric + ", mean", "deviation", "lowest", "highest"});
+  const bool tested = !sweep.points.at(0).test_names().empty();
+  if (tested) columns.insert(columns.end(), {"on the test part, mean", "deviation"});
   std::vector<std::vector<Cell>> rows;
   for (const SweepPoint& point : sweep.points) {
     std::vector<Cell> row;
@@ -59,6 +61,8 @@ std::string table_of(const SweepResult& sweep, const std::vector<std::string>& o
     }
     row.insert(row.end(), {static_cast<std::int64_t>(point.runs.size()), point.mean(),
                            point.deviation(), low, high});
+    if (const SweepPoint test = point.of_test(sweep.metric); tested)
+      row.insert(row.end(), {test.mean(), test.deviation()});
     rows.push_back(std::move(row));
   }
   const SweepPoint& best = sweep.best();

@@ -82,10 +82,13 @@ TEST_F(BagsRun, AllFoldsMakeATable) {
   double mean = 0;
   for (int fold = 0; fold < 3; ++fold) {
     const std::string name = "run/fold-" + std::to_string(fold);
-    EXPECT_EQ(runs[static_cast<std::size_t>(fold)].at("value"), test_scores(name).at("auc"));
+    EXPECT_EQ(runs[static_cast<std::size_t>(fold)].at("test").at("auc"),
+              test_scores(name).at("auc"));
     mean += test_scores(name).at("auc").get<double>() / 3;
+    EXPECT_EQ(test_scores(name).at("bags").size(), test_scores(name).at("examples"));
   }
-  EXPECT_NEAR(summary.at("points").at(0).at("mean").get<double>(), mean, 1e-12);
+  const json& tested = summary.at("points").at(0).at("test").at("auc");
+  EXPECT_NEAR(tested.at("mean").get<double>(), mean, 1e-12);
   const std::string table = last_.out;
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --folds all --quiet"));
   EXPECT_EQ(last_.out, table);

@@ -307,6 +307,19 @@ TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
             "best: a=2: -0.3750 ± 0.1768; its best run is run/seed-2\n");
 }
 
+TEST(Sweep, TheTestPartDecidesNothing) {
+  const auto run_of = [](double value, double test) {
+    return SweepRun{7, "run/seed-7", 1, 1, "accuracy", value, 0, {{"accuracy", test}}};
+  };
+  const SweepResult result{"accuracy",
+                           {{{"a=1"}, {run_of(0.75, 0.25)}}, {{"a=2"}, {run_of(0.5, 1)}}}};
+  EXPECT_EQ(sweep_table(result),
+            "options  runs    accuracy  deviation        best            on the test part\n"
+            "a=1         1      0.7500          -      0.7500  (seed 7)  0.2500\n"
+            "a=2         1      0.5000          -      0.5000  (seed 7)  1.0000\n"
+            "best: a=1: 0.7500; its best run is run/seed-7\n");
+}
+
 TEST_F(FinetuneTest, ANewHeadOfRegressionBeginsAtTheMean) {
   write_bytes(folder_ / "train.csv",
               "text,score\nthe sea,998\nold men,1000\nmen sang,1001\npale stars,1001\n");
