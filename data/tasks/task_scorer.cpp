@@ -372,25 +372,52 @@ double constant_loss(const TaskDataset& data) {
   return entropy;
 }
 
+void require_different_values(std::span<const double> values, TaskMetric metric,
+                              const std::string& name) {
+  const double first = values.empty() ? 0 : values[0];
+  require_input(std::ranges::any_of(values, [&](double value) { return value != first; }),
+                "task.metric {} needs different values, and all of the {} data are {:g}; choose "
+                "task.metric loss",
+                enum_name(metric), name, first);
+}
+
 void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name) {
-  if (metric == TaskMetric::pearson || metric == TaskMetric::spearman) {
-    const std::vector<double> values = of_examples(data, &EncodedSample::value);
-    const double first = values.empty() ? 0 : values[0];
-    require_input(std::ranges::any_of(values, [&](double value) { return value != first; }),
-                  "task.metric {} needs different values, and all of the {} data are {:g}; choose "
-                  "task.metric loss",
-                  enum_name(metric), name, first);
+  if (metric == TaskMetric::pearson || metric == TaskMetric::spearman)
+    return require_different_values(of_examples(data, &EncodedSample::value), metric, name);
+  const auto require_some = [&](bool some, const std::string& needed, const std::string& held) {
+    require_input(some,
+                  "task.metric {} needs {}, and the {} data have {}; choose another task.metric",
+                  enum_name(metric), needed, name, held);
+  };
+  const auto label_name = [&](std::size_t label) {
+    return "'" + printable(data.labels().names()[label]) + "'";
+  };
+  if (data.target() == TaskTarget::word_classes && metric == TaskMetric::f1) {
+    bool entity = false;
+    for (const std::vector<std::string>& tags : true_tags(data))
+      entity |= std::ranges::any_of(tags, [](const std::string& tag) { return tag != "O"; });
+    require_some(entity, "an entity", "none");
   }
-  if (metric != TaskMetric::auc) return;
+  if (data.target() == TaskTarget::label_set && metric != TaskMetric::exact_match &&
+      metric != TaskMetric::loss) {
+    bool label = false;
+    for (std::int64_t i = 0; i < data.size(); ++i) label |= !data.sample(i).labels.empty();
+    require_some(label, "texts with a label", "none");
+  }
+  if (data.target() != TaskTarget::classes) return;
   std::vector<bool> seen(static_cast<std::size_t>(data.labels().size()));
   for (const std::int64_t label : of_examples(data, &EncodedSample::label))
     seen[static_cast<std::size_t>(label)] = true;
   const auto missing = static_cast<std::size_t>(std::ranges::find(seen, false) - seen.begin());
-  if (missing == seen.size()) return;
-  throw InputError(
-      fmt::format("task.metric auc needs examples of every label, and the {} data have none of "
-                  "'{}'; choose another task.metric",
-                  name, printable(data.labels().names()[missing])));
+  if (metric == TaskMetric::auc && missing < seen.size())
+    require_some(false, "examples of every label", "none of " + label_name(missing));
+  if (metric == TaskMetric::f1 && !seen.at(1))
+    require_some(false, "examples of the second label", "none of " + label_name(1));
+  if (metric == TaskMetric::kappa || metric == TaskMetric::matthews) {
+    const auto only = static_cast<std::size_t>(std::ranges::find(seen, true) - seen.begin());
+    require_some(std::ranges::count(seen, true) > 1, "examples of two labels",
+                 "those of " + label_name(only) + " alone");
+  }
 }
 
 const char* constant_prediction(TaskTarget target) {

@@ -85,9 +85,13 @@ double constant_loss(const TaskDataset& data);
 /// The decisive metric: task.metric, or the default. Throws an InputError when it does not fit.
 TaskMetric deciding_metric(const TaskDataset& dataset);
 
-/// Throws an InputError when the decisive metric is auc and a label has no example in the data, or
-/// all of them: then it is undefined. `name` is that of the data, for the message.
+/// Throws an InputError when `metric` is undefined or constant on the data, whatever a model
+/// predicts: without some label, without an entity, or with equal values. `name` is that of the
+/// data, for the message.
 void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name);
+/// Throws an InputError when all values are equal, so that no correlation with them is defined.
+void require_different_values(std::span<const double> values, TaskMetric metric,
+                              const std::string& name);
 
 /// Whether `a` is better than `b`. Larger is better for all decisive metrics but the loss; NaN is
 /// worst.

@@ -208,9 +208,7 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
   inputs.update(dataset->digests().data(), dataset->digests().size() * sizeof(Digest));
   communicator.require_same_files("--file", inputs.hex());
   const auto show = [&](std::int64_t done) { progress.update(done, "", done == dataset->size()); };
-  TaskEvaluation found = evaluate_task(*task.model, dataset, options.batch, communicator, show);
-  require_finite(std::span(&found.loss, 1));
-  return found;
+  return evaluate_task(*task.model, dataset, options.batch, communicator, show);
 }
 
 /// The figures of each class, a line each.
@@ -336,6 +334,7 @@ VectorScores score_classes(const EvaluateOptions& options, const VectorModel& mo
       text_checksum(identity_of(task.train) + identity_of(task.validation)));
   TextEmbedder embedder = model.embedder(options.vectors, PromptKind::document, &communicator);
   VectorScores result = evaluate_classes(embedder, task);
+  if (!result.warning.empty()) log.warn(result.warning);
   say_notes({&embedder}, log);
   return result;
 }

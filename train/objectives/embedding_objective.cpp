@@ -160,6 +160,37 @@ class EmbeddingObjective : public Objective {
   std::unique_ptr<EmbeddingLoader> loader_;
 };
 
+/// Refuses texts of which the loss is constant, and a batch in which no sample has another to be
+/// told from.
+void require_something_to_learn(const RunConfig& config, const EmbeddingTexts& texts) {
+  const EmbeddingLoss loss = config.embedding_loss.name;
+  const bool by_order = loss == EmbeddingLoss::cosent || loss == EmbeddingLoss::angle,
+             ranks = loss == EmbeddingLoss::multiple_negatives_ranking,
+             negatives = texts.roles == TextRoles::pairs && texts.columns() > 2;
+  require_input(config.training.batch_size > 1 || !(by_order || (ranks && !negatives)),
+                "training.batch_size 1: embedding_loss.name {} compares the samples of a batch; "
+                "there is nothing to learn from one",
+                enum_name(loss));
+  const auto& samples = texts.samples;
+  const bool equal_scores = std::ranges::all_of(
+      samples, [&](const EmbeddingSample& each) { return each.score == samples[0].score; });
+  require_input(!by_order || !equal_scores,
+                "task.train: all scores are {:g}, and embedding_loss.name {} compares them; there "
+                "is nothing to learn",
+                samples[0].score, enum_name(loss));
+  const auto has_another = [&](const EmbeddingSample& sample) {
+    return std::ranges::any_of(samples, [&](const EmbeddingSample& other) {
+      return !texts.alike(sample.texts[0], other.texts.back());
+    });
+  };
+  constexpr std::ptrdiff_t some = 10;  // enough to find one where there is any
+  require_input(!ranks || negatives ||
+                    std::any_of(samples.begin(),
+                                samples.begin() + std::min(some, std::ssize(samples)), has_another),
+                "task.train: all samples have a text or a label in common; there is nothing to "
+                "tell apart");
+}
+
 /// Refuses texts that the loss, the views or the model's dropout cannot use.
 void check_training_texts(const RunConfig& config, const EmbeddingTexts& samples) {
   const EmbeddingLossOptions& loss = config.embedding_loss;
@@ -191,6 +222,7 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
   const TaskSources sources = task_sources(config.task, config.seed);
   EmbeddingTexts texts = read_embedding_texts(config.task, sources.train);
   check_training_texts(config, texts);
+  require_something_to_learn(config, texts);
   EmbeddingData data;
   data.validation = read_embedding_validation(config, sources.validation, tokenizer);
   std::vector<Digest> trained = texts.digests;

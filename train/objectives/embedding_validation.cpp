@@ -8,6 +8,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
+#include "data/tasks/task_scorer.h"
 #include "train/objectives/text_blocks.h"
 #include "train/objectives/vector_evaluation.h"
 
@@ -92,6 +93,15 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   EmbeddingValidation validation{describe(pairs.roles), describe(pairs), pairs.checksum};
   validation.metrics = scored ? std::vector{TaskMetric::spearman, TaskMetric::pearson}
                               : std::vector{TaskMetric::mrr, TaskMetric::accuracy};
+  if (scored) {
+    std::vector<double> scores;
+    for (const EmbeddingSample& sample : pairs.samples) scores.push_back(sample.score);
+    require_different_values(scores, TaskMetric::spearman, "validation");
+  } else {
+    require_input(texts_of_column(pairs, 1).texts.size() > 1,
+                  "task.validation: all pairs have one second text, which is always found; give "
+                  "pairs of others");
+  }
   validation.digests = pairs.digests;
   validation.notes = pairs.skipped.notes;
   validation.evaluate = [=](const Model& model, Communicator& communicator,

@@ -1,12 +1,14 @@
 #include "train/objectives/task_evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/base/interruption.h"
 #include "core/check.h"
+#include "train/objectives/probabilities.h"
 #include "train/objectives/task_loss.h"
 
 namespace nystrom {
@@ -36,6 +38,7 @@ void score_outputs(const std::string& bytes, TaskTarget target, TaskScorer& scor
     const auto count = static_cast<std::size_t>(numbers[place++]);
     const std::span<const double> values = std::span(numbers).subspan(place, count);
     place += count;
+    require_finite(values);
     return Tensor::from(values, {static_cast<std::int64_t>(count)});
   };
   Batch batch;
@@ -87,16 +90,21 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
   TaskEvaluation result;
   result.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   if (targets > 0) result.loss /= targets;
+  require_finite(std::span(&result.loss, 1));
   result.scores = scorer.scores();
   if (result.scores.metric == "loss") result.scores.decisive = result.loss;
   return result;
 }
 
 std::string describe(const TaskScores& scores) {
-  std::string text = fmt::format("{} {:.4f}", scores.metric, scores.decisive);
-  for (const auto& [name, value] : scores.values) {
-    if (name != scores.metric) text += fmt::format(", {} {:.4f}", name, value);
-  }
+  const auto shown = [](const std::string& name, double value) {
+    if (std::isnan(value)) return name + " undefined";
+    const bool tiny = value != 0 && std::abs(value) < 1e-3;  // of small numbers to learn
+    return name + " " + fmt::format(fmt::runtime(tiny ? "{:.2e}" : "{:.4f}"), value);
+  };
+  std::string text = shown(scores.metric, scores.decisive);
+  for (const auto& [name, value] : scores.values)
+    if (name != scores.metric) text += ", " + shown(name, value);
   return text;
 }
 

@@ -1,7 +1,10 @@
 #include "train/objectives/vector_evaluation.h"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/labels.h"
@@ -41,6 +44,18 @@ LabelledVectors read_labelled(TextEmbedder& embedder, const TaskConfig& task,
   require_input(!result.labels.empty(), "{}", describe_unreadable(patterns, skipped));
   result.vectors = Tensor::from(values, {std::ssize(result.labels), embedder.width()});
   return result;
+}
+
+/// A hash of each row of vectors.
+std::vector<Digest> row_digests(const Tensor& vectors) {
+  std::vector<Digest> digests;
+  for (std::int64_t row = 0; row < vectors.dim(0); ++row) {
+    Checksum checksum;
+    checksum.update(vectors.data<float>() + row * vectors.dim(1),
+                    static_cast<std::size_t>(vectors.dim(1)) * sizeof(float));
+    digests.push_back(checksum.digest());
+  }
+  return digests;
 }
 
 }  // namespace
@@ -94,17 +109,28 @@ VectorScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const Tas
 VectorScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task) {
   const LabelSet labels = task_labels(task);
   std::int64_t trained = 0;
+  std::set<Digest> known;
   const LogisticRegression classifier = [&] {
     const LabelledVectors train = read_labelled(embedder, task, task.train, labels);
     trained = std::ssize(train.labels);
+    for (const Digest& row : row_digests(train.vectors)) known.insert(row);
     return LogisticRegression(train.vectors, train.labels, labels.size());
   }();
   const LabelledVectors test = read_labelled(embedder, task, task.validation, labels);
   const std::vector<std::int64_t> said = classifier.predict(test.vectors);
+  const auto overlap = std::ranges::count_if(
+      row_digests(test.vectors), [&](const Digest& row) { return known.contains(row); });
+  const std::string warning =
+      overlap == 0 ? ""
+                   : fmt::format(
+                         "{} of {} texts to test are among those to train on, as the model "
+                         "reads them; their score is no test",
+                         overlap, test.labels.size());
   return {{{"texts to train on", trained},
            {"texts to test", std::ssize(test.labels)},
            {"labels", labels.size()}},
-          {{"accuracy", accuracy(test.labels, said)}, {"f1_macro", macro_f1(test.labels, said)}}};
+          {{"accuracy", accuracy(test.labels, said)}, {"f1_macro", macro_f1(test.labels, said)}},
+          warning};
 }
 
 }  // namespace nystrom

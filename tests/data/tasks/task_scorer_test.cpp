@@ -294,7 +294,7 @@ TEST(TaskStatistics, SaysWhatIsCutAndNamesTheFirst) {
 
 TEST(TaskStatistics, WarnsOfBlankTexts) {
   const auto train = dataset_of(task_of(TaskKind::classification),
-                                labelled({{"a", "x"}, {" ", "y"}, {"", "x"}}), {"x", "y"});
+                                labelled({{"a", "x"}, {" ", "y"}, {"", "y"}}), {"x", "y"});
   const auto validation =
       dataset_of(task_of(TaskKind::classification), labelled({{"b", "x"}, {"c", "y"}}), {"x", "y"});
   EXPECT_EQ(task_warnings(task_statistics(train, validation)),
