@@ -4,6 +4,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/bags.h"
 #include "data/tasks/example_files.h"
 #include "data/text/byte_source.h"
 #include "data/text/match_files.h"
@@ -80,6 +81,26 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
     case TaskFormat::hdf5: break;
   }
   throw Error("features are no examples");
+}
+
+/// The columns that files of a form have, of which a text has one; nothing for tables, which have
+/// any.
+std::optional<std::vector<std::string>> columns_of(TaskFormat format) {
+  switch (format) {
+    case TaskFormat::tsv:
+    case TaskFormat::csv:
+    case TaskFormat::jsonl:
+    case TaskFormat::json: return std::nullopt;
+    case TaskFormat::conll: return {{"text", "label"}};
+    case TaskFormat::squad: return {{"id"}};
+    case TaskFormat::folders:
+    case TaskFormat::lines:
+    case TaskFormat::documents: return {{"text"}};
+    case TaskFormat::hdf5:
+    case TaskFormat::cifar10:
+    case TaskFormat::pathfinder: break;
+  }
+  return {{}};
 }
 
 /// Reads several files one after another.
@@ -178,6 +199,38 @@ std::string describe_unreadable(const std::vector<std::string>& patterns,
                                 const SkippedRows& skipped) {
   return fmt::format("{}: none of its {} examples can be read; the first: {}",
                      fmt::join(patterns, ", "), skipped.count, skipped.first);
+}
+
+void require_read_columns(const TaskConfig& task) {
+  std::vector<std::string> given;
+  const auto visit = [&](const auto& column, const std::string& name, const char*) {
+    if constexpr (is_vector<std::decay_t<decltype(column)>>) {
+      if (!column.empty()) given.push_back(name);
+    } else if (column) {
+      given.push_back(name);
+    }
+  };
+  TaskColumns columns = task.columns;
+  fields(visit, columns);
+  const bool features = task.kind == TaskKind::features;
+  if ((given.empty() && !task.features_folder) || task.train.empty() ||
+      (features && are_bag_tables(task, task.train)))
+    return;
+  const fs::path named = task.train[0];
+  const fs::path file = task.format || fs::is_directory(named) ? named : match_files(task.train)[0];
+  const Labelled labelled =
+      task.kind == TaskKind::embeddings ? Labelled::optional : Labelled::required;
+  const TaskFormat format = features ? TaskFormat::hdf5 : format_of(task, file, labelled);
+  const auto known = columns_of(format);
+  if (!known) return;
+  const auto refuse = [&](const std::string& option) {
+    throw InputError(
+        fmt::format("{}: task.{} is for tables, and {} is read otherwise; leave it out",
+                    printable_path(file), option, enum_name(format)));
+  };
+  for (const std::string& name : given)
+    if (std::ranges::find(*known, name) == known->end()) refuse("columns." + name);
+  if (task.features_folder) refuse("features_folder");
 }
 
 std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,

@@ -52,6 +52,9 @@ struct Example {
   std::string place() const;
 };
 
+/// The largest size of a number that a model learns: f32 must hold its square.
+inline constexpr double max_target = 1e18;
+
 /// The number of examples with some property.
 struct Occurrences {
   std::int64_t count = 0;
@@ -127,6 +130,10 @@ struct TaskSources {
 /// needs. Throws an InputError where no example is held out.
 TaskSources task_sources(const TaskConfig& task, std::int64_t seed,
                          Labelled labelled = Labelled::required);
+
+/// Throws an InputError if task.columns or task.features_folder names what the training files,
+/// which are no tables, do not have. `task` is resolved.
+void require_read_columns(const TaskConfig& task);
 
 /// Opens the files that `patterns` match (match_files in data/text/match_files.h; folders for that
 /// format), one after another. `task` is resolved and not of kind features. Without task.format,

@@ -192,8 +192,11 @@ std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed, Labelled l
 }  // namespace
 
 TaskSources task_sources(const TaskConfig& task, std::int64_t seed, Labelled labelled) {
-  if (!task.validation_fraction) return {task.train, task.validation};
-  const auto held = std::make_shared<const std::vector<bool>>(held_out(task, seed, labelled));
+  std::shared_ptr<const std::vector<bool>> held;
+  if (task.validation_fraction)
+    held = std::make_shared<const std::vector<bool>>(held_out(task, seed, labelled));
+  require_read_columns(task);
+  if (!held) return {task.train, task.validation};
   const auto part = [&](bool second) {
     return [held, second](std::int64_t example) {
       return held->at(static_cast<std::size_t>(example)) == second;

@@ -259,6 +259,11 @@ Problems problems(const TaskConfig& given) {
         "task.windows {} is for single texts, and task.columns.pair names a second one; leave one "
         "of them out",
         enum_name(task.windows));
+  if (given.stride && kind != TaskKind::questions && kind != TaskKind::classification &&
+      kind != TaskKind::regression)
+    add(found, {"stride", "kind"},
+        "task.stride is what windows share, and a task of kind {} has none; leave it out",
+        enum_name(kind));
   const TaskConfig plain;
   require_kind(task, TaskKind::tokens, "word_cut", task.word_cut.has_value(), found);
   for (const auto& [option, is_given] :

@@ -51,7 +51,6 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
   config.model.attention.semantics = Semantics::nystrom;
   config.data.sequence_length = trained_length(folder);
   config.task.kind = kind;
-  config.task.stride = 0;
   config = override_config(config, "default settings", split.run);
   if (!config.task.columns.text && !config.task.recipe)
     config.task.columns.text = config.data.text_column;

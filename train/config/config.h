@@ -40,6 +40,7 @@ struct TokenizerTrainingConfig {
   std::optional<std::int64_t> vocab_size;
   bool lower_case = true;
   bool strip_accents = false;
+  bool operator==(const TokenizerTrainingConfig&) const = default;
 };
 
 template <class V>

@@ -382,16 +382,18 @@ bool ConfigReader::is_given(std::string_view path) const {
 
 void ConfigReader::add_problems(const Problems& problems) {
   for (const Problem& problem : problems) {
-    YamlMark place{0, 0, 0};
+    std::optional<YamlMark> own, of_section;  // the last ones
     bool understood = true;
     for (const std::string& option : problem.options) {
       for (const GivenOption& given : given_) {
         if (option != given.path && !option.starts_with(given.path + ".")) continue;
         understood &= given.understood;
-        place = std::max(place, given.place);
+        std::optional<YamlMark>& place = option == given.path ? own : of_section;
+        place = std::max(place, std::optional(given.place));
       }
     }
-    if (understood) add_error(place, problem.message);
+    if (understood)
+      add_error(own.value_or(of_section.value_or(YamlMark{0, 0, 0})), problem.message);
   }
 }
 

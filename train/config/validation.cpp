@@ -122,7 +122,15 @@ void check_masking(const RunConfig& config, Problems& found) {
                 "masking.sentence_order needs model.type_vocab_size 2, got {}; each segment "
                 "has a type of its own",
                 config.model.type_vocab_size);
+  if (config.masking.mask == 0 && config.masking.random == 0)
+    add_problem(found, {"masking.mask", "masking.random"},
+                "masking.mask and masking.random are both 0: every chosen token would stay as it "
+                "is, and the model would see what it predicts");
   const SpanConfig& span = config.masking.span;
+  if (!span.mean && span.max != SpanConfig{}.max)
+    add_problem(found, {"masking.span.max", "masking.span.mean"},
+                "masking.span.max is for spans, and masking.span.mean is null; give it, or leave "
+                "max out");
   if (span.mean && *span.mean > static_cast<double>(span.max))
     add_problem(
         found, {"masking.span.mean", "masking.span.max"},
@@ -273,6 +281,19 @@ void check_unused(const RunConfig& config, Problems& found) {
     add_problem(
         found, {"task.kind", "task.recipe"},
         "section task has options, but names neither kind nor recipe; name one, or leave it out");
+  const TokenizerTrainingConfig& trained = config.tokenizer.train;
+  const TokenizerTrainingConfig usual{.vocab_size = trained.vocab_size};
+  const char* const given = config.start.from          ? "model.from"
+                            : config.tokenizer.path    ? "tokenizer.path"
+                            : config.tokenizer.builtin ? "tokenizer.builtin"
+                                                       : nullptr;
+  if (given && trained != usual)
+    add_problem(
+        found,
+        {"tokenizer.train.kind", "tokenizer.train.lower_case", "tokenizer.train.strip_accents"},
+        "tokenizer.train is for a tokenizer that the run trains, and this one is that of "
+        "{}; leave it out",
+        given);
   const bool embeds = has_task(config) && config.task.kind == TaskKind::embeddings;
   if (!embeds && config.embedding_loss != EmbeddingLossOptions{})
     add_problem(found, {"embedding_loss.name", "task.kind"},
@@ -423,6 +444,15 @@ void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
   if (config.training.z_loss > 0)
     add_problem(found, {"training.z_loss"},
                 "training.z_loss is for pretraining; a task has few classes: leave it out");
+  const DataConfig &data = config.data, usual;
+  for (const auto& [option, is_given] :
+       {std::pair("data.documents", data.documents != usual.documents),
+        {"data.packing", data.packing != usual.packing},
+        {"data.cross_documents", data.cross_documents != usual.cross_documents},
+        {"data.max_unreadable", data.max_unreadable != usual.max_unreadable}})
+    if (is_given)
+      add_problem(found, {option}, "{} is for pretraining; a task has examples: leave it out",
+                  option);
 }
 
 /// Reports files of texts beside those of a task.

@@ -717,7 +717,8 @@ const Case tasks[] = {
      "sequence a sample; set pairs to joined"},
     {"images_of_other_tokens",
      FINETUNE
-     "'task.train=[image.bin]' --set task.recipe=cifar10 --set 'task.validation=[image.bin]'",
+     "'task.train=[image.bin]' --set task.recipe=cifar10 --set 'task.validation=[image.bin]' --set "
+     "'task.columns={text: null, label: null}'",
      "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: "
      "bytes"},
     {"listops_into_a_folder_in_use", "listops base", "base: is not empty; name a new folder"},

@@ -262,7 +262,7 @@ class SameNumber : public FinetuneTest {
            "hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, "
            "max_position_embeddings: 64, "
            "initializer_range: 0.3, attention: {num_landmarks: 4, conv_kernel_size: 3}}\n"
-           "data: {sequence_length: 64, documents: lines, cache: cache}\nrun_dir: run\noptimizer: "
+           "data: {sequence_length: 64, cache: cache}\nrun_dir: run\noptimizer: "
            "{learning_rate: 3.0e-3}\n"
            /// Evaluates only at the end, so that the best checkpoint is the last.
            "logging: {tensorboard: false}\nevaluation: {every: 6}\n";
