@@ -140,7 +140,9 @@ void bind_encoder(nb::module_& nn) {
 }
 
 void bind_optim(nb::module_& optim) {
-  nb::class_<Optimizer>(optim, "AdamW", doc::Optimizer)
+  nb::class_<Optimizer>(optim, "AdamW",
+                        "torch.optim.AdamW (Loshchilov and Hutter, ICLR 2019, arXiv 1711.05101), "
+                        "over all parameters in one pass. Biases and norms do not decay.")
       .def(
           "__init__",
           [](Optimizer* self, ParameterStore& store, double weight_decay,

@@ -70,12 +70,19 @@ def evaluate(
     with _opened(model) as (path, flags, given_data):
         flags |= {"batch": batch_size, "dimensions": dimensions, "split": split, "quiet": quiet}
         if retrieval is not None:
+            if (text, label, pair) != (None, None, None):
+                raise InputError(
+                    "evaluate: text, label and pair name columns, and retrieval reads a folder; "
+                    "leave them out"
+                )
             flags["retrieval"] = os.fspath(retrieval)
             return _result(path, options, flags, None)
         plan = _core.plan_of_model(path, options)
         masked = data is not None and plan["head"] == "NystromformerForMaskedLM"
         columns = _columns_of(plan, names[0], masked, text, label, pair)
         options += _column_options(columns, masked)
+        if data is not None and plan["id"] and columns["kind"] != "questions":
+            options.append("task.columns.id=null")  # the rows that are written have none
         for name, value in (given | {"test": test, "retrieval": None}).items():
             if value is not None:
                 flag = ("text" if masked else "file") if name == "data" else name
@@ -115,6 +122,8 @@ def search(
         columns |= {"label": None, "pair": None}
         options = [f"task.columns.text={text_of(columns['text'])}"]
         if vectors is not None:
+            if texts is not None:
+                raise InputError("search: vectors names a column beside the texts; leave texts out")
             from nystrom._rows import rows_of
 
             rows = list(rows_of(corpus, "corpus", [columns["text"], vectors]))

@@ -74,7 +74,7 @@ class _Finetuned(_Text):
         model: str | os.PathLike[str] = "runs/base",
         *,
         epochs: float = 3,
-        learning_rate: float = 5e-5,
+        learning_rate: float | None = None,
         batch_size: int = 16,
         sequence_length: int | None = None,
         validation_fraction: float | None = 0.1,
@@ -84,10 +84,11 @@ class _Finetuned(_Text):
         quiet: bool = True,
         options: dict[str, Any] | None = None,
     ) -> None:
-        """`model` is what nystrom.load opens. validation_fraction: the share of the texts that
-        decides the best epoch; None: the training texts do. run_dir: the folder of the run, which
-        fit writes anew; None: one of its own for each fit. `options` are sections of a run's
-        configuration: {"training": {"dtype": "f32"}}."""
+        """`model` is what nystrom.load opens. learning_rate None: the default of the model's width.
+        validation_fraction: the share of the texts that decides the best epoch; None: the training
+        texts do. run_dir: the folder of the run, which fit writes anew; None: one of its own for
+        each fit. `options` are sections of a run's configuration: {"training": {"dtype":
+        "f32"}}."""
         self.model = model
         self.epochs = epochs
         self.learning_rate = learning_rate
@@ -115,7 +116,7 @@ class _Finetuned(_Text):
             "model": {"from": os.fspath(self.model)},
             "task": {**task, "columns": columns},
             "data": {},
-            "optimizer": {"learning_rate": self.learning_rate},
+            "optimizer": {},
             "training": {
                 "epochs": self.epochs,
                 "steps": None,
@@ -126,6 +127,8 @@ class _Finetuned(_Text):
             if isinstance(self.random_state, Integral)
             else int(check_random_state(self.random_state).randint(2**31 - 1)),
         }
+        if self.learning_rate is not None:
+            config["optimizer"]["learning_rate"] = self.learning_rate
         if self.sequence_length is not None:
             config["data"]["sequence_length"] = self.sequence_length
         if self.run_dir is not None:
@@ -188,10 +191,15 @@ class Classifier(ClassifierMixin, _Finetuned):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each text; of several labels, 0 and 1 for each."""
-        probabilities = self.predict_proba(X)
-        if self.multilabel_:
-            return (probabilities >= 0.5).astype(int)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+        if not self.multilabel_:
+            return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        check_is_fitted(self, "model_")
+        places = {str(each): place for place, each in enumerate(self.classes_)}
+        found: Any = self.model_.predict(*_columns(X))  # from task.threshold on
+        result = np.zeros((len(found), len(places)), dtype=int)
+        for row, guesses in enumerate(found):
+            result[row, [places[guess["label"]] for guess in guesses]] = 1
+        return result
 
 
 class Regressor(RegressorMixin, _Finetuned):

@@ -37,6 +37,21 @@ def test_a_classifier_is_evaluated_as_by_the_program(classifier, table, program)
     assert found["examples"] == 30
 
 
+def test_rows_need_no_ids(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "id,text,label\n" + "".join(f"{i},{t},{s}\n" for i, (t, s) in enumerate(ROWS[:20]))
+    (tmp_path / "rows.csv").write_text(rows)
+    run = nystrom.finetune(
+        model={"from": str(trained)},
+        task={"kind": "classification", "train": ["rows.csv"], "validation": ["rows.csv"],
+              "columns": {"id": "id"}},
+        training={"steps": 1, "epochs": None, "batch_size": 2}, run_dir="run",
+    )  # fmt: skip
+    model = nystrom.load(run)
+    from_rows = nystrom.evaluate(model, ROWS[:20])
+    assert from_rows["accuracy"] == nystrom.evaluate(model, "rows.csv")["accuracy"]
+
+
 def test_a_masked_language_model_is_evaluated_on_texts(trained, model, program, tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(CORPUS))
     printed = program.run("evaluate", trained, "--text", tmp_path / "text.txt", "--json")

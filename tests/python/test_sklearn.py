@@ -83,6 +83,15 @@ def test_a_classifier_gives_any_number_of_labels(form, classifier):
         classifier.fit(TEXTS, np.full((80, 2), 2))
 
 
+@pytest.mark.parametrize("threshold", [0.01, 0.99])
+def test_labels_are_those_from_the_threshold_on(threshold, classifier):
+    labels = np.zeros((80, 2), dtype=int)
+    labels[CALM == "calm", 0] = labels[::2, 1] = 1
+    classifier.options = OPTIONS | {"task": {"threshold": threshold}}
+    predicted = classifier.fit(TEXTS, labels).predict(TEXTS)
+    assert (predicted == (threshold < 0.5)).all()
+
+
 def test_a_label_may_have_no_text(classifier):
     labels = np.zeros((80, 3), dtype=int)
     labels[CALM == "calm", 0] = labels[::2, 1] = 1
