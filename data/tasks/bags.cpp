@@ -13,6 +13,7 @@
 #include "data/tasks/bag_file.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/feature_file.h"
+#include "data/tasks/labels.h"
 #include "data/text/match_files.h"
 #include "data/text/words.h"
 
@@ -35,8 +36,10 @@ TableFormat format_of(const std::optional<TaskFormat>& given, const fs::path& fi
 
 double number_in(const std::string& cell, const std::string& place, const char* what) {
   const auto value = signed_number_of(cell);
-  require_input(value && std::abs(*value) <= 3.4e38, "{}: the {} '{}' is no finite number", place,
-                what, printable(cell, 40));
+  require_input(value && std::isfinite(*value), "{}: the {} '{}' is no finite number", place, what,
+                printable(cell, 40));
+  require_input(std::abs(*value) <= max_target, "{}: the {} '{}' is beyond {:g}; divide the values",
+                place, what, printable(cell, 40), max_target);
   return *value;
 }
 
@@ -317,6 +320,8 @@ std::optional<std::int64_t> feature_width(const TaskConfig& task) {
 
 BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled) {
   std::vector<Bag> all = read_bags(task, task.train, labelled);
+  std::set<std::string> groups;
+  for (const Bag& bag : all) groups.insert(bag.group);
   BagParts parts;
   if (task.folds) {
     parts = parts_of_folds(task, std::move(all));
@@ -339,6 +344,12 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
     require_input(!bags->empty(), "{}: there is no example in the {} part",
                   fmt::join(task.train, ", "), name);
   require_whole_groups(parts);
+  for (const auto& [first, second] : labels_alike({groups.begin(), groups.end()}))
+    parts.notes.push_back(fmt::format(
+        "task.train: the groups '{}' and '{}' differ only in white space, case, Unicode "
+        "form or the form of a number, and may be in different parts; if they mean the "
+        "same, correct the table",
+        printable(first, 60), printable(second, 60)));
   require_input(std::ranges::any_of(parts.train, [](const Bag& bag) { return bag.weight > 0; }),
                 "{}: the weight of every example is 0; there is nothing to learn",
                 fmt::join(task.train, ", "));

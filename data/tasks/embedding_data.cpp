@@ -18,8 +18,8 @@ TextRoles roles_of(const Example& example) {
 double score_of(const Example& example, double max_score) {
   if (std::abs(*example.value) > max_score)
     throw BadRow(fmt::format(
-        "{}: the score {} is above task.max_score {}; set it to the score of equal texts",
-        example.place(), *example.value, max_score));
+        "{}: the score {} is {} task.max_score {}; set it to the score of equal texts",
+        example.place(), *example.value, *example.value > 0 ? "above" : "below minus", max_score));
   return *example.value / max_score;
 }
 

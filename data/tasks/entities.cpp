@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "data/tasks/word_cut.h"
 
 namespace nystrom {
 namespace {
@@ -74,7 +75,8 @@ std::vector<Entity> find_entities(std::span<const std::string> words,
         predicted.subspan(first, end - first), [](std::int64_t label) { return label >= 0; },
         &WordLabel::label);
     for (std::size_t word = first; word < end; ++word) {
-      if (places.empty()) entity.text += (word > first ? " " : "") + words[word];
+      const bool apart = word > first && !touch(words[word - 1], words[word]);
+      if (places.empty()) entity.text += (apart ? " " : "") + words[word];
       entity.score += predicted[word].probability / static_cast<double>(scored);
     }
     if (places.empty()) continue;

@@ -160,6 +160,7 @@ class SquadExamples : public ExampleReader {
     const std::string name = example.place();
     require_input(ids_.insert(example.id).second, "{}: an earlier question has the same id", name);
     require_input(!is_blank(example.text), "{}: the question is empty", name);
+    require_input(!is_blank(*example.pair), "{}: the context is empty", name);
     if (labelled_ == Labelled::optional) return example;
     const std::optional<bool> impossible = is_impossible(question, name);
     const bool unanswered = impossible == true && !question.contains("answers");

@@ -86,6 +86,12 @@ class TableExamples : public ExampleReader {
       note_unread(
           {"pair", "text_pair", "text2", "sentence2", "question2", "positive", "hypothesis"},
           "; if it holds a second text, set task.columns.pair", notes);
+    if (!pairs && kind == TaskKind::classification && labelled_ == Labelled::optional &&
+        !places_.label && std::ranges::find(reader_->names(), "_id") != reader_->names().end() &&
+        std::ranges::find(reader_->names(), "title") != reader_->names().end())
+      notes.push_back(fmt::format(
+          "{}: column 'title' is not read; evaluate --retrieval puts it in front of the text",
+          *file_));
     if (kind == TaskKind::embeddings && pairs && !task_.columns.label &&
         task_.columns.negatives.empty()) {
       note_unread({"label", "labels", "score", "similarity"},
@@ -187,6 +193,10 @@ class TableExamples : public ExampleReader {
   void read_texts(TableRow& row, Example& example) {
     example.text = std::move(*row.cells[*places_.text]);
     if (places_.pair) example.pair = std::move(row.cells[*places_.pair]);
+    if (*task_.kind == TaskKind::questions) {
+      if (is_blank(example.text)) throw BadRow(example.place() + ": the question is empty");
+      if (is_blank(*example.pair)) throw BadRow(example.place() + ": the context is empty");
+    }
     read_choices(row, example);
     for (const std::size_t place : places_.negatives)
       example.negatives.push_back(std::move(*row.cells[place]));
@@ -205,7 +215,6 @@ class TableExamples : public ExampleReader {
   void read_question(const std::string& answers, const std::optional<std::string>& impossible,
                      Example& example) {
     try {
-      require_input(!is_blank(example.text), "{}: the question is empty", example.place());
       require_input(example.id.empty() || ids_.insert(example.id).second,
                     "{}: an earlier question has the same id", example.place());
       read_answers(task_, nlohmann::json::parse(answers), example);
@@ -308,10 +317,9 @@ class TableExamples : public ExampleReader {
     if (!value || !std::isfinite(*value))
       throw BadRow(fmt::format("{}: the label '{}' is no finite number{}", example.place(),
                                printable(text), header_hint(task_, example)));
-    if (std::abs(*value) > std::numeric_limits<float>::max())
-      throw BadRow(
-          fmt::format("{}: the label '{}' is no finite number in f32, which ends at 3.4e38",
-                      example.place(), printable(text)));
+    if (std::abs(*value) > max_target)
+      throw BadRow(fmt::format("{}: the label '{}' is beyond {:g}; divide the values",
+                               example.place(), printable(text), max_target));
     return *value;
   }
 
@@ -358,18 +366,15 @@ class LineExamples : public ExampleReader {
     example.file = file_;
     example.line = rows_.lines.line();
     check_text(rows_.line, example.place());
-    if (example.line == 1) json_like_ = begins_with_json(rows_.line);
+    if (example.line == 1) other_form_ = other_form(rows_.line);
     example.text = std::move(rows_.line);
     if (words_) example.words = words_of(example.text, cut_, example.place());
     return example;
   }
 
   std::vector<std::string> notes() const override {
-    if (!json_like_) return {};
-    return {
-        fmt::format("{}: looks like JSON Lines, and each line is read as a text with all braces "
-                    "and keys; end its name in .jsonl to read a column",
-                    *file_)};
+    if (other_form_.empty()) return {};
+    return {*file_ + ": " + other_form_};
   }
 
  private:
@@ -377,7 +382,7 @@ class LineExamples : public ExampleReader {
   WordCut cut_;
   std::shared_ptr<const std::string> file_;
   RowLines rows_;
-  bool json_like_ = false;
+  std::string other_form_;
 };
 
 }  // namespace

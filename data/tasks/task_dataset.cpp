@@ -48,11 +48,17 @@ void TaskDataset::add(const TaskEncoder& encoder, Example&& example) {
       target_ == TaskTarget::choice)
     throw BadRow(fmt::format("{}: {} to choose from, the first example has {}; all need as many",
                              example.place(), example.choices.size(), samples_[0].rows.size()));
+  Checksum inputs;  // as the model reads them: a tokenizer may leave out case and spaces
   for (EncodedSample& sample : encoder.encode(example, counts_)) {
+    for (const WrappedIds& row : sample.rows) {
+      const std::size_t size = row.ids.size();
+      inputs.update(&size, sizeof size);
+      inputs.update(row.ids.data(), size * sizeof(row.ids[0]));
+    }
     lengths_.push_back(sample.length());
     samples_.push_back(std::move(sample));
   }
-  digests_.push_back(digest_of(example));
+  digests_.push_back(inputs.digest());
   for (const std::string& word : example.words) words_.add(word);
   if (keeps_examples_) kept_.push_back(std::move(example));
 }

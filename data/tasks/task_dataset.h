@@ -102,7 +102,8 @@ class TaskDataset {
   const SkippedRows& skipped() const { return skipped_; }
   /// Tokens: how the examples are cut into words.
   WordCut word_cut() const { return words_.cut(); }
-  /// Hashes of the inputs of every example, without its label, to find duplicates.
+  /// Hashes of the inputs of every example as the model reads them, without its label, to find
+  /// duplicates.
   const std::vector<Digest>& digests() const { return digests_; }
 
  private:

@@ -1,6 +1,7 @@
 #include "data/tasks/word_cut.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/utf8.h"
 #include "core/check.h"
@@ -27,6 +28,25 @@ bool is_without_spaces(char32_t c) {
       ranges, [c](const auto& range) { return range.first <= c && c <= range.second; });
 }
 
+/// Whether a character belongs to the one before it, and makes no word of its own: combining marks,
+/// and what follows the first sign of an emoji, such as skin tones and the second half of a flag.
+class Attachments {
+ public:
+  bool attaches(char32_t c) {
+    constexpr char32_t joiner = 0x200D;
+    const bool regional = 0x1F1E6 <= c && c <= 0x1F1FF;
+    regionals_ = regional ? regionals_ + 1 : 0;
+    const bool skin_tone = 0x1F3FB <= c && c <= 0x1F3FF;
+    const bool joined = std::exchange(joins_, c == joiner);
+    return joined || c == joiner || skin_tone || (regional && regionals_ % 2 == 0) ||
+           (category_bit_of(c) & mark_bits) != 0;
+  }
+
+ private:
+  bool joins_ = false;  // the last character was a joiner
+  int regionals_ = 0;   // regional indicators in a row, two of which are a flag
+};
+
 /// The number of characters of a text that are no combining marks.
 std::int64_t characters_of(std::string_view text) {
   std::int64_t count = 0;
@@ -51,6 +71,7 @@ std::vector<TextRange> split_words(std::string_view text, WordCut cut) {
   std::vector<TextRange> words;
   bool open = false;  // whether the last word may continue
   char32_t before = ' ';
+  Attachments attachments;
   for (std::size_t i = 0; i < text.size();) {
     const auto begin = static_cast<std::int64_t>(i);
     const char32_t c = next_code_point(text, i);
@@ -59,14 +80,14 @@ std::vector<TextRange> split_words(std::string_view text, WordCut cut) {
     if (std::size_t next = i; next < text.size()) after = next_code_point(text, next);
     const bool joins = (c == '-' || c == '\'' || c == '.' || c == ',' || c == 0x2019) &&
                        is_alphanumeric(before) && is_alphanumeric(after);
-    const bool mark = (category_bit_of(c) & mark_bits) != 0;
+    const bool attaches = attachments.attaches(c);
     const bool alone =
         cut != WordCut::spaces && ((is_sign(c) && !joins) || cut == WordCut::characters ||
                                    (cut == WordCut::ideographs && is_without_spaces(c)));
     const bool follows = !words.empty() && words.back().end == begin;
     if (is_white_space(c)) {
       open = false;
-    } else if ((open && !alone) || (mark && follows)) {
+    } else if ((open && !alone) || (attaches && follows)) {
       words.back().end = end;
     } else {
       words.push_back({begin, end});
@@ -89,6 +110,13 @@ std::vector<std::string> words_of(std::string_view text, WordCut cut, const std:
   std::vector<std::string> words;
   for (const TextRange& word : split_words(text, cut)) words.emplace_back(text_at(text, word));
   return words;
+}
+
+bool touch(std::string_view word, std::string_view next) {
+  char32_t last = ' ';
+  for (std::size_t i = 0; i < word.size();) last = next_code_point(word, i);
+  std::size_t end = 0;
+  return !next.empty() && is_without_spaces(last) && is_without_spaces(next_code_point(next, end));
 }
 
 WordCut word_cut_of(const TaskConfig& task) { return task.word_cut.value_or(WordCut::ideographs); }

@@ -13,13 +13,17 @@ namespace nystrom {
 
 /// The words of UTF-8 text. With WordCut::words they are similar to those of CoNLL files: separated
 /// by white space, and each punctuation mark is a word. Exceptions are - ' . , between letters or
-/// digits: techno-based, don't, 1,000. A combining mark belongs to the character before it.
+/// digits: techno-based, don't, 1,000. A combining mark belongs to the character before it, and so
+/// do the parts of an emoji to its first sign.
 std::vector<TextRange> split_words(std::string_view text, WordCut cut);
 
 /// The words as texts, for an example of kind tokens. Throws an InputError that begins with `place`
 /// for a long text without spaces, if the words of the training files are separated by spaces where
 /// the script has none (WordCut::words).
 std::vector<std::string> words_of(std::string_view text, WordCut cut, const std::string& place);
+
+/// Whether two words stand beside each other without a space, as those of Chinese or Thai text.
+bool touch(std::string_view word, std::string_view next);
 
 /// task.word_cut, or the usual one.
 WordCut word_cut_of(const TaskConfig& task);

@@ -86,8 +86,9 @@ class TableReader {
   std::vector<std::string> names_;
 };
 
-/// Whether the first line of a text is a JSON object.
-bool begins_with_json(std::string_view text);
+/// What a file that begins with `text` holds in place of plain text, and what to do, for messages:
+/// "looks like JSON Lines, …". Empty for text.
+std::string other_form(std::string_view text);
 
 /// Opens a file, which may be compressed (.gz, .zst). Throws an InputError "file:line: …" for a
 /// wrong header, with the names of its columns.

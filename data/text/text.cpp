@@ -352,10 +352,12 @@ std::unique_ptr<FilePieces> TextReader::open(const fs::path& file) {
       });
 }
 
-/// Counts the file of `piece`, which begins it, if it looks like JSON Lines under another name.
-void TextReader::note_json(const TextPiece& piece) {
-  if (table_format_of(*piece.file) || !begins_with_json(piece.text)) return;
-  if (statistics_.json_like++ == 0) statistics_.first_json_like = printable_path(*piece.file);
+/// Counts the file of `piece`, which begins it, if it looks like another form under a wrong name.
+void TextReader::note_form(const TextPiece& piece) {
+  if (table_format_of(*piece.file)) return;
+  const std::string form = other_form(piece.text);
+  if (!form.empty() && statistics_.other_forms++ == 0)
+    statistics_.first_other_form = printable_path(*piece.file) + " " + form;
 }
 
 /// The first pass over a file: lists the documents longer than a piece that hold invalid bytes.
@@ -437,7 +439,7 @@ std::optional<TextPiece> TextReader::next() {
       ++statistics_.files;
       continue;
     }
-    if (std::exchange(begins_file_, false)) note_json(*piece);
+    if (std::exchange(begins_file_, false)) note_form(*piece);
     if (!accepts(*piece)) continue;
     statistics_.bytes += static_cast<std::int64_t>(piece->text.size());
     piece->document = statistics_.documents - 1;

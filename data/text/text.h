@@ -60,8 +60,8 @@ struct TextStatistics {
   std::int64_t bytes = 0;      ///< bytes of the returned documents
   std::int64_t documents = 0;  ///< returned documents
   std::array<Skipped, skip_reasons> skipped;
-  std::int64_t json_like = 0;   ///< plain files whose first line is a JSON object
-  std::string first_json_like;  ///< name of the first
+  std::int64_t other_forms = 0;  ///< plain files that hold no plain text (other_form)
+  std::string first_other_form;  ///< the first of them, and its form
 
   /// The documents left out for `reason`.
   const Skipped& operator[](SkipReason reason) const {
@@ -123,7 +123,7 @@ class TextReader {
   bool open_next_file();
   void find_long_rejects(const std::filesystem::path& file);
   std::unique_ptr<FilePieces> open(const std::filesystem::path& file);
-  void note_json(const TextPiece& piece);
+  void note_form(const TextPiece& piece);
   bool accepts(const TextPiece& piece);
   Skipped& skip(SkipReason reason, const std::string& first);
   Skipped& skip(SkipReason reason, const TextPiece& piece, std::int64_t line);

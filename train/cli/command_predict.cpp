@@ -262,6 +262,8 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
   refuse_parts(options, "this task reads files of features");
   require_input(!options.arguments.as_text, "--as-text: this task reads files of features");
   require_input(!options.arguments.document, "--document: this task reads files of features");
+  require_input(!options.skip_bad,
+                "--skip-bad is for texts; correct the features, or leave their file out");
   if (options.attention) {
     require_input(options.arguments.texts.size() == 1,
                   "--attention: a map is of one bag; give one file");

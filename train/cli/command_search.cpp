@@ -151,6 +151,7 @@ void run(const SearchOptions& options, Device device, Log& log) {
   std::vector<std::string> texts;
   const auto reader = open_arguments(options.queries, options.common.overrides, model.task);
   while (auto query = reader->next()) {
+    require_input(!is_blank(query->text), "{}: the query is blank; leave it out", query->place());
     texts.push_back(query->text);
     queries.push_back(std::move(*query));
   }

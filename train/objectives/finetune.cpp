@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
@@ -117,7 +118,8 @@ class TaskObjective : public Objective {
     if (!mse_ || !of_mean || !(*mse_ > *of_mean)) return "";
     return fmt::format(
         "mse {:.4g} is worse than that of always the mean, {:.4g}: the values are learned too "
-        "slowly; divide them so that they spread over about 1, or raise optimizer.learning_rate",
+        "slowly; subtract their mean and divide them so that they spread over about 1, or raise "
+        "optimizer.learning_rate",
         *mse_, *of_mean);
   }
 
@@ -252,8 +254,8 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
   const bool known = std::ranges::find(ids, tokenizer->special().unk) == ids.end();
   if (!known || ids != tokenizer->encode(" paris")) return {};
   return {
-      "the tokenizer makes all text lower case, and names begin with capital letters; a tokenizer "
-      "with tokenizer.train.lower_case: false finds more of them"};
+      "the tokenizer makes all text lower case, and names begin with capital letters; a model "
+      "pretrained with tokenizer.train.lower_case: false finds more of them"};
 }
 
 namespace {
@@ -271,9 +273,13 @@ TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
   const bool by_loss = result.scores.metric == "loss";
   log.say(fmt::format("test: {} examples, {}{}", run.test->examples(), describe(result.scores),
                       by_loss ? "" : fmt::format(", loss {:.4f}", result.loss)));
-  if (communicator.is_first())
+  if (communicator.is_first()) {
+    auto json = nlohmann::ordered_json::parse(evaluation_json(*run.test, result));
+    for (std::int64_t i = 0; i < run.test->size(); ++i)
+      json["bags"].push_back(run.test->sample_name(i));
     write_text_file(std::filesystem::path(options.run_dir) / "test.json",
-                    evaluation_json(*run.test, result) + "\n");
+                    json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
   return result;
 }
 

@@ -28,6 +28,16 @@ void require_file(const fs::path& file, const fs::path& folder) {
                 printable_path(file), printable_path(folder));
 }
 
+/// The file of a folder with this name, or the compressed one.
+fs::path text_file(const fs::path& folder, const std::string& name) {
+  for (const char* ending : {".gz", ".zst"})
+    if (const fs::path file = folder / (name + ending);
+        !fs::exists(folder / name) && fs::is_regular_file(file))
+      return file;
+  require_file(folder / name, folder);
+  return folder / name;
+}
+
 fs::path judgements_of(const fs::path& folder, const std::optional<std::string>& split) {
   const fs::path qrels = folder / "qrels";
   if (split) {
@@ -210,14 +220,13 @@ RankingScores score_ranking(std::span<const std::int64_t> ranked,
 }
 
 RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::string>& split) {
-  require_file(folder / "queries.jsonl", folder);
-  require_file(folder / "corpus.jsonl", folder);
+  const fs::path file = text_file(folder, "queries.jsonl"),
+                 corpus = text_file(folder, "corpus.jsonl");
   const fs::path judgements = judgements_of(folder, split);
   auto judged = read_judgements(judgements);
   RetrievalSet set;
-  set.corpus = folder / "corpus.jsonl";
+  set.corpus = corpus;
   set.split = judgements.stem().string();
-  const fs::path file = folder / "queries.jsonl";
   std::set<std::string> seen;
   std::vector<std::string> blank;
   for_each_text(file, [&](const TableRow& row, const std::string& id, std::string text) {

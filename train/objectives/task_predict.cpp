@@ -11,6 +11,7 @@
 #include "data/tasks/entities.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
+#include "data/tasks/text_range.h"
 #include "data/tasks/word_cut.h"
 #include "train/objectives/probabilities.h"
 #include "train/objectives/task_loss.h"
@@ -201,6 +202,9 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
                 kind == TaskKind::questions
                     ? "a question needs the text that answers it; give --pair TEXT"
                     : "the task has pairs of texts; give the second by --pair TEXT");
+  const bool asked = kind == TaskKind::questions;
+  require_input(!asked || (!is_blank(given.text) && !is_blank(*given.pair)),
+                "{}: the question or the text that answers it is blank", name);
   require_input(!given.pair || takes_pair,
                 "{}: the task has single texts (task.columns.pair is null); leave --pair out",
                 name);

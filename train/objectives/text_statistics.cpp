@@ -39,8 +39,9 @@ std::string statistics_json(const TextStatistics& statistics) {
                       {"documents", statistics.documents},
                       {"bytes", statistics.bytes},
                       {"left_out", left_out}};
-  if (statistics.json_like > 0)
-    json["json_like"] = {{"count", statistics.json_like}, {"first", statistics.first_json_like}};
+  if (statistics.other_forms > 0)
+    json["other_forms"] = {{"count", statistics.other_forms},
+                           {"first", statistics.first_other_form}};
   return json.dump();
 }
 
@@ -51,9 +52,9 @@ TextStatistics text_statistics(const TokenDataset& dataset) {
     json.at("files").get_to(statistics.files);
     json.at("documents").get_to(statistics.documents);
     json.at("bytes").get_to(statistics.bytes);
-    if (const auto like = json.find("json_like"); like != json.end()) {
-      like->at("count").get_to(statistics.json_like);
-      like->at("first").get_to(statistics.first_json_like);
+    if (const auto found = json.find("other_forms"); found != json.end()) {
+      found->at("count").get_to(statistics.other_forms);
+      found->at("first").get_to(statistics.first_other_form);
     }
     for (std::size_t i = 0; i < skip_reasons; ++i) {
       const auto found = json.at("left_out").find(describe(static_cast<SkipReason>(i)));
@@ -78,11 +79,11 @@ void report_unreadable(const std::string& source, const TokenDataset& dataset, d
     log.warn(fmt::format("{}: left out {} {} (first: {}){}", source, skipped.count,
                          describe(reason), skipped.first, advice(reason, skipped.first)));
   }
-  if (statistics.json_like > 0)
-    log.warn(
-        fmt::format("{}: {} (and {} more) look like JSON Lines, and are read as plain text with "
-                    "all braces and keys; end the names in .jsonl to read a column",
-                    source, statistics.first_json_like, statistics.json_like - 1));
+  if (statistics.other_forms > 0)
+    log.warn(fmt::format("{}: {}{}", source, statistics.first_other_form,
+                         statistics.other_forms > 1
+                             ? fmt::format(" ({} more files like it)", statistics.other_forms - 1)
+                             : ""));
   const double share = statistics.unreadable_share();
   require_input(share <= limit,
                 "{}: {:.1f} % of its bytes cannot be read as text, data.max_unreadable allows "

@@ -177,6 +177,13 @@ TEST(Answers, OfScoresThatAreNotNumbersAreNone) {
             std::vector<std::string>{""});
 }
 
+TEST(Entities, OfTextWithoutSpacesHaveNone) {
+  const LabelSet labels({"O", "B-LOC", "I-LOC"});
+  const std::vector<WordLabel> predicted{{1, 1}, {2, 1}, {2, 1}};
+  const std::vector<std::string> words = {"東", "京", "Bay"};
+  EXPECT_EQ(find_entities(words, predicted, labels)[0].text, "東京 Bay");
+}
+
 TEST(Entities, AreFoundInRunningText) {
   const std::string text = "Dr. Ann Lee, of Łódź-West.";
   const auto places = split_words(text, WordCut::words);

@@ -201,6 +201,16 @@ TEST_F(Bags, TooFewGroupsForAShareAreRefused) {
                 "such as slides.csv with the columns file and label");
 }
 
+TEST_F(Bags, GroupsThatLookAlikeAreTold) {
+  task_.columns.group = "patient";
+  task_.validation_fraction = 0.5;
+  task_.train = {table("id,label,patient\ns0,a,P1\ns1,b,p1\ns2,b,q\ns3,a,r\n")};
+  const BagParts parts = part_bags(resolved(), 1);
+  ASSERT_EQ(parts.notes.size(), 1U);
+  EXPECT_TRUE(parts.notes[0].starts_with("task.train: the groups 'P1' and 'p1' differ only in"))
+      << parts.notes[0];
+}
+
 TEST_F(Bags, SplitsHaveRaggedColumns) {
   task_.splits = {table(",train,val,test\n0,s0,s2,s4\n1,s1,s3,\n2,s6,,\n")};
   const BagParts parts = part_bags(resolved(), 1);

@@ -20,6 +20,13 @@ TEST(WordCut, EachCut) {
   EXPECT_EQ(words_of("MK é", WordCut::characters, ""), (Words{"M", "K", "é"}));
 }
 
+TEST(WordCut, AnEmojiIsOneWord) {
+  const std::string family = "👨‍👩‍👧", wave = "👋🏽", flag = "🇯🇵", heart = "❤️";
+  for (const WordCut cut : {WordCut::words, WordCut::ideographs})
+    EXPECT_EQ(words_of("a " + family + wave + flag + flag + heart + " b", cut, ""),
+              (Words{"a", family, wave, flag, flag, heart, "b"}));
+}
+
 WordCut cut_of(const Words& words) {
   WordCutFinder finder;
   for (const std::string& word : words) finder.add(word);
