@@ -42,7 +42,8 @@ void read_rows(const Hdf5Array& array) {
   for (std::size_t axis = 1; axis < count.size(); ++axis) row *= count[axis];
   const std::int64_t rows =
       array.has_fragile_filters() ? count[0] : std::min<std::int64_t>(count[0], 1);
-  limit_time(8 * row * rows);
+  if (row * rows == 0) return;
+  limit_time(8 * row * std::max(rows, 2 * array.chunk_rows()));  // unpacks a chunk, twice
   count[0] = 1;
   std::vector<double> values(static_cast<std::size_t>(row));
   for (; first[0] < rows; ++first[0]) array.read(first, count, values);
@@ -66,6 +67,8 @@ void read_structure(const std::shared_ptr<const InputFile>& input,
       }
     }
   } catch (const InputError&) {
+  } catch (...) {  // must not unwind the stack of the process that this one copies
+    _exit(1);
   }
 }
 

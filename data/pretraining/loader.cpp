@@ -130,23 +130,31 @@ struct Prefetcher::State {
       arrival.notify_all();
     }
   }
+
+  /// Ends all workers.
+  void end_workers() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    room.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
 };
 
 Prefetcher::Prefetcher(std::int64_t first, std::int64_t end, int workers, std::int64_t ahead,
                        std::function<Batch(std::int64_t)> make)
     : state_(std::make_unique<State>(first, end, ahead, std::move(make))) {
-  for (int i = 0; i < workers; ++i)
-    state_->workers.emplace_back([state = state_.get()] { state->work(); });
+  try {
+    for (int i = 0; i < workers; ++i)
+      state_->workers.emplace_back([state = state_.get()] { state->work(); });
+  } catch (...) {  // the system gave no thread more
+    state_->end_workers();
+    throw;
+  }
 }
 
-Prefetcher::~Prefetcher() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stop = true;
-  }
-  state_->room.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
-}
+Prefetcher::~Prefetcher() { state_->end_workers(); }
 
 std::optional<Batch> Prefetcher::next() {
   State& s = *state_;

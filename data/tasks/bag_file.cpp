@@ -168,6 +168,12 @@ class Rows {
     return chunk > 0 ? std::max(chunk, rows / chunk * chunk) : rows;
   }
 
+  /// The rows to read for one of them: the whole chunk where the library does not keep it.
+  std::int64_t least() const {
+    const std::int64_t chunk = array_ && place_.rank == 2 ? array_->chunk_rows() : 0;
+    return chunk * place_.width * 8 > block_bytes ? chunk : 1;
+  }
+
  private:
   std::shared_ptr<const InputFile> file_;
   const Place& place_;
@@ -280,9 +286,20 @@ Digest BagFile::digest() const {
   checksum.update(shape, sizeof shape);
   std::vector<float> row(static_cast<std::size_t>(width()));
   std::set<std::vector<float>> different;
+  const std::int64_t row_bytes = width() * stored_size(s.place.type);
   const auto add = [&](std::int64_t count) {
+    const std::int64_t at_once = count < rows() ? source.least() : source.block();
+    std::vector<std::byte> block;
+    std::int64_t first = 0, end = 0;  // the rows of the block
     for (std::int64_t i = 0; i < count; ++i) {
-      convert(s.place.type, source.read(i * rows() / count, 1), row.data());
+      const std::int64_t wanted = i * rows() / count;
+      if (wanted >= end) {
+        first = wanted / at_once * at_once;
+        end = std::min(first + at_once, rows());
+        block = source.read(first, end - first);
+      }
+      const auto begin = block.begin() + (wanted - first) * row_bytes;
+      convert(s.place.type, std::vector(begin, begin + row_bytes), row.data());
       checksum.update(row.data(), row.size() * sizeof(float));
       if (count < rows()) different.insert(row);
     }

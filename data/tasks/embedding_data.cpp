@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/text_range.h"
 #include "data/text/text.h"
@@ -115,7 +116,7 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
   for (const auto& [label, number] : labels)
     require_input(result.of_label[static_cast<std::size_t>(number)].size() > 1,
                   "{}: only one text has the label '{}', and texts of one label are to be alike",
-                  fmt::join(source.patterns, ", "), label);
+                  fmt::join(source.patterns, ", "), printable(label, 60));
   for (auto& groups : result.groups) {
     std::ranges::sort(groups);
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
@@ -139,6 +140,10 @@ EmbeddingDataset::EmbeddingDataset(EmbeddingTexts content, const Tokenizer& toke
   for (const std::string& prompt : prompts) {
     require_plain_prompt(tokenizer, prompt);
     prompt_tokens_.push_back(std::ssize(tokenizer.encode(prompt)));
+    require_input(prompt_tokens_.back() + 4 <= room,
+                  "data.sequence_length {} leaves no room for text beside a prompt of {} tokens, "
+                  "'{}'",
+                  sequence_length, prompt_tokens_.back(), printable(prompt, 60));
   }
   tokens_.assign(prompts.size(), std::vector<std::vector<std::int32_t>>(texts.size()));
   std::vector<bool> cut(texts.size());

@@ -1,6 +1,7 @@
 #include "data/tasks/examples.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -145,8 +146,12 @@ std::vector<fs::path> files_of(const TaskConfig& task, const std::vector<std::st
                  task.format ? *task.format == TaskFormat::folders : fs::is_directory(patterns[0]);
   if (!documents && !folders) return match_files(patterns);
   std::vector<fs::path> files;
+  std::set<fs::path> named;
   for (const std::string& pattern : patterns) {
     const bool is_folder = fs::is_directory(pattern);
+    require_input(!is_folder || named.insert(fs::weakly_canonical(pattern)).second,
+                  "{}: the folder is named twice, and its files would count twice",
+                  printable(pattern));
     require_input(is_folder || !folders,
                   "'{}' is no folder; task.format folders needs a folder with one a label in it",
                   printable(pattern));
@@ -213,7 +218,9 @@ void require_read_columns(const TaskConfig& task) {
   TaskColumns columns = task.columns;
   fields(visit, columns);
   const bool features = task.kind == TaskKind::features;
-  if ((given.empty() && !task.features_folder) || task.train.empty() ||
+  const bool validates_by_table = std::ranges::any_of(
+      task.validation, [](const std::string& file) { return table_format_of(file).has_value(); });
+  if (validates_by_table || (given.empty() && !task.features_folder) || task.train.empty() ||
       (features && are_bag_tables(task, task.train)))
     return;
   const fs::path named = task.train[0];

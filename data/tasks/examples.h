@@ -131,8 +131,8 @@ struct TaskSources {
 TaskSources task_sources(const TaskConfig& task, std::int64_t seed,
                          Labelled labelled = Labelled::required);
 
-/// Throws an InputError if task.columns or task.features_folder names what the training files,
-/// which are no tables, do not have. `task` is resolved.
+/// Throws an InputError if task.columns or task.features_folder names what no file of the task has:
+/// neither those to train on nor those to validate on are tables. `task` is resolved.
 void require_read_columns(const TaskConfig& task);
 
 /// Opens the files that `patterns` match (match_files in data/text/match_files.h; folders for that

@@ -6,6 +6,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/examples.h"
 
 namespace nystrom {
 namespace {
@@ -43,8 +44,8 @@ FeatureFile::FeatureFile(std::filesystem::path file)
   values_ = column("values", false);
   const std::string name = printable_path(path_);
   for (std::size_t i = 0; i < values_.size(); ++i)
-    require_input(std::abs(values_[i]) <= std::numeric_limits<float>::max(),
-                  "{}: values[{}] is {}, expected a finite number (f32)", name, i, values_[i]);
+    require_input(std::abs(values_[i]) <= max_target,
+                  "{}: values[{}] is {}, expected a finite number up to 1e18", name, i, values_[i]);
   require_input(labels_.empty() || values_.empty(),
                 "{}: it holds 'labels' and 'values'; only one of them can be predicted", name);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/checksum.h"
+#include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/rng.h"
@@ -87,9 +88,13 @@ int evaluate_listops(std::string_view source) {
 }
 
 ListOpsGenerator::ListOpsGenerator(const ListOpsOptions& options) : options_(options) {
+  constexpr std::int64_t most = 1000;  // nested calls, and arguments that are drawn to be refused
   require_input(options.max_depth >= 1, "max_depth {} must be at least 1", options.max_depth);
   require_input(options.max_arguments >= 2, "max_arguments {} must be at least 2",
                 options.max_arguments);
+  require_input(options.max_depth <= most && options.max_arguments <= most,
+                "max_depth {} and max_arguments {} must be at most {}", options.max_depth,
+                options.max_arguments, most);
   require_input(options.min_length >= 0 && options.max_length > options.min_length + 1,
                 "no expression is longer than {} and shorter than {} symbols", options.min_length,
                 options.max_length);
@@ -131,6 +136,7 @@ int ListOpsGenerator::grow(std::int64_t depth, std::string& source, std::int64_t
 ListOpsSample ListOpsGenerator::next() {
   constexpr int max_attempts = 1'000'000;
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
+    check_interruption();
     std::string source;
     std::int64_t length = 0;
     const int target = grow(1, source, length);

@@ -159,6 +159,8 @@ class SquadExamples : public ExampleReader {
     example.pair = std::string(from.context);
     const std::string name = example.place();
     require_input(ids_.insert(example.id).second, "{}: an earlier question has the same id", name);
+    check_text(example.text, name);
+    check_text(*example.pair, name);
     require_input(!is_blank(example.text), "{}: the question is empty", name);
     require_input(!is_blank(*example.pair), "{}: the context is empty", name);
     if (labelled_ == Labelled::optional) return example;

@@ -152,8 +152,9 @@ class TableExamples : public ExampleReader {
       if (kind == TaskKind::classification && !*task_.multi_label)
         places.wanted.back().hint = "; if a text has several labels, set task.multi_label: true";
     }
-    if (names.id || answers) places.id = want(names.id.value_or("id"), names.id.has_value());
-    if (answers) places.impossible = want("is_impossible", false);
+    const bool named = answers && *task_.header;  // columns that a file may have beside
+    if (names.id || named) places.id = want(names.id.value_or("id"), names.id.has_value());
+    if (named) places.impossible = want("is_impossible", false);
     places.list_of_choices = json && names.choices.size() == 1;
     for (const std::string& name : names.choices) {
       places.choices.push_back(want(name, true, places.list_of_choices));
@@ -204,7 +205,8 @@ class TableExamples : public ExampleReader {
     if (!places_.label) return;
     std::string& label = *row.cells[*places_.label];
     if (*task_.kind == TaskKind::questions)
-      return read_question(label, row.cells[*places_.impossible], example);
+      return read_question(
+          label, places_.impossible ? row.cells[*places_.impossible] : std::nullopt, example);
     if (label.empty())
       throw BadRow(fmt::format("{}: the label (column '{}') is empty", example.place(),
                                printable(places_.wanted[*places_.label].name)));

@@ -272,6 +272,10 @@ Problems problems(const TaskConfig& given) {
         {"max_answer_length", given.max_answer_length != plain.max_answer_length},
         {"whole_words", given.whole_words != plain.whole_words}})
     require_kind(task, TaskKind::questions, option, is_given, found);
+  if (kind == TaskKind::questions && task.no_answer != true &&
+      given.no_answer_threshold != plain.no_answer_threshold)
+    add(found, {"no_answer_threshold", "no_answer"},
+        "task.no_answer_threshold is for task.no_answer: true; set it, or leave the threshold out");
   require_kind(task, TaskKind::embeddings, "views", given.views != plain.views, found);
   require_kind(task, TaskKind::embeddings, "max_score", given.max_score != plain.max_score, found);
   return found;

@@ -246,8 +246,10 @@ class TablePieces : public FilePieces {
   }
 
   static std::string without_crlf(std::string text) {
-    for (std::size_t at = text.find("\r\n"); at != text.npos; at = text.find("\r\n", at))
-      text.erase(at, 1);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') text[kept++] = text[i];
+    text.resize(kept);
     return text;
   }
 

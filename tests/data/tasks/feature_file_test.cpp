@@ -355,13 +355,13 @@ const Refused refused[] = {
        add_features(writer);
        writer.add("values", H5T_IEEE_F64LE, {2}, {0, INFINITY});
      },
-     "values[1] is inf, expected a finite number (f32)"},
+     "values[1] is inf, expected a finite number up to 1e18"},
     {"value_beyond_f32",
      [](Writer& writer) {
        add_features(writer);
        writer.add("values", H5T_IEEE_F64LE, {2}, {1e39, 0});
      },
-     "values[0] is 1e+39, expected a finite number (f32)"},
+     "values[0] is 1e+39, expected a finite number up to 1e18"},
     {"two_targets",
      [](Writer& writer) {
        add_features(writer);

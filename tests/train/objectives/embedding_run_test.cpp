@@ -212,8 +212,7 @@ TEST_F(EmbeddingTest, LearnsFromTextsAlone) {
                 "the old men sang\n\nthe sea was calm and pale\nthey sailed home under the sea\n"
                 "a pale morning and the old home\n");
     const std::vector<double> all =
-        losses(std::string("--set task.train=[texts.txt] --set task.columns.pair=null --set "
-                           "task.columns.text=null --set training.batch_size=4 --set "
+        losses(std::string("--set task.train=[texts.txt] --set training.batch_size=4 --set "
                            "training.micro_batch_size=4 --set model.hidden_dropout_prob=0.1 --set "
                            "task.views=") +
                views);
