@@ -181,6 +181,9 @@ void check_shapes(const ModelConfig& c, Problems& found) {
     add_problem(found, {"vocab_size"},
                 "pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}",
                 c.pad_token_id, c.vocab_size);
+  if (c.num_hidden_layers > max_layers)
+    add_problem(found, {"num_hidden_layers"}, "num_hidden_layers is {}; expected at most {}",
+                c.num_hidden_layers, max_layers);
   constexpr double max_parameters = 1e13;
   const double parameters = estimated_parameters(c);
   if (parameters > max_parameters)

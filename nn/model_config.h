@@ -15,6 +15,9 @@
 
 namespace nystrom {
 
+/// The most layers that a configuration may ask for; what computes has fewer by far.
+inline constexpr std::int64_t max_layers = 1 << 16;
+
 /// The attention kinds. none: the layer has its feed-forward block alone.
 enum class AttentionKind {
   nystrom,

@@ -188,6 +188,18 @@ Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const 
   return slab.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
 }
 
+std::string ParameterStore::not_finite() const {
+  const auto is_finite = [](const Tensor& x) {
+    Tensor squares = Tensor::zeros({1}, DType::f64, x.device());
+    kernels::sum_of_squares(x, squares);
+    return std::isfinite(squares.item());
+  };
+  if (is_finite(values_)) return "";
+  for (const auto& entry : entries_)
+    if (!is_finite(part_of(values_, entry->name))) return entry->name;
+  return "";
+}
+
 Tensor ParameterStore::master(std::string_view name) const {
   require(masters_range_.size() == slab_size_,
           "the store keeps a part of the masters, not the whole of {}", name);

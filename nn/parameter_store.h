@@ -111,6 +111,8 @@ class ParameterStore {
   /// it by round_to_uint8, so that the model computes what an int8 file does (train/export). For
   /// f32 on the CPU, without gradients.
   void round_to_int8(std::string_view name);
+  /// The name of a parameter that holds NaN or an infinity; empty if none does.
+  std::string not_finite() const;
   /// The most exact copy of a parameter: the f32 master in bf16 and f16 training. Throws if the
   /// store keeps masters of a range only.
   Tensor master(std::string_view name) const;

@@ -73,6 +73,10 @@ void load_weights(ParameterStore& store, const WeightSource& source,
         source.name_in_file ? source.name_in_file(name) : name, values.dtype());
     store.set(name, values);
   }
+  const std::string beyond = store.not_finite();
+  require_input(beyond.empty(), "tensor {} holds numbers beyond what {} holds",
+                source.name_in_file && !beyond.empty() ? source.name_in_file(beyond) : beyond,
+                store.dtype());
 }
 
 }  // namespace nystrom

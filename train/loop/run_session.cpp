@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "train/state/checkpoint.h"
 
@@ -49,7 +50,7 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
     log.warn(
         fmt::format("{0}: holds a sweep (--seeds, --folds or --grid); for predict and others "
                     "{0} means this run from now on, and no longer the best of the sweep",
-                    options.run_dir));
+                    printable_path(options.run_dir)));
   make_folders(options.run_dir);
   lock_.emplace(options.run_dir);
   remove_unfinished(options.run_dir);

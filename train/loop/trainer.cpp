@@ -38,6 +38,10 @@ class Run {
   RunResult train();
   /// Whether more steps are done than the options ask for.
   bool is_longer() const { return state_.step > steps_; }
+  /// What the run has reached.
+  RunResult result() const {
+    return {state_.step, state_.best(), state_.best_value, data_.metric_name, false};
+  }
 
  private:
   std::optional<std::int64_t> newest_of_first(
@@ -130,11 +134,11 @@ void Run::resume() {
       log_.warn(
           fmt::format("{}: has no checkpoint to go on from; starting again at step 0, with "
                       "new records",
-                      config_.run_dir));
+                      printable_path(config_.run_dir)));
     return trained_.initialise(log_, data_.first_value);
   }
   restore_checkpoint(*newest);
-  remove_old();  // a killed run may not have removed them
+  if (!is_longer()) remove_old();  // a killed run may not have removed them
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
 
@@ -145,9 +149,9 @@ void Run::restore_checkpoint(std::int64_t step) {
   require_same_data(saved);
   require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(),
                 "{}: was not written by a run in training.dtype {}",
-                (folder / "state.json").string(), config_.training.dtype);
+                printable_path(folder / "state.json"), config_.training.dtype);
   require_input(saved.losses.has_value() == state_.losses.has_value(),
-                "{}: was not written by a run of {}", (folder / "state.json").string(),
+                "{}: was not written by a run of {}", printable_path(folder / "state.json"),
                 has_task(config_) ? "fine-tuning" : "pretraining");
   trained_.read(folder, saved.updates);
   saved_ = saved.to_json();
@@ -162,7 +166,7 @@ void Run::require_same_data(const RunState& saved) const {
     require_input(same,
                   "{}: its checkpoints {}; bring the files of {} back as they were, or choose "
                   "another run_dir",
-                  config_.run_dir, what, option);
+                  printable_path(config_.run_dir), what, option);
   };
   require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer",
                data_.data_option);
@@ -228,6 +232,11 @@ void Run::save() {
   if (saved_ == state_.to_json()) return;
   session_.require_own_folder();
   trained_.require_same_in_all(fault_at(state_.step) + "nothing is saved");
+  const std::string broken = trained_.model().parameters().not_finite();
+  require_input(broken.empty(),
+                "step {}: {} is not finite; lower optimizer.learning_rate. Nothing is saved, and "
+                "the checkpoints before stay",
+                state_.step, broken);
   std::vector<CheckpointFolder::File> files = {
       CheckpointFolder::text_file("state.json", state_.to_json()),
       CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
@@ -394,8 +403,9 @@ RunResult Run::train() {
     log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s",
                          *patience, data_.metric_name, state_.best_step));
   }
-  return {state_.step, state_.best(), state_.best_value, data_.metric_name,
-          !stalled() && (state_.step < steps_ || evaluation_due())};
+  RunResult reached = result();
+  reached.interrupted = !stalled() && (state_.step < steps_ || evaluation_due());
+  return reached;
 }
 
 }  // namespace
@@ -414,10 +424,11 @@ RunResult train_run(const RunSession& session, const RunSpec& spec, Objective& o
   const Communicator::TimeLimit limit(communicator, fs::path(spec.options.run_dir) / ".waiting",
                                       spec.options.training.timeout);
   Run run(session, spec, objective, device, observer);
-  if (run.is_longer())
+  if (run.is_longer()) {
     session.log().say("the run has done more steps than it is to have; it stays as it is");
-  else if (communicator.is_first())
-    write_settings(spec.options, spec.saved);
+    return run.result();
+  }
+  if (communicator.is_first()) write_settings(spec.options, spec.saved);
   return run.train();
 }
 

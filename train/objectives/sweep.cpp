@@ -119,7 +119,7 @@ void require_same_extent(const RunSpec& run) {
                     now = extent(run.options.training);
   require_input(before == now,
                 "{}: holds a run with {}, and the sweep has {}; choose another run_dir",
-                run.options.run_dir, before, now);
+                printable_path(run.options.run_dir), before, now);
 }
 
 /// Removes the new folder of a sweep whose first run was refused: it holds the lock's file alone.
@@ -333,7 +333,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const auto& [point, spec] = plan[i];
     const RunConfig& config = spec.options;
-    log.say(fmt::format("run {} of {}: {}", i + 1, plan.size(), config.run_dir));
+    log.say(fmt::format("run {} of {}: {}", i + 1, plan.size(), printable_path(config.run_dir)));
     Log of_run(log.quiet());
     if (!communicator.is_first()) of_run.mute();
     ResolutionErrors thrown;

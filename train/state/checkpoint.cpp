@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -30,13 +31,13 @@ void require_space(const fs::path& folder, std::int64_t bytes) {
   require_input(available >= needed,
                 "{}: no space for a checkpoint: {:.1f} MB free, {:.1f} MB needed; free some, or "
                 "lower checkpoint.keep",
-                folder.string(), available / 1e6, needed / 1e6);
+                printable_path(folder), available / 1e6, needed / 1e6);
 }
 
 void remove_tree(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  require_input(!error, "{}: cannot remove: {}", path.string(), error.message());
+  require_input(!error, "{}: cannot remove: {}", printable_path(path), error.message());
 }
 
 /// Renames `from` to `to`, which must not exist.
@@ -45,7 +46,7 @@ void rename_new(const fs::path& from, const fs::path& to) {
   const bool unknown_flag = errno == EINVAL || errno == ENOSYS;
   if (unknown_flag && !fs::exists(to) && std::rename(from.c_str(), to.c_str()) == 0) return;
   throw InputError(
-      fmt::format("{}: cannot rename into place: {}", to.string(), std::strerror(errno)));
+      fmt::format("{}: cannot rename into place: {}", printable_path(to), std::strerror(errno)));
 }
 
 /// Exchanges the names of two paths atomically. Returns false, with nothing changed, if the file
@@ -54,7 +55,7 @@ bool exchange(const fs::path& a, const fs::path& b) {
   if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
   if (errno == EINVAL || errno == ENOSYS) return false;
   throw InputError(
-      fmt::format("{}: cannot rename into place: {}", b.string(), std::strerror(errno)));
+      fmt::format("{}: cannot rename into place: {}", printable_path(b), std::strerror(errno)));
 }
 
 }  // namespace
@@ -75,7 +76,7 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
   try {
     std::error_code error;
     const bool made = fs::create_directory(temporary, error);
-    require_input(made, "{}: cannot create the folder: {}", temporary.string(),
+    require_input(made, "{}: cannot create the folder: {}", printable_path(temporary),
                   error ? error.message() : "it exists already");
     Json list = Json::object();
     for (const File& file : files) {
@@ -87,8 +88,8 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
     write_text_file(temporary / checkpoint_manifest,
                     Json{{"format", 1}, {"step", step}, {"files", list}}.dump(2) + "\n");
     const std::string problem = checkpoint_problem(temporary);
-    require_input(problem.empty(), "{}: written, but read back otherwise: {}", temporary.string(),
-                  problem);
+    require_input(problem.empty(), "{}: written, but read back otherwise: {}",
+                  printable_path(temporary), problem);
     take_name(temporary, step);
   } catch (...) {
     std::error_code ignored;
@@ -104,6 +105,7 @@ void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   const fs::path temporary = made, place = folder_ / checkpoint_name(step);
   fs::path replaced = place;
   replaced += replaced_suffix;
+  if (holds_other_files(place) == true) set_aside(step);
   const bool first = !fs::exists(place);
   const bool exchanged = !first && exchange(temporary, place);
   if (!exchanged) {
@@ -118,6 +120,15 @@ void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   sync_folder(folder_);
   std::error_code ignored;
   fs::remove_all(exchanged ? temporary : replaced, ignored);
+}
+
+/// Renames a checkpoint's folder that holds files of others, which are not this program's to
+/// remove.
+void CheckpointFolder::set_aside(std::int64_t step) const {
+  fs::path aside = folder_ / (checkpoint_name(step) + ".with-other-files");
+  if (fs::exists(aside)) aside += "-" + nonce();
+  rename_new(path_of(step), aside);
+  sync_folder(folder_);
 }
 
 void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes) {
@@ -150,12 +161,14 @@ void CheckpointFolder::remove_old(std::int64_t newest,
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
       continue;
     }
-    if (std::ranges::find(wanted, step) == wanted.end() && holds_only_its_files(path_of(step)))
+    if (std::ranges::find(wanted, step) == wanted.end() &&
+        holds_other_files(path_of(step)) == false)
       remove(step);
   }
 }
 
 void CheckpointFolder::remove(std::int64_t step) const {
+  if (holds_other_files(path_of(step)) == true) return set_aside(step);
   const fs::path trash = folder_ / (std::string(trash_prefix) + nonce());
   rename_new(path_of(step), trash);
   sync_folder(folder_);

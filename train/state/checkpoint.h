@@ -46,9 +46,9 @@ std::string checkpoint_name(std::int64_t step);
 /// The path of a checkpoint: FOLDER/step-N, or FOLDER/step-N.replaced if a crash left only that.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
 
-/// Whether the checkpoint at `path` holds only files that its manifest names. Only such a folder is
-/// removed: what else is in it belongs to the user.
-bool holds_only_its_files(const std::filesystem::path& path);
+/// Whether the checkpoint at `path` holds files that its manifest does not name: they belong to the
+/// user. Nothing where the manifest cannot be read.
+std::optional<bool> holds_other_files(const std::filesystem::path& path);
 
 /// The reason why settings or tokenizer of a folder with a manifest are not what it says; empty if
 /// they are, or there is none. Weights have checksums of their own. It may have another name.
@@ -77,8 +77,9 @@ class CheckpointFolder {
 
   /// Writes the files, makes them durable, reads them back, verifies them, and renames the folder
   /// to step-N. An older checkpoint of the same step stays intact until the new one durably has its
-  /// name. `bytes` is the expected size. A failed write is retried once, from the start and under
-  /// another name. If that fails too, throws an InputError; older checkpoints stay as they were.
+  /// name; one with files of others stays as step-N.with-other-files. `bytes` is the expected size.
+  /// A failed write is retried once, from the start and under another name. If that fails too,
+  /// throws an InputError; older checkpoints stay as they were.
   void save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes);
 
   /// Removes the remains of an interrupted save or removal. A replaced checkpoint without a
@@ -97,6 +98,7 @@ class CheckpointFolder {
   void write_once(std::int64_t step, const std::vector<File>& files) const;
   void take_name(std::filesystem::path& made, std::int64_t step) const;
   void write_latest(std::int64_t step) const;
+  void set_aside(std::int64_t step) const;
   void remove(std::int64_t step) const;
 
   std::filesystem::path folder_;

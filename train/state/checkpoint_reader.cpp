@@ -25,12 +25,13 @@ std::string file_problem(const fs::path& folder, const std::string& name,
     return fmt::format("{} names a file outside: {}", checkpoint_manifest, printable(name));
   const auto bytes = json_count(entry.at("bytes"), "bytes");
   const auto size = InputFile::open_inside(folder, name).size();
-  if (size != bytes) return fmt::format("{} has {} bytes, expected {}", name, size, bytes);
+  if (size != bytes)
+    return fmt::format("{} has {} bytes, expected {}", printable(name), size, bytes);
   const std::string checksum = file_checksum(folder / name);
   const auto expected = entry.at("xxh3_128").get<std::string>();
-  return checksum == expected
-             ? ""
-             : fmt::format("{} has checksum {}, expected {}", name, checksum, printable(expected));
+  return checksum == expected ? ""
+                              : fmt::format("{} has checksum {}, expected {}", printable(name),
+                                            checksum, printable(expected));
 }
 
 /// The first problem of the files that `manifest` names, of those that `counts` is true for.
@@ -63,7 +64,7 @@ std::vector<fs::path> folder_entries(const fs::path& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error))
     entries.push_back(entry->path());
-  require_input(!error, "{}: cannot read the folder: {}", folder.string(), error.message());
+  require_input(!error, "{}: cannot read the folder: {}", printable_path(folder), error.message());
   return entries;
 }
 
@@ -105,18 +106,17 @@ std::optional<std::int64_t> newest_checkpoint(const fs::path& folder,
   return {};
 }
 
-bool holds_only_its_files(const fs::path& path) {
+std::optional<bool> holds_other_files(const fs::path& path) {
   try {
     const nlohmann::json files = read_json_file(path / checkpoint_manifest).at("files");
-    const auto entries = folder_entries(path);
-    return std::ranges::all_of(entries, [&](const fs::path& entry) {
+    return std::ranges::any_of(folder_entries(path), [&](const fs::path& entry) {
       const std::string name = entry.filename().string();
-      return name == checkpoint_manifest || files.contains(name);
+      return name != checkpoint_manifest && !files.contains(name);
     });
   } catch (const InputError&) {
-    return false;
+    return std::nullopt;
   } catch (const nlohmann::json::exception&) {
-    return false;
+    return std::nullopt;
   }
 }
 

@@ -164,7 +164,8 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
     if (name.starts_with(generator_prefix) && !config.generator) continue;
     if (shape == absent_convolution_shape(config) &&
         std::ranges::find(absent, prefix + name) != absent.end()) {
-      with_context(folder.string(), [&] { require_zero(prefix + name, weights.read(name)); });
+      with_context(printable_path(folder),
+                   [&] { require_zero(prefix + name, weights.read(name)); });
     } else {
       source.entries.push_back({prefix + name, shape});
     }
@@ -260,7 +261,7 @@ std::unique_ptr<Model> load_model(const fs::path& folder, const ModelConfig& con
   auto model = std::make_unique<Model>(config);
   const ModelWeights weights = ModelWeights::open(folder);
   const WeightSource source = source_of(weights, folder, config);
-  with_context(folder.string(), [&] { check_weights(model->parameters(), source); });
+  with_context(printable_path(folder), [&] { check_weights(model->parameters(), source); });
   model->parameters().allocate(dtype, mode, device);
   load_weights(model->parameters(), source);
   return model;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/kernels.h"
@@ -120,10 +122,10 @@ void read_optimizer_files(const fs::path& checkpoint, const ParameterStore& stor
                           const std::vector<NamedTensor>& slabs) {
   std::vector<TensorFile> files;
   std::multimap<std::string, Part> parts;  // by name without ".from-K"
-  for (const auto& entry : fs::directory_iterator(checkpoint)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("optimizer") || entry.path().extension() != ".safetensors") continue;
-    files.push_back(TensorFile::open(entry.path()));
+  const nlohmann::json manifest = read_json_file(checkpoint / checkpoint_manifest);
+  for (const auto& [name, entry] : manifest.at("files").items()) {
+    if (!name.starts_with("optimizer")) continue;
+    files.push_back(TensorFile::open(checkpoint / name));
     for (const StoredTensor& tensor : files.back().tensors()) {
       const auto [whole, from] = split(tensor.name);
       parts.emplace(whole, Part{tensor.name, files.size() - 1, from, tensor.shape.numel()});

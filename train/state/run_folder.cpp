@@ -68,7 +68,8 @@ bool is_run(const fs::path& folder) {
 
 RunLock::RunLock(const fs::path& run_dir) : path_(run_dir / lock_name) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  require_input(descriptor_ >= 0, "{}: cannot create: {}", path_.string(), std::strerror(errno));
+  require_input(descriptor_ >= 0, "{}: cannot create: {}", printable_path(path_),
+                std::strerror(errno));
   const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   const bool marked = locked && (::lseek(descriptor_, 0, SEEK_END) > 0 ||
                                  ::write(descriptor_, mark.data(), mark.size()) ==
@@ -76,10 +77,10 @@ RunLock::RunLock(const fs::path& run_dir) : path_(run_dir / lock_name) {
   if (marked) return;
   const std::string reason = std::strerror(errno);
   ::close(descriptor_);
-  require_input(!locked, "{}: cannot write: {}", path_.string(), reason);
+  require_input(!locked, "{}: cannot write: {}", printable_path(path_), reason);
   throw InputError(fmt::format(
       "{}: another process trains in this run directory; wait for it, or choose another run_dir",
-      run_dir.string()));
+      printable_path(run_dir)));
 }
 
 void RunLock::require_held() const {

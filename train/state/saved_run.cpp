@@ -101,8 +101,8 @@ void require_same_kind(const RunConfig& config, const SavedRun& saved) {
     return has_task(run) ? "fine-tuning" : "pretraining";
   };
   require_input(has_task(*saved.options) == has_task(config),
-                "{}: holds a run of {}, and this is {}; choose another run_dir", config.run_dir,
-                kind(*saved.options), kind(config));
+                "{}: holds a run of {}, and this is {}; choose another run_dir",
+                printable_path(config.run_dir), kind(*saved.options), kind(config));
 }
 
 void require_same_settings(const RunConfig& config, const SavedRun& saved) {
@@ -125,6 +125,8 @@ void require_same_settings(const RunConfig& config, const SavedRun& saved) {
   respell(old.tokenizer.path, config.tokenizer.path);
   respell(old.data.train, config.data.train);
   respell(old.data.validation, config.data.validation);
+  respell(old.task.features_folder, config.task.features_folder);
+  respell(old.task.splits, config.task.splits);
   respell(old.task.train, config.task.train);
   respell(old.task.validation, config.task.validation);
   // The text decides how many pieces its tokenizer has.
@@ -141,7 +143,7 @@ void require_same_settings(const RunConfig& config, const SavedRun& saved) {
   require_input(changed.empty(),
                 "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo "
                 "the changes",
-                config.run_dir, fmt::join(changed, ", "));
+                printable_path(config.run_dir), fmt::join(changed, ", "));
 }
 
 void write_settings(const RunConfig& config, const SavedRun& saved) {
@@ -149,7 +151,7 @@ void write_settings(const RunConfig& config, const SavedRun& saved) {
   require_input(now.text == saved.text && now.has_checkpoints == saved.has_checkpoints,
                 "{}: another process has trained in this run directory in the meantime; start "
                 "again",
-                config.run_dir);
+                printable_path(config.run_dir));
   require_same_settings(config, saved);
   const std::string text = to_yaml(config);
   const auto holds_same = [&] {

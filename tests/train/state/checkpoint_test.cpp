@@ -207,6 +207,18 @@ TEST_F(CheckpointTest, ACheckpointWithFilesOfTheUserStays) {
   EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-4", "step-5", "step-6"}));
 }
 
+TEST_F(CheckpointTest, FilesOfTheUserAreSetAsideWhereTheirStepIsWrittenOrRolledBack) {
+  for (const std::int64_t step : {1, 2}) save(folder_, step);
+  write_bytes(path_ / "step-1" / "notes.txt", "mine");
+  write_bytes(path_ / "step-2" / "notes.txt", "mine too");
+  save(folder_, 1);
+  folder_.roll_back(1);
+  EXPECT_EQ(names_in(path_),
+            (std::vector<std::string>{"latest", "step-1", "step-1.with-other-files",
+                                      "step-2.with-other-files"}));
+  EXPECT_EQ(read_bytes(path_ / "step-1.with-other-files" / "notes.txt"), "mine");
+}
+
 TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
   save(folder_, 1);
   damage(folder_.path_of(1) / "weights");
