@@ -95,7 +95,9 @@ std::vector<Stage> stages_of(const RunConfig& config) {
 
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {
   if (config.steps) return *config.steps;
-  double left = std::ceil(config.epochs.value_or(1) * static_cast<double>(samples));
+  const double wanted = config.epochs.value_or(1) * static_cast<double>(samples);
+  const bool whole = std::abs(wanted - std::round(wanted)) < 1e-9 * wanted;  // but for rounding
+  double left = whole ? std::round(wanted) : std::ceil(wanted);
   const auto batches = steps_of(config.batch_schedule, config.batch_size);
   for (std::size_t i = 0;; ++i) {
     const auto [begin, batch] = batches[i];

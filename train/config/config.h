@@ -157,6 +157,7 @@ void fields(V& v, PretrainingConfig& c) {
 struct SpanConfig {
   std::optional<double> mean;
   std::int64_t max = 10;
+  bool operator==(const SpanConfig&) const = default;
 };
 
 template <class V>
@@ -175,6 +176,7 @@ struct MaskingConfig {
   bool whole_word = false;
   SpanConfig span;
   bool sentence_order = false;
+  bool operator==(const MaskingConfig&) const = default;
 };
 
 template <class V>

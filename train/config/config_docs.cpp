@@ -182,6 +182,7 @@ Json schema_of_value(const OptionDoc& option) {
   Json schema = {{"type", type}};
   if (option.optional) schema["type"] = {type, "null"};
   if (!option.words.empty()) schema["enum"] = option.words;
+  if (!option.words.empty() && option.optional) schema["enum"].push_back(nullptr);
   // Whole bounds are written without a fraction because editors show them.
   const auto bound = [](double x) {
     return x == std::trunc(x) ? Json(static_cast<std::int64_t>(x)) : Json(x);
@@ -198,6 +199,14 @@ Json mapping_to(const OptionDoc& option) {
   return {{"type", "object"}, {"additionalProperties", schema_of_value(option)}};
 }
 
+/// A list, for which one text may stand alone.
+Json list_of(const OptionDoc& option) {
+  Json item = schema_of_value(option);
+  const bool text = item.at("type") == "string" && option.words.empty();
+  Json list = {{"type", "array"}, {"items", item}};
+  return text ? Json{{"anyOf", {std::move(item), std::move(list)}}} : list;
+}
+
 Json schema_of_section(const std::vector<OptionDoc>& options, const std::string& section) {
   Json properties = Json::object();
   for (const OptionDoc& option : options) {
@@ -208,7 +217,7 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
     Json schema = option.is_section() ? std::move(entry)
                   : option.ramp    ? Json{{"anyOf", {schema_of_value(option), mapping_to(option)}}}
                   : has_options    ? Json{{"type", "array"}, {"items", std::move(entry)}}
-                  : option.list    ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
+                  : option.list    ? list_of(option)
                   : option.mapping ? mapping_to(option)
                                    : schema_of_value(option);
     schema["description"] = option.meaning;

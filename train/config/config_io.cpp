@@ -116,11 +116,13 @@ std::int64_t largest_divisor(std::int64_t number, std::int64_t limit) {
 void set_model_defaults(RunConfig& defaults, const RunConfig& given) {
   ModelConfig& model = defaults.model;
   model.hidden_size = given.model.hidden_size;
-  constexpr std::int64_t widest = std::int64_t{1} << 40;  // which is refused
+  constexpr std::int64_t widest = std::int64_t{1} << 24;  // more is refused
   model.intermediate_size = 4 * std::min(model.hidden_size, widest);
   constexpr std::int64_t head_width = 64;
   model.num_attention_heads =
-      largest_divisor(model.hidden_size, (model.hidden_size + head_width / 2) / head_width);
+      model.hidden_size > widest
+          ? 1
+          : largest_divisor(model.hidden_size, (model.hidden_size + head_width / 2) / head_width);
   model.max_position_embeddings =
       std::max(model.max_position_embeddings, given.data.sequence_length);
   if (given.task.kind != TaskKind::features) return;
@@ -149,17 +151,21 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   const auto warmup_steps = std::exchange(config.schedule.warmup_steps, std::nullopt);
   const auto warmup_share = std::exchange(config.schedule.warmup_share, std::nullopt);
   reader.read_into(config);
-  if (!config.training.steps && !config.training.epochs) {
-    if (steps && reader.is_given("training.steps"))
-      reader.add_problems({{{"training.steps", "training.epochs"},
-                            "training.steps and training.epochs are both null; give one of them"}});
-    config.training.steps = steps;
-    config.training.epochs = epochs;
-  }
-  if (!config.schedule.warmup_steps && !config.schedule.warmup_share) {
-    config.schedule.warmup_steps = warmup_steps;
-    config.schedule.warmup_share = warmup_share;
-  }
+  // A null that is given says that the default shall not apply, and leaves nothing.
+  const auto complete = [&](const char* first, auto& one, const auto& usual, const char* second,
+                            auto& other, const auto& other_usual) {
+    if (one || other) return;
+    if ((usual && reader.is_given(first)) || (other_usual && reader.is_given(second)))
+      reader.add_problems(
+          {{{first, second},
+            fmt::format("{} and {} are both null; give one of them", first, second)}});
+    one = usual;
+    other = other_usual;
+  };
+  complete("training.steps", config.training.steps, steps, "training.epochs",
+           config.training.epochs, epochs);
+  complete("schedule.warmup_steps", config.schedule.warmup_steps, warmup_steps,
+           "schedule.warmup_share", config.schedule.warmup_share, warmup_share);
   const bool plain = model == ModelDefaults::plain;
   const auto given = [&](const char* option) { return reader.is_given(option); };
   if (!given("training.micro_batch_size"))

@@ -56,7 +56,8 @@ bool loses_part(std::string_view value) {
   if (value[0] == '#' || blanks.find(value.front()) != blanks.npos ||
       blanks.find(value.back()) != blanks.npos)
     return true;
-  return value.find(" #") != value.npos || value.find("\t#") != value.npos;
+  return value.find_first_of("\n\r") != value.npos || value.find(" #") != value.npos ||
+         value.find("\t#") != value.npos;
 }
 
 /// Parses an override `a.b=value` into the mapping {a: {b: value}}. Throws a YamlError.

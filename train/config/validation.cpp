@@ -127,6 +127,10 @@ void check_masking(const RunConfig& config, Problems& found) {
                 "masking.mask and masking.random are both 0: every chosen token would stay as it "
                 "is, and the model would see what it predicts");
   const SpanConfig& span = config.masking.span;
+  constexpr std::int64_t longest_span = 10000;
+  if (span.max > longest_span)
+    add_problem(found, {"masking.span.max"}, "masking.span.max is {}; expected at most {}",
+                span.max, longest_span);
   if (!span.mean && span.max != SpanConfig{}.max)
     add_problem(found, {"masking.span.max", "masking.span.mean"},
                 "masking.span.max is for spans, and masking.span.mean is null; give it, or leave "
@@ -306,6 +310,13 @@ Problems validate(const RunConfig& config) {
   Problems found;
   if (config.run_dir.empty())
     add_problem(found, {"run_dir"}, "run_dir is empty; expected a folder such as runs/base");
+  if (config.data.cache.empty())
+    add_problem(found, {"data.cache"}, "data.cache is empty; expected a folder such as runs/cache");
+  for (const auto& [option, folder] : {std::pair("model.from", &config.start.from),
+                                       {"tokenizer.path", &config.tokenizer.path},
+                                       {"distillation.teacher", &config.distillation.teacher}})
+    if (*folder && (*folder)->empty())
+      add_problem(found, {option}, "{} is empty; name a folder, or leave it out", option);
   check_new_folder("run_dir", config.run_dir, found);
   check_new_folder("data.cache", config.data.cache, found);
   std::ranges::move(in_section("model", problems(config.model)), std::back_inserter(found));
@@ -446,7 +457,8 @@ void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
                 "training.z_loss is for pretraining; a task has few classes: leave it out");
   const DataConfig &data = config.data, usual;
   for (const auto& [option, is_given] :
-       {std::pair("data.documents", data.documents != usual.documents),
+       {std::pair("masking.probability", config.masking != MaskingConfig{}),
+        {"data.documents", data.documents != usual.documents},
         {"data.packing", data.packing != usual.packing},
         {"data.cross_documents", data.cross_documents != usual.cross_documents},
         {"data.max_unreadable", data.max_unreadable != usual.max_unreadable}})

@@ -201,7 +201,9 @@ YamlNode parse_yaml(std::string_view text, std::size_t source) {
     throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
   check_letters(text);
   check_directives(text);
-  std::istringstream stream{std::string(text)};
+  // yaml-cpp takes the end of a line at the end of the text for the quote that is missing.
+  const std::size_t last = text.find_last_not_of(" \n\r");
+  std::istringstream stream{std::string(text.substr(0, last == text.npos ? 0 : last + 1))};
   TreeBuilder builder(source);
   try {
     YAML::Parser parser(stream);

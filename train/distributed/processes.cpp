@@ -146,6 +146,11 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
   return whole_variable(environment, "WORLD_SIZE") > 1 ? Launcher::variables : Launcher::none;
 }
 
+namespace {
+constexpr std::initializer_list<const char*> size_variables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                                               "SLURM_STEP_NUM_TASKS"};
+}  // namespace
+
 StartedAs started_as(const std::map<std::string, std::string>& environment) {
   // srun may have started mpirun.
   const auto first_of = [&](std::initializer_list<const char*> names, std::int64_t absent) {
@@ -159,7 +164,7 @@ StartedAs started_as(const std::map<std::string, std::string>& environment) {
     return {whole_variable(environment, "RANK"), whole_variable(environment, "WORLD_SIZE")};
   const std::int64_t rank =
       first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0);
-  return {rank, first_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, rank + 1)};
+  return {rank, first_of(size_variables, rank + 1)};
 }
 
 StartedAs started_as() { return started_as(own_environment()); }
@@ -186,6 +191,10 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   const auto environment = own_environment();
   const Launcher launcher = launcher_of(environment);
   if (launcher == Launcher::none) return std::make_unique<Communicator>();
+  const bool alone = std::ranges::any_of(size_variables, [&](const char* name) {
+    return environment.contains(name) && whole_variable(environment, name) == 1;
+  });
+  if (launcher == Launcher::mpi && alone && !mpi_module()) return std::make_unique<Communicator>();
   if (launcher == Launcher::variables) {
     require_input(on_gpus,
                   "WORLD_SIZE is {0}, but on CPUs nystrom's processes are started by mpirun or "

@@ -21,11 +21,6 @@ LabelSet labels_of(const ModelConfig& config, const TaskConfig& task) {
   return classes ? LabelSet(config.labels) : LabelSet();
 }
 
-/// The file with the settings of a folder's training; it may not exist.
-std::filesystem::path described_in(const ModelFolder& folder) {
-  return folder.path / "config.yaml";
-}
-
 /// What config.json of an export says of its task; null where it says nothing.
 nlohmann::json task_in(const ModelFolder& folder) {
   const nlohmann::json config = read_json_file(folder.path / "config.json");
@@ -138,16 +133,16 @@ void require_task_or_text(const ModelFolder& folder) {
 }
 
 bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given) {
-  return given || std::filesystem::exists(described_in(folder)) ||
-         task_in(folder).contains(pairs_key);
+  return given || settings_beside(folder.path) || task_in(folder).contains(pairs_key);
 }
 
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides) {
   require_task_or_text(folder);
   RunConfig config;
-  if (given || std::filesystem::exists(described_in(folder))) {
-    config = read_resolved_config(given ? *given : described_in(folder).string(), overrides);
+  const auto beside = settings_beside(folder.path);
+  if (given || beside) {
+    config = read_resolved_config(given ? *given : beside->string(), overrides);
   } else {
     config.task.kind = task_of(folder.config);
     if (folder.config.multi_label) config.task.multi_label = true;

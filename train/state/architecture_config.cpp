@@ -65,6 +65,7 @@ std::vector<std::string> layer_ranges(std::int64_t layers, const F& has) {
 
 /// Sets the layers with a window: those that layer_types or global_attn_every_n_layers names.
 void read_window_layers(Reader& reader, ModelConfig& config) {
+  if (config.num_hidden_layers > max_layers) return;  // which problems() refuses
   std::int64_t every = 3;
   reader(every, "global_attn_every_n_layers", "", at_least(1));
   std::vector<bool> local;

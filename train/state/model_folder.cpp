@@ -99,6 +99,18 @@ ModelConfig read_folder(const fs::path& folder, HeadUse use) {
 
 }  // namespace
 
+std::optional<fs::path> settings_beside(const fs::path& folder) {
+  const fs::path file = folder / "config.yaml";
+  if (!fs::exists(file)) return std::nullopt;
+  if (fs::exists(folder / "state.json")) return file;
+  try {
+    read_resolved_config(file.string());
+    return file;
+  } catch (const InputError&) {  // another program's
+    return std::nullopt;
+  }
+}
+
 fs::path find_model(const fs::path& model, Log& log) {
   if (!fs::exists(model)) {
     const std::string name = model.string();
@@ -120,7 +132,8 @@ fs::path find_model(const fs::path& model, Log& log) {
   }
   if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
     return find_model(modules->encoder, log);
-  if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(model / "checkpoints")) {
+  if (fs::is_directory(model / "checkpoints")) return best_checkpoint(model, log);
+  if (const auto run = best_run_of_sweep(model)) {
     log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
                         printable_path(*run)));
     return best_checkpoint(model / *run, log);
@@ -310,8 +323,8 @@ std::int64_t trained_length(const ModelFolder& folder) {
   // BERT's family has no such option.
   if (!config.exact_in_transformers() && architecture_of(folder.path) == nullptr)
     return std::min(config.segment_means_seq_len, longest);
-  if (const fs::path settings = folder.path / "config.yaml"; fs::exists(settings))
-    return std::min(read_resolved_config(settings.string()).data.sequence_length, longest);
+  if (const auto settings = settings_beside(folder.path))
+    return std::min(read_resolved_config(settings->string()).data.sequence_length, longest);
   const fs::path file = folder.path / "tokenizer_config.json";
   if (!fs::exists(file)) return longest;
   const auto tokenizer = read_json_file(file);

@@ -55,6 +55,10 @@ StartDefaults defaults_from(const ModelFolder& folder);
 /// model in the hub's cache, its folder there.
 std::filesystem::path find_tokenizer(const std::filesystem::path& path);
 
+/// The file with the settings of the training that made a folder; nothing if there is none, or only
+/// another program's config.yaml in a folder that is no checkpoint.
+std::optional<std::filesystem::path> settings_beside(const std::filesystem::path& folder);
+
 /// The folder of config.json and model.safetensors that MODEL names, found as by open_model_folder.
 std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 

@@ -271,7 +271,7 @@ const Case configurations[] = {
      "was calm…', expected sections such as "
      "'model:'"},
     {"broken_yaml", "pretrain broken.yaml",
-     "broken.yaml:2:1: not valid YAML: end of map flow not found"},
+     "broken.yaml:1:1: not valid YAML: end of map flow not found"},
     {"several_errors", "pretrain two_errors.yaml",
      "two_errors.yaml:1:1: unknown key 'sead'; did you mean 'seed'?\n"
      "two_errors.yaml:2:22: model.hidden_size: got '-4', expected a whole number at least 1"},
@@ -591,6 +591,11 @@ const Case tasks[] = {
      "data.sequence_length 32 and training.steps make about 1.8e+19 tokens; expected at most "
      "1e+18: "
      "lower them"},
+    {"no_warm_up_at_all", FINETUNE "schedule.warmup_share=null",
+     "--set schedule.warmup_share=null: schedule.warmup_steps and schedule.warmup_share are both "
+     "null; give one of them"},
+    {"masks_of_a_task", FINETUNE "masking.probability=0.3",
+     "masking.probability is for pretraining; a task has examples: leave it out"},
     {"option_of_a_task_without_one", PRETRAIN "task.stride=3",
      "section task has options, but names neither kind nor recipe; name one, or leave it out"},
     {"option_of_questions", FINETUNE "task.max_answer_length=3",
@@ -722,6 +727,8 @@ const Case tasks[] = {
      "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: "
      "bytes"},
     {"listops_into_a_folder_in_use", "listops base", "base: is not empty; name a new folder"},
+    {"listops_without_end", "listops data --max-depth 1000000",
+     "max_depth 1000000 and max_arguments 10 must be at most 1000"},
     {"listops_of_no_length", "listops data --min-length 5 --max-length 6",
      "no expression is longer than 5 and shorter than 6 symbols"},
     {"listops_of_nothing_new", "listops data --max-depth 1 --min-length 0 --max-length 3 --quiet",

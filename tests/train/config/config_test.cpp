@@ -219,6 +219,10 @@ const Bad rules[] = {
     {"Variable", "run_dir: ${HOME}/runs",
      "run.yaml:1:1: run_dir is '${HOME}/runs', and only a shell replaces variables; write the "
      "folder out, such as /home/me/runs"},
+    {"QuoteWithoutEnd", "run_dir: \"runs/a\nseed: 7\n",
+     "run.yaml:2:8: not valid YAML: illegal EOF in scalar"},
+    {"EmptyCache", "data: {cache: \"\"}",
+     "run.yaml:1:8: data.cache is empty; expected a folder such as runs/cache"},
     {"NeitherStepsNorEpochs", "training: {steps: null}",
      "run.yaml:1:12: training.steps and training.epochs are both null; give one of them"},
     {"Betas", "optimizer: {betas: [0.9]}",
@@ -243,7 +247,7 @@ const Bad texts[] = {
      "run.yaml:1:1: got nothing, expected sections such as 'model:'"},
     {"List", "- a\n", "run.yaml:1:1: got a list, expected sections such as 'model:'"},
     {"Scalar", "hello", "run.yaml:1:1: got 'hello', expected sections such as 'model:'"},
-    {"Unclosed", "model: {norm: pre\n", "run.yaml:2:1: not valid YAML: end of map flow not found"},
+    {"Unclosed", "model: {norm: pre\n", "run.yaml:1:1: not valid YAML: end of map flow not found"},
     {"TabIndent", "model:\n\tnorm: pre\n",
      "run.yaml:2:1: not valid YAML: a tab indents the line; use spaces"},
     {"TwoDocuments", "seed: 1\n---\nseed: 2\n",
@@ -683,6 +687,14 @@ TEST(Stages, MakeTheStepsOfEpochs) {
   config.training = training;
   config.evaluation.every = std::nullopt;
   EXPECT_EQ(evaluation_interval(config, 100), 25);
+}
+
+TEST(TotalSteps, OfAShareOfAnEpochAreNotRoundedUpTwice) {
+  TrainingConfig training;
+  training.steps = std::nullopt;
+  training.batch_size = 11;
+  training.epochs = 1.1;  // times 110 that is 121.00000000000001
+  EXPECT_EQ(total_steps(training, 110), 11);
 }
 
 TEST(ConfigRoundTrip, KeepsNumbersThatChangeWithTheSteps) {

@@ -361,7 +361,7 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   write_lines(folder_ / "dev.txt", lines);
   std::string config_text = model_of("");
   config_text.replace(config_text.find("data: {"), 7,
-                      "data: {train: [train.txt], validation: [dev.txt], ");
+                      "data: {train: [train.txt], validation: [dev.txt], documents: lines, ");
   write_bytes(folder_ / "run.yaml",
               yaml + config_text +
                   "masking: {probability: 0.3, mask: 1.0, random: 0.0}\n"
