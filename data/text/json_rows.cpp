@@ -185,7 +185,10 @@ class JsonRows : public TableReader {
     return row;
   }
 
-  std::int64_t row_bytes() const override { return std::ssize(text()); }
+  std::int64_t row_bytes() const override {
+    const auto rows = columns_.is_null() ? 1 : static_cast<std::int64_t>(rows_of_columns());
+    return std::ssize(text()) / std::max<std::int64_t>(rows, 1);
+  }
   std::int64_t position() const override {
     return lines_ ? lines_->lines.position() : values_->position();
   }
@@ -275,7 +278,8 @@ class JsonRows : public TableReader {
   void read_value(const Json& value, std::size_t column, TableRow& row) const {
     const auto wrong = [&](const Json& got, const char* expected) {
       const bool pandas = values_ && &got == &value && got.is_object();
-      throw BadRow(fmt::format("{}: '{}' {} {}, expected {}{}", place(),
+      const std::string which = columns_.is_null() ? "" : fmt::format("value {} of ", next_);
+      throw BadRow(fmt::format("{}: {}'{}' {} {}, expected {}{}", place(), which,
                                printable(wanted_[column].name), &got == &value ? "is" : "holds",
                                kind_of(got), expected,
                                pandas ? "; pandas writes rows by to_json(orient='records')"

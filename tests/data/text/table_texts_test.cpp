@@ -154,6 +154,20 @@ TEST_F(TableTexts, ParquetIsRefusedWithTheLineThatConvertsIt) {
       0);
 }
 
+TEST_F(TableTexts, ABadValueOfAColumnCountsAsOneRow) {
+  std::string column;
+  for (int i = 0; i < 99; ++i) column += "\"text of a row\", ";
+  EXPECT_EQ(texts("a.json", "{\"text\": [" + column + "[\"a list\"]]}").size(), 99U);
+  EXPECT_LT(statistics_.unreadable_share(), 0.02);
+}
+
+TEST_F(TableTexts, FastaIsCountedAndAQuotationIsNot) {
+  texts("a.txt", ">seq1 human\nACGTACGT\n");
+  EXPECT_NE(statistics_.first_other_form.find("looks like FASTA"), std::string::npos);
+  texts("b.txt", "> so he said\nand left\n");
+  EXPECT_EQ(statistics_.other_forms, 0);
+}
+
 TEST_F(TableTexts, JsonLinesUnderAnotherNameAreCounted) {
   texts("a.txt", "{\"text\": \"x\"}\n{\"text\": \"y\"}\n");
   EXPECT_EQ(statistics_.other_forms, 1);
