@@ -13,6 +13,8 @@ namespace nystrom {
 Problems validate(const RunConfig& config);
 /// Throws an InputError, which names training.dtype, if `device` cannot compute in that dtype.
 void require_computable(const RunConfig& config, Device device);
+/// Adds a problem for each of optimizer.groups that does not fit the model.
+void check_groups(const RunConfig& config, Problems& found);
 /// The problems of validate(), and those of pretraining: it needs text to train on and text to
 /// evaluate on. With `of_files` its texts are those of data.train and data.validation, else the
 /// examples of a task.
