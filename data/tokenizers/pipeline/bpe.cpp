@@ -55,7 +55,7 @@ class Bpe final : public WordModel {
       }
     }
     std::vector<Symbol> symbols = symbols_of(word);
-    merge(symbols);
+    merge(symbols, hidden);
     std::uint32_t place = 0;
     for (const Symbol& symbol : symbols) {
       if (symbol.length == 0) continue;
@@ -145,17 +145,17 @@ class Bpe final : public WordModel {
   }
 
   void propose(const std::vector<Symbol>& symbols, std::uint32_t left,
-               std::vector<Candidate>& heap) const {
+               const std::vector<bool>& hidden, std::vector<Candidate>& heap) const {
     if (left == none || symbols[left].next == none) return;
     const auto found = merges_.find(key(symbols[left].id, symbols[symbols[left].next].id));
-    if (found == merges_.end()) return;
+    if (found == merges_.end() || is_hidden(hidden, found->second.id)) return;
     heap.push_back({found->second.rank, left, found->second.id});
     std::push_heap(heap.begin(), heap.end());
   }
 
-  void merge(std::vector<Symbol>& symbols) const {
+  void merge(std::vector<Symbol>& symbols, const std::vector<bool>& hidden) const {
     std::vector<Candidate> heap;
-    for (std::uint32_t i = 0; i < symbols.size(); ++i) propose(symbols, i, heap);
+    for (std::uint32_t i = 0; i < symbols.size(); ++i) propose(symbols, i, hidden, heap);
     while (!heap.empty()) {
       std::pop_heap(heap.begin(), heap.end());
       const Candidate best = heap.back();
@@ -171,8 +171,8 @@ class Bpe final : public WordModel {
       right.length = 0;
       left.next = right.next;
       if (left.next != none) symbols[left.next].previous = best.left;
-      propose(symbols, left.previous, heap);
-      propose(symbols, best.left, heap);
+      propose(symbols, left.previous, hidden, heap);
+      propose(symbols, best.left, hidden, heap);
     }
   }
 

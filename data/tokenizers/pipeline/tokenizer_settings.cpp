@@ -48,19 +48,31 @@ void read_names(const JsonPart& file, TokenizerSettings& settings) {
   }
 }
 
-/// The special tokens that the files name, with their roles. Those without a role have `roles`.
-std::vector<std::pair<const Name*, std::size_t>> names_of(const TokenizerSettings& settings) {
-  std::vector<std::pair<const Name*, std::size_t>> names;
-  for (std::size_t role = 0; role < roles; ++role)
-    if (settings.names[role]) names.emplace_back(&*settings.names[role], role);
-  for (const Name& each : settings.additional) names.emplace_back(&each, roles);
-  return names;
-}
+/// A special token and the place in a file that names it; null for a default of the class.
+struct SpecialToken {
+  std::string content;
+  std::size_t role;  // `roles` for one without a role
+  const Name* name;
+};
 
-std::set<std::string_view> contents_of(const TokenizerSettings& settings) {
-  std::set<std::string_view> contents;
-  for (const auto& [name, role] : names_of(settings)) contents.insert(name->token);
-  return contents;
+/// The special tokens in transformers' order: by their roles, then those without a role.
+std::vector<SpecialToken> special_tokens_of(const TokenizerSettings& settings) {
+  std::vector<SpecialToken> tokens;
+  for (std::size_t role = 0; role < roles; ++role) {
+    const auto& name = settings.names[role];
+    const std::string content = settings.name_of(static_cast<Role::Index>(role));
+    if (name || !content.empty()) tokens.push_back({content, role, name ? &*name : nullptr});
+  }
+  for (const Name& each : settings.additional) tokens.push_back({each.token, roles, &each});
+  if (settings.its_class == nullptr) return tokens;
+  if (settings.additional.empty())  // they replace those of the class
+    for (const std::string_view content : words_between(settings.its_class->more_names, " "))
+      tokens.push_back({std::string(content), roles, nullptr});
+  constexpr int sentinels = 100;  // of T5
+  if (settings.its_class->name == "T5Tokenizer")
+    for (int i = 0; i < sentinels; ++i)
+      tokens.push_back({fmt::format("<extra_id_{}>", i), roles, nullptr});
+  return tokens;
 }
 
 void read_flags(const JsonPart& config, TokenizerSettings& settings) {
@@ -94,7 +106,9 @@ void read_added_file(const std::filesystem::path& file, TokenizerSettings& setti
   const auto json = read_json_file(file, max_settings_bytes);
   const JsonPart map(json, printable_path(file));
   settings.added_place = map.file();
-  const auto named = contents_of(settings);
+  std::set<std::string> named;
+  for (const SpecialToken& each : special_tokens_of(settings))
+    if (each.name != nullptr) named.insert(each.content);
   for (const auto& [content, id] : map.members("an object from tokens to ids")) {
     AddedToken token{.content = content,
                      .id = static_cast<std::int32_t>(id.integer(0, max_pieces))};
@@ -143,23 +157,6 @@ std::optional<AddedToken> mask_of_class(const TokenizerClass* its_class) {
   return AddedToken{.content = "",
                     .normalized = its_class->mask == Mask::with_space_in_normal_text,
                     .lstrip = true};
-}
-
-/// The special tokens that the class has by default where the settings name none, with their roles.
-/// Those without a role have `roles`.
-std::vector<std::pair<std::string, std::size_t>> default_names(const TokenizerSettings& settings) {
-  std::vector<std::pair<std::string, std::size_t>> names;
-  if (settings.its_class == nullptr) return names;
-  for (std::size_t role = 0; role < roles; ++role)
-    if (!settings.names[role] && !settings.its_class->names[role].empty())
-      names.emplace_back(settings.its_class->names[role], role);
-  if (settings.additional.empty())  // they replace those of the class
-    for (const std::string_view name : words_between(settings.its_class->more_names, " "))
-      names.emplace_back(name, roles);
-  constexpr int sentinels = 100;  // of T5
-  if (settings.its_class->name == "T5Tokenizer")
-    for (int i = 0; i < sentinels; ++i) names.emplace_back(fmt::format("<extra_id_{}>", i), roles);
-  return names;
 }
 
 bool is_type(const Json& tokenizer, const char* key, const char* type) {
@@ -278,12 +275,7 @@ void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings) {
 
 void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
                    bool has_tokenizer_json) {
-  const auto usual = default_names(settings);
-  const auto named = contents_of(settings);
-  const auto is_usual = [&](const std::string& content) {
-    return std::ranges::find(usual, content, &std::pair<std::string, std::size_t>::first) !=
-           usual.end();
-  };
+  const std::vector<SpecialToken> specials = special_tokens_of(settings);
   std::set<std::string> described;  // tokens whose flags a file gives, with or without a name
   if (has_tokenizer_json && !settings.has_decoder)
     for (const AddedToken& each : parts.added.all()) described.insert(each.content);
@@ -293,7 +285,8 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
   for (AddedToken token : settings.added) {
     if (described.count(token.content) > 0) continue;
     place_added_token(token, settings.added_place, next, parts.vocabulary);
-    token.special |= named.count(token.content) > 0 || is_usual(token.content);
+    token.special |=
+        std::ranges::find(specials, token.content, &SpecialToken::content) != specials.end();
     parts.added.add(std::move(token));
   }
   if (settings.has_decoder)
@@ -316,24 +309,22 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
   const auto loses_flags = [&](std::size_t role) {
     return settings.its_class != nullptr && (settings.its_class->flagless >> role & 1u) != 0;
   };
-  for (const auto& [name, role] : names_of(settings)) {
-    require_input(parts.vocabulary.find(name->token).has_value(),
-                  "{}: '{}' is no piece of the vocabulary", name->place, printable(name->token));
-    if (described.count(name->token) > 0) continue;
+  std::set<std::string_view> done;
+  for (const auto& [content, role, name] : specials) {
+    if (!parts.vocabulary.find(content)) {
+      if (name == nullptr) continue;
+      throw InputError(
+          fmt::format("{}: '{}' is no piece of the vocabulary", name->place, printable(content)));
+    }
+    // Of the roles of a token the first one decides about its flags.
+    if (!done.insert(content).second || (name != nullptr && described.count(content) > 0)) continue;
     const bool is_mask = role == Role::mask;
-    if (name->flags)
-      add(name->token, *name->flags);
+    if (name != nullptr && name->flags)
+      add(content, *name->flags);
     else if (is_mask && class_mask)
-      add(name->token, *class_mask);
-    else if (!parts.added.has(name->token) || (resets && !is_mask) || loses_flags(role))
-      add(name->token, plain);
-  }
-  for (const auto& [name, role] : usual) {
-    if (!parts.vocabulary.find(name)) continue;
-    if (role == Role::mask && class_mask)
-      add(name, *class_mask);
-    else if (named.count(name) == 0 && (!parts.added.has(name) || resets || loses_flags(role)))
-      add(name, plain);
+      add(content, *class_mask);
+    else if (!parts.added.has(content) || (resets && !is_mask) || loses_flags(role))
+      add(content, plain);
   }
 }
 

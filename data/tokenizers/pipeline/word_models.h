@@ -20,8 +20,9 @@ class WordModel {
   virtual ~WordModel() = default;
 
   /// Appends the tokens of a word with their offsets in it. Ids for which `hidden` is true are not
-  /// among them, unless as the unknown token; an empty list hides none. Throws an InputError when
-  /// no piece fits a part of the word and the model has no unknown token.
+  /// among them, unless as the unknown token; an empty list hides none. BPE keeps hidden pieces of
+  /// one character, as other pieces are merged from them. Throws an InputError when no piece fits a
+  /// part of the word and the model has no unknown token.
   virtual void encode(std::string_view word, std::vector<Token>& tokens,
                       const std::vector<bool>& hidden = {}) const = 0;
   /// The id of the unknown token, when the model has one.

@@ -137,7 +137,8 @@ TEST(OpenTokenizer, RefusesClassesOfPython) {
     EXPECT_NE(error.find(part), error.npos) << error;
     fs::remove(folder / file);
   };
-  for (const char* name : {"BertJapaneseTokenizer", "BertweetTokenizer", "KoBertTokenizer"})
+  for (const char* name : {"BertJapaneseTokenizer", "BertweetTokenizer", "KoBertTokenizer",
+                           "PegasusTokenizerFast"})  // Pegasus's class renumbers its tokens
     refused("tokenizer_config.json", R"({"tokenizer_class": ")" + std::string(name) + "\"}",
             "tokenizer_config.json: tokenizer_class: " + std::string(name) + " needs Python");
   refused("config.json", R"({"model_type": "bert", "tokenizer_class": "BertJapaneseTokenizer"})",
@@ -381,6 +382,20 @@ TEST(OpenTokenizer, SettingsOfByteLevel) {
   EXPECT_EQ(open_tokenizer(folder.path())->wrap(Ids{9}, Ids{8}).ids, (Ids{9, 2, 8, 2}));
 }
 
+/// Where these are no pieces, transformers adds tokens for which no model has a row.
+TEST(OpenTokenizer, TokensAroundTextsArePieces) {
+  const TemporaryFolder folder;
+  fs::copy_file(fixtures / "small/byte_level/tokenizer.json", folder / "tokenizer.json");
+  for (const auto& [its_class, token] : {std::pair("GemmaTokenizerFast", "<bos>"),
+                                         std::pair("CohereTokenizerFast", "<BOS_TOKEN>")}) {
+    write_bytes(folder / "tokenizer_config.json",
+                fmt::format(R"({{"tokenizer_class": "{}"}})", its_class));
+    EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
+              fmt::format("{}: '{}' stands around texts, but is no piece of the vocabulary",
+                          std::string(folder / "tokenizer_config.json"), token));
+  }
+}
+
 /// The flags that the files give a special token: "l", "r", both or none; null: not in the file.
 /// `begin` and `end` are its place in "a  TOKEN  b" by transformers 4.57.1.
 struct FlagCase {
@@ -393,7 +408,11 @@ TEST(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
   constexpr const char* object = R"({"content": "<mask>", "lstrip": false, "rstrip": true,
                                      "single_word": false, "normalized": false})";
   const std::string map = R"({"mask_token": )" + std::string(object) + "}";
-  constexpr const char* names = R"({"mask_token": "<mask>"})";
+  constexpr const char *names = R"({"mask_token": "<mask>"})",
+                       *separator = R"({"sep_token": "</s>"})",
+                       *both = R"({"eos_token": "</s>", "sep_token": "</s>"})",
+                       *stripping_separator =
+                           R"({"sep_token": {"content": "</s>", "lstrip": true}})";
   const FlagCase cases[] = {
       {"BigBirdTokenizer", "<s>", "l", nullptr, 3, 6},
       {"BigBirdTokenizer", "<s>", "l", "lr", 3, 6},
@@ -411,14 +430,19 @@ TEST(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
       {"FNetTokenizer", "[SEP]", "l", nullptr, 3, 8},
       {"Qwen2Tokenizer", "<|endoftext|>", "lr", nullptr, 3, 16},
       {"MvpTokenizer", "</s>", "l", "r", 3, 7},
+      // Of a token with several roles the first one decides: eos, here the class's, goes before
+      // sep.
+      {"MvpTokenizer", "</s>", "l", nullptr, 3, 7, "{}", separator},
+      {"MvpTokenizer", "</s>", "l", nullptr, 1, 7, "{}", both},
+      {"RobertaTokenizer", "</s>", nullptr, nullptr, 3, 7, "{}", stripping_separator},
   };
   const nlohmann::json vocabulary = {{"<unk>", 0}, {"<s>", 1},    {"</s>", 2},
                                      {"<pad>", 3}, {"<mask>", 4}, {"a", 5},
                                      {"b", 6},     {"[SEP]", 7},  {"<|endoftext|>", 8}};
   for (const FlagCase& each : cases) {
-    SCOPED_TRACE(fmt::format("{} {} {} {}", each.its_class, each.token,
+    SCOPED_TRACE(fmt::format("{} {} {} {} {}", each.its_class, each.token,
                              each.tokenizer_json ? each.tokenizer_json : "-",
-                             each.decoder ? each.decoder : "-"));
+                             each.decoder ? each.decoder : "-", each.special_tokens_map));
     const auto described = [&](std::string_view flags) {
       return nlohmann::json{{"content", each.token},
                             {"single_word", false},

@@ -191,6 +191,56 @@ TEST(AddedTokens, EmptyMatchesAreReplacedBetweenThem) {
                                           {1, 3, 4, 2}}));
 }
 
+/// What stands for an empty match at the beginning of a text has no place in it. A byte-level word
+/// of it alone appears once; Hugging Face's library writes it twice, and panics for "a".
+TEST(AddedTokens, ByteLevelWordsWithoutAPlaceAppearOnce) {
+  Json json = description(Json::array());
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "^"}}}, {"content", "b"}};
+  json["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  json["model"]["vocab"].update(Json{{"\u010A", 5}, {"\u0120", 6}});  // of line feed and space
+  EXPECT_EQ(encode(json, "\n"), (Tokens{{1, 0, 0, 0}, {5, 0, 1, 1}}));
+  EXPECT_EQ(encode(json, "a"), (Tokens{{1, 0, 0, 0}, {0, 0, 1, 0}}));
+  json["pre_tokenizer"]["add_prefix_space"] = true;
+  EXPECT_EQ(encode(json, "\n"), (Tokens{{6, 0, 0, 0}, {1, 0, 0, 0}, {5, 0, 1, 1}}));
+}
+
+/// The name of a special token in a text gives the ids that it would have if the token had another
+/// name. Hugging Face's encode_special_tokens lets each of these models find the token as a piece.
+TEST(SpecialNames, OfATextAreNoPieces) {
+  const auto tokens = [](const Json& model, const char* text) {
+    const Json json = {{"added_tokens", {added("<s>", 4, special)}}, {"model", model}};
+    EXPECT_EQ(encode(json, "<s>"), (Tokens{{4, 0, 3}}));
+    return tokenizer_of(json)->encode_with_offsets(text, SpecialNames::text);
+  };
+  Json bpe = {{"type", "BPE"},
+              {"vocab", {{"<", 0}, {"s", 1}, {">", 2}, {"<s", 3}, {"<s>", 4}, {"><s>", 5}}},
+              {"merges", Json::parse(R"([["<", "s"], ["<s", ">"], [">", "<s>"]])")}};
+  for (const bool ignores_merges : {false, true}) {
+    bpe["ignore_merges"] = ignores_merges;
+    EXPECT_EQ(tokens(bpe, "<s>"), (Tokens{{3, 0, 2}, {2, 2, 3}}));
+    EXPECT_EQ(tokens(bpe, "s><s>s"),
+              (Tokens{{1, 0, 1}, {2, 1, 2}, {3, 2, 4}, {2, 4, 5}, {1, 5, 6}}));
+  }
+  EXPECT_EQ(tokens({{"type", "WordPiece"},
+                    {"vocab", {{"[UNK]", 0}, {"<", 1}, {"##s>", 2}, {"##s", 3}, {"<s>", 4}}}},
+                   "<s>"),
+            (Tokens{{1, 0, 1}, {2, 1, 3}}));
+  const Json scores = Json::parse(R"([["<unk>", 0], ["<", -1], ["s", -1], [">", -1], ["<s>", 0]])");
+  EXPECT_EQ(tokens({{"type", "Unigram"}, {"unk_id", 0}, {"vocab", scores}}, "<s>"),
+            (Tokens{{1, 0, 1}, {2, 1, 2}, {3, 2, 3}}));
+}
+
+/// In BPE a special token of one character remains the piece of that character, from which others
+/// are merged: CLIP's models use "!" for padding.
+TEST(SpecialNames, OfOneCharacterStayPiecesOfBpe) {
+  Json json = description({added("a", 0, special)});
+  json["model"]["vocab"]["ab"] = 5;
+  json["model"]["merges"] = Json::array({Json::array({"a", "b"})});
+  const auto tokenizer = tokenizer_of(json);
+  EXPECT_EQ(tokenizer->encode("aba", SpecialNames::text), (std::vector<std::int32_t>{5, 0}));
+  EXPECT_EQ(tokenizer->encode("aba", SpecialNames::tokens), (std::vector<std::int32_t>{0, 1, 0}));
+}
+
 /// A piece that ends in more spaces than the text has characters before its end keeps its offsets.
 TEST(TrimmedOffsets, OfMoreSpacesThanCharacters) {
   Json json = description(Json::array());
