@@ -305,13 +305,58 @@ def our_tokens(program, place, names, lines):
     ]
 
 
+def with_hidden_names(tokenizer):
+    """The library's tokenizer with special tokens whose names no text holds. nystrom never takes a
+    name in a text for the token. The library's encode_special_tokens is weaker: it does not search
+    the names, but the model may still find one as a piece, WordPiece between spaces, BPE by
+    merges."""
+    description = json.loads(tokenizer.to_str())
+    model = description["model"]
+    # nystrom's BPE keeps pieces of one character, as others are merged from them.
+    specials = [
+        token
+        for token in description["added_tokens"]
+        if token["special"] and (model["type"] != "BPE" or len(token["content"]) > 1)
+    ]
+    names = [token["content"] for token in specials]
+    renamed = {name: name + "\U0010fffd" for name in names}
+    rename = lambda piece: renamed.get(piece, piece)
+    if "merges" in model:
+        prefix = model["continuing_subword_prefix"] or ""
+        joined = lambda left, right: left + right[len(prefix) :]
+        unknown = model["unk_token"]
+        of_unknown = {unknown}  # the unknown token may be a part of pieces
+        merges = []
+        for left, right in model["merges"]:
+            made = joined(left, right)
+            if made in names or {left, right} & set(names) - {unknown}:
+                continue  # no text gets there
+            if left in of_unknown or right in of_unknown:
+                of_unknown.add(made)
+                renamed[made] = joined(rename(left), rename(right))
+            merges.append([rename(left), rename(right)])
+        model["merges"] = merges
+    if "unk_token" in model:
+        model["unk_token"] = rename(model["unk_token"])
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = {rename(piece): i for piece, i in model["vocab"].items()}
+    else:
+        model["vocab"] = [[rename(piece), score] for piece, score in model["vocab"]]
+    for token in specials:
+        token["content"] = rename(token["content"])
+    hidden = Tokenizer.from_str(json.dumps(description))
+    hidden.encode_special_tokens = True  # for those of one character
+    return hidden
+
+
 def compare_offsets(program, name, place, theirs, lines):
     """Ids and offsets of what both read from `place`."""
     equal = True
     for names in ["tokens", "text"]:
-        theirs.encode_special_tokens = names == "text"
+        theirs.encode_special_tokens = False
+        reader = theirs if names == "tokens" else with_hidden_names(theirs)
         ours = our_tokens(program, place, names, lines)
-        encoded = theirs.encode_batch(lines, add_special_tokens=False)
+        encoded = reader.encode_batch(lines, add_special_tokens=False)
         wanted = [
             [[i, *place] for i, place in zip(e.ids, byte_offsets(line, e.offsets))]
             for line, e in zip(lines, encoded)
@@ -373,7 +418,7 @@ def differing(program, place, golden):
     """The texts, or the pair, that `place` does not turn into the ids (and types, of a pair that
     has them) of the golden file."""
     cases, pair = golden["cases"], golden["pair"]
-    of_json = place.name == "tokenizer.json"
+    of_json = place.name == "tokenizer.json" or (place / "tokenizer.json").exists()
     wanted = [
         (
             [case["text"]],

@@ -476,9 +476,25 @@ def silently(encode):
         return None
 
 
+def may_double(description):
+    """Whether the library may write text twice. Its ByteLevel does so with a word that stands for
+    nothing in the source: once in byte-level characters, then again as it was. A Replace whose
+    expression matches nothing makes such a word before the first character. Where the word goes on
+    in the source the library panics, so no tokenizer in use has this. nystrom writes the word
+    once."""
+    has = lambda key, name: f'"{name}"' in json.dumps(description[key])
+    return has("normalizer", "Regex") and has("pre_tokenizer", "ByteLevel")
+
+
+def with_places(tokens):
+    """The tokens that stand for something in the text."""
+    return [token for token in tokens if token[1] < token[2]]
+
+
 def compare_file(program, name, file, texts):
     theirs = Tokenizer.from_file(str(file))
     theirs.encode_special_tokens = False
+    doubles = may_double(json.loads(file.read_text()))
     mine = ours(program, "json", file, texts)
     if isinstance(mine, str):
         print(f"{name}: {mine}")
@@ -490,6 +506,8 @@ def compare_file(program, name, file, texts):
             continue
         places = byte_offsets(text, encoded.offsets)
         wanted = [[i, *place] for i, place in zip(encoded.ids, places)]
+        if doubles and isinstance(got, list) and got != wanted:
+            got, wanted = with_places(got), with_places(wanted)
         if got != wanted:
             wrong.append((text, got, wanted))
     for text, got, wanted in wrong[:2]:
@@ -546,6 +564,14 @@ MORE_CLASSES = [
     "XLMRobertaTokenizerFast",
     "XLNetTokenizerFast",
 ]
+# Tokens that these classes put around texts. Where they are no pieces, transformers adds tokens for
+# which no model has a row; nystrom refuses the folder.
+AROUND_TEXTS = {
+    "CohereTokenizerFast": ["<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>"],
+    "GemmaTokenizerFast": ["<bos>", "<eos>"],
+}
+# Classes that nystrom refuses by name, as docs/tokenizers.md says: Pegasus's renumbers its tokens.
+REFUSED = ["PegasusTokenizerFast"]
 BERT_LIKE = re.compile("(?<!Rem)Bert|Electra|Splinter|MPNet")
 
 
@@ -584,7 +610,7 @@ def bert_folder(rng, words):
     )
 
 
-def byte_folder(rng, words):
+def byte_folder(rng, words, more_names):
     library = Tokenizer.from_str(
         json.dumps(
             {
@@ -605,7 +631,7 @@ def byte_folder(rng, words):
     while model["continuing_subword_prefix"] or model["end_of_word_suffix"]:
         model = bpe(written, random.Random(rng.random()))
     names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
-    pieces = names + [piece for piece in model["vocab"] if piece not in names]
+    pieces = names + [piece for piece in model["vocab"] if piece not in names] + more_names
     model |= {
         "unk_token": None,
         "fuse_unk": False,
@@ -638,8 +664,10 @@ def write_folder(rng, folder, texts):
     """A folder of one of the classes; returns the names in it."""
     its_class = rng.choice(CLASSES if rng.random() < 0.4 else MORE_CLASSES)
     bert = BERT_LIKE.search(its_class) is not None
-    model, normalizer, pre_tokenizer, post_processor = (bert_folder if bert else byte_folder)(
-        rng, texts
+    model, normalizer, pre_tokenizer, post_processor = (
+        bert_folder(rng, texts)
+        if bert
+        else byte_folder(rng, texts, AROUND_TEXTS.get(its_class, []))
     )
     specials = (
         ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -741,7 +769,10 @@ def compare_folder(program, name, folder, texts, count):
     mine = ours(program, "json", folder, texts)
     if isinstance(mine, str):
         print(f"{name}: {mine}" + ("" if theirs else " (transformers refuses it too)"))
-        return theirs is None
+        return theirs is None or any(
+            f"tokenizer_class: {refused} needs Python or rules of its own" in mine
+            for refused in REFUSED
+        )
     wrong = []
     for text, got in zip(texts, mine):
         encoded = silently(
