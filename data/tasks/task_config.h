@@ -144,7 +144,8 @@ void fields(V& v, TaskColumns& c) {
     "multi_label: a column for each label, with 1 where a text has it and 0 elsewhere, in the "
     "place of `label`; their names are the labels");
   v(c.id, "id",
-    "a name of the example, repeated in predictions; null: none; questions: id, if it is there");
+    "a name of the example, repeated in predictions; null: none, but questions read id, if it is "
+    "there, to find doubled ones");
   v(c.file, "file", "tables of feature files: the file, relative to the table; null: file");
   v(c.value, "value", "tables of feature files: a number to predict, in place of a label");
   v(c.group, "group",

@@ -191,14 +191,14 @@ class Classifier(ClassifierMixin, _Finetuned):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each text; of several labels, 0 and 1 for each."""
+        check_is_fitted(self, "model_")
         if not self.multilabel_:
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-        check_is_fitted(self, "model_")
         places = {str(each): place for place, each in enumerate(self.classes_)}
         found: Any = self.model_.predict(*_columns(X))  # from task.threshold on
         result = np.zeros((len(found), len(places)), dtype=int)
         for row, guesses in enumerate(found):
-            result[row, [places[guess["label"]] for guess in guesses]] = 1
+            result[row, [places[str(guess["label"])] for guess in guesses]] = 1
         return result
 
 

@@ -246,7 +246,7 @@ KINDS = {
 
 
 def task(kind: str, run_dir: str) -> dict:
-    files = {"train": ["train.tsv"], "validation": ["dev.tsv"], "stride": 4}
+    files = {"train": ["train.tsv"], "validation": ["dev.tsv"]}
     return {
         "run_dir": run_dir,
         "model": {"from": "runs/small"},

@@ -41,12 +41,13 @@ def test_rows_need_no_ids(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = "id,text,label\n" + "".join(f"{i},{t},{s}\n" for i, (t, s) in enumerate(ROWS[:20]))
     (tmp_path / "rows.csv").write_text(rows)
+    task = {"kind": "classification", "train": ["rows.csv"], "validation": ["rows.csv"],
+            "columns": {"id": "id"}}  # fmt: skip
     run = nystrom.finetune(
-        model={"from": str(trained)},
-        task={"kind": "classification", "train": ["rows.csv"], "validation": ["rows.csv"],
-              "columns": {"id": "id"}},
-        training={"steps": 1, "epochs": None, "batch_size": 2}, run_dir="run",
-    )  # fmt: skip
+        {"model": {"from": str(trained)}, "run_dir": "run"},
+        task=task,
+        training={"steps": 1, "epochs": None, "batch_size": 2},
+    )
     model = nystrom.load(run)
     from_rows = nystrom.evaluate(model, ROWS[:20])
     assert from_rows["accuracy"] == nystrom.evaluate(model, "rows.csv")["accuracy"]

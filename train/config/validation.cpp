@@ -300,7 +300,7 @@ void check_unused(const RunConfig& config, Problems& found) {
         given);
   const bool embeds = has_task(config) && config.task.kind == TaskKind::embeddings;
   if (!embeds && config.embedding_loss != EmbeddingLossOptions{})
-    add_problem(found, {"embedding_loss.name", "task.kind"},
+    add_problem(found, {"embedding_loss.name"},
                 "section embedding_loss is for tasks of kind embeddings; leave it out");
 }
 

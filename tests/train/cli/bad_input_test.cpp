@@ -597,7 +597,9 @@ const Case tasks[] = {
     {"masks_of_a_task", FINETUNE "masking.probability=0.3",
      "masking.probability is for pretraining; a task has examples: leave it out"},
     {"option_of_a_task_without_one", PRETRAIN "task.stride=3",
-     "section task has options, but names neither kind nor recipe; name one, or leave it out"},
+     "--set task.stride=3: section task has options, but names neither kind nor recipe; name one, "
+     "or "
+     "leave it out"},
     {"option_of_questions", FINETUNE "task.max_answer_length=3",
      "--set task.max_answer_length=3: task.max_answer_length is for tasks of kind questions; this "
      "one is of kind classification"},
@@ -605,9 +607,11 @@ const Case tasks[] = {
      "--set task.max_score=5: task.max_score is for tasks of kind embeddings; this one is of kind "
      "classification"},
     {"loss_of_vectors", FINETUNE "embedding_loss.temperature=0.1",
-     "section embedding_loss is for tasks of kind embeddings; leave it out"},
+     "--set embedding_loss.temperature=0.1: section embedding_loss is for tasks of kind "
+     "embeddings; leave it out"},
     {"momentum_of_another_optimizer", FINETUNE "optimizer.momentum=0.9",
-     "optimizer.momentum is for optimizer.name muon, and the name is adamw; leave it out"},
+     "--set optimizer.momentum=0.9: optimizer.momentum is for optimizer.name muon, and the name is "
+     "adamw; leave it out"},
     {"inputs_without_a_tokenizer", "pretrain task.yaml --quiet --set model.from=null",
      "pretraining on the inputs of a task trains no tokenizer; name one in tokenizer.path or "
      "tokenizer.builtin, or start from a model"},
