@@ -191,10 +191,11 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   const auto environment = own_environment();
   const Launcher launcher = launcher_of(environment);
   if (launcher == Launcher::none) return std::make_unique<Communicator>();
-  const bool alone = std::ranges::any_of(size_variables, [&](const char* name) {
-    return environment.contains(name) && whole_variable(environment, name) == 1;
-  });
-  if (launcher == Launcher::mpi && alone && !mpi_module()) return std::make_unique<Communicator>();
+  const bool size_is_told = std::ranges::any_of(
+      size_variables, [&](const char* name) { return environment.contains(name); });
+  if (launcher == Launcher::mpi && size_is_told && started_as(environment).size == 1 &&
+      !mpi_module())
+    return std::make_unique<Communicator>();
   if (launcher == Launcher::variables) {
     require_input(on_gpus,
                   "WORLD_SIZE is {0}, but on CPUs nystrom's processes are started by mpirun or "
