@@ -249,9 +249,9 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   if (!communicator.is_first()) return;
   const TaskScores baseline = constant_scores(*dataset);
   if (options.common.json) {
-    auto json = nlohmann::ordered_json::parse(evaluation_json(*dataset, result));
+    auto json = evaluation_json(*dataset, result);
     json["baseline"] = baseline.decisive;
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", results_text(json));
     return;
   }
   fmt::print("{} examples\n", dataset->examples());

@@ -274,11 +274,11 @@ TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
   log.say(fmt::format("test: {} examples, {}{}", run.test->examples(), describe(result.scores),
                       by_loss ? "" : fmt::format(", loss {:.4f}", result.loss)));
   if (communicator.is_first()) {
-    auto json = nlohmann::ordered_json::parse(evaluation_json(*run.test, result));
+    auto json = evaluation_json(*run.test, result);
     for (std::int64_t i = 0; i < run.test->size(); ++i)
       json["bags"].push_back(run.test->sample_name(i));
     write_text_file(std::filesystem::path(options.run_dir) / "test.json",
-                    json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+                    results_text(json) + "\n");
   }
   return result;
 }

@@ -108,7 +108,7 @@ std::string describe(const TaskScores& scores) {
   return text;
 }
 
-std::string evaluation_json(const TaskDataset& data, const TaskEvaluation& evaluation) {
+nlohmann::ordered_json evaluation_json(const TaskDataset& data, const TaskEvaluation& evaluation) {
   nlohmann::ordered_json json = {{"examples", data.examples()}, {"loss", evaluation.loss}};
   for (const auto& [name, value] : evaluation.scores.values) json[name] = value;
   if (!evaluation.scores.confusion.empty()) {
@@ -124,7 +124,11 @@ std::string evaluation_json(const TaskDataset& data, const TaskEvaluation& evalu
                                {"f1", figures.score.f1},
                                {"auc", figures.auc}});
   }
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json;
+}
+
+std::string results_text(const nlohmann::ordered_json& results) {
+  return results.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace nystrom

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 
 #include "data/tasks/task_scorer.h"
 #include "nn/model.h"
@@ -25,6 +26,8 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
 std::string describe(const TaskScores& scores);
 
 /// An evaluation as JSON: examples, loss, metrics, confusion, and the figures of each class.
-std::string evaluation_json(const TaskDataset& data, const TaskEvaluation& evaluation);
+nlohmann::ordered_json evaluation_json(const TaskDataset& data, const TaskEvaluation& evaluation);
+/// An object of results as text, in which labels that are not UTF-8 have replacement characters.
+std::string results_text(const nlohmann::ordered_json& results);
 
 }  // namespace nystrom
