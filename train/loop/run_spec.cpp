@@ -14,6 +14,7 @@
 #include "train/config/validation.h"
 #include "train/loop/teacher.h"
 #include "train/state/hf_config.h"
+#include "train/state/run_folder.h"
 
 namespace nystrom {
 
@@ -110,12 +111,12 @@ void check_first_weights(const RunSpec& spec, bool fresh_head) {
 class OwnFolders {
  public:
   explicit OwnFolders(const RunConfig& config)
-      : run_dir_(place_of(config.run_dir)), cache_(place_of(config.data.cache)) {}
+      : run_dir_(normal_place(config.run_dir)), cache_(normal_place(config.data.cache)) {}
 
   /// Throws an InputError for a file that the run writes, or a folder that holds its folders: what
   /// is read would change.
   void refuse(const fs::path& path) const {
-    const fs::path place = place_of(path);
+    const fs::path place = normal_place(path);
     const fs::path in_cache = place.lexically_relative(cache_), entry = *in_cache.begin();
     const bool written =
         entry.string().starts_with("tokens-") || entry.string().starts_with("tokenizer-");
@@ -130,10 +131,6 @@ class OwnFolders {
   }
 
  private:
-  static fs::path place_of(const fs::path& path) {
-    const fs::path place = fs::absolute(path).lexically_normal();
-    return place.has_filename() ? place : place.parent_path();  // without a last slash
-  }
   static bool is_within(const fs::path& inner, const fs::path& outer) {
     const fs::path inside = inner.lexically_relative(outer);
     return !inside.empty() && *inside.begin() != "..";

@@ -95,6 +95,11 @@ void RunLock::require_held() const {
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
+fs::path normal_place(const fs::path& path) {
+  const fs::path place = fs::absolute(path).lexically_normal();
+  return place.has_filename() ? place : place.parent_path();
+}
+
 void check_run_place(const fs::path& run_dir) {
   if (!fs::is_directory(run_dir)) return;
   const bool unused = std::ranges::all_of(folder_entries(run_dir), [](const fs::path& entry) {

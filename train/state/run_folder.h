@@ -25,6 +25,9 @@ class RunLock {
   int descriptor_;
 };
 
+/// The absolute path without ".", ".." and a last slash: equal places have equal ones.
+std::filesystem::path normal_place(const std::filesystem::path& path);
+
 /// Throws an InputError if the folder holds anything but a run or a sweep, or if its checkpoints
 /// are elsewhere, behind a link. A copy of a run without its mark is known by its checkpoints.
 /// Writes nothing.

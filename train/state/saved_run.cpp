@@ -23,11 +23,7 @@ fs::path settings_file(const fs::path& run_dir) { return run_dir / "config.yaml"
 template <class T>
 void respell(T& old, const T& now) {
   if constexpr (std::is_same_v<T, std::string>) {
-    const auto place = [](const std::string& path) {
-      const fs::path normal = fs::absolute(path).lexically_normal();
-      return normal.has_filename() ? normal : normal.parent_path();  // without a last slash
-    };
-    if (!old.empty() && !now.empty() && place(old) == place(now)) old = now;
+    if (!old.empty() && !now.empty() && normal_place(old) == normal_place(now)) old = now;
   } else if constexpr (std::is_same_v<T, TextSource>) {
     respell(old.files, now.files);
   } else if constexpr (std::is_same_v<T, std::optional<std::string>>) {
