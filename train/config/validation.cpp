@@ -274,17 +274,20 @@ void check_new_folder(const char* key, const std::string& folder, Problems& foun
                 key, quote_for_message(folder), variable ? "variables" : "~");
 }
 
-/// Reports options that nothing would read: of an optimizer, a task or a loss that the run has not.
+void refuse_embedding_loss(const RunConfig& config, Problems& found) {
+  if (config.embedding_loss != EmbeddingLossOptions{})
+    add_problem(found, {"embedding_loss.name"},
+                "section embedding_loss is for tasks of kind embeddings; leave it out");
+}
+
+/// Reports options that nothing would read: of an optimizer, a tokenizer or a loss that the run has
+/// not.
 void check_unused(const RunConfig& config, Problems& found) {
   if (config.optimizer.name != OptimizerKind::muon &&
       config.optimizer.momentum != OptimizerOptions{}.momentum)
     add_problem(found, {"optimizer.momentum", "optimizer.name"},
                 "optimizer.momentum is for optimizer.name muon, and the name is {}; leave it out",
                 enum_name(config.optimizer.name));
-  if (!has_task(config) && config.task != TaskConfig{})
-    add_problem(
-        found, {"task.kind", "task.recipe"},
-        "section task has options, but names neither kind nor recipe; name one, or leave it out");
   const TokenizerTrainingConfig& trained = config.tokenizer.train;
   const TokenizerTrainingConfig usual{.vocab_size = trained.vocab_size};
   const char* const given = config.start.from          ? "model.from"
@@ -298,10 +301,9 @@ void check_unused(const RunConfig& config, Problems& found) {
         "tokenizer.train is for a tokenizer that the run trains, and this one is that of "
         "{}; leave it out",
         given);
-  const bool embeds = has_task(config) && config.task.kind == TaskKind::embeddings;
-  if (!embeds && config.embedding_loss != EmbeddingLossOptions{})
-    add_problem(found, {"embedding_loss.name"},
-                "section embedding_loss is for tasks of kind embeddings; leave it out");
+  // Python reads the section of a task before the data give its kind.
+  if (has_task(config) && config.task.kind != TaskKind::embeddings)
+    refuse_embedding_loss(config, found);
 }
 
 }  // namespace
@@ -343,6 +345,11 @@ void check_groups(const RunConfig& config, Problems& found) {
 
 Problems validate_pretraining(const RunConfig& config, bool of_files) {
   Problems found = validate(config);
+  if (!has_task(config) && config.task != TaskConfig{})
+    add_problem(
+        found, {"task.kind", "task.recipe"},
+        "section task has options, but names neither kind nor recipe; name one, or leave it out");
+  if (!has_task(config)) refuse_embedding_loss(config, found);
   if (of_files && config.data.train.empty())
     add_problem(found, {"data.train"},
                 "data.train is empty; name the text files to train on, such as [corpus/*.txt]");

@@ -597,9 +597,7 @@ const Case tasks[] = {
     {"masks_of_a_task", FINETUNE "masking.probability=0.3",
      "masking.probability is for pretraining; a task has examples: leave it out"},
     {"option_of_a_task_without_one", PRETRAIN "task.stride=3",
-     "--set task.stride=3: section task has options, but names neither kind nor recipe; name one, "
-     "or "
-     "leave it out"},
+     "section task has options, but names neither kind nor recipe; name one, or leave it out"},
     {"option_of_questions", FINETUNE "task.max_answer_length=3",
      "--set task.max_answer_length=3: task.max_answer_length is for tasks of kind questions; this "
      "one is of kind classification"},
