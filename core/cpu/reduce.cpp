@@ -17,9 +17,6 @@ void store_sum(const View& y, std::int64_t index, accumulate_t<T> sum, bool accu
                                     : static_cast<accumulate_t<Out>>(sum));
 }
 
-/// The most that one sum of the accumulate type adds up.
-constexpr std::int64_t addends = 1024;
-
 template <class T>
 NYSTROM_INLINE accumulate_t<T> sum_of(const T* data, std::int64_t n) {
   accumulate_t<T> sum = 0;

@@ -8,6 +8,9 @@
 namespace nystrom {
 namespace {
 
+/// The most that one sum of the accumulate type adds up: a longer one outgrows its addends.
+constexpr std::int64_t addends = 1024;
+
 /// Divides `rows` into 32 chunks, fewer of few rows and more of very many, each with its own sums
 /// of `columns` values. total() adds them in order.
 template <class A>
@@ -16,9 +19,9 @@ class ColumnSums {
   NYSTROM_INLINE ColumnSums(std::int64_t rows, std::int64_t columns)
       : rows_(rows),
         columns_(columns),
-        chunks_(rows < 32 * 16     ? (rows + 15) / 16
-                : rows < 32 * 1024 ? 32
-                                   : (rows + 1023) / 1024),
+        chunks_(rows < 32 * 16        ? (rows + 15) / 16
+                : rows < 32 * addends ? 32
+                                      : (rows + addends - 1) / addends),
         partial_((chunks_ + 1) * columns) {}
 
   /// Calls body(row, sums of the row's chunk) for every row.

@@ -1,8 +1,11 @@
 // Means over the segments of each span, and their gradient.
 #include "core/cpu/level.h"
 
+#include <algorithm>
+
 #include "core/cpu/convert.h"
 #include "core/cpu/parallel.h"
+#include "core/cpu/reduce.h"
 #include "core/cpu/spans.h"
 #include "core/kernels.h"
 
@@ -22,6 +25,16 @@ NYSTROM_INLINE Span rows_of_part(const ViewBase& x, const Spans& spans, std::int
   return spans.bounds ? span_of(spans, part, 0) : Span{part * x.shape[1], x.shape[1]};
 }
 
+template <class T>
+NYSTROM_INLINE void add_up(const T* x, std::int64_t rows, std::int64_t width,
+                           accumulate_t<T>* __restrict sums) {
+  for (std::int64_t c = 0; c < width; ++c) sums[c] = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* __restrict row = x + r * width;
+    for (std::int64_t c = 0; c < width; ++c) sums[c] += load(row[c]);
+  }
+}
+
 }  // namespace
 
 void segment_means(CView x, Spans spans, View y) {
@@ -30,14 +43,20 @@ void segment_means(CView x, Spans spans, View y) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     parallel_ranges(y.shape[0] * segments, 1, [&](std::int64_t begin, std::int64_t end) {
+      const Scratch<double> total(width);
       for (std::int64_t s = begin; s < end; ++s) {
         const auto [first, last] =
             segment_of(rows_of_part(x, spans, s / segments), s % segments, segments);
         A* __restrict mean = y.as<A>() + s * width;
-        for (std::int64_t c = 0; c < width; ++c) mean[c] = 0;
-        for (std::int64_t r = first; r < last; ++r) {
-          const T* __restrict row = x.as<T>() + r * width;
-          for (std::int64_t c = 0; c < width; ++c) mean[c] += load(row[c]);
+        if (last - first <= addends) {
+          add_up(x.as<T>() + first * width, last - first, width, mean);
+        } else {
+          for (std::int64_t c = 0; c < width; ++c) total[c] = 0;
+          for (std::int64_t r = first; r < last; r += addends) {
+            add_up(x.as<T>() + r * width, std::min(last - r, addends), width, mean);
+            for (std::int64_t c = 0; c < width; ++c) total[c] += static_cast<double>(mean[c]);
+          }
+          for (std::int64_t c = 0; c < width; ++c) mean[c] = static_cast<A>(total[c]);
         }
         const A scale = last > first ? A(1) / static_cast<A>(last - first) : A(0);
         for (std::int64_t c = 0; c < width; ++c) mean[c] *= scale;

@@ -75,6 +75,16 @@ TEST(SumMiddle, EqualsANaiveSum) {
   }
 }
 
+TEST(SegmentMeans, OfAMillionRowsAreAsExactAsOfFew) {
+  for (const CpuLevel level : cpu_levels) {
+    const AtLevel at(level);
+    const Tensor x = Tensor::full({1, 1'000'000, 3}, 0.1, DType::f32);
+    Tensor y = Tensor::empty({1, 1, 3}, DType::f32);
+    kernels::segment_means(x, {}, y);
+    for (const double mean : elements(y)) EXPECT_NEAR(mean, 0.1, 1e-6);
+  }
+}
+
 TEST(SumMiddle, OfBf16IsSummedInF32) {
   // A sum in bf16 would stop at 256.
   const Tensor x = Tensor::full({1, 5000, 1}, 1, DType::bf16);

@@ -352,6 +352,13 @@ TEST_P(RaggedRowsTest, HaveTheMeansOfTheCpuInF64) {
                tolerance_of(dtype) / 4);
 }
 
+TEST(RaggedRows, ManyHaveAMeanAsExactAsFew) {
+  const Tensor x = Tensor::full({1, 200'000, 3}, 0.1, DType::f32).to(gpu);
+  Tensor y = Tensor::empty({1, 1, 3}, DType::f32, gpu);
+  kernels::segment_means(x, {}, y);
+  for (const double mean : y.to(cpu_device).to_doubles()) EXPECT_NEAR(mean, 0.1, 1e-6);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, RaggedRowsTest,
                          ::testing::Combine(::testing::ValuesIn(rows_cases), types),
                          name_of_test<RowsCase>);

@@ -9,6 +9,9 @@ using namespace nystrom::cuda;
 
 constexpr int block = 128;
 
+/// The most rows that one sum of the accumulate type adds up: a longer one outgrows its addends.
+constexpr std::int64_t addends = 1024;
+
 /// The rows of a segment, in a tensor whose places on the first axis are `stride` numbers apart.
 struct Segment {
   std::int64_t begin, rows;  // the first number, and how many rows
@@ -30,15 +33,22 @@ __global__ void means_kernel(const T* x, DeviceSpans spans, std::int64_t segment
   const Segment segment(spans, segments, stride, width);
   const A scale = segment.rows > 0 ? A(1) / static_cast<A>(segment.rows) : A(0);
   for (std::int64_t c = threadIdx.x * V; c < width; c += blockDim.x * V) {
+    double total[V] = {};
     Pack<A, V> sum{};
-    NYSTROM_UNROLL_4
-    for (std::int64_t k = 0; k < segment.rows; ++k) {
-      const auto pack = load_pack<V>(x + segment.begin + k * width + c);
+    for (std::int64_t first = 0; first < segment.rows; first += addends) {
+      const std::int64_t last = first + addends < segment.rows ? first + addends : segment.rows;
+      sum = {};
+      NYSTROM_UNROLL_4
+      for (std::int64_t k = first; k < last; ++k) {
+        const auto pack = load_pack<V>(x + segment.begin + k * width + c);
+        NYSTROM_UNROLL
+        for (int j = 0; j < V; ++j) sum.value[j] += load(pack.value[j]);
+      }
       NYSTROM_UNROLL
-      for (int j = 0; j < V; ++j) sum.value[j] += load(pack.value[j]);
+      for (int j = 0; j < V; ++j) total[j] += static_cast<double>(sum.value[j]);
     }
     NYSTROM_UNROLL
-    for (int j = 0; j < V; ++j) sum.value[j] *= scale;
+    for (int j = 0; j < V; ++j) sum.value[j] = static_cast<A>(total[j]) * scale;
     store_pack(y + blockIdx.x * width + c, sum);
   }
 }
