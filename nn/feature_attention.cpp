@@ -17,7 +17,11 @@ Var normalised(const Var& query_features, const Var& key_features, const Var& va
   return matmul(fq, matmul(fkt, values)) / matmul(fq, matmul(fkt, ones));
 }
 
-Var elu_plus_one(const Var& x) { return relu(x) + exp(-relu(-x)); }
+/// With the slope 1 at 0, where relu has 0.
+Var elu_plus_one(const Var& x) {
+  const Var positive = relu(x);
+  return positive + exp(x - positive);
+}
 
 /// log Σ exp(w k − |k|²/2) over the keys k [b, n, h, d], for each feature w: [b, 1, h, r]. It is a
 /// constant.

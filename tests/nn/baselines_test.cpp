@@ -5,6 +5,7 @@
 #include "nn/attention_diagnostics.h"
 #include "nn/baselines.h"
 #include "tests/support/errors.h"
+#include "tests/support/gradcheck.h"
 #include "tests/support/models.h"
 
 namespace nystrom::testing {
@@ -276,6 +277,28 @@ TEST(Diagnostics, EntropyIsBetweenOneKeyAndAll) {
   std::vector<double> identity(2 * 16 * 16, 0.0);
   for (std::size_t i = 0; i < 32; ++i) identity[i * 16 + i % 16] = 1;
   EXPECT_EQ(attention_entropies(Tensor::from(identity, {1, 2, 16, 16}))[0], 0);
+}
+
+TEST(LinearAttention, HasASlopeWhereAQueryOrAKeyIsZero) {
+  const Shape shape{1, 2, 3, 4};
+  const Tensor others = random_normal(shape, 1), values = random_normal(shape, 2),
+               weights = random_normal(shape, 3);
+  for (const bool of_query : {true, false}) {
+    const Tensor x = Tensor::zeros(shape, DType::f64);
+    const auto attend = [&](const Var& zero) {
+      return of_query ? linear_attention(zero, others, values, {})
+                      : linear_attention(others, zero, values, {});
+    };
+    const Var leaf = Var::leaf(x);
+    Tape().backward(attend(leaf), weights);
+    const Tensor expected = numerical_gradient(
+        [&] {
+          const NoGrad constant;
+          return inner_product(attend(x).value(), weights);
+        },
+        x);
+    EXPECT_LT(relative_difference(leaf.grad(), expected), 1e-4);  // f'' jumps there
+  }
 }
 
 }  // namespace
