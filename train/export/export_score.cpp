@@ -134,8 +134,15 @@ std::vector<std::int64_t> top_predictions(const TaskDataset& data, const Batch& 
         top.push_back(sigmoid(logit) >= threshold_of(data.task()));
       break;
     case TaskTarget::span:
-      add(out.start_logits);
-      add(out.end_logits);
+      for (const Var& logits : {out.start_logits, out.end_logits}) {
+        const std::vector<double> scores = logits.value().to(cpu_device).to_doubles();
+        const auto rows = outputs_by_sample(data, batch.samples, scores);
+        for (std::size_t i = 0; i < rows.size(); ++i) {  // without the padding
+          const auto tokens =
+              rows[i].first(static_cast<std::size_t>(data.length(batch.samples[i])));
+          top.push_back(std::ranges::max_element(tokens) - tokens.begin());
+        }
+      }
       break;
     case TaskTarget::word_classes: {
       const Tensor best = argmax(out.logits).to(cpu_device);

@@ -46,10 +46,11 @@ Ids sample_ids(const Tokenizer& tokenizer, std::int64_t length) {
   const Ids once = tokenizer.encode(sample_text);
   require(!once.empty(), "the tokenizer makes no tokens of the sample text");
   const auto inner = static_cast<std::size_t>(std::max<std::int64_t>(length - 2, 0));
+  const std::int32_t mask = tokenizer.special().mask;
   constexpr std::size_t mask_every = 7;
   Ids ids;
   for (std::size_t i = 0; i < inner; ++i)
-    ids.push_back(i % mask_every == 3 ? tokenizer.special().mask : once[i % once.size()]);
+    ids.push_back(i % mask_every == 3 && mask != no_id ? mask : once[i % once.size()]);
   ids = tokenizer.wrap(ids).ids;
   ids.resize(static_cast<std::size_t>(length));
   return ids;
