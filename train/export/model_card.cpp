@@ -50,9 +50,10 @@ std::string front_matter(const ModelCard& card) {
 
 std::string describe_attention(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
-  const std::string conv = attention.conv_kernel_size
-                               ? fmt::format("convolution of {} taps", *attention.conv_kernel_size)
-                               : "no convolution";
+  std::string conv = attention.conv_kernel_size
+                         ? fmt::format("convolution of {} taps", *attention.conv_kernel_size)
+                         : "no convolution";
+  if (attention.window) conv += fmt::format(", window {}", *attention.window);
   if (!config.has_kind(AttentionKind::nystrom))
     return fmt::format(
         "{}, {}",
@@ -84,7 +85,7 @@ std::string what_it_is(const ModelCard& card) {
       "| parameters | {} |\n"
       "| layers | {} of width {}, {} heads, feed-forward {} ({}) |\n"
       "| vocabulary | {} |\n"
-      "| length | {} {}; {} rows of positions |\n"
+      "| length | {} {}; {} |\n"
       "| attention | {} |\n"
       "| in transformers | {} |\n\n",
       printable(card.title),
@@ -94,11 +95,17 @@ std::string what_it_is(const ModelCard& card) {
           : "A Nyströmformer",
       task_of(c.head).words, class_name, card.parameters, c.num_hidden_layers, c.hidden_size,
       c.num_attention_heads, c.intermediate_size, enum_name(c.hidden_act), c.vocab_size,
-      card.longest, input, c.max_position_embeddings, describe_attention(c),
+      card.longest, input,
+      c.has_position_table() ? fmt::format("{} rows of positions", c.max_position_embeddings)
+      : c.positions == Positions::rope ? "rotary positions"
+                                       : "no positions",
+      describe_attention(c),
       takes_one_length(card) ? fmt::format("Nyström attention, on rows of exactly {} positions",
                                            c.segment_means_seq_len)
       : card.has_classes     ? "the same, by the classes in this folder"
-                         : "exact softmax attention, at any length up to the rows of positions");
+      : c.has_position_table()
+          ? "exact softmax attention, at any length up to the rows of positions"
+          : "the same attention, at any length");
 }
 
 /// Keyword arguments of a tokenizer call.
@@ -238,9 +245,11 @@ std::string in_onnx_runtime(const ModelCard& card) {
   if (!card.has_onnx) return "";
   return fmt::format(
       "## With ONNX Runtime\n\n"
-      "`onnx/model.onnx` computes the same{}, for any mask and length. Its inputs are {}, "
+      "`onnx/model.onnx` computes the same{}, for any {}. Its inputs are {}, "
       "`attention_mask`{}; its outputs have the names of transformers'.\n\n",
       card.config.attention.semantics == Semantics::nystrom ? " as nystrom" : " as transformers",
+      card.config.attends_by_distance() ? "length; padding goes behind the tokens"
+                                        : "mask and length",
       card.config.embed_dim ? "`features`" : "`input_ids`",
       card.config.type_vocab_size > 1 && !card.config.embed_dim ? ", `token_type_ids`" : "");
 }
