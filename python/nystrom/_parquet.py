@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from nystrom._rows import Names
 
 ENDINGS = (".parquet", ".arrow")
-PARTS = {"train": ("train",), "validation": ("validation", "valid", "dev", "val", "test")}
+HELD_OUT = ("validation", "valid", "dev", "val")
+# The parts that an argument reads, the first that is there; others read a folder of one part.
+PARTS = dict.fromkeys(("train", "texts", "classify"), ("train",)) | {
+    "validation": (*HELD_OUT, "test"),
+    "test": ("test", *HELD_OUT),
+}
 
 
 def is_parquet(path: Any) -> bool:
@@ -25,22 +30,53 @@ def is_parquet(path: Any) -> bool:
     text = os.fspath(path)
     if not isinstance(text, str):
         return False
-    return text.endswith(ENDINGS) or bool(os.path.isdir(text) and _files_of(Path(text)))
+    return text.endswith(ENDINGS) or bool(os.path.isdir(text) and _parts_of(Path(text)))
 
 
-def _files_of(folder: Path) -> list[Path]:
-    """The files of a folder, or of its folder data, as data sets of the hub have it."""
+def _saved(folder: Path) -> list[Path]:
+    """The files of a Dataset.save_to_disk, beside which the library keeps caches of its own."""
+    state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    if state.get("_indices_data_files"):
+        raise InputError(
+            f"'{folder}' holds its rows in another order than their files; pass "
+            "datasets.load_from_disk(…)"
+        )
+    return [folder / each["filename"] for each in state["_data_files"]]
+
+
+def _tables(folder: Path) -> list[Path]:
+    return [each for each in sorted(folder.iterdir()) if each.suffix in ENDINGS]
+
+
+def _parts_of(folder: Path) -> dict[str, list[Path]]:
+    """The files of each part of a folder: of Dataset.save_to_disk or DatasetDict.save_to_disk, or
+    with names such as train-00000-of-00002.parquet or train/0000.parquet, also below its folder
+    data, as data sets of the hub have it. One part "" where nothing names any."""
+    try:
+        if (folder / "dataset_dict.json").is_file():
+            splits = json.loads((folder / "dataset_dict.json").read_text(encoding="utf-8"))
+            return {name: _saved(folder / name) for name in splits["splits"]}
+        if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
+            return {"": _saved(folder)}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"'{folder}' is no folder of save_to_disk: {error}") from None
+    known = {part for group in PARTS.values() for part in group}
     for place in (folder, folder / "data"):
-        if place.is_dir():
-            found = [each for each in sorted(place.iterdir()) if each.suffix in ENDINGS]
-            if found:
-                return found
-    return []
+        if not place.is_dir():
+            continue
+        parts: dict[str, list[Path]] = {}
+        for each in _tables(place):
+            parts.setdefault(each.name.split("-")[0].split(".")[0], []).append(each)
+        if parts:
+            return parts if known & parts.keys() else {"": _tables(place)}
+        inner = {each.name: _tables(each) for each in place.iterdir() if each.name in known}
+        if any(inner.values()):
+            return inner
+    return {}
 
 
 def _files(path: Path, name: str) -> list[Path]:
-    """The files that a path means for the argument `name`: of a folder with parts such as
-    train-00000-of-00002.parquet those of its part."""
+    """The files that a path means for the argument `name`."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -48,16 +84,17 @@ def _files(path: Path, name: str) -> list[Path]:
         if not found:
             raise InputError(f"{name}: '{path}': no such file")
         return found
-    found = _files_of(path)
-    parts = {each.name.split("-")[0].split(".")[0] for each in found}
-    if not parts & {part for group in PARTS.values() for part in group}:
-        return found
-    for part in PARTS.get(name, ("train",)):
-        if part in parts:
-            return [each for each in found if each.name.split("-")[0].split(".")[0] == part]
+    parts = _parts_of(path)
+    if "" in parts:
+        return parts[""]
+    wanted = PARTS.get(name, tuple(parts) if len(parts) == 1 else ())
+    for part in wanted:
+        if parts.get(part):
+            return parts[part]
+    which = f"none for {name}" if name in PARTS else "more than one"
     raise InputError(
-        f"{name}: '{path}' has the parts {', '.join(sorted(parts))} and none for {name}; name the "
-        "files, as in 'folder/part-*.parquet'"
+        f"{name}: '{path}' has the parts {', '.join(sorted(parts))}, {which}; name the files, as in "
+        "'folder/part-*.parquet'"
     )
 
 

@@ -474,8 +474,35 @@ def test_a_folder_of_the_hub_has_parts(task, of_a_file, tmp_path):
 def test_a_saved_dataset_is_read(task, of_a_file, tmp_path):
     hub_classes().save_to_disk(tmp_path / "saved")
     saved = tmp_path / "saved"
+    import datasets
+
+    datasets.load_from_disk(saved).map(lambda row: row)  # leaves its cache there
+    assert list(saved.glob("cache-*"))
     run = nystrom.finetune(task, train=saved, validation=saved, quiet=True)
     assert losses(run) == of_a_file
+
+
+def test_a_saved_dict_of_datasets_has_parts(task, of_a_file, tmp_path):
+    datasets, saved = pytest.importorskip("datasets"), tmp_path / "saved"
+    datasets.DatasetDict(train=hub_classes(), test=hub_classes()).save_to_disk(saved)
+    run = nystrom.finetune(task, train=saved, validation=saved, quiet=True)
+    assert losses(run) == of_a_file
+
+
+def test_the_part_that_an_argument_reads(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from nystrom._rows import rows_of
+
+    for folder, part in (("all/train", 0), ("all/test", 1), ("one/dev", 2)):
+        (tmp_path / folder).mkdir(parents=True)
+        parquet.write_table(arrow_table()[part : part + 1], tmp_path / folder / "0000.parquet")
+    texts = arrow_table()["text"].to_pylist()
+    for name, folder, row in (("classify", "all", 0), ("test", "all", 1), ("data", "one", 2)):
+        assert list(rows_of(tmp_path / folder, name, ["text"])) == [(texts[row],)]
+    with pytest.raises(nystrom.InputError, match="data: .*all' has the parts test, train, more"):
+        rows_of(tmp_path / "all", "data", ["text"])
+    with pytest.raises(nystrom.InputError, match="train: .*one' has the parts dev, none for train"):
+        rows_of(tmp_path / "one", "train", ["text"])
 
 
 def test_a_broken_parquet_file_is_an_input_error(task, tmp_path):
