@@ -229,7 +229,7 @@ class Model(_Predicts["P"]):
         and choices have their own fields. `pairs` are second texts, or the texts that answer
         questions; `choices` are the choices of each text. For a single text all three are single:
         predict("Who built it?", "The bridge was built by Brunel."). A task of features takes names
-        of files.
+        of files, and gives a list with an entry for each of their samples.
 
         top_k None: all classes. Where a text has any number of labels, it has those whose score is
         at least `threshold`, whatever top_k is; None: task.threshold of the training. A text of
@@ -245,7 +245,7 @@ class Model(_Predicts["P"]):
             results = self._predict(
                 [text], [pair], given_choices, (top_k, threshold), batch_size, truncate, progress
             )
-            return results[0] if len(results) == 1 else results
+            return results if self._core.kind == "features" else results[0]
         if isinstance(pairs, str):
             raise InputError("pairs: expected a list, as `texts` is one")
         if choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
@@ -278,14 +278,14 @@ class Model(_Predicts["P"]):
         truncate: bool = True,
         progress: bool = False,
     ) -> NDArray[np.float64]:
-        """The probabilities of a classifier: [texts, classes], or [classes] for a single text. The
-        columns are in the order of `labels`. Those of labels that exclude each other add up to
-        1."""
+        """The probabilities of a classifier: [texts, classes], or [classes] for a single text; of
+        files of features [samples, classes]. The columns are in the order of `labels`. Those of
+        labels that exclude each other add up to 1."""
         import numpy
 
         if not self._labels or self._core.kind not in ("classification", "features"):
             raise InputError(f"{self.path}: does not classify texts, and has no probabilities")
-        single = isinstance(texts, str)
+        single = isinstance(texts, str) and self._core.kind != "features"
         every = 0.0 if self.config.get("problem_type") == "multi_label_classification" else None
         found: Any = self.predict(
             texts,

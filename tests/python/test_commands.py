@@ -87,6 +87,24 @@ def test_features_pretrain_and_are_checked(tmp_path):
         model.export(tmp_path / "out")
 
 
+def test_files_of_features_have_a_result_for_each_sample(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    draw = np.random.default_rng(1)
+    for name, samples in (("many.h5", 8), ("one.h5", 1)):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["features"] = draw.normal(size=(samples, 5, 4)).astype(np.float32)
+            file["labels"] = np.arange(samples) % 3
+    many, one = str(tmp_path / "many.h5"), str(tmp_path / "one.h5")
+    config = {
+        "model": {"hidden_size": 16, "num_hidden_layers": 1, "attention": {"num_landmarks": 4}},
+        "task": {"kind": "features", "train": [many], "validation": [many]},
+        "training": {"steps": 1, "batch_size": 2, "dtype": "f32"},
+    }
+    model = nystrom.finetune(config, run_dir=str(tmp_path / "run"), quiet=True).load()
+    assert model.predict_proba(many).shape == (8, 3) and model.predict_proba(one).shape == (1, 3)
+    assert len(model.predict(many)) == 8 and model.predict(one) == model.predict([one])
+
+
 def test_vectors_are_evaluated_by_pairs_and_classes(model):
     pairs = [(a, b, len(set(a.split()) & set(b.split()))) for a, b in zip(CORPUS, CORPUS[1:])]
     found = nystrom.evaluate(model, pairs=pairs)
