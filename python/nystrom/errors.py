@@ -16,8 +16,8 @@ class Interrupted(KeyboardInterrupt):
 _option = (
     r"(?P<kept>'[^'\n]*'|nystrom [a-z]+ (?!--help)[^,;()\n]*)"  # quoted values, whole commands
     r"|nystrom (?P<help>[a-z]+) --help"
-    r"|--set (?P<section>\w+)(?:\.(?P<key>[\w.]+)=(?P<value>\[[^\]\n]*\]|[^\s;,)]+))?"
-    r"|--(?P<flag>[a-z][a-z-]*)(?: [A-Z]+\b)?"
+    r"|(?<![\w./-])--set (?P<section>\w+)(?:\.(?P<key>[\w.]+)=(?P<value>\[[^\]\n]*\]|[^\s;,)]+))?"
+    r"|(?<![\w./-])--(?P<flag>[a-z][a-z-]*)(?: [A-Z]+\b)?"
 )
 _renamed = {"pair": "pairs", "choice": "choices"}
 

@@ -316,6 +316,7 @@ def test_messages_are_in_the_words_of_python(classes):
     assert words('--set task.labels=["a", "b"]; x') == 'task={\'labels\': ["a", "b"]}; x'
     assert words("--set model.attention.semantics=x") == "model={'attention': {'semantics': x}}"
     assert words('--set training={"a": 1}: unknown') == 'training={"a": 1}: unknown'
+    assert words("models--a--set: no such folder") == "models--a--set: no such folder"
     assert words("see nystrom search --help") == "see help(nystrom.search)"
     assert (
         words("'a --b': (nystrom evaluate x --text y)") == "'a --b': (nystrom evaluate x --text y)"
