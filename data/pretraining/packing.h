@@ -59,6 +59,8 @@ class Packing {
   std::vector<std::int64_t> ids(std::int64_t sample) const;
   /// The special tokens around a piece: 2, or 0 where the tokenizer has no cls and sep.
   std::int64_t around() const { return dataset_->info().special.cls == no_id ? 0 : 2; }
+  /// The length of the longest piece.
+  std::int64_t longest_piece() const { return piece_; }
   /// The most sequences of a sample.
   std::int64_t most_sequences() const {
     return options_.isolated ? options_.sequence_length / (options_.minimum_piece + around()) : 1;
@@ -74,7 +76,7 @@ class Packing {
 
   std::shared_ptr<const TokenDataset> dataset_;
   PackingOptions options_;
-  std::int64_t piece_ = 0;  // length of the longest piece
+  std::int64_t piece_ = 0;
   std::int64_t size_ = 0;
   // For the first document of each block: the number of samples before it, or its position in the
   // stream of all documents.

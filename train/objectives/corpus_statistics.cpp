@@ -72,10 +72,10 @@ void add(TextStatistics& sum, const TextStatistics& more) {
 /// Collects the statistics of the documents of all sources, split as in Packing.
 class DocumentCounter {
  public:
-  explicit DocumentCounter(const PackingOptions& options)
-      : across_(options.cross_documents),
-        piece_(options.sequence_length - options.reserved - 2),
-        least_(options.minimum_piece) {}
+  explicit DocumentCounter(const Packing& packing)
+      : across_(packing.options().cross_documents),
+        piece_(packing.longest_piece()),
+        least_(packing.options().minimum_piece) {}
 
   /// Begins with the documents of another source.
   void add_source(const Packing& packing) {
@@ -246,7 +246,7 @@ CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus
       "validation", [&] { return masked_sources(corpus.validation, *corpus.tokenizer, config); });
   CorpusStatistics report;
   std::vector<Digest> digests;
-  DocumentCounter train(samples[0].packing->options()), validation = train;
+  DocumentCounter train(*samples[0].packing), validation = train;
   for (const MaskedSamples& source : samples) {
     train.add_source(*source.packing);
     for_each_document(source.packing->dataset(), "training data", log,
