@@ -43,7 +43,12 @@ fs::path require_empty_target(const fs::path& folder) {
   fs::path place = fs::weakly_canonical(fs::absolute(folder), error);
   require_input(!error, "{}: cannot create: {}", printable_path(folder), error.message());
   if (!place.has_filename()) place = place.parent_path();
-  if (!fs::exists(place, error)) return place;
+  if (!fs::exists(place, error)) {
+    require_input(!fs::is_symlink(fs::symlink_status(place, error)),
+                  "{}: is a link to a folder that does not exist; name a new one",
+                  printable_path(folder));
+    return place;
+  }
   require_input(fs::is_directory(place, error), "{}: exists and is no folder; name a new one",
                 printable_path(folder));
   const bool empty = fs::is_empty(place, error);

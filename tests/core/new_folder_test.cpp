@@ -54,5 +54,13 @@ TEST(FreePlace, NamesAFolderThatCannotBeOpened) {
   EXPECT_EQ(message, folder.path().string() + ": cannot open the folder: Too many open files");
 }
 
+TEST(FreePlace, IsNoLinkToNowhere) {
+  const TemporaryFolder folder;
+  fs::create_symlink("nowhere", folder.path() / "link");
+  EXPECT_EQ(testing::message_of([&] { require_empty_target(folder.path() / "link"); }),
+            (folder.path() / "link").string() +
+                ": is a link to a folder that does not exist; name a new one");
+}
+
 }  // namespace
 }  // namespace nystrom
