@@ -1,6 +1,9 @@
 #include "nn/weight_loading.h"
 
 #include <algorithm>
+#include <map>
+#include <ranges>
+#include <set>
 
 #include "core/base/long_list.h"
 #include "core/base/suggest.h"
@@ -17,8 +20,10 @@ bool is_redundant(std::string_view name) {
          name == "nystromformer.embeddings.token_type_ids";
 }
 
+constexpr std::size_t listed_names = 20;
+
 std::string listed(const std::string& title, const std::vector<std::string>& names) {
-  return names.empty() ? "" : fmt::format("; {}: {}", title, long_list(names, 20));
+  return names.empty() ? "" : fmt::format("; {}: {}", title, long_list(names, listed_names));
 }
 
 }  // namespace
@@ -29,31 +34,34 @@ bool is_outside_encoder(std::string_view name) {
 
 void check_weights(const ParameterStore& store, const WeightSource& source,
                    std::span<const std::string> fresh) {
-  std::vector<std::string> missing, unexpected, mismatched, known;
+  std::vector<std::string> missing, unexpected, mismatched;
+  std::map<std::string_view, const Shape*> held;
+  for (const auto& entry : source.entries) held.emplace(entry.name, &entry.shape);
+  std::set<std::string_view> known;
   bool changes_results = false;
   const auto shown = [&](const std::string& name) {
     return source.name_in_file ? source.name_in_file(name) : name;
   };
   for (const Parameter& parameter : store.parameters()) {
     if (std::ranges::find(fresh, parameter.name()) != fresh.end()) continue;
-    known.push_back(parameter.name());
-    const auto found =
-        std::find_if(source.entries.begin(), source.entries.end(),
-                     [&](const auto& entry) { return entry.name == parameter.name(); });
-    if (found == source.entries.end()) {
+    known.insert(parameter.name());
+    const auto found = held.find(parameter.name());
+    if (found == held.end()) {
       missing.push_back(shown(parameter.name()));
-    } else if (found->shape != parameter.shape()) {
+    } else if (*found->second != parameter.shape()) {
       mismatched.push_back(fmt::format("{} is {}, expected {}", shown(parameter.name()),
-                                       found->shape, parameter.shape()));
+                                       *found->second, parameter.shape()));
     }
   }
   for (const auto& entry : source.entries) {
-    if (is_redundant(entry.name) ||
-        std::find(known.begin(), known.end(), entry.name) != known.end())
-      continue;
+    if (is_redundant(entry.name) || known.contains(entry.name)) continue;
     changes_results |= !is_outside_encoder(entry.name);
-    unexpected.push_back(shown(entry.name) + did_you_mean(shown(entry.name), missing));
+    unexpected.push_back(shown(entry.name));
   }
+  constexpr std::size_t most_compared = 1000;
+  if (missing.size() <= most_compared)
+    for (std::string& name : unexpected | std::views::take(listed_names))
+      name += did_you_mean(name, missing);
   require_input(missing.empty() && !changes_results && mismatched.empty(),
                 "the weights do not fit the model{}{}{}", listed("mismatched", mismatched),
                 listed("unexpected", unexpected), listed("missing", missing));

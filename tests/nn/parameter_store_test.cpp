@@ -258,6 +258,16 @@ TEST(LoadWeights, NamesNoMoreThanTwentyOfAKind) {
   EXPECT_TRUE(message.ends_with(", p18, p19 and 3 more")) << message;
 }
 
+/// They would take minutes: each name is compared with all that are missing.
+TEST(LoadWeights, LooksForNoNearNamesAmongThousands) {
+  ParameterStore store;
+  for (int i = 0; i < 1001; ++i) Scope(store).parameter("nystromformer." + std::to_string(i), {1});
+  const std::string message = message_of([&] {
+    check_weights(store, source_of({{"nystromformer.1001", {1}}}));
+  });
+  EXPECT_NE(message.find("unexpected: nystromformer.1001; missing"), message.npos) << message;
+}
+
 TEST(LoadWeights, PassesOverCopiesThatFilesHold) {
   ParameterStore store;
   declare(store);
