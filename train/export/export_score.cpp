@@ -53,6 +53,12 @@ std::vector<Runtime> runtimes_of(const fs::path& folder) {
   return runtimes;
 }
 
+/// Whether padding would change what one of them gives, so that nothing can be compared.
+bool need_equal_lengths(const std::vector<Runtime>& runtimes) {
+  return std::ranges::any_of(
+      runtimes, [](const Runtime& each) { return each.model->config().needs_equal_lengths(); });
+}
+
 /// Sums over the targets of one runtime.
 struct Sums {
   double loss = 0, correct = 0, same = 0;
@@ -82,11 +88,12 @@ struct TextData {
 ExportScores score_text(const fs::path& folder, const TextData& text, Log& log) {
   const EndAtSignals stop("stopped; the folder is complete, and was not measured");
   const std::vector<Runtime> runtimes = runtimes_of(folder);
-  Prefetcher batches = evaluation_batches(text.samples, {batch_size, batch_size});
+  const std::int64_t rows = need_equal_lengths(runtimes) ? 1 : batch_size;
+  Prefetcher batches = evaluation_batches(text.samples, {rows, rows});
   std::vector<Sums> sums(runtimes.size());
   ExportScores scores;
   Progress progress("sequence", 0, max_sequences, log);
-  for (std::int64_t done = 0; done < max_sequences; done += batch_size) {
+  for (std::int64_t done = 0; done < max_sequences; done += rows) {
     check_interruption();
     const auto batch = batches.next();
     if (!batch) break;
@@ -99,7 +106,7 @@ ExportScores score_text(const fs::path& folder, const TextData& text, Log& log) 
       sums[i].correct += static_cast<double>(count_equal(out.predictions, out.labels));
       sums[i].same += static_cast<double>(count_equal(out.predictions, ours));
     }
-    progress.update(done + batch_size, "", false);
+    progress.update(done + rows, "", false);
   }
   require_input(scores.targets > 0, "--text: the text holds no token to predict");
   const auto n = static_cast<double>(scores.targets);
@@ -170,14 +177,12 @@ struct TaskData {
   TaskModel task;  // without its model
   std::vector<std::string> patterns;
   std::shared_ptr<const TaskDataset> examples;
-  bool equal_lengths;
 
   TaskData(const ModelFolder& source, const ExampleSource& files,
            const std::vector<std::string>& overrides)
       : task(open_task(source, settings_of(source, std::nullopt, overrides))),
         patterns(files.patterns),
-        examples(task.reader->read(files, Labelled::required)),
-        equal_lengths(source.config.needs_equal_lengths()) {}
+        examples(task.reader->read(files, Labelled::required)) {}
 };
 
 ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) {
@@ -185,7 +190,7 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
-  options.equal_lengths = task.equal_lengths;
+  options.equal_lengths = need_equal_lengths(runtimes);
   TaskEvaluationLoader loader(data, options);
   std::deque<TaskScorer> scorers;
   for (std::size_t i = 0; i < runtimes.size(); ++i) scorers.emplace_back(data);
