@@ -113,26 +113,35 @@ class PredictionStream {
     total_ += slots.size();
   }
 
-  /// The outputs of all examples. A bad example does not affect the others: if the whole window
-  /// fails, each example is predicted alone. Without --skip-bad the outputs before the bad one are
-  /// printed, and its error is thrown.
+  /// The outputs of all examples. A bad one does not affect the others: if the whole window fails,
+  /// those that can be predicted alone are predicted together. Without --skip-bad the outputs
+  /// before the bad one are printed, and its error is thrown.
   std::vector<std::string> outputs_of(const std::vector<Example>& examples) {
-    if (examples.empty()) return {};
+    const auto predict = [&](const std::vector<Example>& sound) {
+      return sound.empty() ? std::vector<std::string>() : predict_(sound);
+    };
     try {
-      return predict_(examples);
+      return predict(examples);
     } catch (const InputError&) {
-      std::vector<std::string> outputs;
+      std::vector<Example> sound;
+      std::vector<std::optional<std::string>> errors;
       for (const Example& example : examples) {
         try {
-          outputs.push_back(predict_({example}).front());
+          predict_({example});
+          sound.push_back(example);
+          errors.emplace_back();
         } catch (const InputError& error) {
           if (!options_.skip_bad) {
-            for (const std::string& output : outputs) fmt::print("{}\n", output);
+            for (const std::string& output : predict(sound)) fmt::print("{}\n", output);
             throw;
           }
-          outputs.push_back(marked(error.what()));
+          errors.emplace_back(error.what());
         }
       }
+      std::vector<std::string> outputs = predict(sound);
+      for (std::size_t i = 0; i < errors.size(); ++i)
+        if (errors[i])
+          outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(i), marked(*errors[i]));
       return outputs;
     }
   }

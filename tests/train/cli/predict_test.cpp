@@ -203,6 +203,25 @@ TEST(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
   EXPECT_EQ(outcome.out, expected);
 }
 
+/// Under semantics transformers the texts of a batch share a matrix.
+TEST(FillMask, ABadLineChangesNoOtherOne) {
+  const TemporaryFolder folder;
+  ModelConfig config = tiny_masked_lm();
+  config.attention.semantics = Semantics::transformers;
+  const TinyCheckpoint tiny(folder / "model", config);
+  write_bytes(folder / "good.txt", "[MASK]\nold [MASK]\n[MASK] men [MASK]\n");
+  write_bytes(folder / "bad.txt", "[MASK]\nold [MASK]\nthe sea\n[MASK] men [MASK]\n");
+  const auto lines = [&](const std::string& arguments) {
+    return run_program(folder, "predict model --json --top-k 2 " + arguments).out;
+  };
+  std::string with_bad = lines("bad.txt --skip-bad");
+  const std::size_t begin = with_bad.find("{\"error\"");
+  ASSERT_NE(begin, with_bad.npos) << with_bad;
+  with_bad.erase(begin, with_bad.find('\n', begin) + 1 - begin);
+  EXPECT_EQ(with_bad, lines("good.txt"));
+  EXPECT_NE(with_bad, lines("good.txt --batch 1")) << "or the test cannot fail";
+}
+
 TEST(FillMask, ABatchOfUnequalTextsGivesWhatEachGivesAlone) {
   const TemporaryFolder folder;
   const TinyCheckpoint tiny(folder / "model");
