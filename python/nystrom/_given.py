@@ -213,11 +213,15 @@ def names_of_files(given: Any) -> list[str] | None:
     return None
 
 
-def holds_rows(given: Any) -> bool:
-    """Whether Python reads the rows of an argument: in memory, or of Parquet."""
+def read_here(given: Any) -> Any:
+    """What Python reads rows from: an argument in memory, or the first Parquet that it names. None
+    where the program reads all."""
     from nystrom._parquet import is_parquet
 
-    return names_of_files(given) is None or is_parquet(given)
+    names = names_of_files(given)
+    if names is None:
+        return given
+    return next((Path(each) for each in names if is_parquet(each)), None)
 
 
 def text_file_names(given: Any) -> list[str] | None:

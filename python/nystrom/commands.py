@@ -375,4 +375,6 @@ def _result(
     if isinstance(result.get("labels"), list) and model is not None:
         known = model._labels if isinstance(model, Model) else typed_labels(path, result["labels"])
         result["labels"] = [known.get(each, each) for each in result["labels"]]
+        for each in result.get("classes", []):
+            each["label"] = known.get(each["label"], each["label"])
     return result

@@ -273,9 +273,10 @@ def _column_options(text: Any, label: Any, pair: Any) -> list[str]:
 
 def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
     """The options of a task that names no kind, by its first label."""
-    from nystrom._given import holds_rows
+    from nystrom._given import read_here
 
-    if not holds_rows(train):
+    rows = read_here(train.first if isinstance(train, _Peeked) else train)
+    if rows is None:
         raise InputError(
             "task.kind is missing; give task={'kind': 'classification'}, or regression, tokens, …"
         )
@@ -284,7 +285,6 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
     if plan["labels"]:
         return ["task.kind=classification"]
     names = [each for each in (plan["text"], plan["pair"], plan["label"]) if each]
-    rows = train.first if isinstance(train, _Peeked) else train
     first = None if hasattr(rows, "__next__") else next(rows_of(rows, "train", names), None)
     label: Any = None if first is None else first[-1]
     if hasattr(label, "item") and not hasattr(label, "__len__"):

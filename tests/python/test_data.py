@@ -127,6 +127,8 @@ def test_labels_keep_their_types(values, task, tmp_path):
     assert {type(each) for each in model.labels} == {type(np.asarray(values).tolist()[0])}
     first = model.predict(ROWS[0][0])[0]["label"]
     assert first in values and type(first) is type(model.labels[0])
+    found = nystrom.evaluate(run, train)
+    assert [each["label"] for each in found["classes"]] == found["labels"] == model.labels
     model.save(tmp_path / "saved")
     model.export(tmp_path / "exported")
     for folder in ("saved", "exported"):
@@ -454,6 +456,21 @@ def test_parquet_is_read(task, of_a_file, tmp_path):
         task, train=tmp_path / "rows.parquet", validation=str(tmp_path / "rows.parquet"), quiet=True
     )
     assert losses(run) == of_a_file
+
+
+def test_a_list_of_parquet_files_tells_the_kind(trained, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name, part in (("a", slice(0, 10)), ("b", slice(10, None))):
+        parquet.write_table(arrow_table()[part], tmp_path / f"{name}.parquet")
+    names = [str(tmp_path / f"{name}.parquet") for name in "ab"]
+    run = nystrom.finetune(
+        {"model": {"from": str(trained)}, "training": {"steps": 1}, "data": {"sequence_length": 16}},
+        train=names,
+        validation=names[1:],
+        run_dir=str(tmp_path / "run"),
+        quiet=True,
+    )
+    assert run.load().labels == ["calm", "rough"]
 
 
 def test_a_folder_of_the_hub_has_parts(task, of_a_file, tmp_path):
