@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <type_traits>
+#include <utility>
 
 #include "core/base/printable.h"
 #include "nn/layer_kinds.h"
@@ -181,9 +182,6 @@ void check_shapes(const ModelConfig& c, Problems& found) {
     add_problem(found, {"vocab_size"},
                 "pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}",
                 c.pad_token_id, c.vocab_size);
-  if (c.num_hidden_layers > max_layers)
-    add_problem(found, {"num_hidden_layers"}, "num_hidden_layers is {}; expected at most {}",
-                c.num_hidden_layers, max_layers);
   constexpr double max_parameters = 1e13;
   const double parameters = estimated_parameters(c);
   if (parameters > max_parameters)
@@ -413,12 +411,26 @@ ModelConfig generator_of(const ModelConfig& config) {
   return own;
 }
 
+void check_depth(const ModelConfig& c, Problems& found) {
+  if (c.num_hidden_layers > max_layers)
+    add_problem(found, {"num_hidden_layers"}, "num_hidden_layers is {}; expected at most {}",
+                c.num_hidden_layers, max_layers);
+  const auto check_names = [&](const char* option, std::size_t names) {
+    if (std::cmp_greater(names, c.num_hidden_layers))
+      add_problem(found, {option}, "{} has {} names for {} layers; name each layer once", option,
+                  names, c.num_hidden_layers);
+  };
+  check_names("attention.layers", c.attention.layers.size());
+  check_names("attention.window_layers", c.attention.window_layers.size());
+}
+
 Problems problems(const ModelConfig& config) {
   Problems found;
   ModelConfig copy = config;  // field lists take a mutable struct
   RangeCheck ranges{"", found};
   fields(ranges, copy);
-  if (!found.empty()) return found;  // the rules below divide by these numbers
+  if (found.empty()) check_depth(config, found);
+  if (!found.empty()) return found;  // the rules below divide by these numbers, or visit each layer
   std::ranges::move(layer_problems(config), std::back_inserter(found));
   check_shapes(config, found);
   check_landmarks(config, found);

@@ -71,6 +71,8 @@ TEST(LayerKinds, WrongLayersAreNamed) {
                   "lower it"});
   EXPECT_EQ(problems_of({{"0-2", Kind::softmax}, {"2", Kind::linear}}),
             Lines{"attention.layers '2' and '0-2' both name layer 2; name each layer once"});
+  EXPECT_EQ(messages_of(problems(config_of(1, Kind::nystrom, {{"0", Kind::softmax}, {"1", {}}}))),
+            Lines{"attention.layers has 2 names for 1 layers; name each layer once"});
 }
 
 TEST(LayerKinds, RulesOfAKindApplyWhereALayerHasIt) {
