@@ -25,16 +25,19 @@ int default_threads() {
   return static_cast<int>(quota);
 }
 
+thread_local bool is_chosen = false;  // the number of threads, by set_num_threads
+
 [[maybe_unused]] const bool first_thread_has_fixed_teams = (disable_dynamic_threads(), true);
 
 }  // namespace
 
 void disable_dynamic_threads() {
   omp_set_dynamic(0);
-  set_num_threads(default_threads());
+  if (!is_chosen) omp_set_num_threads(std::min(default_threads(), omp_get_thread_limit()));
 }
 void set_num_threads(int n) {
   require(n >= 1, "the number of threads must be at least 1, got {}", n);
+  is_chosen = true;
   omp_set_num_threads(std::min(n, omp_get_thread_limit()));
 }
 int num_threads() { return omp_get_max_threads(); }

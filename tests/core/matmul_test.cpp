@@ -169,6 +169,15 @@ TEST(MatmulPlain, DoesNotDependOnTheNumberOfThreads) {
   set_num_threads(before);
 }
 
+TEST(MatmulLibrary, LeavesTheThreadsThatAThreadHasChosen) {
+  std::thread([] {
+    const int chosen = num_threads() + 1;
+    set_num_threads(chosen);
+    run(library, {"small", {1, 2, 3}, {3, 2}, {1, 2, 2}}, DType::f32, DType::f32);
+    EXPECT_EQ(num_threads(), chosen);
+  }).join();
+}
+
 /// The cache of products is shared: several threads run a product that this thread created.
 TEST(MatmulLibrary, RunsInSeveralThreadsAtOnce) {
   const ProductCase test{"large",      {4, 65, 33},        {4, 33, 129},
