@@ -35,6 +35,7 @@ constexpr std::int64_t batch_size = 8, max_sequences = 64;
 struct Runtime {
   const char* name;
   std::unique_ptr<Model> model;
+  bool int8 = false;
 };
 
 /// The programs that run the export in different ways, nystrom first: see ExportScoring.
@@ -44,12 +45,15 @@ std::vector<Runtime> runtimes_of(const fs::path& folder) {
   std::vector<Runtime> runtimes;
   const auto add = [&](const char* name, const ModelConfig& as) -> Runtime& {
     auto model = load_model(folder, as, DType::f32, StoreMode::inference);
-    return runtimes.emplace_back(Runtime{name, std::move(model)});
+    return runtimes.emplace_back(name, std::move(model));
   };
   add("nystrom", config);
   if (names_transformers_class(folder)) add("transformers", config_in_transformers(folder));
-  if (fs::exists(folder / "onnx" / "model_int8.onnx"))
-    round_to_int8(*add("ONNX int8", config).model);
+  if (fs::exists(folder / "onnx" / "model_int8.onnx")) {
+    Runtime& rounded = add("ONNX int8", config);
+    round_to_int8(*rounded.model);
+    rounded.int8 = true;
+  }
   return runtimes;
 }
 
@@ -190,7 +194,9 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
-  options.equal_lengths = need_equal_lengths(runtimes);
+  // A file in int8 rounds by the range of all rows, those of padding too.
+  options.equal_lengths =
+      need_equal_lengths(runtimes) || std::ranges::any_of(runtimes, &Runtime::int8);
   TaskEvaluationLoader loader(data, options);
   std::deque<TaskScorer> scorers;
   for (std::size_t i = 0; i < runtimes.size(); ++i) scorers.emplace_back(data);
@@ -201,7 +207,8 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
   while (const auto batch = loader.next()) {
     std::vector<std::int64_t> ours;
     for (std::size_t i = 0; i < runtimes.size(); ++i) {
-      const ModelOutput out = task_output(*runtimes[i].model, *batch);
+      const ModelOutput out =
+          task_output(*runtimes[i].model, *batch, {.logits_only = !runtimes[i].int8});
       sums[i].loss +=
           task_loss(runtimes[i].model->config(), data->target(), out, *batch, 1).value().item();
       add_outputs(scorers[i], *data, *batch, out);

@@ -87,7 +87,8 @@ class TaskObjective : public Objective {
   StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::vector<Batch> batches = loader_->next();
     const auto targets = static_cast<double>(loader_->step_targets());
-    const auto loss = [&](std::size_t part, const RunContext& run) {
+    const auto loss = [&](std::size_t part, RunContext run) {
+      run.logits_only = true;
       const Batch batch = loader_->whole(batches[part]);
       return task_loss(model.config(), train_->target(), task_output(model, batch, run), batch,
                        targets);

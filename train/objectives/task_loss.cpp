@@ -61,9 +61,7 @@ Var squared_error(const Var& outputs, const Batch& batch, double normaliser) {
 }  // namespace
 
 ModelOutput task_output(const Model& model, Batch batch, const RunContext& run) {
-  RunContext logits = run;
-  logits.logits_only = true;
-  ModelOutput out = model(std::move(batch.input), logits);
+  ModelOutput out = model(std::move(batch.input), run);
   if (model.config().head == Head::multiple_choice)
     out.logits = reshape(out.logits, {out.logits.dim(0) / batch.choices, batch.choices});
   return out;

@@ -6,10 +6,11 @@
 
 namespace nystrom {
 
-/// Runs the model on a batch, for logits only. For multiple choice they are reshaped to [b, c],
-/// with c choices per example. The input of a batch that is moved here is freed as soon as it is
-/// embedded.
-ModelOutput task_output(const Model& model, Batch batch, const RunContext& run = {});
+/// Runs the model on a batch, by default for logits only. For multiple choice they are reshaped to
+/// [b, c], with c choices per example. The input of a batch that is moved here is freed as soon as
+/// it is embedded.
+ModelOutput task_output(const Model& model, Batch batch,
+                        const RunContext& run = {.logits_only = true});
 
 /// The loss of a labelled batch: the sum over its targets, divided by `normaliser`. The result has
 /// shape [1] and the accumulate dtype. Classes, words and choices have the cross-entropy loss,
