@@ -200,6 +200,14 @@ void add_new_notes(std::vector<std::string>& lines, const std::vector<std::strin
     if (std::ranges::find(lines, note) == lines.end()) lines.push_back(note);
 }
 
+std::vector<std::string> warnings_of(const SkippedRows& skipped) {
+  std::vector<std::string> warnings = skipped.notes;
+  if (skipped.count > 0)
+    warnings.push_back(
+        fmt::format("{} rows left out; the first: {}", skipped.count, skipped.first));
+  return warnings;
+}
+
 std::string describe_unreadable(const std::vector<std::string>& patterns,
                                 const SkippedRows& skipped) {
   return fmt::format("{}: none of its {} examples can be read; the first: {}",

@@ -160,6 +160,9 @@ struct SkippedRows {
 /// share its notes.
 void add_new_notes(std::vector<std::string>& lines, const std::vector<std::string>& notes);
 
+/// What a user should know of them: the notes, and "2 rows left out; the first: …".
+std::vector<std::string> warnings_of(const SkippedRows& skipped);
+
 /// A message: "train.tsv: none of its 7 examples can be read; the first: …".
 std::string describe_unreadable(const std::vector<std::string>& patterns,
                                 const SkippedRows& skipped);

@@ -237,11 +237,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   shared.task.train = shared.task.validation = {};
   require_same_model(options, *task.model, task.tokenizer.get(), communicator, to_yaml(shared));
   const auto dataset = task.reader->read(options.file, Labelled::required);
-  for (const std::string& line : dataset->skipped().notes) log.warn(line);
-  if (dataset->skipped().count > 0) {
-    log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count,
-                         dataset->skipped().first));
-  }
+  for (const std::string& line : warnings_of(dataset->skipped())) log.warn(line);
   const std::string cut =
       describe_cut(dataset->kind(), dataset->counts(), task.settings.data.sequence_length);
   if (!cut.empty()) log.say(fmt::format("{} examples: {}", dataset->counts().examples, cut));
@@ -334,7 +330,6 @@ VectorScores score_classes(const EvaluateOptions& options, const VectorModel& mo
       text_checksum(identity_of(task.train) + identity_of(task.validation)));
   TextEmbedder embedder = model.embedder(options.vectors, PromptKind::document, &communicator);
   VectorScores result = evaluate_classes(embedder, task);
-  if (!result.warning.empty()) log.warn(result.warning);
   say_notes({&embedder}, log);
   return result;
 }
@@ -350,6 +345,7 @@ void evaluate_vectors(const EvaluateOptions& options, Device device, Log& log,
                      : !options.classify.empty() ? score_classes
                                                  : score_retrieval;
   const VectorScores scores = score(options, model, log, communicator);
+  for (const std::string& warning : scores.warnings) log.warn(warning);
   if (communicator.is_first()) print(scores, options.common.json);
 }
 

@@ -18,6 +18,15 @@ void refuse_blank(const std::string& text, const Example& example) {
 }
 
 void TextBlocks::add(Example example) {
+  require_input(example.pixels.empty(),
+                "{}: an image has no vector; vectors are made of texts: leave task.format and "
+                "task.recipe out",
+                example.place());
+  require_input(
+      !example.pair,
+      "{}: has two texts, and vectors are made of single ones; leave task.columns.pair out, "
+      "or name a recipe of single texts",
+      example.place());
   bytes_ += std::ssize(example.text);
   examples_.push_back(std::move(example));
   if (is_full_block(std::ssize(examples_), bytes_, embedder_.options().batch_size)) finish();

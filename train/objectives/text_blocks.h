@@ -25,7 +25,8 @@ class TextBlocks {
   /// `embedder` must outlive the object.
   TextBlocks(TextEmbedder& embedder, Use use) : embedder_(embedder), use_(std::move(use)) {}
 
-  /// Adds an example, of which the text becomes a vector.
+  /// Adds an example, of which the text becomes a vector. Throws an InputError for an image, and
+  /// for a pair of texts.
   void add(Example example);
   /// Adds all examples of a reader, and finishes.
   void add_all(ExampleReader& reader);

@@ -22,7 +22,8 @@ struct LabelledVectors {
 };
 
 LabelledVectors read_labelled(TextEmbedder& embedder, const TaskConfig& task,
-                              const std::vector<std::string>& patterns, const LabelSet& known) {
+                              const std::vector<std::string>& patterns, const LabelSet& known,
+                              std::vector<std::string>& warnings) {
   LabelledVectors result;
   std::vector<float> values;
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
@@ -42,6 +43,7 @@ LabelledVectors read_labelled(TextEmbedder& embedder, const TaskConfig& task,
   });
   blocks.finish();
   require_input(!result.labels.empty(), "{}", describe_unreadable(patterns, skipped));
+  add_new_notes(warnings, warnings_of(skipped));
   result.vectors = Tensor::from(values, {std::ssize(result.labels), embedder.width()});
   return result;
 }
@@ -103,34 +105,39 @@ VectorScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const Tas
                 "{} pairs have no correlation: their scores or their cosines are all equal",
                 scores.size());
   return {{{"pairs", std::ssize(scores)}},
-          {{"spearman", spearman}, {"pearson", pearson_correlation(cosines, scores)}}};
+          {{"spearman", spearman}, {"pearson", pearson_correlation(cosines, scores)}},
+          warnings_of(skipped)};
 }
 
 VectorScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task) {
+  require_input(
+      *task.multi_label == false,
+      "task.multi_label is true, and the vectors are sorted into one class each; leave it "
+      "out, or give each text one label");
   const LabelSet labels = task_labels(task);
+  std::vector<std::string> warnings;
   std::int64_t trained = 0;
   std::set<Digest> known;
   const LogisticRegression classifier = [&] {
-    const LabelledVectors train = read_labelled(embedder, task, task.train, labels);
+    const LabelledVectors train = read_labelled(embedder, task, task.train, labels, warnings);
     trained = std::ssize(train.labels);
     for (const Digest& row : row_digests(train.vectors)) known.insert(row);
     return LogisticRegression(train.vectors, train.labels, labels.size());
   }();
-  const LabelledVectors test = read_labelled(embedder, task, task.validation, labels);
+  const LabelledVectors test = read_labelled(embedder, task, task.validation, labels, warnings);
   const std::vector<std::int64_t> said = classifier.predict(test.vectors);
   const auto overlap = std::ranges::count_if(
       row_digests(test.vectors), [&](const Digest& row) { return known.contains(row); });
-  const std::string warning =
-      overlap == 0 ? ""
-                   : fmt::format(
-                         "{} of {} texts to test are among those to train on, as the model "
-                         "reads them; their score is no test",
-                         overlap, test.labels.size());
+  if (overlap > 0)
+    warnings.push_back(
+        fmt::format("{} of {} texts to test are among those to train on, as the model reads them; "
+                    "their score is no test",
+                    overlap, test.labels.size()));
   return {{{"texts to train on", trained},
            {"texts to test", std::ssize(test.labels)},
            {"labels", labels.size()}},
           {{"accuracy", accuracy(test.labels, said)}, {"f1_macro", macro_f1(test.labels, said)}},
-          warning};
+          std::move(warnings)};
 }
 
 }  // namespace nystrom

@@ -16,7 +16,7 @@ namespace nystrom {
 struct VectorScores {
   std::vector<std::pair<const char*, std::int64_t>> counts;
   std::vector<std::pair<const char*, double>> scores;
-  std::string warning = {};  ///< what a user should know of the data; may be empty
+  std::vector<std::string> warnings = {};  ///< what a user should know of the data
 };
 
 /// The cosine of row i of a with row j of b, both [rows, d] f32. That with a row of zeros is 0.

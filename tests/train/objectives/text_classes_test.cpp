@@ -69,8 +69,7 @@ class TextClassesTest : public ::testing::Test {
     write_bytes(folder_ / name, text);
   }
   std::string place(const char* name) const { return (folder_ / name).string(); }
-  VectorScores evaluate() {
-    TaskConfig task;
+  VectorScores evaluate(TaskConfig task = {}) {
     task.kind = TaskKind::classification;
     task = resolve_task(task);
     task.train = {place("train.tsv")};
@@ -93,6 +92,24 @@ TEST_F(TextClassesTest, ScoresTextsOutsideTheTrainingFiles) {
   EXPECT_EQ(result.counts[2].second, 2) << "labels";
   EXPECT_EQ(result.scores[0].second, 1) << "accuracy";
   EXPECT_EQ(result.scores[1].second, 1) << "f1_macro";
+}
+
+TEST_F(TextClassesTest, RowsThatAreLeftOutAreTold) {
+  write("test.tsv", "text\tlabel\nthe sea\tsea\n \tsea\n");
+  TaskConfig task;
+  task.bad_rows = BadRows::skip;
+  EXPECT_EQ(evaluate(task).warnings,
+            std::vector<std::string>{"1 rows left out; the first: " + place("test.tsv") +
+                                     ":3: a text is blank"});
+}
+
+TEST_F(TextClassesTest, ATextHasOneLabel) {
+  TaskConfig task;
+  task.multi_label = true;
+  EXPECT_EQ(
+      message_of([&] { evaluate(task); }),
+      "task.multi_label is true, and the vectors are sorted into one class each; leave it out, "
+      "or give each text one label");
 }
 
 TEST_F(TextClassesTest, WrongFilesAreRefused) {
