@@ -10,6 +10,7 @@
 #include "core/base/checksum.h"
 #include "core/base/distinct.h"
 #include "core/base/file_io.h"
+#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_scorer.h"
@@ -73,6 +74,19 @@ Json json_of(const SweepRun& run, const fs::path& sweep) {
       {"test", test},         {"run_dir", fs::path(run.folder).lexically_relative(sweep).string()},
       {"steps", run.steps},   {"best_step", run.best_step},
       {"metric", run.metric}, {"value", run.value}};
+}
+
+/// The runs that summary.json names; 0 for none that can be read.
+std::size_t runs_in_summary(const fs::path& folder) {
+  if (!fs::exists(folder / "summary.json")) return 0;
+  std::size_t runs = 0;
+  try {
+    const nlohmann::json summary = read_json_file(folder / "summary.json");
+    for (const auto& point : summary.at("points")) runs += point.at("runs").size();
+  } catch (const std::exception&) {
+    return 0;
+  }
+  return runs;
 }
 
 void write_summary(const fs::path& folder, const SweepResult& result) {
@@ -312,6 +326,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   communicator.require_same_options(same);
   std::optional<NewFolderGuard> guard;
   std::optional<RunLock> lock;
+  std::size_t summarised = 0;
   if (communicator.is_first()) {
     check_run_place(base.run_dir);
     if (!checkpoint_steps(fs::path(base.run_dir) / "checkpoints").empty())
@@ -328,6 +343,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     make_folders(base.run_dir);
     lock.emplace(base.run_dir);
     remove_unfinished(base.run_dir);
+    summarised = runs_in_summary(base.run_dir);
   }
   bool describe_data = true;  // all runs have the same
   for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -354,7 +370,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     }
     result.metric = run.metric;
     result.points[point].runs.push_back(run);
-    if (communicator.is_first()) write_summary(base.run_dir, result);
+    // A summary of more runs stays until these are as many, or all.
+    if (communicator.is_first() && (i + 1 >= summarised || i + 1 == plan.size()))
+      write_summary(base.run_dir, result);
   }
   std::erase_if(result.points, [](const SweepPoint& point) { return point.runs.empty(); });
   return result;

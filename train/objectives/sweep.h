@@ -71,9 +71,9 @@ struct SweepResult {
 /// Fine-tunes the configuration at `path` for each point and seed, in RUN_DIR/POINT/seed-S, or for
 /// each fold, in RUN_DIR/POINT/fold-F.
 /// Finished runs are not repeated; unfinished ones continue. RUN_DIR/summary.json is updated after
-/// every run and contains all finished ones, with paths relative to RUN_DIR. Throws an InputError
-/// if a point is invalid, if RUN_DIR holds other files, or if a link leads out of it, before the
-/// first run.
+/// every run, with paths relative to RUN_DIR; where it names more runs, after the last one or as
+/// soon as these are as many. Throws an InputError if a point is invalid, if RUN_DIR holds other
+/// files, or if a link leads out of it, before the first run.
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
                       const SweepOptions& options, Log& log, Device device,
                       Communicator& communicator);

@@ -266,6 +266,12 @@ TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
   EXPECT_TRUE(last_.err.starts_with("run: is a sweep; taking its best run " +
                                     best.at("run_dir").get<std::string>() + "\n"))
       << last_.err;
+  const std::string summary = read_bytes(folder_ / "run" / "summary.json");
+  fs::remove_all(folder_ / "run" / "seed-43");
+  fs::create_directory(folder_ / "run" / "seed-43");
+  write_bytes(folder_ / "run" / "seed-43" / "mine", "");
+  EXPECT_EQ(run_program(folder_, "finetune run.yaml --threads 1 --seeds 2").code, 2);
+  EXPECT_EQ(read_bytes(folder_ / "run" / "summary.json"), summary) << "no run is lost of it";
 }
 
 /// All predictions are equal, so their correlation is undefined.
