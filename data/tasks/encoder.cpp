@@ -6,20 +6,10 @@
 #include "core/base/suggest.h"
 #include "core/check.h"
 #include "data/tokenizers/builtin_tokenizer.h"
+#include "data/tokenizers/encoding.h"
 
 namespace nystrom {
 namespace {
-
-/// The number of tokens of each text that fit into `room` together. It follows "longest first" of
-/// Hugging Face's tokenizers.
-std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second,
-                                                    std::int64_t room) {
-  if (first + second <= room) return {first, second};
-  const std::int64_t half = room / 2, shorter = std::min(first, second);
-  const std::int64_t kept_shorter = std::min(shorter, half), kept_longer = room - kept_shorter;
-  return first <= second ? std::pair{kept_shorter, kept_longer}
-                         : std::pair{kept_longer, kept_shorter};
-}
 
 std::vector<std::int32_t> ids_of(std::span<const Token> tokens) {
   std::vector<std::int32_t> ids;

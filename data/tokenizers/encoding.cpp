@@ -6,6 +6,15 @@
 
 namespace nystrom {
 
+std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second,
+                                                    std::int64_t room) {
+  if (first + second <= room) return {first, second};
+  const std::int64_t half = room / 2, shorter = std::min(first, second);
+  const std::int64_t kept_shorter = std::min(shorter, half), kept_longer = room - kept_shorter;
+  return first <= second ? std::pair{kept_shorter, kept_longer}
+                         : std::pair{kept_longer, kept_shorter};
+}
+
 Encoding encode_with_places(const Tokenizer& tokenizer, std::string_view text, bool special,
                             SpecialNames names) {
   Encoding result;

@@ -19,6 +19,11 @@ struct Encoding {
   std::vector<std::pair<std::int64_t, std::int64_t>> offsets;
 };
 
+/// The number of tokens of two texts, of `first` and `second` tokens, that fit into `room`
+/// together. It follows "longest first" of Hugging Face's tokenizers.
+std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second,
+                                                    std::int64_t room);
+
 /// Encodes a text. `special`: with the special tokens of the model around it. Throws an InputError
 /// unless the text is UTF-8.
 Encoding encode_with_places(const Tokenizer& tokenizer, std::string_view text, bool special,

@@ -18,12 +18,6 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// Takes tokens from the end of the longer text until both fit into `room`.
-void cut_to(std::size_t room, std::vector<std::int32_t>& first, std::vector<std::int32_t>& second) {
-  while (first.size() + second.size() > room)
-    (first.size() > second.size() ? first : second).pop_back();
-}
-
 /// What names of special tokens in a text are.
 SpecialNames names_of(bool parse_special_tokens) {
   return parse_special_tokens ? SpecialNames::tokens : SpecialNames::text;
@@ -35,16 +29,20 @@ nb::dict encode_batch(const Tokenizer& tokenizer, const Strings& texts,
                       bool pad_to_max_length, bool parse_special_tokens) {
   std::optional<Unlocked> unlocked(std::in_place);
   const SpecialNames names = names_of(parse_special_tokens);
-  const std::size_t around =
-      pairs ? tokenizer.wrap({}, {}).ids.size() : tokenizer.wrap({}).ids.size();
-  require_input(!max_length || *max_length >= static_cast<std::int64_t>(around),
+  const std::int64_t around = std::ssize((pairs ? tokenizer.wrap({}, {}) : tokenizer.wrap({})).ids);
+  require_input(!max_length || *max_length >= around,
                 "max_length {}; the special tokens alone are {}", max_length.value_or(0), around);
   std::vector<WrappedIds> rows;
   std::int64_t width = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     std::vector<std::int32_t> first = tokenizer.encode(texts[i], names), second;
     if (pairs) second = tokenizer.encode((*pairs)[i], names);
-    if (max_length) cut_to(static_cast<std::size_t>(*max_length) - around, first, second);
+    if (max_length) {
+      const auto [kept_first, kept_second] =
+          longest_first(std::ssize(first), std::ssize(second), *max_length - around);
+      first.resize(static_cast<std::size_t>(kept_first));
+      second.resize(static_cast<std::size_t>(kept_second));
+    }
     rows.push_back(pairs ? tokenizer.wrap(first, second) : tokenizer.wrap(first));
     width = std::max(width, std::ssize(rows.back().ids));
   }
