@@ -244,6 +244,15 @@ std::string modules_notice(const ModelFolder& folder) {
       unused);
 }
 
+/// One line about two biases where transformers 4 and 5 add another one.
+std::string bias_notice(const ModelFolder& folder) {
+  if (folder.config.head != Head::masked_lm || !ModelWeights::exist(folder.path) ||
+      !has_unlike_biases(folder))
+    return "";
+  return "note: the decoder's bias is unlike that of the head, and is added in its place as in "
+         "transformers 5";
+}
+
 /// One line about a decoder that config.json calls tied.
 std::string decoder_notice(const ModelFolder& folder) {
   if (folder.config.tie_word_embeddings ||
@@ -284,8 +293,9 @@ ModelFolder open_model_folder(const fs::path& model, const std::vector<std::stri
   const std::string notice = semantics_notice(folder.config);
   // A command that discards the head knows that it is not read.
   const std::string unread = use == HeadUse::kept ? unread_notice(folder) : "";
-  for (const std::string& line : {notice, architecture_notice(folder), modules_notice(folder),
-                                  decoder_notice(folder), truncation_notice(folder), unread})
+  for (const std::string& line :
+       {notice, architecture_notice(folder), modules_notice(folder), decoder_notice(folder),
+        bias_notice(folder), truncation_notice(folder), unread})
     if (!line.empty()) log.say(line);
   return folder;
 }

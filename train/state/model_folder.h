@@ -90,6 +90,8 @@ bool has_own_decoder(const std::filesystem::path& folder);
 /// Weights of a folder that its model does not read, such as the pooler of a masked language model
 /// and other heads; without buffers and copies.
 std::vector<std::string> unread_tensors(const ModelFolder& folder);
+/// Whether a folder of a masked language model holds two biases of its outputs that differ.
+bool has_unlike_biases(const ModelFolder& folder);
 
 /// Which weights of a model came from a folder.
 struct StartWeights {

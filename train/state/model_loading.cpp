@@ -26,6 +26,7 @@ constexpr std::string_view generator_prefix = "generator.";
 /// What training of vectors adds to any encoder.
 constexpr std::string_view vector_prefix = "embedding.";
 constexpr const char* decoder_name = "cls.predictions.decoder.weight";
+constexpr std::string_view bias_name = "cls.predictions.bias";
 constexpr std::string_view decoder_bias_name = "cls.predictions.decoder.bias";
 
 /// The one-tap kernels in a folder whose model has no convolution.
@@ -111,8 +112,11 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
     require_input(is_new || of_decoder || other.ends_with(".decoder.bias"),
                   "{} and {} are two names of one tensor; remove one of them", other, stored);
     if (of_decoder) other = stored;
-    if (!is_new) continue;
-    const Shape& shape = weights.stored(stored).shape;
+    const Shape& shape = weights.stored(other).shape;
+    if (!is_new) {
+      std::ranges::find(source.entries, *name, &WeightSource::Entry::name)->shape = shape;
+      continue;
+    }
     require_input(*name != words_name || shape.rank() != 2 || shape[0] == config.vocab_size,
                   "vocab_size is {}, but {} has {} rows; correct vocab_size in config.json, or "
                   "bring the weights that belong to it",
@@ -158,8 +162,14 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
   const std::string prefix(bare ? encoder_prefix : "");
   const std::vector<std::string> absent = absent_convolutions(config);
   WeightSource source;
+  const auto stored_name = [&weights, prefix](const std::string& name) {
+    // Of an untied decoder transformers adds the bias beside it.
+    const std::string decoder_bias(decoder_bias_name);
+    const bool beside = name == bias_name && weights.contains(decoder_bias);
+    return beside ? decoder_bias : name.substr(prefix.size());
+  };
   for (const std::string& name : names) {
-    const Shape& shape = weights.stored(name).shape;
+    const Shape& shape = weights.stored(stored_name(prefix + name)).shape;
     if (prefix + name == decoder_name && config.tie_word_embeddings) continue;
     if (name.starts_with(generator_prefix) && !config.generator) continue;
     if (shape == absent_convolution_shape(config) &&
@@ -170,11 +180,8 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
       source.entries.push_back({prefix + name, shape});
     }
   }
-  source.read = [&weights, prefix](const std::string& name) {
-    // Of an untied decoder transformers adds the bias beside it.
-    const std::string decoder_bias(decoder_bias_name);
-    const bool beside = name == "cls.predictions.bias" && weights.contains(decoder_bias);
-    return weights.read(beside ? decoder_bias : name.substr(prefix.size()));
+  source.read = [&weights, stored_name](const std::string& name) {
+    return weights.read(stored_name(name));
   };
   return source;
 }
@@ -315,6 +322,20 @@ std::vector<std::string> unread_tensors(const ModelFolder& folder) {
       names.push_back(source.name_in_file ? source.name_in_file(name) : name);
   std::ranges::sort(names);
   return names;
+}
+
+bool has_unlike_biases(const ModelFolder& folder) {
+  const Architecture* architecture = architecture_of(folder.path);
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  std::string bias, of_decoder;
+  for (const std::string& name : weights.names()) {
+    const auto parameter =
+        architecture ? architecture->parameter_name(name, folder.config.head) : std::optional(name);
+    if (parameter == bias_name || parameter == decoder_bias_name)
+      (name.ends_with(".decoder.bias") ? of_decoder : bias) = name;
+  }
+  return !bias.empty() && !of_decoder.empty() &&
+         weights.read(bias).to_doubles() != weights.read(of_decoder).to_doubles();
 }
 
 std::string StartWeights::summary(const fs::path& folder) const {

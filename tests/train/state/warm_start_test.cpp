@@ -148,6 +148,24 @@ TEST_F(WarmStart, AStoredDecoderUnlikeTheEmbeddingsIsUsed) {
   }
 }
 
+TEST_F(WarmStart, ABiasOfTheDecoderUnlikeTheHeadsIsTold) {
+  take("bert_mlm");
+  const std::string bias = "cls.predictions.bias", of_decoder = "cls.predictions.decoder.bias";
+  const auto differs = [&] { return has_unlike_biases({model_, read_hf_config(model_)}); };
+  EXPECT_FALSE(differs());
+  change_tensors([&](auto& tensors) { tensors[of_decoder] = tensors.at(bias); });
+  EXPECT_FALSE(differs());
+  change_tensors([&](auto& tensors) {
+    tensors[of_decoder] = Tensor::full(tensors.at(bias).shape(), 0.5, DType::f32);
+  });
+  EXPECT_TRUE(differs());
+  const auto model = load_model(model_, read_hf_config(model_), DType::f64, StoreMode::inference);
+  EXPECT_EQ(model->parameters().master(bias).to_doubles()[0], 0.5);
+  change_tensors([&](auto& tensors) { tensors[of_decoder] = Tensor::full({3}, 0.5, DType::f32); });
+  EXPECT_EQ(loading_error(), in_model(": the weights do not fit the model; mismatched: "
+                                      "cls.predictions.bias is [3], expected [30]"));
+}
+
 TEST_F(WarmStart, ACopyOfTheEmbeddingsStaysTied) {
   take("bert_mlm");
   change_tensors([](auto& tensors) {
