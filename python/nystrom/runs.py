@@ -353,7 +353,7 @@ def _new_folder(default: str) -> str:
 
 
 _written = ["checkpoints", "config.yaml", "metrics.jsonl", "fill-masks.jsonl", "log.txt"]
-_written += ["label_types.json", "report.html", ".waiting", "events.out.tfevents.*"]
+_written += ["label_types.json", "report.html", "test.json", ".waiting", "events.out.tfevents.*"]
 
 
 def _checkpoints(run_dir: str) -> set[str]:
