@@ -215,8 +215,11 @@ std::string evaluations_of(const RunHistory& run) {
 /// The most probable words of one mask: “sea” 31 %, “ship” 4.2 %.
 std::string words_of(const std::vector<MaskFill>& fills) {
   std::vector<std::string> words;
-  for (const MaskFill& fill : fills)
-    words.push_back(fmt::format("“{}” {:.2g} %", fill.token_str, 100 * fill.score));
+  for (const MaskFill& fill : fills) {
+    const double percent = 100 * fill.score;
+    words.push_back(percent < 10 ? fmt::format("“{}” {:.2g} %", fill.token_str, percent)
+                                 : fmt::format("“{}” {:.0f} %", fill.token_str, percent));
+  }
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

@@ -246,12 +246,12 @@ TEST(Report, ShowsStepsUnderEachOther) {
   MaskSamples samples;
   samples.texts = {"the [MASK]"};
   samples.steps = {{1, {{{{0.25, 3, "sea", "the sea"}}}}},
-                   {2, {{{{0.5, 3, "sky", "the sky"}, {0.125, 4, "sea", "the sea"}}}}}};
+                   {2, {{{{0.996, 3, "sky", "the sky"}, {0.125, 4, "sea", "the sea"}}}}}};
   const std::string page = run_page(read_run_history(write_run(folder, "run")), samples, {});
   EXPECT_TRUE(
       holds(page, "<tr><td class=\"number\">1</td><td class=\"text\">“sea” 25 %</td></tr>"));
   EXPECT_TRUE(holds(page,
-                    "<tr class=\"best\"><td class=\"number\">2</td><td class=\"text\">“sky” 50 %, "
+                    "<tr class=\"best\"><td class=\"number\">2</td><td class=\"text\">“sky” 100 %, "
                     "“sea” 12 %</td></tr>"));
 }
 
