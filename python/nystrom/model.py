@@ -87,7 +87,7 @@ class Model(_Predicts["P"]):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The content of config.json."""
+        """The content of config.json as a checkpoint of the model has it."""
         content: dict[str, Any] = json.loads(self._core.config)
         return content
 
