@@ -1,4 +1,6 @@
 #include <cmath>
+#include <memory>
+#include <mutex>
 
 #include "nn/baselines.h"
 
@@ -87,13 +89,24 @@ Tensor orthogonal_features(std::uint64_t seed, const std::string& name, std::int
 }
 
 TokenAttention performer_attention(const Scope& scope, const ModelConfig& config) {
-  const Tensor features = orthogonal_features(
-      static_cast<std::uint64_t>(config.attention.random_seed), scope.path() + ".features",
-      config.attention.num_features, config.head_dim());
+  // Drawn when they are first read, for many take seconds.
+  struct Features {
+    std::once_flag drawn;
+    Tensor values;
+  };
+  const auto features = [held = std::make_shared<Features>(), name = scope.path() + ".features",
+                         seed = static_cast<std::uint64_t>(config.attention.random_seed),
+                         count = config.attention.num_features,
+                         width = config.head_dim()](DType dtype, Device device) {
+    if (device.is_planned()) return Tensor::empty({count, width}, dtype, device);
+    std::call_once(held->drawn,
+                   [&] { held->values = orthogonal_features(seed, name, count, width); });
+    return held->values.cast(dtype).to(device);
+  };
   return [features](const Var& queries, const Var& keys, const Var& values,
                     const std::vector<std::int64_t>&) {
     const DType exact = accumulate_dtype(queries.dtype());
-    const Var w = features.cast(exact).to(queries.value().device());
+    const Var w = features(exact, queries.value().device());
     const double scale = std::pow(static_cast<double>(queries.dim(3)), -0.25);
     const Var q = scale * by_position(cast(queries, exact)),
               k = scale * by_position(cast(keys, exact));

@@ -162,14 +162,23 @@ double estimated_parameters(const ModelConfig& c) {
   const auto hidden = static_cast<double>(c.hidden_size);
   const auto inputs =
       c.embed_dim ? static_cast<double>(*c.embed_dim) : static_cast<double>(c.vocab_size);
-  const double tables =
-      static_cast<double>(c.max_position_embeddings) + static_cast<double>(c.type_vocab_size);
-  const double layer = 4 * hidden + 2 * static_cast<double>(c.intermediate_size) +
-                       static_cast<double>(c.attention.conv_kernel_size.value_or(0));
+  const double tables = static_cast<double>(c.max_position_embeddings) +
+                        static_cast<double>(c.position_offset) +
+                        static_cast<double>(c.type_vocab_size);
+  double layer = hidden * (4 * hidden + 2 * static_cast<double>(c.intermediate_size) +
+                           static_cast<double>(c.attention.conv_kernel_size.value_or(0)));
+  if (c.has_kind(AttentionKind::linformer))
+    layer += static_cast<double>(c.attention.projected_length) *
+             static_cast<double>(c.max_position_embeddings);
   const auto width = static_cast<double>(c.embedding_size.value_or(c.hidden_size));
-  const double projection = c.embedding_size ? width * hidden : 0;
-  return width * (inputs + tables) + projection +
-         hidden * static_cast<double>(c.num_hidden_layers) * layer;
+  double projections = c.embedding_size ? width * hidden : 0, last = hidden;
+  const auto project = [&](std::int64_t to) {
+    projections += last * static_cast<double>(to);
+    last = static_cast<double>(to);
+  };
+  for (const DenseLayer& dense : c.embedding.dense) project(dense.width);
+  if (c.embedding.projection) project(*c.embedding.projection);
+  return width * (inputs + tables) + projections + static_cast<double>(c.num_hidden_layers) * layer;
 }
 
 void check_shapes(const ModelConfig& c, Problems& found) {
@@ -186,8 +195,9 @@ void check_shapes(const ModelConfig& c, Problems& found) {
   const double parameters = estimated_parameters(c);
   if (parameters > max_parameters)
     add_problem(found, {"hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size"},
-                "hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} make "
-                "about {:.1e} parameters; expected at most {:.0e}: lower them",
+                "hidden_size {}, intermediate_size {}, num_hidden_layers {}, vocab_size {}, the "
+                "lengths of tables and the widths of projections make about {:.1e} parameters; "
+                "expected at most {:.0e}: lower them",
                 c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size, parameters,
                 max_parameters);
 }

@@ -195,9 +195,23 @@ const Case unbuildable[] = {
     {"NoLabels", [](ModelConfig& c) { c.head = Head::sequence_classification, c.labels.clear(); },
      "labels are empty; the head NystromformerForSequenceClassification needs at least one"},
     {"Huge", [](ModelConfig& c) { c.hidden_size = 12'000'000'000'000'000; },
-     "hidden_size 12000000000000000, intermediate_size 3072, num_hidden_layers 12 and vocab_size "
-     "30000 make about 6.9e+33 parameters; "
-     "expected at most 1e+13: lower them"},
+     "hidden_size 12000000000000000, intermediate_size 3072, num_hidden_layers 12, vocab_size "
+     "30000, "
+     "the lengths of tables and the widths of projections make about 6.9e+33 parameters; expected "
+     "at "
+     "most 1e+13: lower them"},
+    {"HugeProjection", [](ModelConfig& c) { c.embedding.projection = INT64_MAX; },
+     "hidden_size 768, intermediate_size 3072, num_hidden_layers 12, vocab_size 30000, the lengths "
+     "of tables and the widths of projections make about 7.1e+21 parameters; expected at most "
+     "1e+13: lower them"},
+    {"HugeLengthProjection",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::linformer;
+       c.max_position_embeddings = c.attention.projected_length = 1'000'000'000'000;
+     },
+     "hidden_size 768, intermediate_size 3072, num_hidden_layers 12, vocab_size 30000, the lengths "
+     "of tables and the widths of projections make about 1.2e+25 parameters; expected at most "
+     "1e+13: lower them"},
     {"RangesBeforeRules",
      [](ModelConfig& c) {
        c.hidden_size = 100, c.attention.num_landmarks = 600, c.type_vocab_size = -1;
