@@ -24,7 +24,7 @@ std::array<std::int64_t, max_rank> contiguous_strides(const Shape& shape) {
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   Tensor result;
-  constexpr std::int64_t most = std::int64_t{1} << 60;  // and so the bytes fit into 64 bits
+  constexpr std::int64_t most = std::int64_t{1} << 58;  // and so the rounded bytes fit into 64 bits
   require(shape.numel() < most, "a tensor of shape {} does not fit into memory", shape);
   result.storage_ = Arena::of(device).allocate(shape.numel() * size_of(dtype));
   result.shape_ = shape;

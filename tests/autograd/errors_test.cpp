@@ -280,6 +280,10 @@ TEST(OpErrors, SizesBeyond64Bits) {
        },
        "the shape [4, 4611686018427387905] has too many elements"},
       {[=] {
+         segment_means(x({1, 3, 1}), {}, std::int64_t{1} << 59);
+       },
+       "a tensor of shape [1, 576460752303423488, 1] does not fit into memory"},
+      {[=] {
          segment_means(x({1, 4, 8}), {}, most);
        },
        "the shape [1, 4611686018427387904, 8] has too many elements"},
