@@ -58,6 +58,12 @@ struct EncodingCounts {
   std::int64_t unknown = 0;         ///< unknown tokens
   /// Questions: answerable questions whose answer is not whole in any window.
   std::int64_t answers_cut = 0;
+
+  /// Adds the examples of `more`, and which of them are truncated.
+  void add_cut(const EncodingCounts& more) {
+    examples += more.examples;
+    truncated.add(more.truncated);
+  }
 };
 
 /// The tokens that neighbouring windows of `sequence_length` tokens share: task.stride, or its

@@ -118,8 +118,7 @@ class LoadedModel {
     const auto add = [&](const Predictions& predictions) {
       for (const Prediction& each : predictions.all) result.push_back(prediction_json(task, each));
       check_cut(predictions.counts.truncated, truncate, length, "");
-      counts.truncated.add(predictions.counts.truncated);
-      counts.examples += predictions.counts.examples;
+      counts.add_cut(predictions.counts);
     };
     const auto tell = [&] { warn_of_cut(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {
@@ -194,7 +193,7 @@ class LoadedModel {
     return result;
   }
 
-  ParameterStore& parameters() const { return task_.model->parameters(); }
+  ParameterStore& parameters() const { return model_->parameters(); }
 
   /// The kind of the model's task; nothing for masked language models and bare encoders.
   std::optional<std::string> kind() const {
@@ -261,8 +260,8 @@ class LoadedModel {
   ModelFolder folder_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::mutex mutex_;
-  TaskModel task_;      // has its model from the start, and the rest after the first prediction
-  const Model* model_;  // that of task_
+  TaskModel task_;  // has its model from the start, and the rest after the first prediction
+  Model* model_;    // that of task_, which another thread may open
 };
 
 }  // namespace

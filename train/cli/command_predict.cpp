@@ -254,11 +254,6 @@ std::string output_of(const PredictOptions& options, const TaskModel& task, cons
                      nlohmann::json(example.id).dump(), json);
 }
 
-void add_cut(EncodingCounts& total, const EncodingCounts& more) {
-  total.truncated.add(more.truncated);
-  total.examples += more.examples;
-}
-
 /// Warns of truncated examples like evaluation and training.
 void warn_of_cut(const TaskModel& task, const EncodingCounts& counts, Log& log) {
   const std::string cut =
@@ -282,7 +277,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
   for (const std::string& file : options.arguments.texts) {
     const Predictions predictions =
         predict_features(task, {file}, options.batch, options.top_k.value_or(default_answers));
-    add_cut(counts, predictions.counts);
+    counts.add_cut(predictions.counts);
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
       example.text = predictions.names[i];
@@ -313,7 +308,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
   PredictionStream stream(options, [&](const std::vector<Example>& examples) {
     const Predictions predictions =
         predict_examples(task, examples, options.batch, options.top_k.value_or(default_answers));
-    add_cut(counts, predictions.counts);
+    counts.add_cut(predictions.counts);
     std::vector<std::string> outputs;
     for (std::size_t i = 0; i < examples.size(); ++i) {
       outputs.push_back(output_of(options, task, examples[i], predictions.all[i]));

@@ -219,7 +219,18 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
                              std::int64_t batch_size, std::int64_t top_k,
                              std::optional<double> threshold) {
-  return predict_all(task, task.reader->from(examples), batch_size, top_k, threshold);
+  std::map<std::size_t, std::vector<std::size_t>> places;  // by the number of choices
+  for (std::size_t i = 0; i < examples.size(); ++i) places[examples[i].choices.size()].push_back(i);
+  Predictions result;
+  result.all.resize(examples.size());
+  for (const auto& [choices, own] : places) {
+    std::vector<Example> equal;
+    for (const std::size_t place : own) equal.push_back(examples[place]);
+    Predictions found = predict_all(task, task.reader->from(equal), batch_size, top_k, threshold);
+    for (std::size_t i = 0; i < own.size(); ++i) result.all[own[i]] = std::move(found.all[i]);
+    result.counts.add_cut(found.counts);
+  }
+  return result;
 }
 
 Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
