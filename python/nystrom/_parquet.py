@@ -18,7 +18,7 @@ ENDINGS = (".parquet", ".arrow")
 HELD_OUT = ("validation", "valid", "dev", "val")
 # The parts that an argument reads, the first that is there; others read a folder of one part.
 PARTS = dict.fromkeys(("train", "texts", "classify"), ("train",)) | {
-    "validation": (*HELD_OUT, "test"),
+    "validation": HELD_OUT,
     "test": ("test", *HELD_OUT),
 }
 

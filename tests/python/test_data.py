@@ -501,7 +501,7 @@ def test_a_saved_dataset_is_read(task, of_a_file, tmp_path):
 
 def test_a_saved_dict_of_datasets_has_parts(task, of_a_file, tmp_path):
     datasets, saved = pytest.importorskip("datasets"), tmp_path / "saved"
-    datasets.DatasetDict(train=hub_classes(), test=hub_classes()).save_to_disk(saved)
+    datasets.DatasetDict(train=hub_classes(), dev=hub_classes()).save_to_disk(saved)
     run = nystrom.finetune(task, train=saved, validation=saved, quiet=True)
     assert losses(run) == of_a_file
 
@@ -520,6 +520,8 @@ def test_the_part_that_an_argument_reads(tmp_path):
         rows_of(tmp_path / "all", "data", ["text"])
     with pytest.raises(nystrom.InputError, match="train: .*one' has the parts dev, none for train"):
         rows_of(tmp_path / "one", "train", ["text"])
+    with pytest.raises(nystrom.InputError, match="has the parts test, train, none for validation"):
+        rows_of(tmp_path / "all", "validation", ["text"])
 
 
 def test_a_broken_parquet_file_is_an_input_error(task, tmp_path):
