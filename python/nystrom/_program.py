@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -53,12 +54,20 @@ def run(
             child.wait()
             raise
         output.seek(0)
-        printed = output.read().decode()
+        printed, message = _without_places(output.read().decode()), _without_places(message)
         if code != 0 and not (errors_too and code == 2 and printed):
             raise _errors.get(code, InternalError)(
                 in_words_of_python(message) or f"nystrom {command} ended with the code {code}"
             )
         return printed
+
+
+def _without_places(text: str) -> str:
+    """A text that names files of a call without the folder that held them, which is gone."""
+    import re
+
+    folder = re.escape(os.path.join(tempfile.gettempdir(), "nystrom-")) + r"\w+/"
+    return re.sub(folder, "", text)
 
 
 def _messages(child: subprocess.Popen[str]) -> str:
