@@ -293,7 +293,13 @@ void say_notes(std::initializer_list<const TextEmbedder*> embedders, Log& log) {
 VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& model, Log& log,
                              Communicator& communicator) {
   const RetrievalSet set = read_retrieval(options.retrieval, options.split);
-  communicator.require_same_files("--retrieval", file_checksum(set.corpus));
+  std::string judged;
+  for (const auto& each : set.judged)
+    for (const auto& [id, relevance] : each) judged += fmt::format("{} {}\n", id, relevance);
+  communicator.require_same_files(
+      "--retrieval", file_checksum(set.corpus) +
+                         text_checksum(fmt::format("{}\n{}\n{}", fmt::join(set.query_ids, "\n"),
+                                                   fmt::join(set.queries, "\n"), judged)));
   for (const std::string& note : set.notes) log.warn(note);
   TextEmbedder queries = model.embedder(options.vectors, PromptKind::query, &communicator);
   TextEmbedder documents = model.embedder(options.vectors, PromptKind::document, &communicator);
