@@ -85,8 +85,9 @@ TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenize
   require(task.kind && *task.kind != TaskKind::features,
           "TaskEncoder: the task is of features or not resolved");
   require_input(sequence_length >= pair_specials_ + 4,
-                "data.sequence_length {} leaves no room for text beside {} special tokens",
-                sequence_length, pair_specials_);
+                "data.sequence_length {} leaves no room for two texts beside {} special tokens; "
+                "expected at least {}",
+                sequence_length, pair_specials_, pair_specials_ + 4);
   require_input(
       tokenizer.special().pad != no_id,
       "the tokenizer has no padding token, which batches of texts of different lengths need");

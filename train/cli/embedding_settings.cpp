@@ -56,7 +56,7 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
     config.task.columns.text = config.data.text_column;
   require_input(config.task.kind == kind || config.task.recipe,
                 "--set task.kind={}: vectors are made of single texts; leave it out",
-                enum_name(*config.task.kind));
+                config.task.kind ? enum_name(*config.task.kind) : "null");
   result.task = resolve_task(config.task);
   result.sequence_length = config.data.sequence_length;
   result.tokenizer = require_tokenizer_of(folder);

@@ -140,8 +140,8 @@ class PipelineTokenizer final : public Tokenizer {
   std::int64_t vocab_size() const override { return parts_.vocabulary.size(); }
 
   const std::string& piece(std::int32_t id) const override {
-    require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id,
-            vocab_size() - 1);
+    require_input(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id,
+                  vocab_size() - 1);
     return parts_.vocabulary.piece(id);
   }
 

@@ -489,7 +489,8 @@ TEST(BadTask, NoRoomForText) {
   task.kind = TaskKind::questions;
   task = resolve_task(task);
   EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 6); }),
-            "data.sequence_length 6 leaves no room for text beside 3 special tokens");
+            "data.sequence_length 6 leaves no room for two texts beside 3 special tokens; expected "
+            "at least 7");
   task.stride = 128;
   EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 256); }),
             "task.stride 128 is too large for data.sequence_length 256: a window has 127 tokens of "

@@ -396,7 +396,7 @@ const Case configurations[] = {
      "sequence, so every position would see the future"},
     {"vast", PRETRAIN "model.hidden_size=4000000000",
      "--set model.hidden_size=4000000000: model.hidden_size 4000000000, intermediate_size 32, "
-     "num_hidden_layers 1 and vocab_size 26 make "
+     "num_hidden_layers 1, vocab_size 26, the lengths of tables and the widths of projections make "
      "about 6.4e+19 parameters; expected at most 1e+13: lower them"},
     {"not_a_number", PRETRAIN "model.hidden_size=many",
      "--set model.hidden_size=many: model.hidden_size: got 'many', expected a whole number at "
