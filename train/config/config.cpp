@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -162,7 +163,10 @@ Head head_of(TaskKind kind) {
 
 double finetuning_rate(std::int64_t hidden_size) {
   const double ratio = 768 / static_cast<double>(hidden_size);
-  return std::stod(fmt::format("{:.1e}", std::min(1e-3, 3e-5 * ratio * ratio)));
+  const std::string digits = fmt::format("{:.1e}", std::min(1e-3, 3e-5 * ratio * ratio));
+  double rate = 0;  // whatever the locale's decimal point is, which std::stod heeds
+  std::from_chars(digits.data(), digits.data() + digits.size(), rate);
+  return rate;
 }
 
 void set_finetuning_defaults(RunConfig& config, std::int64_t hidden_size) {

@@ -398,7 +398,7 @@ std::vector<std::pair<std::string, Chart>> charts_of(const ModelFindings& findin
     for (std::size_t v = 0; v < findings.variants.size(); ++v) {
       if (findings.variants[v].group != group) continue;
       variants.push_back(v);
-      places.push_back(std::stod(findings.variants[v].setting));
+      places.push_back(static_cast<double>(std::stoll(findings.variants[v].setting)));
     }
     charts.push_back(
         {group,

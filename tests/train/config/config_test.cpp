@@ -410,6 +410,18 @@ TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
   for (const std::int64_t samples : {1, 20, 1000000}) require_schedules_within_run(config, samples);
 }
 
+/// std::stod and others heed the decimal point of the locale that a caller has set.
+TEST(ConfigNumbers, AreReadInEveryLocaleAlike) {
+  for (const char* room : {"core", "autograd", "nn", "data", "train", "python"})
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(testing::source_folder() / room)) {
+      if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") continue;
+      const std::string text = read_bytes(entry.path());
+      for (const char* name : {"std::stod", "std::stof", "strtod", "atof", "sscanf"})
+        EXPECT_EQ(text.find(name + std::string("(")), text.npos) << entry.path() << ": " << name;
+    }
+}
+
 /// The option paths that the rules in a source file list.
 std::vector<std::string> options_of_rules(const char* file) {
   const std::string text = read_bytes(testing::source_folder() / file);
