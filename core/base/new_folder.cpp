@@ -4,6 +4,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/base/require.h"
@@ -33,9 +35,13 @@ void remove_leftovers(const fs::path& place) {
 int lock_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  const int error = errno;
   if (descriptor >= 0) ::close(descriptor);
+  errno = error;
   return -1;
 }
+
+bool has_no_locks(int error) { return error == ENOSYS || error == EOPNOTSUPP || error == ENOLCK; }
 
 fs::path require_empty_target(const fs::path& folder) {
   require_input(!folder.empty(), "the folder to write has no name");
@@ -65,8 +71,16 @@ NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
   while (!error && lock_ < 0) {
     temporary_ = temporary_name(place_);
     fs::create_directory(temporary_, error);
-    if (!error) lock_ = lock_folder(temporary_);
-    if (lock_ >= 0 && !fs::exists(temporary_)) {  // removed as a leftover before it was locked
+    if (error) break;
+    lock_ = lock_folder(temporary_);
+    const int reason = errno;
+    // Before it was locked, another process may have locked or removed it as a leftover.
+    if (fs::exists(temporary_)) {
+      if (lock_ >= 0 || has_no_locks(reason)) break;
+      if (reason == EWOULDBLOCK) continue;
+      error = {reason, std::generic_category()};
+      ::rmdir(temporary_.c_str());
+    } else if (lock_ >= 0) {
       ::close(lock_);
       lock_ = -1;
     }
@@ -85,7 +99,7 @@ NewFolder::~NewFolder() { discard(); }
 void NewFolder::discard() {
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
-  ::close(lock_);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void NewFolder::commit() {

@@ -9,17 +9,19 @@ namespace nystrom {
 /// empty or not a folder.
 std::filesystem::path require_empty_target(const std::filesystem::path& folder);
 
-/// Locks a folder exclusively until the returned descriptor is closed. Returns −1 if another
-/// process holds the lock or the folder does not exist.
+/// Locks a folder exclusively until the returned descriptor is closed. Returns −1, and sets errno,
+/// if another process holds the lock (EWOULDBLOCK), the folder does not exist or cannot be locked.
 int lock_folder(const std::filesystem::path& folder);
+/// Whether flock fails with this errno where a file system has no locks, as some of clusters.
+bool has_no_locks(int error);
 
 /// The file that marks a folder as incomplete. Only folders with it, and empty ones, are leftovers.
 inline constexpr const char* unfinished_mark = ".nystrom-unfinished";
 
 /// A folder that is written under its temporary_name in the same parent. It is locked while the
 /// object lives, and holds the file unfinished_mark. The lock distinguishes leftovers of killed
-/// processes from folders in use, and the mark distinguishes them from folders of others. Every
-/// failure is an InputError that names the folder.
+/// processes from folders in use, and the mark distinguishes them from folders of others. Where a
+/// file system has no locks, leftovers stay. Every failure is an InputError that names the folder.
 class NewFolder {
  public:
   /// Creates the parents, removes leftovers of the same name, and creates the temporary folder.

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -205,6 +206,11 @@ int fsync(int descriptor) {
   const int result = ::fstat(descriptor, &status);
   if (result == 0) record({S_ISDIR(status.st_mode) ? Kind::sync_folder : Kind::sync_file, path});
   return result;
+}
+
+int flock(int descriptor, int operation) {
+  static auto* const real = libc<int(int, int)>("flock");
+  return goes_wrong("flock", path_of(descriptor)) ? -1 : real(descriptor, operation);
 }
 
 int close(int descriptor) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/new_folder.h"
 #include "tests/faults/file_operations.h"
 #include "tests/faults/saving.h"
 #include "tests/support/rounds.h"
@@ -124,6 +125,26 @@ INSTANTIATE_TEST_SUITE_P(SavingWithoutExchange, FailingCall,
                          ::testing::Combine(::testing::Values(fault_cases[1]),
                                             ::testing::Values(Exchange::impossible)),
                          name_of);
+
+TEST(NewFolders, AreMadeWhereAFileSystemHasNoLocks) {
+  const TemporaryFolder root;
+  bool without_lock = false;
+  for (int call = 1; call <= 5; ++call) {
+    const fs::path place = root / std::to_string(call);
+    std::vector<std::string> failed;
+    try {
+      const FileRecorder recorder(root.path(), Exchange::possible, {{call, ENOSYS}});
+      NewFolder folder(place);
+      failed = recorder.failed_calls();
+      folder.commit();
+    } catch (const InputError&) {
+      EXPECT_NE(failed, std::vector<std::string>{"flock"});
+      continue;
+    }
+    without_lock |= failed == std::vector<std::string>{"flock"} && fs::is_directory(place);
+  }
+  EXPECT_TRUE(without_lock);
+}
 
 /// The second fault often hits the cleanup after the first.
 TEST(TwoFailingCalls, LoseNothing) {

@@ -14,6 +14,7 @@
 
 #include "core/base/file_io.h"
 #include "core/base/json.h"
+#include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/safetensors_header.h"
@@ -134,9 +135,13 @@ class VectorWriter::File {
     const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
     const bool locked = regular && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
     if (locked) return;
+    const int error = errno;
     ::close(descriptor_);
-    throw InputError(fmt::format("{}: {}", printable_path(partial),
-                                 regular ? "another process writes it" : "is not a regular file"));
+    throw InputError(fmt::format(
+        "{}: {}", printable_path(partial),
+        !regular              ? "is not a regular file"
+        : has_no_locks(error) ? "cannot be locked; name a file on a file system with locks (flock)"
+                              : "another process writes it"));
   }
   ~File() {
     if (descriptor_ < 0) return;

@@ -75,9 +75,12 @@ RunLock::RunLock(const fs::path& run_dir) : path_(run_dir / lock_name) {
                                  ::write(descriptor_, mark.data(), mark.size()) ==
                                      static_cast<::ssize_t>(mark.size()));
   if (marked) return;
-  const std::string reason = std::strerror(errno);
+  const int error = errno;
   ::close(descriptor_);
-  require_input(!locked, "{}: cannot write: {}", printable_path(path_), reason);
+  require_input(!locked, "{}: cannot write: {}", printable_path(path_), std::strerror(error));
+  require_input(error == EWOULDBLOCK,
+                "{}: cannot be locked: {}; choose a run_dir on a file system with locks (flock)",
+                printable_path(path_), std::strerror(error));
   throw InputError(fmt::format(
       "{}: another process trains in this run directory; wait for it, or choose another run_dir",
       printable_path(run_dir)));
