@@ -1,6 +1,9 @@
 #include "train/state/state_dict.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -46,6 +49,8 @@ std::int64_t checked_sum(std::int64_t a, std::int64_t b) {
 struct Extent {
   std::int64_t begin = 0, bytes = 0;
   std::optional<std::uint32_t> crc = {};  ///< nothing if torch.save was told not to compute it
+
+  std::int64_t end() const { return begin + bytes; }
 };
 /// The storages of a file by their keys, or the entries of an archive by their names.
 using Extents = std::map<std::string, Extent>;
@@ -307,6 +312,34 @@ Extents read_zip_directory(const InputFile& file) {
   return entries;
 }
 
+/// Throws an InputError unless the bytes of an entry have its CRC-32.
+void verify(const InputFile& file, const std::string& name, const Extent& entry) {
+  constexpr std::int64_t step = std::int64_t{1} << 20;
+  std::vector<std::byte> chunk;
+  uLong crc = 0;
+  for (std::int64_t at = entry.begin; at < entry.end(); at += step) {
+    chunk.resize(static_cast<std::size_t>(std::min(step, entry.end() - at)));
+    file.read(chunk, at);
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
+  }
+  require_input(!entry.crc || *entry.crc == crc,
+                "its entry {} is damaged: its CRC-32 is not that of the archive", printable(name));
+}
+
+/// Verifies the storages of which a tensor takes a part; a whole one is verified when it is read.
+void verify_parts(const InputFile& file, const Extents& storages,
+                  const std::vector<StoredTensor>& tensors) {
+  std::map<std::int64_t, std::string> key_at;
+  for (const auto& [key, storage] : storages)
+    if (storage.bytes > 0) key_at[storage.begin] = key;
+  std::set<std::string> parted;
+  for (const StoredTensor& tensor : tensors)
+    if (tensor.bytes() > 0 && !tensor.crc)
+      parted.insert(std::prev(key_at.upper_bound(tensor.begin))->second);
+  for (const std::string& key : parted)
+    if (storages.at(key).crc) verify(file, "data/" + key, storages.at(key));
+}
+
 /// The form since PyTorch 1.6: a zip archive of NAME/data.pkl and NAME/data/KEY.
 std::vector<StoredTensor> read_zip(const InputFile& file) {
   const Extents entries = read_zip_directory(file);
@@ -327,18 +360,29 @@ std::vector<StoredTensor> read_zip(const InputFile& file) {
   Extents extents;
   for (const auto& [name, entry] : entries)
     if (name.starts_with(data)) extents[name.substr(data.size())] = entry;
-  return tensors_of(parse_pickle(text_at(file, found->second.begin, bytes)), extents);
+  if (found->second.crc) verify(file, found->first, found->second);
+  std::vector<StoredTensor> tensors =
+      tensors_of(parse_pickle(text_at(file, found->second.begin, bytes)), extents);
+  verify_parts(file, extents, tensors);
+  return tensors;
 }
 
-/// How every file of the older form begins: a pickle of a number that PyTorch chose.
-constexpr std::string_view legacy_magic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+/// The length of what begins every file of the older form: a pickle, of protocol 2 to 5, of a
+/// number that PyTorch chose. 0 for another beginning.
+std::size_t legacy_beginning(std::string_view text) {
+  constexpr std::string_view number = "\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  constexpr std::size_t frame = 9;  // of protocol 4 and 5: a byte and a length
+  if (text.size() < 2 || text[0] != '\x80' || text[1] < 2 || text[1] > 5) return 0;
+  const std::size_t at = text.substr(2).starts_with('\x95') ? 2 + frame : 2;
+  return at < text.size() && text.substr(at).starts_with(number) ? at + number.size() : 0;
+}
 
 /// The older form: pickles of the magic number, of the version, of the machine, of the dict and of
 /// the keys of its storages, and then for each storage the number of elements and their bytes.
 std::vector<StoredTensor> read_legacy(const InputFile& file) {
   const std::string text =
       text_at(file, 0, std::min<std::int64_t>(file.size(), 2 * max_pickle_bytes));
-  std::size_t at = legacy_magic.size();
+  std::size_t at = legacy_beginning(text);
   const auto next = [&] {
     const Pickle pickle = parse_pickle(std::string_view(text).substr(at));
     at += pickle.length;
@@ -389,7 +433,7 @@ std::vector<StoredTensor> read_legacy(const InputFile& file) {
 std::vector<StoredTensor> read_state_dict(const InputFile& file) {
   const std::string first = text_at(file, 0, std::min<std::int64_t>(file.size(), 64));
   if (first.starts_with("PK\3\4")) return read_zip(file);
-  if (first.starts_with(legacy_magic)) return read_legacy(file);
+  if (legacy_beginning(first) > 0) return read_legacy(file);
   require_input(!first.starts_with("version https://git-lfs"),
                 "is a pointer of Git LFS, not the weights: fetch them with git lfs pull");
   throw InputError("is no file of torch.save: it begins with \"" + printable(first.substr(0, 16)) +

@@ -26,7 +26,8 @@ class StateDict : public ::testing::TestWithParam<const char*> {
   std::vector<double> values(const std::string& name) { return file_.read(name).to_doubles(); }
 };
 INSTANTIATE_TEST_SUITE_P(Forms, StateDict,
-                         ::testing::Values("zip.bin", "legacy.bin", "protocol4.bin"));
+                         ::testing::Values("zip.bin", "legacy.bin", "protocol4.bin",
+                                           "legacy4.bin"));
 
 TEST_P(StateDict, HasTheValuesOfEachTensor) {
   EXPECT_EQ(values("plain"), (std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
@@ -80,6 +81,25 @@ TEST(StateDicts, AFlippedBitOfAnArchiveIsFound) {
   EXPECT_EQ(input_error([&] { weights.read("weight"); }),
             (folder / "pytorch_model.bin").string() +
                 ": tensor weight is damaged: its CRC-32 is not that of the archive");
+}
+
+/// The names of storages, and a storage of which tensors are parts.
+TEST(StateDicts, AFlippedBitIsFoundInEveryEntryThatIsRead) {
+  const TemporaryFolder folder;
+  const std::string whole = read_bytes(written_by_pytorch("zip.bin"));
+  const auto pickle = whole.find("torch._utils"), parts = whole.find("FB", whole.find("data/0"));
+  ASSERT_NE(pickle, std::string::npos);
+  ASSERT_NE(parts, std::string::npos);
+  for (const auto& [place, name] :
+       {std::pair(pickle, "zip/data.pkl"), std::pair(whole.find("\x80\x3f", parts), "data/0")}) {
+    std::string bytes = whole;
+    bytes[place] ^= 1;
+    write_bytes(folder / "flipped.bin", bytes);
+    EXPECT_EQ(
+        input_error([&] { TensorFile::open(folder / "flipped.bin", TensorFormat::state_dict); }),
+        (folder / "flipped.bin").string() + ": its entry " + name +
+            " is damaged: its CRC-32 is not that of the archive");
+  }
 }
 
 TEST(StateDicts, ShardsAreReadByTheirIndex) {

@@ -25,4 +25,5 @@ entries = collections.OrderedDict(
 torch.save(entries, "zip.bin")
 torch.save(entries, "legacy.bin", _use_new_zipfile_serialization=False)
 torch.save(entries, "protocol4.bin", pickle_protocol=4)
+torch.save(entries, "legacy4.bin", pickle_protocol=4, _use_new_zipfile_serialization=False)
 torch.save(torch.nn.LayerNorm(4).state_dict(), "module.bin")
