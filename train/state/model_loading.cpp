@@ -148,9 +148,23 @@ WeightSource source_of(const ModelWeights& weights, const Architecture& architec
   return source;
 }
 
+/// Refuses names of a model within a wrapper, which no model here has.
+void refuse_wrapped(const std::vector<std::string>& names, const fs::path& folder) {
+  for (const char* prefix :
+       {"module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."})
+    require_input(names.empty() ||
+                      !std::ranges::all_of(
+                          names, [&](const std::string& name) { return name.starts_with(prefix); }),
+                  "{}: the names of all tensors begin with {}, which a wrapper has added; save the "
+                  "model that it "
+                  "holds",
+                  printable_path(folder), prefix);
+}
+
 /// The tensors of model.safetensors, with the names of a model of this configuration.
 WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& folder,
                                const ModelConfig& config) {
+  refuse_wrapped(weights.names(), folder);
   if (const Architecture* architecture = architecture_of(folder))
     return with_context(printable_path(folder),
                         [&] { return source_of(weights, *architecture, config); });
@@ -270,7 +284,7 @@ std::unique_ptr<Model> load_model(const fs::path& folder, const ModelConfig& con
   const WeightSource source = source_of(weights, folder, config);
   with_context(printable_path(folder), [&] { check_weights(model->parameters(), source); });
   model->parameters().allocate(dtype, mode, device);
-  load_weights(model->parameters(), source);
+  with_context(printable_path(folder), [&] { load_weights(model->parameters(), source); });
   return model;
 }
 
