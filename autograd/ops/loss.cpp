@@ -72,6 +72,9 @@ Var distillation_loss(const Var& logits, const Tensor& target, double temperatur
           "distillation_loss: expected logits and target [r, c] of floating types, got {} {} and "
           "{} {}",
           logits.dtype(), logits.shape(), target.dtype(), target.shape());
+  require(temperature > 0 && normaliser > 0,
+          "distillation_loss: expected a positive temperature and normaliser, got {} and {}",
+          temperature, normaliser);
   const std::int64_t rows = logits.dim(0), classes = logits.dim(1);
   const Device device = logits.value().device();
   const DType sums = accumulate_dtype(logits.dtype());

@@ -36,12 +36,19 @@ Var rotate(const Var& x, const RowSpans& spans, const Tensor& table) {
 }
 
 Tensor rotary_table(std::int64_t count, std::int64_t width, double theta) {
+  constexpr std::int64_t most = std::int64_t{1} << 24;
+  require(count >= 0 && count <= most, "rotary_table: expected 0 to {} places, got {}", most,
+          count);
   std::vector<double> places(static_cast<std::size_t>(count));
   std::iota(places.begin(), places.end(), 0);
   return rotary_table(places, width, theta);
 }
 
 std::vector<float> rotary_frequencies(std::int64_t width, double theta) {
+  constexpr std::int64_t most = std::int64_t{1} << 20;
+  require(width >= 2 && width <= most && width % 2 == 0 && theta > 0,
+          "rotary_table: expected an even width from 2 to {} and a positive theta, got {} and {}",
+          most, width, theta);
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < width / 2; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(width);

@@ -323,6 +323,13 @@ TEST(OpErrors, Losses) {
        },
        "cross_entropy: needs at least one class, got logits [0, 0]"},
       {[] {
+         distillation_loss(x({2, 3}), x({2, 3}).value(), 0, 2);
+       },
+       "distillation_loss: expected a positive temperature and normaliser, got 0 and 2"},
+      {[] { rotary_table(-1, 4, 1); }, "rotary_table: expected 0 to 16777216 places, got -1"},
+      {[] { rotary_table(3, 5, 1); },
+       "rotary_table: expected an even width from 2 to 1048576 and a positive theta, got 5 and 1"},
+      {[] {
          distillation_loss(x({2, 3}), u8({2, 3}), 1, 2);
        },
        "distillation_loss: expected logits and target [r, c] of floating types, got f32 [2, 3] and "
