@@ -193,8 +193,9 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
     spec.saved = read_saved_run(spec.options.run_dir);
     require_same_kind(spec.options, spec.saved);
   });
-  const bool fresh_head =
-      spec.options.start.fresh_head || has_labels(*resolve_task(spec.options.task).kind);
+  const Head head = spec.options.model.head;
+  const bool fresh_head = spec.options.start.fresh_head || head == Head::sequence_classification ||
+                          head == Head::token_classification;
   if (fits) errors.note("model.from", [&] { check_first_weights(spec, fresh_head); });
 }
 

@@ -3,6 +3,8 @@
 #include <fstream>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "data/tasks/task_metrics.h"
 #include "tests/support/bags.h"
 #include "tests/support/finetune_fixture.h"
@@ -148,6 +150,20 @@ TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
             std::string::npos);
   EXPECT_EQ(read_bytes(folder_ / "map.png"), "mine");
   EXPECT_NE(refusal("export run exported").find("pooling is token"), std::string::npos);
+}
+
+TEST_F(BagsRun, AModelOfThreeClassesIsTrainedFurther) {
+  std::string table = "id,label\n";
+  for (int i = 0; i < 96; ++i) table += fmt::format("s{},{}\n", i, "abc"[i % 3]);
+  write_bytes(folder_ / "slides.csv", table);
+  configure("attention", ", labels: [a, b, c]");
+  std::string text = read_bytes(folder_ / "run.yaml");
+  text.replace(text.find("columns: {group: patient}, metric: auc"), 38, "metric: accuracy");
+  write_bytes(folder_ / "run.yaml", text);
+  const std::string command = "finetune run.yaml --threads 1 --set training.epochs=1";
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  ASSERT_NO_FATAL_FAILURE(run(command + " --set model.from=run --set run_dir=next"));
+  EXPECT_EQ(last_.err.find("fresh:"), std::string::npos) << "the head is kept: " << last_.err;
 }
 
 TEST_F(BagsRun, NumbersCanBePredicted) {

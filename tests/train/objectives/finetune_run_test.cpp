@@ -336,6 +336,10 @@ TEST_F(FinetuneTest, ANewHeadOfRegressionBeginsAtTheMean) {
                   "columns: {text: text, label: score}}\n");
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set optimizer.learning_rate=1e-9"));
   EXPECT_NEAR(measured("mse", "train.csv"), 1.5, 0.5) << "the variance";
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 --set model.from=run --set "
+          "run_dir=next --set optimizer.learning_rate=1e-9"));
+  EXPECT_EQ(last_.err.find("fresh:"), std::string::npos) << "the head is kept: " << last_.err;
 }
 
 // ---- The warm-up of a run whose data decide the number of steps ---------------------------------
