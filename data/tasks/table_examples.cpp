@@ -45,11 +45,32 @@ std::vector<std::string> names_beside(const std::filesystem::path& file,
   return names;
 }
 
+/// The task with the columns of this file. For vectors, texts with labels or alone may be trained
+/// on, and pairs held out: each file then has some of the columns.
+TaskConfig with_own_columns(TaskConfig task, const std::filesystem::path& file, TaskFormat format) {
+  TaskColumns& columns = task.columns;
+  if (*task.kind != TaskKind::embeddings || !columns.pair || !*task.header) return task;
+  const auto reader = open_rows(file, table_format(format), true, {});
+  try {
+    reader->next();  // a JSON object has the names
+  } catch (const BadRow&) {
+    return task;
+  }
+  const auto has = [&](const std::optional<std::string>& name) {
+    return name && std::ranges::find(reader->names(), *name) != reader->names().end();
+  };
+  if (has(columns.pair) && !has(columns.label))
+    columns.label.reset();
+  else if (!has(columns.pair) && (has(columns.label) || !columns.label))
+    columns.pair.reset();
+  return task;
+}
+
 class TableExamples : public ExampleReader {
  public:
   TableExamples(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format,
                 Labelled labelled)
-      : task_(task),
+      : task_(with_own_columns(task, file, format)),
         labelled_(labelled),
         file_(std::make_shared<std::string>(printable_path(file))),
         places_(columns(format)),

@@ -221,6 +221,24 @@ TEST_F(EmbeddingTest, LearnsFromTextsAlone) {
   }
 }
 
+/// Each file has some of the columns.
+TEST_F(EmbeddingTest, LabelledTextsAreMeasuredByPairs) {
+  configure("text: query, pair: answer, label: topic");
+  std::string labelled = "query,topic\n";
+  for (const char* text : {"the sea", "sea sea", "men sang", "old men", "the men", "calm sea"})
+    labelled += text + std::string(std::string(text).find("sea") != std::string::npos ? ",sea\n"
+                                                                                      : ",men\n");
+  write_bytes(folder_ / "labelled.csv", labelled);
+  const std::string train = "--set task.train=[labelled.csv] --set embedding_loss.name=";
+  EXPECT_EQ(losses(train + "multiple_negatives_ranking").size(), 12U);
+  EXPECT_EQ(metric("validation_mrr").size(), 2U);
+  const Outcome wrong = run_program(
+      folder_, "finetune run.yaml --quiet --set run_dir=other --set task.columns.label=tropic");
+  EXPECT_EQ(wrong.err,
+            "nystrom: task.columns.label: no file of task.train and task.validation has the column "
+            "'tropic'; correct it, or leave it out\n");
+}
+
 TEST_F(EmbeddingTest, WrongInputsAreRefused) {
   const auto set = [&](const std::string& columns, const std::string& loss,
                        const std::string& task = "") {
