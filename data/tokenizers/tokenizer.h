@@ -82,8 +82,8 @@ class Tokenizer {
   /// What `files` returns, but for the lengths. Tokenizers with equal definitions give equal ids.
   virtual std::string definition() const = 0;
   /// Returns a tokenizer.json and a tokenizer_config.json, which open_tokenizer and Hugging Face's
-  /// AutoTokenizer read alike, whatever files it was opened from. `max_length` is the model's
-  /// maximum number of tokens with the special ones: a smaller model_max_length is raised to it.
+  /// AutoTokenizer read alike, whatever files it was opened from. `max_length`, the most tokens
+  /// that the model was trained on, with the special ones, becomes their model_max_length.
   virtual std::vector<TokenizerFile> files(std::int64_t max_length) const = 0;
 
   /// Whether the id is cls, sep, pad, mask or unk.

@@ -41,8 +41,8 @@ std::string gpt2_tokenizer_json(const nlohmann::json& vocabulary,
 
 /// Returns a tokenizer.json with all that the settings changed, and a tokenizer_config.json for
 /// PreTrainedTokenizerFast. transformers 4 and 5 and open_tokenizer read them alike, whatever the
-/// model. `max_length` is the model's maximum number of tokens, with the special ones; a stored
-/// truncation and a smaller model_max_length follow it.
+/// model. `max_length` is the most tokens that the model was trained on, with the special ones; a
+/// stored truncation and model_max_length follow it.
 std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length);
 
 /// What written_files returns, but for the lengths, which decide no id.

@@ -218,7 +218,6 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
     settings.splits_special = config.boolean_or("split_special_tokens", false);
     settings.padding_side = config.text_or("padding_side", "");
     settings.truncation_side = config.text_or("truncation_side", "");
-    if (const auto part = config.find("model_max_length")) settings.max_length = part->number();
     if (const auto part = config.find("tokenizer_class")) set_class(*part, settings);
     if (const auto part = config.find("model_input_names")) {
       settings.token_types = false;

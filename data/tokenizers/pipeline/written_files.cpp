@@ -58,18 +58,11 @@ OrderedJson tokenizer_config(const TokenizerParts& parts) {
   return config;
 }
 
-/// An integer: transformers compares it with lengths.
-OrderedJson model_max_length(const TokenizerSettings& settings, std::int64_t max_length) {
-  const double given = settings.max_length.value_or(0);
-  if (given >= 9e18) return given;
-  return given > static_cast<double>(max_length) ? static_cast<std::int64_t>(given) : max_length;
-}
-
 }  // namespace
 
 std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length) {
   OrderedJson config = tokenizer_config(parts);
-  config["model_max_length"] = model_max_length(parts.settings, max_length);
+  config["model_max_length"] = max_length;
   return {{"tokenizer.json", tokenizer_json(parts, max_length)},
           {"tokenizer_config.json", config.dump(2) + "\n"}};
 }

@@ -89,7 +89,7 @@ TEST(OpenTokenizer, WritesWhatItIs) {
               tokenizer->encode(text, SpecialNames::tokens));
 }
 
-TEST(OpenTokenizer, AModelThatIsLongerHasALongerTokenizer) {
+TEST(OpenTokenizer, LengthsAreThoseOfTheModel) {
   const TemporaryFolder folder;
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["truncation"] = {
@@ -102,7 +102,7 @@ TEST(OpenTokenizer, AModelThatIsLongerHasALongerTokenizer) {
   };
   EXPECT_EQ(written(128, 0)["truncation"]["max_length"], 128);
   EXPECT_EQ(written(4096, 0)["truncation"]["max_length"], 4096);
-  EXPECT_EQ(written(128, 1)["model_max_length"], 512);
+  EXPECT_EQ(written(128, 1)["model_max_length"], 128);
   EXPECT_EQ(written(4096, 1)["model_max_length"], 4096);
 }
 
