@@ -1,6 +1,8 @@
 #include "train/state/model_folder.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -262,16 +264,28 @@ std::string decoder_notice(const ModelFolder& folder) {
          "transformers 5 (tie_word_embeddings: false)";
 }
 
-/// One line about a tokenizer that cuts long texts at their beginnings; empty for all others.
-std::string truncation_notice(const ModelFolder& folder) {
-  const fs::path file = folder.path / "tokenizer_config.json";
-  if (!fs::exists(file)) return "";
-  const auto settings = read_json_file(file);
-  const auto side = settings.find("truncation_side");
-  if (side == settings.end() || *side != "left") return "";
-  return fmt::format(
-      "note: {}: truncation_side is left; where nystrom cuts a text, it keeps the beginning",
-      printable_path(file));
+/// Lines about a tokenizer that other programs use otherwise.
+std::vector<std::string> tokenizer_notices(const fs::path& folder) {
+  const fs::path file = folder / "tokenizer_config.json";
+  if (!fs::exists(file)) return {};
+  const nlohmann::json settings = read_json_file(file);
+  if (!settings.is_object()) return {};  // which opening the tokenizer refuses
+  std::vector<std::string> lines, names;
+  if (settings.value("truncation_side", nlohmann::json()) == "left")
+    lines.push_back(fmt::format(
+        "note: {}: truncation_side is left; where nystrom cuts a text, it keeps the beginning",
+        printable_path(file)));
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
+    for (const nlohmann::json& token : settings.value(key, nlohmann::json::array())) {
+      const nlohmann::json name = token.is_object() ? token.value("content", token) : token;
+      if (name.is_string()) names.push_back(printable(name.get<std::string>(), 40));
+    }
+  if (!names.empty())
+    lines.push_back(fmt::format(
+        "note: {}: names of its special tokens in a text are characters like others: {}; tokens "
+        "that texts hold are added with special_tokens=False",
+        printable_path(file), long_list(names)));
+  return lines;
 }
 
 /// One line about the tensors that the model does not read; empty if there are none.
@@ -293,9 +307,14 @@ ModelFolder open_model_folder(const fs::path& model, const std::vector<std::stri
   const std::string notice = semantics_notice(folder.config);
   // A command that discards the head knows that it is not read.
   const std::string unread = use == HeadUse::kept ? unread_notice(folder) : "";
-  for (const std::string& line :
-       {notice, architecture_notice(folder), modules_notice(folder), decoder_notice(folder),
-        bias_notice(folder), truncation_notice(folder), unread})
+  std::vector<std::string> lines = {notice,
+                                    architecture_notice(folder),
+                                    modules_notice(folder),
+                                    decoder_notice(folder),
+                                    bias_notice(folder),
+                                    unread};
+  std::ranges::move(tokenizer_notices(folder.path), std::back_inserter(lines));
+  for (const std::string& line : lines)
     if (!line.empty()) log.say(line);
   return folder;
 }
@@ -316,6 +335,7 @@ StartFolder open_start_folder(const fs::path& model) {
     folder.notices.push_back(line);
   });
   folder.path = find_model(model, kept);
+  for (const std::string& line : tokenizer_notices(folder.path)) kept.say(line);
   folder.config = read_folder(folder.path, HeadUse::replaceable);
   return folder;
 }
