@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -64,34 +65,36 @@ fs::path require_empty_target(const fs::path& folder) {
 }
 
 NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
-  std::error_code error;
-  const fs::path parent = parent_of(place_);
-  make_folders(parent);
+  make_folders(parent_of(place_));
   remove_leftovers(place_);
-  while (!error && lock_ < 0) {
-    temporary_ = temporary_name(place_);
-    fs::create_directory(temporary_, error);
-    if (error) break;
-    lock_ = lock_folder(temporary_);
-    const int reason = errno;
-    // Before it was locked, another process may have locked or removed it as a leftover.
-    if (fs::exists(temporary_)) {
-      if (lock_ >= 0 || has_no_locks(reason)) break;
-      if (reason == EWOULDBLOCK) continue;
-      error = {reason, std::generic_category()};
-      ::rmdir(temporary_.c_str());
-    } else if (lock_ >= 0) {
-      ::close(lock_);
-      lock_ = -1;
-    }
-  }
+  // Another process may take it for a leftover before it is locked.
+  constexpr int tries = 100;
+  for (int i = 0; i < tries && !make_temporary(); ++i) continue;
+  const int mark = ::open((temporary_ / unfinished_mark).c_str(),
+                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  const int error = errno;
+  if (mark < 0) discard();
+  require_input(mark >= 0, "{}: cannot create: {}", printable_path(place_), std::strerror(error));
+  ::close(mark);
+}
+
+bool NewFolder::make_temporary() {
+  temporary_ = temporary_name(place_);
+  std::error_code error;
+  fs::create_directory(temporary_, error);
   require_input(!error, "{}: cannot create: {}", printable_path(place_), error.message());
-  try {
-    write_text_file(temporary_ / unfinished_mark, "");
-  } catch (...) {
-    discard();
-    throw;
+  lock_ = lock_folder(temporary_);
+  const int reason = errno;
+  if (!fs::exists(temporary_)) {
+    if (lock_ >= 0) ::close(lock_);
+    lock_ = -1;
+    return false;
   }
+  if (lock_ >= 0 || has_no_locks(reason)) return true;
+  ::rmdir(temporary_.c_str());
+  require_input(reason == EWOULDBLOCK, "{}: cannot lock: {}", printable_path(place_),
+                std::strerror(reason));
+  return false;
 }
 
 NewFolder::~NewFolder() { discard(); }

@@ -38,6 +38,7 @@ class NewFolder {
   void commit();
 
  private:
+  bool make_temporary();
   void discard();
 
   std::filesystem::path place_, temporary_;

@@ -134,8 +134,11 @@ class VectorWriter::File {
     struct stat status {};
     const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
     const bool locked = regular && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
-    if (locked) return;
     const int error = errno;
+    if (locked) {
+      remove_leftovers();
+      return;
+    }
     ::close(descriptor_);
     throw InputError(fmt::format(
         "{}: {}", printable_path(partial),
@@ -149,6 +152,18 @@ class VectorWriter::File {
     if (made_ && ::fstat(descriptor_, &status) == 0 && status.st_size == 0)
       ::unlink(partial.c_str());
     ::close(descriptor_);
+  }
+
+  /// Removes what a run that was killed left beside it.
+  void remove_leftovers() const {
+    const std::string own = partial.filename().string();
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(parent_of(partial), ignored)) {
+      const std::string name = entry.path().filename().string();
+      const auto target = temporary_target(name);
+      if (target && target->starts_with(own) && entry.is_regular_file(ignored))
+        fs::remove(entry.path(), ignored);
+    }
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
