@@ -16,9 +16,11 @@ class Error : public std::exception {
   explicit Error(std::string message) : message_(std::move(message)) {}
 
   const char* what() const noexcept override { return message_.c_str(); }
-  /// Puts `context` and ": " in front of the message.
+  /// Puts `context` and ": " in front of the message, unless it begins with it, or with a path in
+  /// it.
   void add_context(const std::string& context) {
-    if (!context.empty()) message_ = context + ": " + message_;
+    const bool there = message_.starts_with(context + ": ") || message_.starts_with(context + "/");
+    if (!context.empty() && !there) message_ = context + ": " + message_;
   }
 
  private:

@@ -45,7 +45,8 @@ void CommonOptions::add_to(CLI::App& app, const CommonUse& use) {
 
 Device CommonOptions::apply(int default_gpu) const {
   if (threads > 0) set_num_threads(threads);
-  return with_context("--device " + device, [&] { return device_called(device, default_gpu); });
+  return with_context("--device " + printable(device),
+                      [&] { return device_called(device, default_gpu); });
 }
 
 void CommonOptions::refuse_overrides(const std::string& command, const std::string& why) const {
@@ -125,9 +126,9 @@ void check_command(const CLI::App& app, const std::vector<Command>& commands, in
   const bool known = std::find(names.begin(), names.end(), word) != names.end() ||
                      app.get_option_no_throw(word) != nullptr;
   require_input(known || word.starts_with('-'),
-                "unknown command {}{}; expected one of {}; see nystrom --help", word,
+                "unknown command {}{}; expected one of {}; see nystrom --help", printable(word),
                 did_you_mean(word, names), listed(names));
-  require_input(known, "unknown option {}; see nystrom --help", word);
+  require_input(known, "unknown option {}; see nystrom --help", printable(word));
 }
 
 /// The message for a command line that CLI11 cannot parse. `command` is null if no command was
@@ -141,7 +142,8 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
   const std::string help = words + " --help";
   std::vector<std::string> extras = command ? command->remaining() : std::vector<std::string>{};
   std::erase(extras, "--");  // which ends the options, and remains where one of them is wrong
-  if (extras.empty()) return fmt::format("{}; see {}", error.what(), help);
+  if (extras.empty())
+    return fmt::format("{}; see {}", printable(error.what(), std::string::npos), help);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -150,8 +152,8 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
     names.push_back(inner->get_name());
   const std::string& first = extras.front();
   return fmt::format("{} {}{}; see {}",
-                     first.starts_with('-') ? "unknown option" : "unexpected argument", first,
-                     did_you_mean(first, names), help);
+                     first.starts_with('-') ? "unknown option" : "unexpected argument",
+                     printable(first), did_you_mean(first, names), help);
 }
 
 /// Restarts the program with GOMP_SPINCOUNT=1000, unless the environment has a wait policy. By

@@ -73,7 +73,7 @@ YamlNode override_tree(const std::string& text, std::size_t source) {
   if (loses_part(value))
     throw YamlError({}, fmt::format("of {} YAML drops a comment or blanks at its ends; put it in "
                                     "double quotes: '{}=\"{}\"'",
-                                    quote_for_message(std::string(value)), key, value));
+                                    quote_for_message(std::string(value)), key, printable(value)));
   std::size_t end = key.size();
   for (int depth = 0; end != std::string::npos; ++depth) {
     if (depth == 32) throw YamlError({}, "the key has more than 32 parts");
