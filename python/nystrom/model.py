@@ -476,6 +476,10 @@ def typed_labels(path: str, names: list[str]) -> dict[str, Any]:
 def _array(value: Any) -> Any:
     """An array as it is, and a list as an array of NumPy."""
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+        if getattr(getattr(value, "dtype", None), "byteorder", "=") == ">":
+            raise InputError(
+                "an array is big-endian; pass array.astype(array.dtype.newbyteorder('='))"
+            )
         return value
     import numpy
 

@@ -193,6 +193,9 @@ Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t
 void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
                         const std::filesystem::path& folder, Log& log) {
   const std::filesystem::path place = require_empty_target(folder);
+  const std::string beyond = model.parameters().not_finite();
+  require_input(beyond.empty(), "tensor {} is not finite, and no command reads such weights",
+                beyond);
   const auto tokenizer = open_tokenizer_of(source);
   ModelConfig config = model.config();
   // A folder of Hugging Face may have the defaults of its class in their place.
