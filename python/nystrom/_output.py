@@ -6,7 +6,7 @@ The logger is called nystrom. Its messages are at INFO, and warnings at WARNING.
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def write(line: str) -> None:
         logger.log(level, "%s", line.removeprefix("warning: "))
         shown = logger.isEnabledFor(level) and any(map(_writes_to_console, _handlers(logger)))
     if not shown and sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)
+        # As in the program, a message that cannot be written ends nothing.
+        with suppress(OSError, ValueError):
+            print(line, file=sys.stderr, flush=True)
 
 
 def _logger() -> Logger | None:
