@@ -191,6 +191,7 @@ struct TaskData {
 
 ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) {
   const std::shared_ptr<const TaskDataset>& data = task.examples;
+  for (const std::string& line : warnings_of(data->skipped())) log.warn(line);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;

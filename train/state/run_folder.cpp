@@ -92,7 +92,8 @@ void RunLock::require_held() const {
   const bool held = ::fstat(descriptor_, &own) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
                     own.st_dev == there.st_dev && own.st_ino == there.st_ino;
   require_input(held,
-                "{}: was removed or replaced while this run trained; nothing more is saved there",
+                "{}: was removed or replaced while this run trained, or the program has another "
+                "current folder now; nothing more is saved there",
                 printable_path(path_.parent_path()));
 }
 
