@@ -208,9 +208,14 @@ PreparedTask prepare_task(const RunSpec& spec) {
   std::optional<BagParts> bags;
   if (features && are_bag_tables(config.task, config.task.train))
     bags = part_bags(config.task, config.seed);
-  const LabelSet given = bags       ? bag_labels(config.task, *bags)
-                         : features ? LabelSet(config.task.labels)
-                                    : task_labels(config.task);
+  LabelSet given = bags       ? bag_labels(config.task, *bags)
+                   : features ? LabelSet(config.task.labels)
+                              : task_labels(config.task);
+  // A head that is kept has an order of its own of the same labels.
+  const bool kept = spec.start && !config.start.fresh_head && config.task.labels.empty() &&
+                    spec.start->config.head == config.model.head;
+  if (kept && std::ranges::is_permutation(spec.start->config.labels, given.names()))
+    given = LabelSet(spec.start->config.labels);
   const auto reader = [&](const LabelSet& labels) {
     return std::make_unique<TaskReader>(config.task, labels, spec.tokenizer, config.model,
                                         config.data.sequence_length);

@@ -266,7 +266,16 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
     unnamed.push_back(fmt::format("LABEL_{}", i));
   const bool regression =
       from.labels.size() == 1 && !from.multi_label;  // its label is a name of the number
-  const bool named_alike = from.labels == config.labels || from.labels == unnamed || regression;
+  // Names that transformers gave stand for any, but not for each other.
+  const bool renamed =
+      from.labels == unnamed && std::ranges::none_of(config.labels, [&](const std::string& label) {
+        return std::ranges::find(unnamed, label) != unnamed.end();
+      });
+  const bool named_alike = from.labels == config.labels || renamed || regression;
+  require_input(from.labels.size() == 1 || config.labels.size() != 1 || config.multi_label,
+                "{}: its head tells {} labels, and the task has one number; start a new head with "
+                "model.fresh_head: true",
+                where, from.labels.size());
   require_input(
       from.labels.size() == config.labels.size() && named_alike,
       "{}: its head tells {} labels ({}), the task has {} ({}); name the same in task.labels, or "

@@ -456,6 +456,33 @@ TEST_F(StartTest, AHeadOfTheSameLabelsGoesOn) {
   EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
 }
 
+TEST_F(StartTest, AHeadKeepsItsOrderOfTheSameLabels) {
+  const auto labels = [&](const std::string& run_dir) {
+    return read_hf_config(folder_ / run_dir / "checkpoints" / "step-2").labels;
+  };
+  const std::vector<std::string> turned = {"water", "people"};
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set task.labels=[water,people]"));
+  ASSERT_EQ(labels("run"), turned) << "or the test cannot fail";
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.from=run --set run_dir=next"));
+  EXPECT_EQ(labels("next"), turned);
+}
+
+/// transformers gives such names, whose order as words is another.
+TEST_F(StartTest, NamesOfTransformersStandForNoOtherOfThem) {
+  std::string text = read_bytes(folder_ / "train.tsv");
+  for (const auto& [from, to] : {std::pair("water\t", "LABEL_0\t"), {"people\t", "LABEL_1\t"}})
+    for (std::size_t at = 0; (at = text.find(from, at)) != text.npos; at += std::strlen(to))
+      text.replace(at, std::strlen(from), to);
+  write_bytes(folder_ / "train.tsv", text);
+  write_bytes(folder_ / "dev.tsv", text);
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml"));
+  EXPECT_EQ(error("finetune run.yaml --set model.from=run --set run_dir=next --set "
+                  "task.labels=[LABEL_1,LABEL_0]"),
+            "nystrom: run/checkpoints/step-2: its head tells 2 labels (LABEL_0, LABEL_1), the task "
+            "has 2 (LABEL_1, LABEL_0); name the same in task.labels, or start a new head with "
+            "model.fresh_head: true\n");
+}
+
 TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
   EXPECT_EQ(error("finetune run.yaml --set model.max_position_embeddings=64"),
             "nystrom: model.max_position_embeddings is 64, but base has 24; nystrom extend makes a "
