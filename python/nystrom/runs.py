@@ -120,6 +120,13 @@ def _shown(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)
 
 
+def _require_functions(on_step: OnStep | None, on_evaluation: OnEvaluation | None) -> None:
+    """Before an earlier run is removed."""
+    for name, given in (("on_step", on_step), ("on_evaluation", on_evaluation)):
+        if given is not None and not callable(given):
+            raise TypeError(f"{name}: got {given!r}, expected a function")
+
+
 def pretrain(
     config: Config,
     *,
@@ -150,6 +157,7 @@ def pretrain(
     Ctrl-C, which throws Interrupted, a KeyboardInterrupt. threads: as set_num_threads; 0 leaves
     their number. quiet: prints warnings only. overwrite: removes the run that lies in run_dir.
     """
+    _require_functions(on_step, on_evaluation)
     options = overrides(sections)
     if text is not None:
         options.append(f"data.text_column={text_of(text)}")
@@ -203,6 +211,7 @@ def finetune(
 
     All other arguments are those of pretrain.
     """
+    _require_functions(on_step, on_evaluation)
     options = overrides(sections)
     several = names_of_columns(label)
     options += _column_options(text, None if several else label, pair)

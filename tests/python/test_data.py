@@ -662,6 +662,7 @@ def test_a_refused_run_overwrites_nothing(task):
     wrong = [
         ({"label": "labell"}, {}),
         ({}, {"device": "gpu"}),
+        ({}, {"on_step": 3}),
         ({}, {"model": {"from": run}}),
     ]
     for columns, options in wrong:
