@@ -55,6 +55,8 @@ def run(
             raise
         output.seek(0)
         printed, message = _without_places(output.read().decode()), _without_places(message)
+        if message and not printed:
+            code = code or 2  # as it is where signals of ended children are ignored
         if code != 0 and not (errors_too and code == 2 and printed):
             raise _errors.get(code, InternalError)(
                 in_words_of_python(message) or f"nystrom {command} ended with the code {code}"

@@ -325,5 +325,16 @@ def test_messages_are_in_the_words_of_python(classes):
         classes.predict("the sea", "old")
 
 
+def test_errors_are_told_where_signals_of_children_are_ignored(classes):
+    import signal
+
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(nystrom.InputError, match="no such folder"):
+            nystrom.info("absent")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def test_a_model_shows_itself(classes):
     assert "<th>labels</th><td>calm, rough</td>" in classes._repr_html_()
