@@ -39,6 +39,10 @@ void throw_exceptions_of_python() {
 }  // namespace
 
 NB_MODULE(_core, module) {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+    throw nb::import_error(
+        "nystrom works in the main interpreter of a process alone; for mod_wsgi set "
+        "WSGIApplicationGroup %{GLOBAL}");
   module.attr("version") = NYSTROM_VERSION;
   throw_exceptions_of_python();
   prepare_for_forks();

@@ -6,6 +6,8 @@ import json
 import os
 from collections.abc import Mapping
 
+from nystrom.errors import InputError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -55,7 +57,11 @@ def names_of_columns(label: Any) -> list[str] | None:
 
 def absolute(path: str | os.PathLike[str]) -> str:
     """The path of a model from any current folder; a name of the hub stays."""
-    text = os.fspath(path)
+    text = os.fsdecode(path)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{text!a}: is no name in UTF-8, as Python's functions take") from None
     return os.path.abspath(text) if os.path.exists(text) else text
 
 
