@@ -425,10 +425,15 @@ void check_depth(const ModelConfig& c, Problems& found) {
   if (c.num_hidden_layers > max_layers)
     add_problem(found, {"num_hidden_layers"}, "num_hidden_layers is {}; expected at most {}",
                 c.num_hidden_layers, max_layers);
+  constexpr std::size_t most_names = 256;  // each layer is looked for in all of them
   const auto check_names = [&](const char* option, std::size_t names) {
     if (std::cmp_greater(names, c.num_hidden_layers))
       add_problem(found, {option}, "{} has {} names for {} layers; name each layer once", option,
                   names, c.num_hidden_layers);
+    else if (names > most_names)
+      add_problem(found, {option},
+                  "{} has {} names; expected at most {}: name neighbours as a range", option, names,
+                  most_names);
   };
   check_names("attention.layers", c.attention.layers.size());
   check_names("attention.window_layers", c.attention.window_layers.size());

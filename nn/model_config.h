@@ -16,7 +16,7 @@
 namespace nystrom {
 
 /// The most layers that a configuration may ask for; what computes has fewer by far.
-inline constexpr std::int64_t max_layers = 1024;
+inline constexpr std::int64_t max_layers = 4096;
 
 /// The attention kinds. none: the layer has its feed-forward block alone.
 enum class AttentionKind {
