@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <set>
 
 #include "core/base/long_list.h"
@@ -60,8 +59,8 @@ void check_weights(const ParameterStore& store, const WeightSource& source,
   }
   constexpr std::size_t most_compared = 1000;
   if (missing.size() <= most_compared)
-    for (std::string& name : unexpected | std::views::take(listed_names))
-      name += did_you_mean(name, missing);
+    for (std::size_t i = 0; i < std::min(unexpected.size(), listed_names); ++i)
+      unexpected[i] += did_you_mean(unexpected[i], missing);
   require_input(missing.empty() && !changes_results && mismatched.empty(),
                 "the weights do not fit the model{}{}{}", listed("mismatched", mismatched),
                 listed("unexpected", unexpected), listed("missing", missing));

@@ -45,7 +45,7 @@ std::vector<Runtime> runtimes_of(const fs::path& folder) {
   std::vector<Runtime> runtimes;
   const auto add = [&](const char* name, const ModelConfig& as) -> Runtime& {
     auto model = load_model(folder, as, DType::f32, StoreMode::inference);
-    return runtimes.emplace_back(name, std::move(model));
+    return runtimes.emplace_back(Runtime{name, std::move(model)});
   };
   add("nystrom", config);
   if (names_transformers_class(folder)) add("transformers", config_in_transformers(folder));

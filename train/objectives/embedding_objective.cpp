@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/checksum.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
 #include "nn/embedding_loss.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/check.h"
 #include "data/tasks/text_range.h"
 #include "data/text/line_reader.h"
 
