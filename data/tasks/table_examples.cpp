@@ -196,19 +196,29 @@ class TableExamples : public ExampleReader {
     if (example.labels.size() != example.words.size())
       throw BadRow(fmt::format("{}: there are {} words but {} labels", example.place(),
                                example.words.size(), example.labels.size()));
-    name_numbers(example.labels);
+    if (std::ranges::find(example.labels, "-100") != example.labels.end())
+      throw BadRow(
+          example.place() +
+          ": the label -100, of words that count for nothing, is of a data set that is cut "
+          "into tokens; give its words, each with a label");
+    name_numbers(example);
     for (const std::string& tag : example.labels) check_tag(task_, tag, example.place());
   }
 
   /// Replaces the numbers of labels (one or more), as the Datasets library writes them, by names.
-  void name_numbers(std::vector<std::string>& tags) {
+  void name_numbers(Example& example) {
+    std::vector<std::string>& tags = example.labels;
     const bool numbers = std::ranges::all_of(tags, [](const std::string& tag) {
       return !tag.empty() && tag.size() < 6 && tag.find_first_not_of("0123456789") == tag.npos;
     });
     if (!numbers || std::ranges::find(label_names_, tags[0]) != label_names_.end()) return;
     for (std::string& tag : tags) {
       const auto index = static_cast<std::size_t>(std::stoul(tag));
-      if (index < label_names_.size()) tag = label_names_[index];
+      if (label_names_.empty()) continue;
+      if (index >= label_names_.size())
+        throw BadRow(fmt::format("{}: the label {} has no name; task.labels names 0 … {}",
+                                 example.place(), tag, label_names_.size() - 1));
+      tag = label_names_[index];
     }
   }
 

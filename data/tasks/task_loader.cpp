@@ -95,7 +95,7 @@ void fill_targets(const TaskDataset& data, const Samples& samples, Batch& batch)
 /// Throws an InputError when task.balance has no labels to balance.
 void require_labels(const TaskDataset& dataset) {
   require_input(dataset.target() == TaskTarget::classes,
-                "task.balance {} is for labels; this task has none",
+                "task.balance {} is for classes of texts or bags; this task has none",
                 enum_name(dataset.task().balance));
 }
 

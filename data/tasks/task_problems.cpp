@@ -143,7 +143,8 @@ void check_bags(const TaskConfig& task, Problems& found) {
         "task.bad_rows skip is for texts; correct the features, or leave their row out");
   if (task.balance == TaskBalance::none) return;
   if ((kind != TaskKind::classification && kind != TaskKind::features) || columns.value)
-    add(found, {"balance", "kind"}, "task.balance {} is for labels; this task has none",
+    add(found, {"balance", "kind"},
+        "task.balance {} is for classes of texts or bags; this task has none",
         enum_name(task.balance));
   else if (task.multi_label == true)
     add(found, {"balance", "multi_label"},

@@ -447,6 +447,15 @@ TEST_F(Examples, NumbersOfTagsHaveNames) {
   EXPECT_EQ(read(task, files)[0].labels, (Words{"B-PER", "O"}));
   task.labels = {"B-LOC", "O"};
   EXPECT_EQ(read(task, files)[0].labels, (Words{"O", "B-LOC"}));
+  const auto problem = [&](const std::string& numbers) {
+    const auto other =
+        write("b.jsonl", R"({"tokens": ["Ann", "sang"], "ner_tags": )" + numbers + "}");
+    return input_error([&] { read(task, other); });
+  };
+  EXPECT_NE(problem("[0, 2]").find("b.jsonl:1: the label 2 has no name; task.labels names 0 … 1"),
+            std::string::npos);
+  EXPECT_NE(problem("[0, -100]").find("b.jsonl:1: the label -100, of words that count for nothing"),
+            std::string::npos);
   task.labels = {"B-PER", "O"};
   EXPECT_EQ(read(task, files)[0].labels, (Words{"B-PER", "O"})) << "the data's order";
 }
