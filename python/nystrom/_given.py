@@ -158,11 +158,27 @@ class GivenData:
         self.labels.setdefault(text, label)
         return text
 
+    def _label_types(self) -> str:
+        kept = {text: label for text, label in self.labels.items() if not isinstance(label, str)}
+        return json.dumps(kept, sort_keys=True)
+
+    def require_same_label_types(self, run_dir: str) -> None:
+        """Refuses to go on with a run whose labels had other types."""
+        if not self._written or not Path(run_dir, "checkpoints").is_dir():
+            return
+        file = Path(run_dir, LABEL_TYPES)
+        before = json.loads(file.read_text()) if file.exists() else {}
+        if json.dumps(before, sort_keys=True) != self._label_types():
+            raise InputError(
+                f"'{run_dir}': holds a run with other settings; changed: the types of its labels; "
+                "choose another run_dir"
+            )
+
     def write_label_types(self, run_dir: str) -> None:
         """Says in the run's folder which labels are no texts, where the run began."""
-        kept = {text: label for text, label in self.labels.items() if not isinstance(label, str)}
-        if kept and Path(run_dir, "checkpoints").is_dir():
-            Path(run_dir, LABEL_TYPES).write_text(json.dumps(kept))
+        kept = self._label_types()
+        if kept != "{}" and Path(run_dir, "checkpoints").is_dir():
+            Path(run_dir, LABEL_TYPES).write_text(kept)
 
     def _lock(self, folder: Path, how: int) -> int:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -241,6 +241,7 @@ def finetune(
                 options.append(f"task.{name}={text_of(files)}")
                 every += files
         options += data.form(every, plan["format"])
+        data.require_same_label_types(plan["run_dir"])
         before = _checkpoints(plan["run_dir"])
         try:
             run = _core.finetune(

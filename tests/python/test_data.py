@@ -683,6 +683,15 @@ def test_a_refused_run_leaves_the_types_of_labels(task):
     assert nystrom.load(task["run_dir"]).labels == [0, 1]
 
 
+def test_labels_of_another_type_are_no_more_of_the_run(task):
+    numbers = [(text, int(label == "calm")) for text, label in ROWS]
+    nystrom.finetune(task, train=numbers, validation=numbers, quiet=True)
+    texts = [(text, str(label)) for text, label in numbers]
+    with pytest.raises(nystrom.InputError, match="changed: the types of its labels"):
+        nystrom.finetune(task, train=texts, validation=texts, quiet=True)
+    assert nystrom.finetune(task, train=numbers, validation=numbers, quiet=True).load().labels == [0, 1]
+
+
 def test_a_model_is_the_same_from_another_folder(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(trained.parent)
     model = nystrom.load(trained.name)
