@@ -78,7 +78,7 @@ def described(value: Any) -> str:
     """What was got, for messages."""
     if value is None:
         return "None"
-    shown = repr(value)
+    shown = " ".join(repr(value).split())
     return f"{shown if len(shown) <= 40 else shown[:39] + '…'} ({type(value).__name__})"
 
 

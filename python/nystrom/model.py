@@ -27,7 +27,9 @@ if TYPE_CHECKING:
         pass
 
     DType = Literal["f32", "bf16", "f16", "f64", "float32", "bfloat16", "float16", "float64"]
-    Pooling = Literal["mean", "cls", "landmarks"]
+    Pooling = Literal[
+        "mean", "cls", "landmarks", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"
+    ]
     Prompt = Literal["query", "document", "none"]
     FloatArray = NDArray[np.float32]
 else:
@@ -129,7 +131,8 @@ class Model(_Predicts["P"]):
         """One vector for each text: float32 [texts, width], or [width] for a single text.
 
         The vectors of `nystrom embed`, to the bit. pooling mean: the mean of the last hidden states
-        over the tokens; cls: that of the first token; landmarks: the mean of the segment means.
+        over the tokens; cls: that of the first token; landmarks: the mean of the segment means; and
+        those of sentence-transformers.
         normalize: divide by the length. None stands for the model's own options. dimensions: keep
         the first ones. prompt: which of the model's prompts stands before each text. A text of more
         than `max_length` tokens (None: the length of the training) is read in windows; with
@@ -314,6 +317,8 @@ class Model(_Predicts["P"]):
         progress: bool,
     ) -> list[Any]:
         top_k, threshold = limits
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise InputError(f"threshold {threshold}; expected a number from 0 to 1")
         count = 2**31 if top_k is None else top_k
 
         def part(begin: int, end: int) -> list[Any]:

@@ -232,7 +232,7 @@ class Embedder(TransformerMixin, _Text):
         self,
         model: str | os.PathLike[str] = "runs/base",
         *,
-        pooling: str | None = None,
+        pooling: Any = None,
         normalize: bool | None = None,
         dimensions: int | None = None,
         batch_size: int = 32,
@@ -259,7 +259,7 @@ class Embedder(TransformerMixin, _Text):
             raise ValueError("X: got two columns, expected one of texts")
         return self.model_.encode(
             texts,
-            pooling=self.pooling,  # type: ignore[arg-type]
+            pooling=self.pooling,
             normalize=self.normalize,
             dimensions=self.dimensions,
             batch_size=self.batch_size,
