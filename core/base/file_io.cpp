@@ -122,6 +122,20 @@ std::optional<std::string_view> temporary_target(std::string_view name) {
   return name.substr(0, at);
 }
 
+std::vector<std::filesystem::path> leftover_files(const std::filesystem::path& folder,
+                                                  std::span<const std::string_view> targets) {
+  std::vector<std::filesystem::path> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const auto target = temporary_target(name);
+    if (target && std::ranges::find(targets, *target) != targets.end() &&
+        entry.symlink_status(ignored).type() == std::filesystem::file_type::regular)
+      found.push_back(entry.path());
+  }
+  return found;
+}
+
 void require_no_link(const std::filesystem::path& path) {
   std::error_code ignored;
   require_input(!std::filesystem::is_symlink(path, ignored),

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/checksum.h"
 
@@ -52,6 +53,10 @@ bool is_nonce(std::string_view text);
 std::filesystem::path temporary_name(const std::filesystem::path& place);
 /// NAME of "NAME.tmp-" and a nonce; nothing for a name of another form.
 std::optional<std::string_view> temporary_target(std::string_view name);
+/// The files in `folder` that have temporary names of `targets`: a process that was killed left
+/// them.
+std::vector<std::filesystem::path> leftover_files(const std::filesystem::path& folder,
+                                                  std::span<const std::string_view> targets);
 
 /// Throws an InputError if `path` is a symbolic link. Whoever writes into a folder of its own calls
 /// this, because a link may lead to files of others.

@@ -136,7 +136,10 @@ class VectorWriter::File {
     const bool locked = regular && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
     const int error = errno;
     if (locked) {
-      remove_leftovers();
+      const std::string state = partial.filename().string() + ".json";
+      std::error_code ignored;
+      for (const fs::path& left : leftover_files(parent_of(partial), {{state}}))
+        fs::remove(left, ignored);
       return;
     }
     ::close(descriptor_);
@@ -152,18 +155,6 @@ class VectorWriter::File {
     if (made_ && ::fstat(descriptor_, &status) == 0 && status.st_size == 0)
       ::unlink(partial.c_str());
     ::close(descriptor_);
-  }
-
-  /// Removes what a run that was killed left beside it.
-  void remove_leftovers() const {
-    const std::string own = partial.filename().string();
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(parent_of(partial), ignored)) {
-      const std::string name = entry.path().filename().string();
-      const auto target = temporary_target(name);
-      if (target && target->starts_with(own) && entry.is_regular_file(ignored))
-        fs::remove(entry.path(), ignored);
-    }
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;

@@ -120,11 +120,7 @@ void check_run_place(const fs::path& run_dir) {
 void remove_unfinished(const fs::path& run_dir) {
   constexpr std::string_view written[] = {"config.yaml", "metrics.jsonl", "fill-masks.jsonl",
                                           "summary.json"};
-  for (const fs::path& entry : folder_entries(run_dir)) {
-    const std::string name = entry.filename().string();
-    const auto target = temporary_target(name);
-    if (!target || std::ranges::find(written, *target) == std::end(written) || !is_file(entry))
-      continue;
+  for (const fs::path& entry : leftover_files(run_dir, written)) {
     std::error_code error;
     fs::remove(entry, error);
     require_input(!error, "{}: cannot remove: {}", printable_path(entry), error.message());
