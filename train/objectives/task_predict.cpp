@@ -221,6 +221,8 @@ Predictions predict_examples(const TaskModel& task, const std::vector<Example>& 
                              std::optional<double> threshold) {
   std::map<std::size_t, std::vector<std::size_t>> places;  // by the number of choices
   for (std::size_t i = 0; i < examples.size(); ++i) places[examples[i].choices.size()].push_back(i);
+  if (places.size() <= 1)
+    return predict_all(task, task.reader->from(examples), batch_size, top_k, threshold);
   Predictions result;
   result.all.resize(examples.size());
   for (const auto& [choices, own] : places) {
