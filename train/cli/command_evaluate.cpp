@@ -290,16 +290,20 @@ void say_notes(std::initializer_list<const TextEmbedder*> embedders, Log& log) {
     if (const std::string note = embedder->note(); !note.empty()) log.say("note: " + note);
 }
 
+/// A checksum of the queries and of what is relevant for them.
+std::string judgements_of(const RetrievalSet& set) {
+  std::string text =
+      fmt::format("{}\n{}\n", fmt::join(set.query_ids, "\n"), fmt::join(set.queries, "\n"));
+  for (const auto& each : set.judged)
+    for (const auto& [id, relevance] : each) text += fmt::format("{} {}\n", id, relevance);
+  return text_checksum(text);
+}
+
 VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& model, Log& log,
                              Communicator& communicator) {
   const RetrievalSet set = read_retrieval(options.retrieval, options.split);
-  std::string judged;
-  for (const auto& each : set.judged)
-    for (const auto& [id, relevance] : each) judged += fmt::format("{} {}\n", id, relevance);
-  communicator.require_same_files(
-      "--retrieval", file_checksum(set.corpus) +
-                         text_checksum(fmt::format("{}\n{}\n{}", fmt::join(set.query_ids, "\n"),
-                                                   fmt::join(set.queries, "\n"), judged)));
+  if (communicator.size() > 1)
+    communicator.require_same_files("--retrieval", file_checksum(set.corpus) + judgements_of(set));
   for (const std::string& note : set.notes) log.warn(note);
   TextEmbedder queries = model.embedder(options.vectors, PromptKind::query, &communicator);
   TextEmbedder documents = model.embedder(options.vectors, PromptKind::document, &communicator);
