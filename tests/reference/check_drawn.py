@@ -6,14 +6,11 @@ usage: check_drawn.py [--program build/release/nystrom] [--models 60] [--seed 1]
 check_modeling.py and check_onnx.py have an option a line; here all are drawn at once, with the same
 batches, and the same bounds but for float32's. What the program refuses is drawn again."""
 
-import argparse
 import random
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
-import transformers
 from check_modeling import (
     F32,
     F64,
@@ -25,7 +22,7 @@ from check_modeling import (
     make_folder,
 )
 from check_onnx import check_head
-from common import Checks
+from common import Checks, drawn_arguments
 
 # A single number, as that of a regression, may be the small rest of large ones.
 ROUNDED = 1e-3
@@ -96,16 +93,7 @@ def draw(source):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--models", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    warnings.simplefilter("ignore")
+    arguments = drawn_arguments(__doc__, ROOT / "build/release/nystrom")
     check, refused, done, seed = Checks(), {}, 0, arguments.seed
     while done < arguments.models:
         seed += 1

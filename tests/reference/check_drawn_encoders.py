@@ -5,18 +5,16 @@ usage: check_drawn_encoders.py [--program build/release/nystrom] [--models 60] [
 
 make_architecture_fixtures.py has a case an option. What the program refuses is drawn again."""
 
-import argparse
 import random
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections import Counter
 from pathlib import Path
 
 import torch
 import transformers
-from common import FIXTURES, Checks, write_tensors
+from common import FIXTURES, Checks, drawn_arguments, write_tensors
 from make_architecture_fixtures import (
     ARCHITECTURES,
     BIASES,
@@ -155,16 +153,7 @@ def compare(program: Path, case: Case, dtype: torch.dtype) -> float | str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--models", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    warnings.simplefilter("ignore")
+    arguments = drawn_arguments(__doc__, ROOT / "build/release/nystrom")
     torch.set_num_threads(1)
     check, refused, worst, done, seed = Checks(), Counter(), {}, 0, arguments.seed
     while done < arguments.models:

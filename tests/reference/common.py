@@ -1,6 +1,8 @@
 """What the scripts of this folder share: checks, writing files, and judging how hard a case is for
 float32."""
 
+import argparse
+import warnings
 from pathlib import Path
 
 import torch
@@ -25,6 +27,23 @@ class Checks:
     def __call__(self, holds, text):
         print(text if holds else f"FAILED: {text}", flush=True)
         self.failed |= not holds
+
+
+def drawn_arguments(text: str, program: Path) -> argparse.Namespace:
+    """Those of a script that draws models, whose docstring is `text`: program, models and seed.
+    transformers says nothing from here on."""
+    import transformers
+
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--program", default=program)
+    parser.add_argument("--models", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    warnings.simplefilter("ignore")
+    return parser.parse_args()
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
