@@ -211,10 +211,11 @@ class TableExamples : public ExampleReader {
     const bool numbers = std::ranges::all_of(tags, [](const std::string& tag) {
       return !tag.empty() && tag.size() < 6 && tag.find_first_not_of("0123456789") == tag.npos;
     });
-    if (!numbers || std::ranges::find(label_names_, tags[0]) != label_names_.end()) return;
+    if (!numbers || label_names_.empty() ||
+        std::ranges::find(label_names_, tags[0]) != label_names_.end())
+      return;
     for (std::string& tag : tags) {
       const auto index = static_cast<std::size_t>(std::stoul(tag));
-      if (label_names_.empty()) continue;
       if (index >= label_names_.size())
         throw BadRow(fmt::format("{}: the label {} has no name; task.labels names 0 … {}",
                                  example.place(), tag, label_names_.size() - 1));

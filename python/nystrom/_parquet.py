@@ -93,8 +93,8 @@ def _files(path: Path, name: str) -> list[Path]:
             return parts[part]
     which = f"none for {name}" if name in PARTS else "more than one"
     raise InputError(
-        f"{name}: '{path}' has the parts {', '.join(sorted(parts))}, {which}; name the files, as in "
-        "'folder/part-*.parquet'"
+        f"{name}: '{path}' has the parts {', '.join(sorted(parts))}, {which}; name the files, as "
+        "in 'folder/part-*.parquet'"
     )
 
 

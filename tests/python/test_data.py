@@ -464,7 +464,11 @@ def test_a_list_of_parquet_files_tells_the_kind(trained, tmp_path):
         parquet.write_table(arrow_table()[part], tmp_path / f"{name}.parquet")
     names = [str(tmp_path / f"{name}.parquet") for name in "ab"]
     run = nystrom.finetune(
-        {"model": {"from": str(trained)}, "training": {"steps": 1}, "data": {"sequence_length": 16}},
+        {
+            "model": {"from": str(trained)},
+            "data": {"sequence_length": 16},
+            "training": {"steps": 1},
+        },
         train=names,
         validation=names[1:],
         run_dir=str(tmp_path / "run"),
@@ -689,7 +693,8 @@ def test_labels_of_another_type_are_no_more_of_the_run(task):
     texts = [(text, str(label)) for text, label in numbers]
     with pytest.raises(nystrom.InputError, match="changed: the types of its labels"):
         nystrom.finetune(task, train=texts, validation=texts, quiet=True)
-    assert nystrom.finetune(task, train=numbers, validation=numbers, quiet=True).load().labels == [0, 1]
+    run = nystrom.finetune(task, train=numbers, validation=numbers, quiet=True)
+    assert run.load().labels == [0, 1]
 
 
 def test_a_model_is_the_same_from_another_folder(trained, tmp_path, monkeypatch):

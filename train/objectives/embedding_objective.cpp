@@ -218,13 +218,12 @@ void check_training_texts(const RunConfig& config, const EmbeddingTexts& samples
 }
 
 /// Refuses columns that no file has: each file may have some of them.
-void require_columns_of_a_file(const TaskColumns& columns, const char* trained,
+void require_columns_of_a_file(const TaskColumns& columns, TextRoles trained,
                                const std::string& held_out) {
   const auto require_one_of = [&](const char* option, const std::optional<std::string>& name,
                                   std::initializer_list<TextRoles> roles) {
-    const bool read = std::ranges::any_of(roles, [&](TextRoles each) {
-      return trained == std::string(describe(each)) || held_out == describe(each);
-    });
+    const bool read = std::ranges::any_of(
+        roles, [&](TextRoles each) { return trained == each || held_out == describe(each); });
     require_input(
         !name || read,
         "{}: no file of task.train and task.validation has the column '{}'; correct it, or "
@@ -244,7 +243,7 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
   require_something_to_learn(config, texts);
   EmbeddingData data;
   data.validation = read_embedding_validation(config, sources.validation, tokenizer);
-  require_columns_of_a_file(config.task.columns, describe(texts.roles), data.validation.kind);
+  require_columns_of_a_file(config.task.columns, texts.roles, data.validation.kind);
   std::vector<Digest> trained = texts.digests;
   std::ranges::sort(trained);
   data.overlap = std::ranges::count_if(data.validation.digests, [&](const Digest& digest) {
