@@ -114,8 +114,10 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
 /// Rotary positions: columns i and i + d/2 of each row as one number of the plane, turned by the
 /// angle of its place in the span. x is ragged [r, h, d] with spans, or dense [b, h, n, d] → x's
 /// shape; table [places, d/2, 2], in the accumulate type, has the cosine and the sine of each angle
-/// (rotary_table). Su et al., arXiv 2104.09864.
-Var rotate(const Var& x, const RowSpans& spans, const Tensor& table);
+/// (rotary_table). With `heads`, only the first of them are rotated, and the others are copied. Su
+/// et al., arXiv 2104.09864.
+Var rotate(const Var& x, const RowSpans& spans, const Tensor& table,
+           std::optional<std::int64_t> heads = {});
 /// The angles of place 1, theta^(−2i / width) for i from 0 to width / 2 − 1, rounded to f32 as
 /// transformers has them.
 std::vector<float> rotary_frequencies(std::int64_t width, double theta);
@@ -164,7 +166,7 @@ struct NystromOptions {
   Tensor key_mask = {};  ///< [b, n] u8 or undefined; of dense inputs
   EmptyRows empty_rows = EmptyRows::zero;
   /// With rotary positions, where queries and keys are rotated already: the table of rotate() for
-  /// the landmarks of all sequences, one behind another, [b·m, d/2, 2]. The composed form takes it.
+  /// the landmarks of all sequences, one behind another, [b·m, d/2, 2].
   Tensor landmark_angles = {};
   /// Gets the matrix A [b, h, m, m] before it is inverted. It may replace A by an equal value, to
   /// study its gradient.

@@ -154,8 +154,8 @@ KERNEL(segment_means_grad, CView dy, Spans spans, View dx);
 
 /// y = x with columns i and i + d/2 of each row as one number of the plane, turned by the angle of
 /// which table[place of the row in its span, i] has cosine and sine: table [places, d/2, 2] in the
-/// accumulate type, x and y [r, h, d] or [p, h, n, d]. Backwards it turns by the negative angle,
-/// which is the gradient. Su et al., arXiv 2104.09864.
+/// accumulate type, x and y [r, h, d] or [p, h, n, d]; y may be x. Backwards it turns by the
+/// negative angle, which is the gradient. Su et al., arXiv 2104.09864.
 STRIDED_KERNEL(rotate, CView x, Spans spans, CView table, bool backwards, View y);
 
 /// out = softmax(scores over keys with mask ≠ 0) v, computed blockwise without a stored score

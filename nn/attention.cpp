@@ -141,15 +141,17 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
 
 AttentionInputs SelfAttention::project(const Var& attending, const Var& x, const Ragged& batch,
                                        const Rotations& rotations) const {
-  // On a GPU, where launches take time, Nyström attention is fused, unless it rotates. Short
-  // sequences have none.
+  // On a GPU, where launches take time, Nyström attention is fused. Short sequences have none.
   if (kind_ == AttentionKind::nystrom && !x.value().device().is_cpu() &&
-      !rotations.global.defined() && !query().weight().is_int8() && batch.split(landmarks_).many) {
-    const Var qkv =
+      !query().weight().is_int8() && batch.split(landmarks_).many) {
+    Var qkv =
         joint_linear(x, {query().weight(), key().weight(), value().weight()},
                      {query().bias_or_zeros(), key().bias_or_zeros(), value().bias_or_zeros()});
+    if (rotations.global.defined())
+      qkv = merge_heads(
+          rotate(split_heads(qkv, 3 * heads_), batch.all().queries, rotations.global, 2 * heads_));
     const auto part = [&](std::int64_t i) { return split_heads(qkv, heads_, i, 3); };
-    return {x, part(0), part(1), part(2), batch, query(), key(), qkv};
+    return {x, part(0), part(1), part(2), batch, query(), key(), qkv, rotations.global_theta};
   }
   const auto heads = [&](const Linear& by) { return split_heads(by(x), heads_); };
   const bool is_local = has_window_ && kind_ == AttentionKind::softmax;

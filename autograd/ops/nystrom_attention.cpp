@@ -156,8 +156,7 @@ NystromInputs NystromInputs::joint(const Var& hidden, const Var& qkv, std::int64
 Var nystrom_attention(const NystromInputs& inputs, const NystromOptions& options) {
   check(inputs, options);
   const bool fused = inputs.qkv.defined() && options.inverse == Inverse::iterative &&
-                     !options.observe_matrix && !inputs.projections.int8 &&
-                     !options.landmark_angles.defined();
+                     !options.observe_matrix && !inputs.projections.int8;
   return fused ? fused_nystrom_attention(inputs, options) : composed(inputs, options);
 }
 

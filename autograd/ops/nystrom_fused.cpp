@@ -43,6 +43,13 @@ Tensor key_landmarks(const Saved& s) { return landmark_part(s, s.size.parts - 1)
 /// x [b, h, m, d] as [b · h, m, d].
 Tensor as_batch(const Tensor& x) { return x.reshape({x.dim(0) * x.dim(1), x.dim(2), x.dim(3)}); }
 
+/// Turns the landmarks of `rows` [b · m, p · h · d] in place, each by the middle of its segment.
+void rotate_landmarks(const Saved& s, const Tensor& rows, bool backwards) {
+  const RowSpans all({{0, rows.dim(0)}}, rows.device());
+  Tensor heads = rows.reshape({rows.dim(0), s.size.parts * s.size.heads, s.size.width});
+  kernels::rotate(heads, all, s.options.landmark_angles, backwards, heads);
+}
+
 /// Computes the landmarks, A and its inverse.
 void invert(Saved& s, const Tensor& hidden, const LandmarkProjections& projections) {
   const auto& [batch, channels, heads, width, m, parts] = s.size;
@@ -57,12 +64,18 @@ void invert(Saved& s, const Tensor& hidden, const LandmarkProjections& projectio
   }
   s.weight = joined(s.weights).cast(sums);
   Tensor rows = Tensor::empty({batch * m, parts * heads * width}, sums, device);
-  kernels::matmul(s.means, s.weight.transpose(0, 1), CView{}, rows, false,
-                  landmark_precision(hidden.dtype()));
+  Tensor bias = joined(biases);
+  const bool rotated = s.options.landmark_angles.defined();
+  kernels::matmul(s.means, s.weight.transpose(0, 1), rotated ? bias.cast(sums) : Tensor(), rows,
+                  false, landmark_precision(hidden.dtype()));
+  if (rotated) {
+    rotate_landmarks(s, rows, false);
+    bias = zeros_like(bias);
+  }
   s.landmarks = Tensor::empty({batch, parts, heads, m, width}, hidden.dtype(), device);
   s.a = Tensor::empty({batch * heads, m, m}, sums, device);
-  kernels::landmark_matrix(rows.reshape({batch, m, parts, heads, width}), joined(biases),
-                           s.options.scale, s.landmarks, s.a.reshape({batch, heads, m, m}));
+  kernels::landmark_matrix(rows.reshape({batch, m, parts, heads, width}), bias, s.options.scale,
+                           s.landmarks, s.a.reshape({batch, heads, m, m}));
   s.z = Tensor::empty({s.options.iterations + 1, batch * heads, m, m}, sums, device);
   kernels::pseudo_inverse_iterative(s.a, s.options.pinv_scale, s.z);
 }
@@ -174,6 +187,7 @@ class Gradient {
     kernels::landmark_matrix_grad(s_.landmarks, s_.a.reshape({batch, heads, m, m}), da_,
                                   s_.options.scale, dqueries_, dkeys_,
                                   rows.reshape({batch, m, parts, heads, width}));
+    if (s_.options.landmark_angles.defined()) rotate_landmarks(s_, rows, true);
     const Precision precision = landmark_precision(s_.qkv.dtype());
     joint_parameter_gradients(rows, s_.means, 2, s_.weights, precision, grads_);
     if (!grads_.wants(0)) return;
@@ -209,6 +223,7 @@ Var fused_nystrom_attention(const NystromInputs& in, const NystromOptions& optio
   s.options.queries = options.queries.on(device);
   s.options.keys = options.keys.on(device);
   s.options.key_mask = options.key_mask.contiguous().to(device);
+  s.options.landmark_angles = options.landmark_angles.contiguous().to(device);
   const Shape of_rows = in.qkv.shape().without(-1);
   s.qkv = in.qkv.value().contiguous().reshape(of_rows.append(rows).append(width));
   if (in.taps.defined()) {

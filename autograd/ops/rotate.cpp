@@ -8,17 +8,25 @@
 namespace nystrom {
 namespace {
 
-Tensor turned(const Tensor& x, const RowSpans& spans, const Tensor& table, bool backwards) {
+/// x with its first heads turned.
+Tensor turned(const Tensor& x, const RowSpans& spans, const Tensor& table, std::int64_t heads,
+              bool backwards) {
   const Tensor unit = with_unit_columns(x);
   Tensor y = empty_heads_like(unit, spans);
-  kernels::rotate(unit, spans, table, backwards, y);
+  kernels::rotate(unit.slice(1, 0, heads), spans, table, backwards, y.slice(1, 0, heads));
+  const std::int64_t all = x.dim(1);
+  if (heads < all) kernels::copy(unit.slice(1, heads, all), y.slice(1, heads, all));
   return y;
 }
 
 }  // namespace
 
-Var rotate(const Var& x, const RowSpans& spans, const Tensor& table) {
+Var rotate(const Var& x, const RowSpans& spans, const Tensor& table,
+           std::optional<std::int64_t> heads) {
   require_heads("rotate", x.shape(), spans, "heads");
+  const std::int64_t first = heads.value_or(x.dim(1));
+  require(first >= 0 && first <= x.dim(1), "rotate: expected 0 to {} heads, got {}", x.dim(1),
+          first);
   const std::int64_t width = x.dim(-1), places = spans.ragged() ? spans.longest() : x.dim(2);
   require(width % 2 == 0 && table.rank() == 3 && table.dim(0) >= places &&
               table.dim(1) == width / 2 && table.dim(2) == 2,
@@ -29,10 +37,11 @@ Var rotate(const Var& x, const RowSpans& spans, const Tensor& table) {
   const Device device = x.value().device();
   const RowSpans own = spans.on(device);
   const Tensor angles = table.contiguous().to(device);
-  return record(
-      "rotate", turned(x.value(), own, angles, false), {x},
-      [own, angles](const Tensor& dy, Grads grads) { grads.add(0, turned(dy, own, angles, true)); },
-      {.strided = true});
+  return record("rotate", turned(x.value(), own, angles, first, false), {x},
+                [own, angles, first](const Tensor& dy, Grads grads) {
+                  grads.add(0, turned(dy, own, angles, first, true));
+                },
+                {.strided = true});
 }
 
 Tensor rotary_table(std::int64_t count, std::int64_t width, double theta) {

@@ -166,10 +166,11 @@ void bind_attention(nb::module_& ops) {
       "reach"_a = nb::none(), doc::attention, ReleaseLock());
   ops.def(
       "rotate",
-      [](const Var& x, const Array& table, const std::optional<Array>& spans) {
-        return rotate(x, spans_of(spans), python::tensor_of(table));
+      [](const Var& x, const Array& table, const std::optional<Array>& spans,
+         std::optional<std::int64_t> heads) {
+        return rotate(x, spans_of(spans), python::tensor_of(table), heads);
       },
-      "x"_a, "table"_a, "spans"_a = nb::none(), doc::rotate, ReleaseLock());
+      "x"_a, "table"_a, "spans"_a = nb::none(), "heads"_a = nb::none(), doc::rotate, ReleaseLock());
   ops.def(
       "rotary_table",
       [](std::int64_t count, std::int64_t width, double theta) {

@@ -239,6 +239,7 @@ def nystrom_attention(hidden, qkv, query, key, query_bias, key_bias, taps):
         (lambda x, w: ops.gated_linear("gelu_erf", x, w), [(2, 6), (4, 3)]),
         (lambda q, k, v: ops.attention(q, k, v, reach=1), [(1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 4)]),
         (lambda x: ops.rotate(x, TURNS), [(1, 2, 3, 4)]),
+        (lambda x: ops.rotate(x, TURNS, heads=1), [(1, 2, 3, 4)]),
         (lambda x, v, w, b, c: ops.joint_linear(x, [v, w], [b, c]), [(2, 3), (4, 3), (2, 3), (4,), (2,)]),
         (nystrom_attention, [(1, 6, 4), (1, 6, 12), (4, 4), (4, 4), (4,), (4,), (2, 3)]),
         (lambda q, k, v: ops.attention(q, k, v, scale=0.5), [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4)]),
