@@ -94,9 +94,9 @@ def zeroed(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def excluded(valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """[b, 1, 1, n], added to scores: hides invalid keys, in rows that have a valid one."""
-    hidden = ~valid & valid.any(1, keepdim=True)
-    return hidden[:, None, None].to(dtype) * max(-1e30, torch.finfo(dtype).min)
+    """[b, 1, 1, n], added to scores: hides invalid keys, or in rows without any other all scores,
+    which then are equal."""
+    return (~valid)[:, None, None].to(dtype) * max(-1e30, torch.finfo(dtype).min)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None, window=None) -> Tensor:
@@ -104,7 +104,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None, window=None) -
     Without any: the mean of all values."""
     mask = None
     if valid is not None:
-        q = q.masked_fill(~valid.any(1)[:, None, None, None], 0)
+        if q.dtype == torch.float16:  # which has no number that is large beside every score
+            q = q.masked_fill(~valid.any(1)[:, None, None, None], 0)
         mask = excluded(valid, q.dtype)
     if window is not None:
         place = torch.arange(q.shape[2], device=q.device)
@@ -538,7 +539,7 @@ class NystromHead(NystromPreTrainedModel):
                 shape = list(input_ids.shape)
                 raise ValueError(f"input_ids are {shape}; expected [samples, texts, tokens]")
             inputs = [x if x is None else x.flatten(0, 1) for x in inputs]
-        out = self.nystromformer(*inputs, **kwargs)
+        out = self.nystromformer(*inputs, return_dict=True, **kwargs)
         logits = self.head(out, inputs[1])
         logits = logits.view(len(input_ids), -1) if self.rows else logits
         loss = None if labels is None else self.loss(logits, labels, num_items_in_batch)
@@ -702,6 +703,7 @@ class NystromForQuestionAnswering(NystromHead):
         end_positions=None,
         **kwargs,
     ):
+        kwargs["return_dict"] = True
         out = super().forward(input_ids, attention_mask, token_type_ids, **kwargs)
         logits, loss, n = out.logits.unbind(2), None, out.logits.shape[1]
         if start_positions is not None and end_positions is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+FOLDER_PREFIX = "nystrom-call-"  # of the files of one call
+_folder_of_a_call = re.escape(os.path.join(tempfile.gettempdir(), FOLDER_PREFIX)) + r"\w+/"
 PROGRAM = Path(__file__).with_name("bin") / "nystrom"
 _errors = {2: InputError, 130: Interrupted}
 
@@ -54,7 +57,9 @@ def run(
             child.wait()
             raise
         output.seek(0)
-        printed, message = _without_places(output.read().decode()), _without_places(message)
+        places = re.findall(_folder_of_a_call, "\0".join(arguments + list(words)))
+        printed = _without(output.read().decode(), places)
+        message = _without(message, places)
         if message and not printed:
             code = code or 2  # as it is where signals of ended children are ignored
         if code != 0 and not (errors_too and code == 2 and printed):
@@ -64,12 +69,11 @@ def run(
         return printed
 
 
-def _without_places(text: str) -> str:
-    """A text that names files of a call without the folder that held them, which is gone."""
-    import re
-
-    folder = re.escape(os.path.join(tempfile.gettempdir(), "nystrom-")) + r"\w+/"
-    return re.sub(folder, "", text)
+def _without(text: str, places: list[str]) -> str:
+    """A text that names files of a call without the folders that held them, which are gone."""
+    for place in places:
+        text = text.replace(place, "")
+    return text
 
 
 def _messages(child: subprocess.Popen[str]) -> str:

@@ -70,8 +70,19 @@ def text_of(value: Any, place: str) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether it stands for a missing value: None, NaN, pandas.NA or pandas.NaT."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+    """Whether it stands for a missing value: None, NaN, pandas.NA, pandas.NaT or numpy.ma.masked."""
+    missing = ("NAType", "NaTType", "MaskedConstant")
+    return value is None or type(value).__name__ in missing or value != value
+
+
+def require_no_mask(value: Any) -> None:
+    """Throws an InputError for a masked array."""
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        from nystrom.errors import InputError
+
+        raise InputError(
+            "a masked array would lose its mask; pass array.filled(…), and the mask by itself"
+        )
 
 
 def described(value: Any) -> str:

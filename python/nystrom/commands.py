@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from nystrom import _core
 from nystrom._options import names_of_columns, overrides, text_of
-from nystrom._texts import texts_of
+from nystrom._texts import require_no_mask, texts_of
 from nystrom.errors import InputError
 from nystrom.model import Model, typed_labels
 
@@ -263,8 +263,9 @@ def _opened(model: ModelLike | Config) -> Iterator[tuple[str, dict[str, Any], Gi
     import tempfile
 
     from nystrom._given import GivenData
+    from nystrom._program import FOLDER_PREFIX
 
-    with tempfile.TemporaryDirectory(prefix="nystrom-") as folder, GivenData(folder) as data:
+    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder, GivenData(folder) as data:
         if not isinstance(model, Model):
             yield os.fspath(model), {}, data  # type: ignore[arg-type]
             return
@@ -285,7 +286,9 @@ def _config_file(config: Config) -> Iterator[str]:
         return
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="nystrom-") as folder:
+    from nystrom._program import FOLDER_PREFIX
+
+    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder:
         name = os.path.join(folder, "config.yaml")
         with open(name, "w", encoding="utf-8") as file:
             file.write(text_of(dict(config)))
@@ -359,6 +362,7 @@ def _array(vectors: Any) -> Any:
     """Vectors as an array [rows, width]."""
     import numpy
 
+    require_no_mask(vectors)
     try:
         result = numpy.ascontiguousarray(vectors, dtype=numpy.float32)
     except (TypeError, ValueError) as error:

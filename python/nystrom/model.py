@@ -8,7 +8,7 @@ import os
 
 from nystrom import _core
 from nystrom._options import LABEL_TYPES, absolute, dtype_name, overrides
-from nystrom._texts import several, text_of, texts_of
+from nystrom._texts import require_no_mask, several, text_of, texts_of
 from nystrom.errors import InputError
 from nystrom.tokenizer import Tokenizer
 
@@ -480,6 +480,7 @@ def typed_labels(path: str, names: list[str]) -> dict[str, Any]:
 
 def _array(value: Any) -> Any:
     """An array as it is, and a list as an array of NumPy."""
+    require_no_mask(value)
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
         if getattr(getattr(value, "dtype", None), "byteorder", "=") == ">":
             raise InputError(

@@ -223,8 +223,8 @@ def finetune(
             options += _column_options(None, several, None)
             plan = _core.plan(*_given(config), options + place, True)
         if plan["kind"] is None and train is not None:
-            if hasattr(train, "__next__") and not hasattr(train, "schema"):
-                train = _Peeked(train)
+            if _streams(train):
+                train = _Peeked(iter(train))
             options += _kind_of(train, plan)
             plan = _core.plan(*_given(config), options + place, True)
         from nystrom._given import Columns, file_names, names_of_files
@@ -309,8 +309,14 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
     )
 
 
+def _streams(rows: Any) -> bool:
+    """Whether rows may come once only: of what iterates, and is neither a table nor a sequence."""
+    others = ("__len__", "schema", "features", "to_batches", "iter_rows", "__arrow_c_stream__")
+    return hasattr(rows, "__iter__") and not any(hasattr(rows, each) for each in others)
+
+
 class _Peeked:
-    """The rows of a generator, whose first is known."""
+    """The rows of a stream, whose first is known."""
 
     def __init__(self, rows: Iterator[Any]) -> None:
         self.first = list(itertools.islice(rows, 1))
