@@ -6,22 +6,6 @@
 
 namespace nystrom {
 
-std::span<const EnumName<EmbeddingLoss>> enum_names(EmbeddingLoss) {
-  static constexpr EnumName<EmbeddingLoss> names[] = {
-      {EmbeddingLoss::multiple_negatives_ranking, "multiple_negatives_ranking"},
-      {EmbeddingLoss::cosent, "cosent"},
-      {EmbeddingLoss::angle, "angle"},
-      {EmbeddingLoss::cosine_similarity, "cosine_similarity"},
-      {EmbeddingLoss::triplet, "triplet"}};
-  return names;
-}
-
-std::span<const EnumName<TripletDistance>> enum_names(TripletDistance) {
-  static constexpr EnumName<TripletDistance> names[] = {{TripletDistance::euclidean, "euclidean"},
-                                                        {TripletDistance::cosine, "cosine"}};
-  return names;
-}
-
 Var unit_rows(const Var& x) { return x / reshape(row_norms(x), {x.dim(0), 1}); }
 
 namespace {

@@ -15,9 +15,6 @@ enum class EmbeddingLoss { multiple_negatives_ranking, cosent, angle, cosine_sim
 /// The distance of two vectors in the triplet loss.
 enum class TripletDistance { euclidean, cosine };
 
-std::span<const EnumName<EmbeddingLoss>> enum_names(EmbeddingLoss);
-std::span<const EnumName<TripletDistance>> enum_names(TripletDistance);
-
 /// The options `embedding_loss`.
 struct EmbeddingLossOptions {
   EmbeddingLoss name = EmbeddingLoss::multiple_negatives_ranking;

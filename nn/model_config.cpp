@@ -12,44 +12,6 @@
 
 namespace nystrom {
 
-std::span<const EnumName<AttentionKind>> enum_names(AttentionKind) {
-  static constexpr EnumName<AttentionKind> names[] = {
-      {AttentionKind::nystrom, "nystrom"},
-      {AttentionKind::softmax, "softmax"},
-      {AttentionKind::double_softmax, "double_softmax"},
-      {AttentionKind::linear, "linear"},
-      {AttentionKind::performer, "performer"},
-      {AttentionKind::linformer, "linformer"},
-      {AttentionKind::reformer, "reformer"},
-      {AttentionKind::none, "none"}};
-  return names;
-}
-
-std::span<const EnumName<Semantics>> enum_names(Semantics) {
-  static constexpr EnumName<Semantics> names[] = {{Semantics::nystrom, "nystrom"},
-                                                  {Semantics::transformers, "transformers"}};
-  return names;
-}
-
-std::span<const EnumName<LandmarkSource>> enum_names(LandmarkSource) {
-  static constexpr EnumName<LandmarkSource> names[] = {
-      {LandmarkSource::queries_and_keys, "queries_and_keys"}, {LandmarkSource::keys, "keys"}};
-  return names;
-}
-
-std::span<const EnumName<Inverse>> enum_names(Inverse) {
-  static constexpr EnumName<Inverse> names[] = {{Inverse::iterative, "iterative"},
-                                                {Inverse::exact, "exact"},
-                                                {Inverse::identity, "identity"}};
-  return names;
-}
-
-std::span<const EnumName<ProjectionSharing>> enum_names(ProjectionSharing) {
-  static constexpr EnumName<ProjectionSharing> names[] = {
-      {ProjectionSharing::shared, "shared"}, {ProjectionSharing::per_head, "per_head"}};
-  return names;
-}
-
 std::span<const EnumName<Activation>> enum_names(Activation) {
   static constexpr EnumName<Activation> names[] = {{Activation::gelu, "gelu"},
                                                    {Activation::gelu_new, "gelu_new"},
@@ -60,49 +22,6 @@ std::span<const EnumName<Activation>> enum_names(Activation) {
                                                    {Activation::gelu, "gelu_python"},
                                                    {Activation::gelu_new, "gelu_pytorch_tanh"},
                                                    {Activation::gelu_new, "gelu_fast"}};
-  return names;
-}
-
-std::span<const EnumName<Norm>> enum_names(Norm) {
-  static constexpr EnumName<Norm> names[] = {{Norm::post, "post"}, {Norm::pre, "pre"}};
-  return names;
-}
-
-std::span<const EnumName<Positions>> enum_names(Positions) {
-  static constexpr EnumName<Positions> names[] = {{Positions::absolute, "absolute"},
-                                                  {Positions::skip_padding, "skip_padding"},
-                                                  {Positions::none, "none"},
-                                                  {Positions::rope, "rope"}};
-  return names;
-}
-
-std::span<const EnumName<Mlp>> enum_names(Mlp) {
-  static constexpr EnumName<Mlp> names[] = {{Mlp::gelu, "gelu"}, {Mlp::geglu, "geglu"}};
-  return names;
-}
-
-std::span<const EnumName<Pooling>> enum_names(Pooling) {
-  static constexpr EnumName<Pooling> names[] = {{Pooling::first, "first"},
-                                                {Pooling::mean, "mean"},
-                                                {Pooling::token, "token"},
-                                                {Pooling::attention, "attention"}};
-  return names;
-}
-
-std::span<const EnumName<SentencePooling>> enum_names(SentencePooling) {
-  static constexpr EnumName<SentencePooling> names[] = {
-      {SentencePooling::mean, "mean"},
-      {SentencePooling::cls, "cls"},
-      {SentencePooling::landmarks, "landmarks"},
-      {SentencePooling::max, "max"},
-      {SentencePooling::mean_sqrt_len_tokens, "mean_sqrt_len_tokens"},
-      {SentencePooling::weightedmean, "weightedmean"},
-      {SentencePooling::lasttoken, "lasttoken"}};
-  return names;
-}
-
-std::span<const EnumName<Pairs>> enum_names(Pairs) {
-  static constexpr EnumName<Pairs> names[] = {{Pairs::joined, "joined"}, {Pairs::towers, "towers"}};
   return names;
 }
 

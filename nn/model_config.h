@@ -77,19 +77,8 @@ enum class Head {
   none
 };
 
-/// The names of each enumeration's values in configuration files.
-std::span<const EnumName<AttentionKind>> enum_names(AttentionKind);
-std::span<const EnumName<Semantics>> enum_names(Semantics);
-std::span<const EnumName<LandmarkSource>> enum_names(LandmarkSource);
-std::span<const EnumName<Inverse>> enum_names(Inverse);
-std::span<const EnumName<ProjectionSharing>> enum_names(ProjectionSharing);
+/// The names in configuration files.
 std::span<const EnumName<Activation>> enum_names(Activation);
-std::span<const EnumName<Norm>> enum_names(Norm);
-std::span<const EnumName<Positions>> enum_names(Positions);
-std::span<const EnumName<Mlp>> enum_names(Mlp);
-std::span<const EnumName<Pooling>> enum_names(Pooling);
-std::span<const EnumName<SentencePooling>> enum_names(SentencePooling);
-std::span<const EnumName<Pairs>> enum_names(Pairs);
 /// The names are Hugging Face's classes: "NystromformerForMaskedLM", …; none is
 /// "NystromformerModel".
 std::span<const EnumName<Head>> enum_names(Head);

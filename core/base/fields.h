@@ -7,18 +7,21 @@
 //   }
 //
 // A visitor is called as v(member, name, help, range…). A member is a bool, an int64, a double, a
-// std::string, an enum with enum_names, or a struct with its own `fields`. An optional or a vector
+// std::string, an enum, or a struct with its own `fields`. An optional or a vector
 // of these is also possible, and a Ramp; a range then applies to the values within. A vector of
 // pairs of a std::string and one of these is a mapping in files. A vector of structs is a list of
 // mappings, or of texts that stand for them (ShortSection).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -66,6 +69,8 @@ std::string describe_bounds(const Range& range);
 /// number at least 1", "a number greater than 0".
 std::string describe(const Range& range, bool whole);
 
+// ---- Names of enumerators ----------------------------------------------------------------------
+
 /// A value of an enum and its name in files.
 template <class E>
 struct EnumName {
@@ -73,8 +78,44 @@ struct EnumName {
   const char* name;
 };
 
-/// The name of `value`. An enum E supports it by an overload `std::span<const EnumName<E>>
-/// enum_names(E)`.
+/// The enumerator of this value as the source spells it; empty if there is none.
+template <auto value>
+constexpr std::string_view enumerator() {
+  // GCC and clang end it in "[value = nystrom::Norm::pre]"; a number stands for what has no name.
+  std::string_view text = __PRETTY_FUNCTION__;
+  text.remove_prefix(text.find("value = ") + 8);
+  text = text.substr(0, text.find_first_of(";]"));
+  text.remove_prefix(text.find_last_of(":)") + 1);
+  return text[0] >= '0' && text[0] <= '9' ? std::string_view() : text;
+}
+
+/// The same with a zero behind it.
+template <auto value>
+inline constexpr auto enumerator_text = [] {
+  std::array<char, enumerator<value>().size() + 1> text{};
+  std::ranges::copy(enumerator<value>(), text.begin());
+  return text;
+}();
+
+/// The names of all values: the enumerators, which count from 0 on, as they are spelled. An enum
+/// with other names has an overload beside it. One of a smaller type than int needs it.
+template <class E>
+requires std::same_as < std::underlying_type_t<E>,
+int > std::span<const EnumName<E>> enum_names(E) {
+  constexpr int most = 32;
+  constexpr auto count = []<int... i>(std::integer_sequence<int, i...>) {
+    return (0 + ... + (enumerator<static_cast<E>(i)>().empty() ? 0 : 1));
+  }
+  (std::make_integer_sequence<int, most>());
+  static_assert(count < most);
+  static constexpr auto names = []<int... i>(std::integer_sequence<int, i...>) {
+    return std::array{EnumName<E>{static_cast<E>(i), enumerator_text<static_cast<E>(i)>.data()}...};
+  }
+  (std::make_integer_sequence<int, count>());
+  return names;
+}
+
+/// The name of `value`.
 template <class E>
 const char* enum_name(E value) {
   for (const auto& entry : enum_names(value))

@@ -105,16 +105,6 @@ enum class TaskBalance {
 /// The treatment of unreadable rows.
 enum class BadRows { stop, skip };
 
-/// The names of each enumeration's values in configuration files.
-std::span<const EnumName<TaskKind>> enum_names(TaskKind);
-std::span<const EnumName<TaskFormat>> enum_names(TaskFormat);
-std::span<const EnumName<TaskMetric>> enum_names(TaskMetric);
-std::span<const EnumName<TaskBalance>> enum_names(TaskBalance);
-std::span<const EnumName<BadRows>> enum_names(BadRows);
-std::span<const EnumName<TaskWindows>> enum_names(TaskWindows);
-std::span<const EnumName<TaskViews>> enum_names(TaskViews);
-std::span<const EnumName<WordCut>> enum_names(WordCut);
-
 /// Names of columns, or numbers from 1 if files have no header. Null or empty: the task's recipe,
 /// kind and format decide.
 struct TaskColumns {

@@ -54,12 +54,6 @@ Json listops_json() {
 
 }  // namespace
 
-std::span<const EnumName<BuiltinTokenizer>> enum_names(BuiltinTokenizer) {
-  static constexpr EnumName<BuiltinTokenizer> names[] = {{BuiltinTokenizer::bytes, "bytes"},
-                                                         {BuiltinTokenizer::listops, "listops"}};
-  return names;
-}
-
 std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
   const bool symbols = kind == BuiltinTokenizer::listops;
   return tokenizer_of_json(tokenizer_json_text(symbols ? listops_json() : bytes_json(), 1));

@@ -22,7 +22,6 @@ enum class BuiltinTokenizer {
 };
 
 /// The names of the kinds in configurations.
-std::span<const EnumName<BuiltinTokenizer>> enum_names(BuiltinTokenizer);
 
 /// Creates the tokenizer. It adds no tokens to a text. Its files are a
 /// tokenizer.json and a tokenizer_config.json, which open_tokenizer and Hugging Face's

@@ -57,7 +57,7 @@ void add_number(CLI::App& command, const char* name, std::optional<std::int64_t>
                 const std::string& help, std::int64_t lowest = 1,
                 std::int64_t highest = std::int64_t{1} << 31);
 
-/// The names of all values of an enum with enum_names (core/base/fields.h).
+/// The names of all values of an enum (core/base/fields.h).
 template <class E>
 std::vector<std::string> names_of() {
   std::vector<std::string> names;

@@ -13,47 +13,9 @@
 
 namespace nystrom {
 
-std::span<const EnumName<Reduction>> enum_names(Reduction) {
-  static constexpr EnumName<Reduction> names[] = {{Reduction::exact, "exact"},
-                                                  {Reduction::bf16, "bf16"}};
-  return names;
-}
-
-std::span<const EnumName<PretrainingObjective>> enum_names(PretrainingObjective) {
-  static constexpr EnumName<PretrainingObjective> names[] = {
-      {PretrainingObjective::masked, "masked"},
-      {PretrainingObjective::replaced_tokens, "replaced_tokens"}};
-  return names;
-}
-
-std::span<const EnumName<OnLossSpike>> enum_names(OnLossSpike) {
-  static constexpr EnumName<OnLossSpike> names[] = {{OnLossSpike::warn, "warn"},
-                                                    {OnLossSpike::roll_back, "roll_back"}};
-  return names;
-}
-
 std::span<const EnumName<DType>> enum_names(DType) {
   static constexpr EnumName<DType> names[] = {
       {DType::bf16, "bf16"}, {DType::f16, "f16"}, {DType::f32, "f32"}, {DType::f64, "f64"}};
-  return names;
-}
-
-std::span<const EnumName<TokenizerKind>> enum_names(TokenizerKind) {
-  static constexpr EnumName<TokenizerKind> names[] = {{TokenizerKind::unigram, "unigram"},
-                                                      {TokenizerKind::bpe, "bpe"}};
-  return names;
-}
-
-std::span<const EnumName<Documents>> enum_names(Documents) {
-  static constexpr EnumName<Documents> names[] = {{Documents::files, "files"},
-                                                  {Documents::lines, "lines"},
-                                                  {Documents::blank_lines, "blank_lines"}};
-  return names;
-}
-
-std::span<const EnumName<SequencePacking>> enum_names(SequencePacking) {
-  static constexpr EnumName<SequencePacking> names[] = {{SequencePacking::alone, "alone"},
-                                                        {SequencePacking::isolated, "isolated"}};
   return names;
 }
 

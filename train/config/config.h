@@ -28,10 +28,6 @@ enum class TokenizerKind { unigram, bpe };
 /// The pieces of documents in a sequence's place: one, or several that do not see each other.
 enum class SequencePacking { alone, isolated };
 
-std::span<const EnumName<TokenizerKind>> enum_names(TokenizerKind);
-std::span<const EnumName<Documents>> enum_names(Documents);
-std::span<const EnumName<SequencePacking>> enum_names(SequencePacking);
-
 /// The pieces of a tokenizer whose configuration names no number, at most.
 inline constexpr std::int64_t most_pieces_by_default = 30000;
 
@@ -131,7 +127,6 @@ inline TextForm text_form(const DataConfig& config) {
 
 /// What pretraining learns to predict.
 enum class PretrainingObjective { masked, replaced_tokens };
-std::span<const EnumName<PretrainingObjective>> enum_names(PretrainingObjective);
 
 struct PretrainingConfig {
   PretrainingObjective objective = PretrainingObjective::masked;
@@ -278,11 +273,9 @@ void fields(V& v, LoggingConfig& c) {
 /// The dtype in which the gradients of several processes are summed. exact: that of the master
 /// weights; bf16: each sum is rounded.
 enum class Reduction { exact, bf16 };
-std::span<const EnumName<Reduction>> enum_names(Reduction);
 
 /// The reaction of a run to a loss spike (train/optim/loss_watch.h).
 enum class OnLossSpike { warn, roll_back };
-std::span<const EnumName<OnLossSpike>> enum_names(OnLossSpike);
 
 struct TrainingConfig {
   std::optional<std::int64_t> steps = 500000;

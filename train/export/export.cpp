@@ -97,12 +97,6 @@ std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
   return names;
 }
 
-std::span<const EnumName<OnnxExport>> enum_names(OnnxExport) {
-  static constexpr EnumName<OnnxExport> names[] = {
-      {OnnxExport::none, "none"}, {OnnxExport::f32, "f32"}, {OnnxExport::int8, "int8"}};
-  return names;
-}
-
 ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options) {
   require_input(
       config.head != Head::masked_features,

@@ -35,8 +35,6 @@ std::span<const EnumName<ExportFormat>> enum_names(ExportFormat);
 /// The ONNX files of an export: none, onnx/model.onnx, or that and onnx/model_int8.onnx.
 enum class OnnxExport { none, f32, int8 };
 
-std::span<const EnumName<OnnxExport>> enum_names(OnnxExport);
-
 /// The options of an export.
 struct ExportOptions {
   ExportFormat format = ExportFormat::automatic;

@@ -164,12 +164,6 @@ std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfi
 
 }  // namespace
 
-std::span<const EnumName<NewPositions>> enum_names(NewPositions) {
-  static constexpr EnumName<NewPositions> names[] = {{NewPositions::tile, "tile"},
-                                                     {NewPositions::interpolate, "interpolate"}};
-  return names;
-}
-
 Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t length,
                           NewPositions positions) {
   const std::int64_t width = table.dim(1), old = table.dim(0) - offset;

@@ -20,8 +20,6 @@ enum class NewPositions {
   interpolate,
 };
 
-std::span<const EnumName<NewPositions>> enum_names(NewPositions);
-
 /// The options of an extension.
 struct ExtendOptions {
   std::int64_t length = 0;  ///< positions of the new model

@@ -42,12 +42,6 @@ const Model& checked(const Model& model, const EmbeddingOptions& options) {
 
 }  // namespace
 
-std::span<const EnumName<PromptKind>> enum_names(PromptKind) {
-  static constexpr EnumName<PromptKind> names[] = {
-      {PromptKind::query, "query"}, {PromptKind::document, "document"}, {PromptKind::none, "none"}};
-  return names;
-}
-
 EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
                                    std::int64_t sequence_length) {
   EmbeddingOptions options;

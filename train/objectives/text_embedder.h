@@ -27,7 +27,6 @@ struct EmbeddingOptions {
 
 /// Which of the model's prompts is put before texts.
 enum class PromptKind { query, document, none };
-std::span<const EnumName<PromptKind>> enum_names(PromptKind);
 
 /// The model's own options (model.embedding), with one of its prompts.
 EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,

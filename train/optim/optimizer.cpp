@@ -10,13 +10,6 @@
 
 namespace nystrom {
 
-std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
-  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"},
-                                                      {OptimizerKind::lamb, "lamb"},
-                                                      {OptimizerKind::muon, "muon"}};
-  return names;
-}
-
 namespace {
 
 /// Whether muon moves the parameter by its momentum made orthogonal.

@@ -15,7 +15,6 @@ namespace nystrom {
 /// The optimizer's algorithm.
 enum class OptimizerKind { adamw, lamb, muon };
 /// The names of the algorithms in configuration files.
-std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
 
 /// Parameters with options of their own: an entry of `optimizer.groups`.
 struct ParameterGroup {
@@ -81,7 +80,6 @@ void fields(V& v, OptimizerOptions& c) {
 /// The shape of the learning rate after the warm-up.
 enum class Decay { linear, cosine, constant, wsd };
 /// The names of the shapes in configuration files.
-std::span<const EnumName<Decay>> enum_names(Decay);
 
 /// The options of the learning rate's schedule.
 struct ScheduleOptions {

@@ -8,14 +8,6 @@
 
 namespace nystrom {
 
-std::span<const EnumName<Decay>> enum_names(Decay) {
-  static constexpr EnumName<Decay> names[] = {{Decay::linear, "linear"},
-                                              {Decay::cosine, "cosine"},
-                                              {Decay::constant, "constant"},
-                                              {Decay::wsd, "wsd"}};
-  return names;
-}
-
 std::int64_t warmup_of(const ScheduleOptions& schedule, std::int64_t steps) {
   constexpr std::int64_t longest_by_default = 10000;
   if (schedule.warmup_share)

@@ -30,10 +30,6 @@ struct MatrixStudyOptions {
   std::vector<Inverse> inverses = {Inverse::exact};  ///< of landmarks: exact or iterative
 };
 
-std::span<const EnumName<ScoreKernel>> enum_names(ScoreKernel);
-std::span<const EnumName<LandmarkRule>> enum_names(LandmarkRule);
-std::span<const EnumName<SequenceRule>> enum_names(SequenceRule);
-
 /// The rows of Q or K for one trial: [length, d_model] f64.
 Tensor study_rows(const MatrixStudyOptions& options, std::int64_t trial, const char* name);
 

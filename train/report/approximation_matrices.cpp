@@ -10,25 +10,6 @@
 
 namespace nystrom {
 
-std::span<const EnumName<ScoreKernel>> enum_names(ScoreKernel) {
-  static constexpr EnumName<ScoreKernel> names[] = {{ScoreKernel::raw, "raw"},
-                                                    {ScoreKernel::softmax, "softmax"}};
-  return names;
-}
-
-std::span<const EnumName<LandmarkRule>> enum_names(LandmarkRule) {
-  static constexpr EnumName<LandmarkRule> names[] = {{LandmarkRule::first, "first"},
-                                                     {LandmarkRule::random, "random"},
-                                                     {LandmarkRule::means, "means"}};
-  return names;
-}
-
-std::span<const EnumName<SequenceRule>> enum_names(SequenceRule) {
-  static constexpr EnumName<SequenceRule> names[] = {{SequenceRule::random, "random"},
-                                                     {SequenceRule::smooth, "smooth"}};
-  return names;
-}
-
 namespace {
 
 /// Smaller errors, relative to the norm, count as rounding.
