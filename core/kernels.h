@@ -111,21 +111,16 @@ KERNEL(softmax, CView x, View y);
 /// dx = y ∘ (dy − ⟨y, dy⟩).
 KERNEL(softmax_grad, CView y, CView dy, View dx);
 
-/// y = (x − mean) · rstd · gamma + beta over the last axis. mean and rstd [rows] have the
-/// accumulate type.
-KERNEL(layer_norm, CView x, CView gamma, CView beta, double epsilon, View y, View mean, View rstd);
-/// The gradients of layer_norm: dx, and dgamma, dbeta (+=).
-KERNEL(layer_norm_grad, CView x, CView gamma, CView mean, CView rstd, CView dy, View dx,
-       View dgamma, View dbeta);
-
-/// sum = residual + dropout(x) and y = layer_norm(sum), in one pass: x, residual, sum, y [b, …, n].
-/// The dropout is that of kernels::dropout. With p = 0 there is none, and sample_ids may be absent.
-KERNEL(residual_layer_norm, CView x, CView residual, CView sample_ids, DropoutKey key, double p,
-       CView gamma, CView beta, double epsilon, View sum, View y, View mean, View rstd);
-/// The gradients of residual_layer_norm: dsum, which is also that of residual; dx, absent with p =
-/// 0, where it equals dsum; dgamma, dbeta (+=). dx_sums [n] = dx summed over the rows, in the
+/// sum = residual + dropout(x) and y = (sum − mean) · rstd · gamma + beta over the last axis, in
+/// one pass: x, residual, sum, y [b, …, n], mean and rstd [rows] in the accumulate type. The
+/// dropout is that of kernels::dropout. With p = 0 there is none, and sample_ids may be absent. If
+/// the residual and sum are absent, x is the sum.
+KERNEL(layer_norm, CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma,
+       CView beta, double epsilon, View sum, View y, View mean, View rstd);
+/// The gradients of layer_norm: dsum, which is also that of the residual; dx, absent with p = 0,
+/// where it equals dsum; dgamma, dbeta (+=). dx_sums [n] = dx summed over the rows, in the
 /// accumulate type, or absent.
-KERNEL(residual_layer_norm_grad, CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
+KERNEL(layer_norm_grad, CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
        CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma, View dbeta, View dx_sums);
 
 /// y = x ∘ mask / (1 − p): x [b, …], sample_ids [b] i64. core/rng.h defines the mask of (key,

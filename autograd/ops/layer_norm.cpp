@@ -27,38 +27,56 @@ void check_residual(const char* name, const Var& x, const Var& residual,
           dropout.p);
 }
 
-}  // namespace
-
-Var layer_norm(const Var& x, const Var& gamma, const Var& shift, double epsilon) {
+/// The norm of residual + dropout(x), or of x if there is no residual.
+Var normalised(const char* name, const Var& x, const Var& residual, const DropoutOptions& dropout,
+               const Var& gamma, const Var& shift, double epsilon) {
   const Var beta = shift_or_zeros(shift, gamma);
-  check("layer_norm", x, gamma, beta);
-  const Shape row{x.dim(-1)};
+  check(name, x, gamma, beta);
+  const bool adds = residual.defined(), drops = adds && dropout.p > 0;
+  if (adds) check_residual(name, x, residual, dropout);
   const Tensor value = x.value().contiguous(), g = gamma.value().contiguous(),
-               b = beta.value().contiguous();
+               b = beta.value().contiguous(),
+               samples = drops ? sample_ids_of(name, x, dropout.sample_ids) : Tensor();
   const Shape rows{value.numel() / x.dim(-1)};
   const DType sums = accumulate_dtype(x.dtype());
-  Tensor y = empty_like(value);
+  Tensor sum = adds ? empty_like(value) : Tensor(), y = empty_like(value);
   Tensor mean = Tensor::empty(rows, sums, value.device()),
          rstd = Tensor::empty(rows, sums, value.device());
-  kernels::layer_norm(value, g, b, epsilon, y, mean, rstd);
-  // x is kept in any case, as the residual. One pass over it is cheaper than y's memory.
+  kernels::layer_norm(value, adds ? residual.value().contiguous() : Tensor(), samples, dropout.key,
+                      dropout.p, g, b, epsilon, sum, y, mean, rstd);
+  // Without a residual x is kept in any case, as the next one. A pass over it is cheaper than y's
+  // memory.
   const auto again = std::make_shared<Recomputation>();
-  again->compute = [value, g, b, epsilon, mean, rstd]() mutable {
-    Tensor result = empty_like(value);
-    kernels::layer_norm(value, g, b, epsilon, result, mean, rstd);
-    return result;
+  if (!adds) {
+    sum = value;
+    again->compute = [value, g, b, epsilon, mean, rstd]() mutable {
+      Tensor result = empty_like(value);
+      kernels::layer_norm(value, Tensor(), Tensor(), {}, 0, g, b, epsilon, View{}, result, mean,
+                          rstd);
+      return result;
+    };
+  }
+  const auto backward = [=, key = dropout.key, p = dropout.p](const Tensor& dy, Grads grads) {
+    again->value = {};
+    const Shape row{sum.dim(-1)};
+    Tensor dsum = empty_like(sum), dx = drops ? empty_like(sum) : Tensor();
+    Tensor row_sum = grads.row_sum_of(0, sum.dim(-1), sum.dtype(), sum.device());
+    grads.add_sums(adds ? 2 : 1, {row, row}, sums, sum.device(), [&](auto& parameters) {
+      kernels::layer_norm_grad(sum, samples, key, p, g, mean, rstd, dy, dsum, dx, parameters[0],
+                               parameters[1], row_sum);
+    });
+    grads.add(0, drops ? std::move(dx) : dsum, std::move(row_sum));
+    if (adds) grads.add(1, std::move(dsum));
   };
-  const Var result = record(
-      "layer_norm", std::move(y), {x, gamma, beta},
-      [value, g, mean, rstd, row, sums, again](const Tensor& dy, Grads grads) {
-        again->value = {};
-        Tensor dx = empty_like(value);
-        grads.add_sums(1, {row, row}, sums, value.device(), [&](auto& parameters) {
-          kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, parameters[0], parameters[1]);
-        });
-        grads.add(0, std::move(dx));
-      });
+  if (adds) return record(name, std::move(y), {x, residual, gamma, beta}, backward);
+  const Var result = record(name, std::move(y), {x, gamma, beta}, backward);
   return result.requires_grad() ? result.recomputed_by(again) : result;
+}
+
+}  // namespace
+
+Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) {
+  return normalised("layer_norm", x, {}, {}, gamma, beta, epsilon);
 }
 
 Var residual_dropout(const Var& x, const Var& residual, const DropoutOptions& dropout) {
@@ -85,35 +103,9 @@ Var residual_dropout(const Var& x, const Var& residual, const DropoutOptions& dr
 }
 
 Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout,
-                        const Var& gamma, const Var& shift, double epsilon) {
-  const Var beta = shift_or_zeros(shift, gamma);
-  check("residual_layer_norm", x, gamma, beta);
-  check_residual("residual_layer_norm", x, residual, dropout);
-  const bool drops = dropout.p > 0;
-  const Tensor value = x.value().contiguous(), g = gamma.value().contiguous();
-  const Tensor samples =
-      drops ? sample_ids_of("residual_layer_norm", x, dropout.sample_ids) : Tensor{};
-  const Shape rows{value.numel() / x.dim(-1)};
-  const DType sums = accumulate_dtype(x.dtype());
-  Tensor sum = empty_like(value), y = empty_like(value);
-  Tensor mean = Tensor::empty(rows, sums, value.device()),
-         rstd = Tensor::empty(rows, sums, value.device());
-  kernels::residual_layer_norm(value, residual.value().contiguous(), samples, dropout.key,
-                               dropout.p, g, beta.value().contiguous(), epsilon, sum, y, mean,
-                               rstd);
-  const auto backward = [sum, g, mean, rstd, samples, drops, dropout, sums](const Tensor& dy,
-                                                                            Grads grads) {
-    const Shape row{sum.dim(-1)};
-    Tensor dsum = empty_like(sum), dx = drops ? empty_like(sum) : Tensor{};
-    Tensor row_sum = grads.row_sum_of(0, sum.dim(-1), sum.dtype(), sum.device());
-    grads.add_sums(2, {row, row}, sums, sum.device(), [&](auto& parameters) {
-      kernels::residual_layer_norm_grad(sum, samples, dropout.key, dropout.p, g, mean, rstd, dy,
-                                        dsum, dx, parameters[0], parameters[1], row_sum);
-    });
-    grads.add(0, drops ? std::move(dx) : dsum, std::move(row_sum));
-    grads.add(1, std::move(dsum));
-  };
-  return record("residual_layer_norm", y, {x, residual, gamma, beta}, backward);
+                        const Var& gamma, const Var& beta, double epsilon) {
+  require(residual.defined(), "residual_layer_norm: has no residual");
+  return normalised("residual_layer_norm", x, residual, dropout, gamma, beta, epsilon);
 }
 
 }  // namespace nystrom

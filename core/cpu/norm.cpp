@@ -90,40 +90,10 @@ void sum_parameter_gradients(std::int64_t rows, std::int64_t n, A* dgamma, A* db
 
 }  // namespace
 
-void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View mean, View rstd) {
-  const std::int64_t n = x.dim(-1);
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = accumulate_t<T>;
-    const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n,
-                       mean.as<A>(),  rstd.as<A>()};
-    parallel_ranges(x.rows(), elementwise_grain / (n + 1) + 1,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t r = begin; r < end; ++r)
-                        norm(x.as<T>() + r * n, r, y.as<T>() + r * n);
-                    });
-  });
-}
-
-void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma,
-                     View dbeta) {
-  const std::int64_t n = x.dim(-1);
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = accumulate_t<T>;
-    const NormGradient<T> gradient{x.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(),
-                                   n,         dx.as<T>()};
-    sum_parameter_gradients(x.rows(), n, dgamma.as<A>(), dbeta.as<A>(),
-                            [&](std::int64_t r, A* chunk) { gradient(r, chunk); });
-  });
-}
-
-void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p,
-                         CView gamma, CView beta, double epsilon, View sum, View y, View mean,
-                         View rstd) {
+void layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma,
+                CView beta, double epsilon, View sum, View y, View mean, View rstd) {
   const std::int64_t n = x.dim(-1), rows = x.rows(), per_sample = rows == 0 ? 1 : rows / x.shape[0];
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n,
                        mean.as<A>(),  rstd.as<A>()};
@@ -134,6 +104,10 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
           const Scratch<A> factor(n);
           for (std::int64_t i = 0; i < n; ++i) factor[i] = 1;
           for (std::int64_t r = begin; r < end; ++r) {
+            if (!residual) {
+              norm(x.as<T>() + r * n, r, y.as<T>() + r * n);
+              continue;
+            }
             if (sample_ids) mask.factors_of_row(samples, r, per_sample, n, factor.get());
             const T* __restrict px = x.as<T>() + r * n;
             const T* __restrict pr = residual.as<T>() + r * n;
@@ -147,13 +121,12 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
   });
 }
 
-void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
-                              CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma,
-                              View dbeta, View dx_sums) {
+void layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean,
+                     CView rstd, CView dy, View dsum, View dx, View dgamma, View dbeta,
+                     View dx_sums) {
   const std::int64_t n = sum.dim(-1), rows = sum.rows(),
                      per_sample = rows == 0 ? 1 : rows / sum.shape[0];
-  visit_float(sum.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(sum.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     const NormGradient<T> gradient{
         sum.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), n, dsum.as<T>()};

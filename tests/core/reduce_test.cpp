@@ -155,7 +155,7 @@ TEST(LayerNorm, TakesRowsThatAreMoreThanAThreadsShare) {
   const Tensor x = normal({2, width}, 1), gamma = Tensor::full({width}, 1, DType::f32),
                beta = Tensor::zeros({width}, DType::f32);
   Tensor y = empty_like(x), mean = Tensor::empty({2}, DType::f32), rstd = empty_like(mean);
-  kernels::layer_norm(x, gamma, beta, 1e-5, y, mean, rstd);
+  kernels::layer_norm(x, {}, {}, {}, 0, gamma, beta, 1e-5, {}, y, mean, rstd);
   EXPECT_NEAR(element(y, width), (element(x, width) - element(mean, 1)) * element(rstd, 1), 1e-5);
 }
 
@@ -163,10 +163,10 @@ Tensor layer_norm_gradients() {
   const Tensor x = normal({3000, 20}, 1), gamma = normal({20}, 2), dy = normal({3000, 20}, 3);
   Tensor y = empty_like(x), dx = empty_like(x), mean = Tensor::empty({3000}, DType::f32),
          rstd = empty_like(mean);
-  kernels::layer_norm(x, gamma, gamma, 1e-5, y, mean, rstd);
+  kernels::layer_norm(x, {}, {}, {}, 0, gamma, gamma, 1e-5, {}, y, mean, rstd);
   Tensor sums = Tensor::zeros({2, 20}, DType::f32);
   Tensor dgamma = sums.slice(0, 0, 1).reshape({20}), dbeta = sums.slice(0, 1, 2).reshape({20});
-  kernels::layer_norm_grad(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+  kernels::layer_norm_grad(x, {}, {}, 0, gamma, mean, rstd, dy, dx, {}, dgamma, dbeta, {});
   return sums;
 }
 

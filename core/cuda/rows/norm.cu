@@ -418,51 +418,10 @@ SampleRows samples_of(const CView& ids) { return {ids.as<std::int64_t>(), ids.ra
 
 }  // namespace
 
-void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View mean, View rstd) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = accumulate_t<T>;
-    forward<T>({x.as<T>(),
-                nullptr,
-                gamma.as<T>(),
-                beta.as<T>(),
-                static_cast<A>(epsilon),
-                rows_of(x, gamma),
-                gamma.shape[0],
-                {},
-                nullptr,
-                y.as<T>(),
-                mean.as<A>(),
-                rstd.as<A>()});
-  });
-}
-
-void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma,
-                     View dbeta) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = accumulate_t<T>;
-    backward<T>({x.as<T>(),
-                 gamma.as<T>(),
-                 dy.as<T>(),
-                 mean.as<A>(),
-                 rstd.as<A>(),
-                 rows_of(x, gamma),
-                 gamma.shape[0],
-                 {},
-                 dx.as<T>(),
-                 nullptr,
-                 nullptr},
-                dx, dgamma.as<A>(), dbeta.as<A>(), nullptr);
-  });
-}
-
-void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p,
-                         CView gamma, CView beta, double epsilon, View sum, View y, View mean,
-                         View rstd) {
+void layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma,
+                CView beta, double epsilon, View sum, View y, View mean, View rstd) {
   if (x.numel() == 0) return;
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     forward<T>({x.as<T>(),
                 residual.as<T>(),
@@ -479,12 +438,11 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
   });
 }
 
-void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
-                              CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma,
-                              View dbeta, View dx_sums) {
+void layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean,
+                     CView rstd, CView dy, View dsum, View dx, View dgamma, View dbeta,
+                     View dx_sums) {
   if (sum.numel() == 0) return;
-  visit_any_float(sum.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(sum.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     backward<T>({sum.as<T>(),
                  gamma.as<T>(),
