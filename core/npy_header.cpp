@@ -52,9 +52,9 @@ NpyHeader parse_npy_header(std::string_view head) {
   require_input(known && found[2] == "False",
                 "expected <f2, <f4 or <f8 in C order, got {} in {} order; {}", printable(type),
                 found[2] == "True" ? "Fortran" : "C", remedy);
-  return {type == "<f2"   ? StoredType::f16
-          : type == "<f4" ? StoredType::f32
-                          : StoredType::f64,
+  return {type == "<f2"   ? DType::f16
+          : type == "<f4" ? DType::f32
+                          : DType::f64,
           numbers_in(found[3].str()), static_cast<std::int64_t>(begin + length)};
 }
 

@@ -5,15 +5,15 @@
 #include <string_view>
 #include <vector>
 
-#include "core/safetensors_header.h"
+#include "core/dtype.h"
 
 namespace nystrom {
 
 /// The array of a file.
 struct NpyHeader {
-  StoredType type = StoredType::f32;  ///< f16, f32 or f64
-  std::vector<std::int64_t> shape;    ///< in C order; sizes beyond 10^12 are refused
-  std::int64_t begin = 0;             ///< the place of its first byte
+  DType dtype = DType::f32;         ///< f16, f32 or f64
+  std::vector<std::int64_t> shape;  ///< in C order; sizes beyond 10^12 are refused
+  std::int64_t begin = 0;           ///< the place of its first byte
 };
 
 /// Enough of a file's beginning to hold its header.

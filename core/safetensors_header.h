@@ -13,28 +13,22 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/file_io.h"
 #include "core/dtype.h"
 #include "core/shape.h"
 
 namespace nystrom {
 
-/// The supported element types, in the order of the layout: by descending alignment, as in Hugging
-/// Face's library.
-enum class StoredType { i64, f64, f32, i32, bf16, f16, u8, boolean };
-
-/// The type of a tensor that is read from `type`: f16 becomes f32, and boolean becomes u8.
-DType dtype_of_stored(StoredType type);
-/// The stored type of `dtype`.
-StoredType stored_type_of(DType dtype);
 /// The name of a type in files: "F32".
-const char* stored_name(StoredType type);
-/// The bytes of an element.
-std::int64_t stored_size(StoredType type);
+const char* stored_name(DType dtype);
+/// Whether a tensor of type `a` is written before one of type `b`: by descending alignment, as
+/// Hugging Face's library writes them.
+bool is_stored_before(DType a, DType b);
 
 /// The entry of a tensor: its place in a file.
 struct StoredTensor {
   std::string name;
-  StoredType type = StoredType::f32;
+  DType dtype = DType::f32;  ///< u8 for BOOL
   Shape shape;
   std::int64_t begin = 0;  ///< first byte, relative to the end of the header
   std::int64_t end = 0;
@@ -65,6 +59,10 @@ std::int64_t safetensors_header_length(std::string_view first, std::int64_t file
 /// numbers out of range, and rank above 8. Others are wrong sizes, gaps, overlaps, bytes without a
 /// tensor, and a header that does not match its checksum.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t data_bytes);
+
+/// The parsed header of an open file, without its name in errors. Positions of tensors are those in
+/// the file.
+SafetensorsHeader read_safetensors_header(const InputFile& file);
 
 /// The bytes before the data: length and header with checksums, padded to a multiple of 8.
 /// `tensors` must have their checksums.

@@ -1,6 +1,7 @@
 #include "core/tensor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/check.h"
@@ -94,8 +95,7 @@ void* Tensor::typed_data(DType dtype) const {
 std::vector<double> Tensor::to_doubles() const {
   const Tensor host = to(cpu_device).contiguous();
   std::vector<double> values(static_cast<std::size_t>(numel()));
-  const auto convert = [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const auto convert = [&]<class T>(TypeTag<T>) {
     const T* data = host.data<T>();
     for (std::size_t i = 0; i < values.size(); ++i) {
       if constexpr (is_half(dtype_of<T>())) {
@@ -225,5 +225,28 @@ Tensor empty_like(const Tensor& x, DType dtype) {
   return Tensor::empty(x.shape(), dtype, x.device());
 }
 Tensor zeros_like(const Tensor& x) { return Tensor::zeros(x.shape(), x.dtype(), x.device()); }
+
+std::span<std::byte> bytes_of(Tensor& tensor) {
+  require(tensor.is_contiguous() && tensor.device().is_cpu(),
+          "bytes_of: not contiguous on the CPU");
+  const View view = tensor;
+  return {static_cast<std::byte*>(view.data), static_cast<std::size_t>(tensor.bytes())};
+}
+
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  Tensor same = tensor;
+  return bytes_of(same);
+}
+
+std::int64_t first_non_finite(const Tensor& tensor) {
+  std::int64_t found = -1;
+  visit_any_float(tensor.dtype(), [&]<class T>(TypeTag<T>) {
+    const std::span numbers(tensor.data<T>(), static_cast<std::size_t>(tensor.numel()));
+    const auto first = std::ranges::find_if_not(
+        numbers, [](T x) { return std::isfinite(static_cast<accumulate_t<T>>(x)); });
+    if (first != numbers.end()) found = first - numbers.begin();
+  });
+  return found;
+}
 
 }  // namespace nystrom

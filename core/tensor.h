@@ -133,4 +133,12 @@ Tensor empty_like(const Tensor& x, DType dtype);
 /// A tensor of zeros with the shape, type and device of x.
 Tensor zeros_like(const Tensor& x);
 
+/// The memory of a contiguous tensor on the CPU.
+std::span<std::byte> bytes_of(Tensor& tensor);
+std::span<const std::byte> bytes_of(const Tensor& tensor);
+
+/// The index of the first number that is NaN or infinite, −1 without one. The tensor is contiguous
+/// and on the CPU.
+std::int64_t first_non_finite(const Tensor& tensor);
+
 }  // namespace nystrom

@@ -103,6 +103,12 @@ void InputFile::read(std::span<std::byte> buffer, std::int64_t offset) const {
   }
 }
 
+std::string InputFile::text(std::int64_t offset, std::int64_t count) const {
+  std::string text(static_cast<std::size_t>(count), '\0');
+  read(std::as_writable_bytes(std::span(text)), offset);
+  return text;
+}
+
 std::string nonce() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
@@ -205,9 +211,7 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t max_by
   require_input(file.size() <= static_cast<std::int64_t>(max_bytes),
                 "{}: the file has {} bytes; at most {} are read", printable_path(path), file.size(),
                 max_bytes);
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(std::as_writable_bytes(std::span(text)), 0);
-  return text;
+  return file.text(0, file.size());
 }
 
 std::string write_text_file(const std::filesystem::path& path, std::string_view text) {

@@ -36,6 +36,8 @@ class InputFile {
   /// Fills `buffer` with the bytes from `offset` on. Throws an InputError when the file ends
   /// earlier. Calls check_interruption(). Thread-safe.
   void read(std::span<std::byte> buffer, std::int64_t offset) const;
+  /// The `count` bytes from `offset` on. Throws as read().
+  std::string text(std::int64_t offset, std::int64_t count) const;
 
  private:
   InputFile(int descriptor, std::filesystem::path path);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
-#include "core/base/json_sax.h"
 #include "core/base/printable.h"
 #include "core/base/require.h"
 
@@ -38,111 +38,101 @@ class CountingIterator {
   std::size_t* count_;
 };
 
-/// Builds the tree.
-class TreeBuilder final : public StrictSax {
+/// Builds the tree from the events of nlohmann's parser, and refuses what that lets pass.
+class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(std::string source, NumberReader read_number)
-      : StrictSax(std::move(source), max_json_depth), read_number_(read_number) {}
-  nlohmann::json take() { return std::move(root_); }
+  TreeBuilder(std::string_view text, std::string source, NumberReader read_number,
+              std::size_t max_values)
+      : text_(text),
+        source_(std::move(source)),
+        read_number_(read_number),
+        max_values_(max_values) {}
+
+  nlohmann::json parse() {
+    if (text_.starts_with("\xef\xbb\xbf"))
+      fail("the text starts with a byte order mark; save it as plain UTF-8");
+    // nlohmann's parser takes a NUL byte as the end and would ignore the rest.
+    if (const auto nul = text_.find('\0'); nul != std::string_view::npos) {
+      position_ = nul + 1;
+      fail("a NUL byte");
+    }
+    nlohmann::json::sax_parse(CountingIterator(text_.data(), position_),
+                              CountingIterator(text_.data() + text_.size(), position_),
+                              static_cast<nlohmann::json_sax<nlohmann::json>*>(this));
+    return std::move(root_);
+  }
 
  private:
-  void on_value(nlohmann::json&& scalar) override { add(std::move(scalar)); }
-  void on_float(double value, const std::string& text) override {
-    add(read_number_ != nullptr ? read_number_(text) : nlohmann::json(value));
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    return add(read_number_ != nullptr ? read_number_(text) : nlohmann::json(value));
   }
-  void on_key(std::string&& key) override { key_ = std::move(key); }
-  void on_begin(bool is_array) override {
-    open_.push_back(add(is_array ? nlohmann::json::array() : nlohmann::json::object()));
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // text JSON has no binary values
+  bool start_object(std::size_t) override { return begin(nlohmann::json::object()); }
+  bool start_array(std::size_t) override { return begin(nlohmann::json::array()); }
+  bool end_object() override { return open_.pop_back(), true; }
+  bool end_array() override { return open_.pop_back(), true; }
+  bool key(string_t& key) override {
+    if (open_.back()->contains(key)) fail(fmt::format("key \"{}\" appears twice", printable(key)));
+    key_ = std::move(key);
+    return true;
   }
-  void on_end() override { open_.pop_back(); }
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    std::string_view message = error.what();
+    // Skips "[json.exception.parse_error.101] " of "[json.exception.parse_error.101] parse error at
+    // line 1, column 2: …".
+    message.remove_prefix(message.find("] ") + 2);
+    if (message.starts_with("parse error")) message.remove_prefix(message.find(": ") + 2);
+    fail(printable(message));
+  }
 
-  nlohmann::json* add(nlohmann::json&& value) {
+  bool begin(nlohmann::json&& empty) {
+    if (std::ssize(open_) >= max_json_depth)
+      fail(fmt::format("nested deeper than {} levels", max_json_depth));
+    add(std::move(empty));
+    open_.push_back(last_);
+    return true;
+  }
+
+  bool add(nlohmann::json&& value) {
+    if (values_++ == max_values_) fail(fmt::format("more than {} values", max_values_));
     if (open_.empty()) {
       root_ = std::move(value);
-      return &root_;
+      last_ = &root_;
+    } else if (nlohmann::json& parent = *open_.back(); parent.is_object()) {
+      last_ = &(parent[key_] = std::move(value));
+    } else {
+      parent.push_back(std::move(value));
+      last_ = &parent.back();
     }
-    nlohmann::json& parent = *open_.back();
-    if (parent.is_object()) return &(parent[key_] = std::move(value));
-    parent.push_back(std::move(value));
-    return &parent.back();
+    return true;
   }
 
+  /// Throws an InputError "source:line:column: message" for the current position.
+  [[noreturn]] void fail(const std::string& message) const {
+    const std::string_view before = text_.substr(0, position_ == 0 ? 0 : position_ - 1);
+    const auto line = 1 + std::ranges::count(before, '\n');
+    const std::size_t line_start = before.rfind('\n') + 1;  // 0 without one
+    throw InputError(
+        fmt::format("{}:{}:{}: {}", source_, line, before.size() - line_start + 1, message));
+  }
+
+  std::string_view text_;
+  std::string source_;
   NumberReader read_number_;
+  std::size_t max_values_, values_ = 0, position_ = 0;  // position_: bytes read so far
   nlohmann::json root_;
   std::vector<nlohmann::json*> open_;
+  nlohmann::json* last_ = nullptr;
   std::string key_;
 };
 
 }  // namespace
-
-void StrictSax::parse(std::string_view text) {
-  text_ = text;
-  position_ = 0;
-  keys_.clear();
-  if (text.starts_with("\xef\xbb\xbf"))
-    fail("the text starts with a byte order mark; save it as plain UTF-8");
-  // nlohmann's parser takes a NUL byte as the end and would ignore the rest.
-  if (const auto nul = text.find('\0'); nul != std::string_view::npos) {
-    position_ = nul + 1;
-    fail("a NUL byte");
-  }
-  nlohmann::json::sax_parse(CountingIterator(text.data(), position_),
-                            CountingIterator(text.data() + text.size(), position_),
-                            static_cast<nlohmann::json_sax<nlohmann::json>*>(this));
-}
-
-void StrictSax::fail(const std::string& message) const {
-  const std::string_view before = text_.substr(0, position_ == 0 ? 0 : position_ - 1);
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const auto line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-  throw InputError(
-      fmt::format("{}:{}:{}: {}", source_, line, before.size() - line_start + 1, message));
-}
-
-bool StrictSax::null() { return on_value(nullptr), true; }
-bool StrictSax::boolean(bool value) { return on_value(value), true; }
-bool StrictSax::number_integer(number_integer_t value) { return on_value(value), true; }
-bool StrictSax::number_unsigned(number_unsigned_t value) { return on_value(value), true; }
-bool StrictSax::number_float(number_float_t value, const string_t& text) {
-  return on_float(value, text), true;
-}
-bool StrictSax::string(string_t& value) { return on_value(std::move(value)), true; }
-bool StrictSax::binary(binary_t&) { return false; }  // text JSON has no binary values
-
-bool StrictSax::start_object(std::size_t) { return begin(false), true; }
-bool StrictSax::start_array(std::size_t) { return begin(true), true; }
-bool StrictSax::end_object() { return end(); }
-bool StrictSax::end_array() { return end(); }
-
-void StrictSax::begin(bool is_array) {
-  if (keys_.size() >= static_cast<std::size_t>(max_depth_))
-    fail(fmt::format("nested deeper than {} levels", max_depth_));
-  keys_.emplace_back();
-  on_begin(is_array);
-}
-
-bool StrictSax::end() {
-  keys_.pop_back();
-  on_end();
-  return true;
-}
-
-bool StrictSax::key(string_t& key) {
-  if (!keys_.back().insert(key).second)
-    fail(fmt::format("key \"{}\" appears twice", printable(key)));
-  on_key(std::move(key));
-  return true;
-}
-
-bool StrictSax::parse_error(std::size_t, const std::string&,
-                            const nlohmann::json::exception& error) {
-  std::string_view message = error.what();
-  // Skips "[json.exception.parse_error.101] " of "[json.exception.parse_error.101] parse error at
-  // line 1, column 2: …".
-  message.remove_prefix(message.find("] ") + 2);
-  if (message.starts_with("parse error")) message.remove_prefix(message.find(": ") + 2);
-  fail(printable(message));
-}
 
 nlohmann::json keep_digits(std::string_view text) {
   if (text.find_first_of(".eE") == text.npos) return std::string(text);
@@ -152,10 +142,8 @@ nlohmann::json keep_digits(std::string_view text) {
 }
 
 nlohmann::json parse_json(std::string_view text, const std::string& source,
-                          NumberReader read_number) {
-  TreeBuilder builder(source, read_number);
-  builder.parse(text);
-  return builder.take();
+                          NumberReader read_number, std::size_t max_values) {
+  return TreeBuilder(text, source, read_number, max_values).parse();
 }
 
 nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes) {

@@ -19,9 +19,10 @@ using NumberReader = nlohmann::json (*)(std::string_view text);
 /// Parses `text`. `read_number` converts numbers that are not integers of at most 64 bits; with
 /// null they become the nearest doubles. Throws an InputError "source:line:column: …" for a syntax
 /// error, invalid UTF-8, a duplicate key, a byte order mark or a NUL byte. Nesting deeper than
-/// max_json_depth, and anything but white space after the value, are errors too.
+/// max_json_depth, more values than max_values, and anything but white space after the value, are
+/// errors too.
 nlohmann::json parse_json(std::string_view text, const std::string& source,
-                          NumberReader read_number = nullptr);
+                          NumberReader read_number = nullptr, std::size_t max_values = SIZE_MAX);
 
 /// A NumberReader for identifiers: integers of any length are texts, and others the nearest
 /// doubles.

@@ -403,8 +403,7 @@ bool uses_pairs(const CView& q, const CView& k, const CView& v) {
 void attention(CView q, CView k, CView v, Spans queries, Spans keys, CView key_mask,
                EmptyRows empty, Scoring scoring, View out, View log_sum_exp) {
   const Groups groups(q, queries);
-  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&]<class T>(TypeTag<T>) {
     using A = SumOf<T>;
     parallel_ranges(groups.total(), 1, [&](std::int64_t begin, std::int64_t end) {
       const ForwardScratch<T> scratch(groups.size(), q.dim(-1), v.dim(-1));
@@ -424,8 +423,7 @@ void attention_grad(CView q, CView k, CView v, Spans queries, Spans keys, CView 
                     EmptyRows empty, Scoring scoring, CView out, CView log_sum_exp, CView dout,
                     View dq, View dk, View dv) {
   const std::int64_t parts = parts_of(q, queries);
-  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&]<class T>(TypeTag<T>) {
     using A = SumOf<T>;
     parallel_ranges(parts * q.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
       const BackwardScratch<T> scratch(queries.bounds ? queries.longest : q.shape[2], q.dim(-1),

@@ -13,8 +13,7 @@ void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
   const SampleRows samples{sample_ids.as<std::int64_t>(), sample_ids.rank == 2};
   constexpr std::int64_t block = 4 * lanes;
   const std::int64_t blocks = (size + block - 1) / block;
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     const DropoutMask<A> mask(key, p);
     parallel_ranges(

@@ -242,10 +242,7 @@ void fill(View y, double value) {
     case DType::i32: return fill_typed(y, static_cast<std::int32_t>(value));
     case DType::i64: return fill_typed(y, static_cast<std::int64_t>(value));
     default:
-      visit_any_float(y.dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        fill_typed(y, convert<T>(value));
-      });
+      visit_any_float(y.dtype, [&]<class T>(TypeTag<T>) { fill_typed(y, convert<T>(value)); });
   }
 }
 
@@ -258,8 +255,7 @@ void accumulate(CView x, double scale, View y) {
 }
 
 void binary(Binary op, CView a, CView b, View y) {
-  visit_float(y.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(y.dtype, [&]<class T>(TypeTag<T>) {
     switch (op) {
       case Binary::add: return binary_typed<T>(a, b, y, [](auto p, auto q) { return p + q; });
       case Binary::subtract: return binary_typed<T>(a, b, y, [](auto p, auto q) { return p - q; });
@@ -270,23 +266,20 @@ void binary(Binary op, CView a, CView b, View y) {
 }
 
 void affine(CView x, double scale, double shift, View y) {
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     map<T>(x, y, [s = static_cast<A>(scale), o = static_cast<A>(shift)](A v) { return s * v + o; });
   });
 }
 
 void unary(Unary op, CView x, View y) {
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     visit_unary<accumulate_t<T>>(op, [&](auto f, auto) { map<T>(x, y, f); });
   });
 }
 
 void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     visit_unary<accumulate_t<T>>(op,
                                  [&](auto f, auto slope) { map_grad<T>(x, dy, dx, y, f, slope); });
   });
@@ -294,15 +287,13 @@ void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
 }
 
 void gated_unary(Unary op, CView x, View y) {
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     visit_unary<accumulate_t<T>>(op, [&](auto f, auto) { gate<T>(x, y, f); });
   });
 }
 
 void gated_unary_grad(Unary op, CView x, CView dy, View dx, View y) {
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     visit_unary<accumulate_t<T>>(op,
                                  [&](auto f, auto slope) { gate_grad<T>(x, dy, dx, y, f, slope); });
   });

@@ -10,8 +10,7 @@ namespace nystrom::kernels::NYSTROM_LEVEL {
 void gather_rows(CView x, CView index, View y) {
   const std::int64_t width = y.dim(-1);
   const auto* id = index.as<std::int64_t>();
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     parallel_ranges(index.numel(), elementwise_grain / (width + 1) + 1,
                     [&](std::int64_t begin, std::int64_t end) {
                       for (std::int64_t r = begin; r < end; ++r) {
@@ -30,10 +29,8 @@ void gather_rows(CView x, CView index, View y) {
 void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
   const std::int64_t width = x.dim(-1), rows = index.numel();
   const auto* id = index.as<std::int64_t>();
-  visit_float(x.dtype, [&](auto from) {
-    using T = typename decltype(from)::type;
-    visit_float(y.dtype, [&](auto to) {
-      using Out = typename decltype(to)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
+    visit_float(y.dtype, [&]<class Out>(TypeTag<Out>) {
       // Threads divide the columns and add the rows in order. So no two threads write the same
       // element, and sums are deterministic.
       parallel_ranges(width, 64, [&](std::int64_t begin, std::int64_t end) {

@@ -31,8 +31,7 @@ struct Sizes {
 void landmark_matrix(CView x, CView bias, double scale, View landmarks, View a) {
   const Sizes size(landmarks);
   const std::int64_t m = size.m, d = size.d;
-  visit_accumulate(x.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(x.dtype, [&]<class A>(TypeTag<A>) {
     parallel_ranges(size.batch * size.heads, 1, [&](std::int64_t begin, std::int64_t end) {
       const Scratch<A> rows(2 * m * d), keys(m * d), shift(d);
       for (std::int64_t i = begin; i < end; ++i) {
@@ -62,8 +61,7 @@ void landmark_matrix_grad(CView landmarks, CView a, CView da, double scale, CVie
                           CView dkeys, View dx) {
   const Sizes size(landmarks);
   const std::int64_t m = size.m, d = size.d;
-  visit_accumulate(a.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(a.dtype, [&]<class A>(TypeTag<A>) {
     parallel_ranges(size.batch * size.heads, 1, [&](std::int64_t begin, std::int64_t end) {
       const Scratch<A> rows(2 * m * d), ds(m * m), grads(2 * m * d);
       for (std::int64_t i = begin; i < end; ++i) {

@@ -78,8 +78,7 @@ void matmul_plain(CView a, CView b, CView bias, View c, bool accumulate) {
   const std::int64_t row_blocks = (c.dim(-2) + row_block - 1) / row_block,
                      column_blocks = (c.dim(-1) + column_block - 1) / column_block;
   const std::int64_t batch = c.numel() == 0 ? 0 : c.numel() / (c.dim(-2) * c.dim(-1));
-  visit_accumulate(accumulate_dtype(a.dtype), [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(accumulate_dtype(a.dtype), [&]<class A>(TypeTag<A>) {
     parallel_ranges(
         batch * row_blocks * column_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
           const PlainScratch<A> scratch;

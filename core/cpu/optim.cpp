@@ -36,8 +36,7 @@ void adamw(View parameter, CView gradient, View moment1, View moment2, View low,
   constexpr std::int64_t most = 8192;
   const std::int64_t segments = segment_end.numel();
   const auto* ends = segment_end.as<std::int64_t>();
-  visit_accumulate(parameter.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(parameter.dtype, [&]<class A>(TypeTag<A>) {
     parallel_ranges(
         parameter.numel(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
           std::int64_t segment = 0;

@@ -153,8 +153,7 @@ void add_to_column(A* a, std::int64_t m, std::int64_t column, A value) {
 
 void pseudo_inverse_iterative(CView a, PinvScale scale, View z) {
   const std::int64_t batch = a.shape[0], m = a.shape[1], iterations = z.shape[0] - 1, size = m * m;
-  visit_accumulate(a.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(a.dtype, [&]<class A>(TypeTag<A>) {
     const A* pa = a.as<A>();
     const bool whole = scale == PinvScale::whole_batch;
     const A whole_c = whole && batch > 0 ? largest_of_batch(pa, batch, m).value : A(1);
@@ -179,8 +178,7 @@ void pseudo_inverse_iterative(CView a, PinvScale scale, View z) {
 
 void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, View da) {
   const std::int64_t batch = a.shape[0], m = a.shape[1], iterations = z.shape[0] - 1, size = m * m;
-  visit_accumulate(a.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(a.dtype, [&]<class A>(TypeTag<A>) {
     const bool whole = scale == PinvScale::whole_batch;
     const auto best =
         whole && batch > 0 ? largest_of_batch(a.as<A>(), batch, m) : ColumnSum<A>{1, 0, 0};

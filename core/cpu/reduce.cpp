@@ -95,10 +95,8 @@ NYSTROM_INLINE std::uint64_t weighted_bits(const Word* words, std::uint64_t firs
 }  // namespace
 
 void sum_middle(CView x, View y, bool accumulate) {
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const auto run = [&](auto out) {
-      using Out = typename decltype(out)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
+    const auto run = [&]<class Out>(TypeTag<Out>) {
       x.shape[2] == 1 ? sum_rows<T, Out>(x, y, accumulate) : sum_columns<T, Out>(x, y, accumulate);
     };
     y.dtype == x.dtype ? run(TypeTag<T>{}) : run(TypeTag<accumulate_t<T>>{});

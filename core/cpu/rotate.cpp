@@ -10,8 +10,7 @@ namespace nystrom::kernels::NYSTROM_LEVEL {
 
 void rotate(CView x, Spans spans, CView table, bool backwards, View y) {
   const std::int64_t parts = parts_of(x, spans), heads = x.shape[1], half = x.dim(-1) / 2;
-  visit_accumulate(table.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(table.dtype, [&]<class A>(TypeTag<A>) {
     parallel_ranges(parts * heads, 1, [&](std::int64_t begin, std::int64_t end) {
       const Scratch<A> row(2 * half), turned(2 * half);
       const A sign = backwards ? A(-1) : A(1);

@@ -39,8 +39,7 @@ NYSTROM_INLINE void add_up(const T* x, std::int64_t rows, std::int64_t width,
 
 void segment_means(CView x, Spans spans, View y) {
   const std::int64_t width = x.dim(-1), segments = y.shape[1];
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     parallel_ranges(y.shape[0] * segments, 1, [&](std::int64_t begin, std::int64_t end) {
       const Scratch<double> total(width);
@@ -67,8 +66,7 @@ void segment_means(CView x, Spans spans, View y) {
 
 void segment_means_grad(CView dy, Spans spans, View dx) {
   const std::int64_t width = dx.dim(-1), segments = dy.shape[1];
-  visit_float(dx.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(dx.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     parallel_ranges(dy.shape[0] * segments, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t s = begin; s < end; ++s) {

@@ -111,8 +111,7 @@ bool uses_pairs(const CView& x, const CView& w) {
 void sequence_conv(CView x, CView w, Spans spans, CView addend, View y) {
   const std::int64_t parts = parts_of(x, spans), d = x.dim(-1), k = w.shape[1];
   const std::int64_t longest = spans.bounds ? spans.longest : x.shape[2];
-  visit_operands(uses_pairs(x, w), accumulate_dtype(x.dtype), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_operands(uses_pairs(x, w), accumulate_dtype(x.dtype), [&]<class T>(TypeTag<T>) {
     const std::int64_t most = longest + k;  // one row more than the halos, for an odd last pair
     parallel_ranges(parts * x.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
       const Scratch<T> rows(most * operands<T>(d)), interleaved(operands<T>(most) * d);
@@ -136,8 +135,8 @@ void sequence_conv_grad(CView x, CView w, Spans spans, CView dy, CView addend, V
   const std::int64_t parts = parts_of(x, spans), heads = x.shape[1], d = x.dim(-1), k = w.shape[1];
   const std::int64_t longest = spans.bounds ? spans.longest : x.shape[2];
   visit_operands(
-      uses_pairs(x, w) && dy.dtype == DType::bf16, accumulate_dtype(x.dtype), [&](auto tag) {
-        using T = typename decltype(tag)::type;
+      uses_pairs(x, w) && dy.dtype == DType::bf16, accumulate_dtype(x.dtype),
+      [&]<class T>(TypeTag<T>) {
         using A = SumOf<T>;
         const Scratch<A> taps(parts * heads * k);
         const std::int64_t gram = gram_columns<A>(k), most = longest + gram, width = operands<T>(d);

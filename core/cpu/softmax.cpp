@@ -41,8 +41,7 @@ NYSTROM_INLINE void each_row(std::int64_t rows, std::int64_t width, const Body& 
 
 void softmax(CView x, View y) {
   const std::int64_t n = x.dim(-1);
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     each_row(x.rows(), n, [&](std::int64_t r) {
       const T* row = x.as<T>() + r * n;
       T* out = y.as<T>() + r * n;
@@ -57,8 +56,7 @@ void softmax(CView x, View y) {
 
 void softmax_grad(CView y, CView dy, View dx) {
   const std::int64_t n = y.dim(-1);
-  visit_float(y.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(y.dtype, [&]<class T>(TypeTag<T>) {
     each_row(y.rows(), n, [&](std::int64_t r) {
       const T* p = y.as<T>() + r * n;
       const T* dp = dy.as<T>() + r * n;
@@ -73,8 +71,7 @@ void softmax_grad(CView y, CView dy, View dx) {
 
 void argmax_rows(CView x, View y) {
   const std::int64_t n = x.dim(-1);
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     each_row(x.rows(), n, [&](std::int64_t r) {
       const T* row = x.as<T>() + r * n;
       const auto largest = row_max(row, n);
@@ -88,8 +85,7 @@ void argmax_rows(CView x, View y) {
 void sample_rows(CView x, CView uniform, View y) {
   constexpr std::int64_t tile = 256;
   const std::int64_t n = x.dim(-1);
-  visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     each_row(x.rows(), n, [&](std::int64_t r) {
       const T* row = x.as<T>() + r * n;
@@ -113,8 +109,7 @@ void cross_entropy(CView logits, CView labels, double z_loss, View loss, View lo
   if (argmax) argmax_rows(logits, argmax);
   const std::int64_t n = logits.dim(-1);
   const auto* label = labels.as<std::int64_t>();
-  visit_float(logits.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_float(logits.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     each_row(logits.rows(), n, [&](std::int64_t r) {
       const T* row = logits.as<T>() + r * n;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "core/kernels.h"
 #include "core/npy_header.h"
 #include "core/safetensors_header.h"
 #include "data/hdf5/hdf5.h"
@@ -26,7 +26,7 @@ constexpr std::array hdf5_arrays = {"features", "coords"};
 /// Where the features are, for all forms of files.
 struct Place {
   std::int64_t rows = 0, width = 0, offset = 0;  // offset: of the first byte, not for HDF5
-  StoredType type = StoredType::f32;  // a floating-point one; HDF5 converts all but f16 to f64
+  DType dtype = DType::f32;                      // a float; HDF5 converts all but f16 to f64
   bool hdf5 = false;
   int rank = 2;
 };
@@ -43,28 +43,17 @@ void set_shape(Place& place, const std::vector<std::int64_t>& shape, const std::
                 fmt::join(shape, ", "));
 }
 
-std::string bytes_at(const InputFile& file, std::int64_t offset, std::int64_t count) {
-  std::string bytes(static_cast<std::size_t>(count), '\0');
-  file.read(std::as_writable_bytes(std::span(bytes)), offset);
-  return bytes;
-}
-
 Place place_in_npy(const InputFile& file) {
-  const NpyHeader header =
-      parse_npy_header(bytes_at(file, 0, std::min(file.size(), max_npy_header)));
+  const NpyHeader header = parse_npy_header(file.text(0, std::min(file.size(), max_npy_header)));
   Place place;
   set_shape(place, header.shape, "the array");
-  place.type = header.type;
+  place.dtype = header.dtype;
   place.offset = header.begin;
   return place;
 }
 
 Place place_in_safetensors(const InputFile& file) {
-  const std::int64_t first = std::min(file.size(), safetensors_length_bytes),
-                     length = safetensors_header_length(bytes_at(file, 0, first), file.size()),
-                     begin = safetensors_length_bytes + length;
-  const SafetensorsHeader header = parse_safetensors_header(
-      bytes_at(file, safetensors_length_bytes, length), file.size() - begin);
+  const SafetensorsHeader header = read_safetensors_header(file);
   std::vector<const StoredTensor*> fitting;
   for (const StoredTensor& tensor : header.tensors)
     if (tensor.name == "features") fitting = {&tensor};
@@ -77,12 +66,10 @@ Place place_in_safetensors(const InputFile& file) {
   Place place;
   const std::string what = "tensor " + tensor.name;
   set_shape(place, {tensor.shape.begin(), tensor.shape.end()}, what);
-  constexpr std::array floating = {StoredType::f16, StoredType::bf16, StoredType::f32,
-                                   StoredType::f64};
-  require_input(std::ranges::find(floating, tensor.type) != floating.end(),
-                "{} is {}, expected F16, BF16, F32 or F64", what, stored_name(tensor.type));
-  place.type = tensor.type;
-  place.offset = begin + tensor.begin;
+  require_input(is_float(tensor.dtype), "{} is {}, expected F16, BF16, F32 or F64", what,
+                stored_name(tensor.dtype));
+  place.dtype = tensor.dtype;
+  place.offset = tensor.begin;
   return place;
 }
 
@@ -108,7 +95,7 @@ Place place_in_hdf5(const std::shared_ptr<const InputFile>& input) {
   set_shape(place, array.shape(), name + ": 'features'");
   require_input(array.is_complete(), "{}: 'features' has chunks that were never written", name);
   place.hdf5 = true;
-  place.type = array.is_half() ? StoredType::f16 : StoredType::f64;
+  place.dtype = array.is_half() ? DType::f16 : DType::f64;
   return place;
 }
 
@@ -125,7 +112,7 @@ Place place_in(const std::shared_ptr<const InputFile>& file) {
                 name);
   const Place place = with_context(
       name, [&] { return ending == ".npy" ? place_in_npy(*file) : place_in_safetensors(*file); });
-  std::int64_t bytes = stored_size(place.type);
+  std::int64_t bytes = size_of(place.dtype);
   const bool fits = !__builtin_mul_overflow(bytes, place.rows, &bytes) &&
                     !__builtin_mul_overflow(bytes, place.width, &bytes) &&
                     bytes <= file->size() - place.offset;
@@ -142,28 +129,27 @@ class Rows {
     if (place.hdf5) array_ = features_of(Hdf5File(file), printable_path(file->path()));
   }
 
-  /// Rows first … first + count − 1 in the stored type.
-  std::vector<std::byte> read(std::int64_t first, std::int64_t count) const {
-    const std::int64_t row = place_.width * stored_size(place_.type);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(count * row));
+  /// Rows first … first + count − 1 in the stored type, [count, width].
+  Tensor read(std::int64_t first, std::int64_t count) const {
+    Tensor rows = Tensor::empty({count, place_.width}, place_.dtype);
     if (!array_) {
-      file_->read(bytes, place_.offset + first * row);
-      return bytes;
+      file_->read(bytes_of(rows), place_.offset + first * place_.width * size_of(place_.dtype));
+      return rows;
     }
     std::vector<std::int64_t> begin = {first, 0}, size = {count, place_.width};
     if (place_.rank == 3) begin.insert(begin.begin(), 0), size.insert(size.begin(), 1);
-    const auto numbers = static_cast<std::size_t>(count * place_.width);
-    if (place_.type == StoredType::f16)
-      array_->read(begin, size, std::span(reinterpret_cast<f16*>(bytes.data()), numbers));
+    const auto numbers = static_cast<std::size_t>(rows.numel());
+    if (place_.dtype == DType::f16)
+      array_->read(begin, size, std::span(rows.data<f16>(), numbers));
     else
-      array_->read(begin, size, std::span(reinterpret_cast<double*>(bytes.data()), numbers));
-    return bytes;
+      array_->read(begin, size, std::span(rows.data<double>(), numbers));
+    return rows;
   }
 
   /// The rows of a block, at most block_bytes; whole chunks of an HDF5 file.
   std::int64_t block() const {
     const std::int64_t rows =
-        std::max<std::int64_t>(1, block_bytes / (place_.width * stored_size(place_.type)));
+        std::max<std::int64_t>(1, block_bytes / (place_.width * size_of(place_.dtype)));
     const std::int64_t chunk = array_ && place_.rank == 2 ? array_->chunk_rows() : 0;
     return chunk > 0 ? std::max(chunk, rows / chunk * chunk) : rows;
   }
@@ -179,29 +165,6 @@ class Rows {
   const Place& place_;
   std::optional<Hdf5Array> array_;  // keeps its file open
 };
-
-bool is_finite(float value) { return std::isfinite(value); }
-bool is_finite(f16 value) { return (value.bits & 0x7c00) != 0x7c00; }
-
-/// Converts numbers of a file and returns the index of the first that is not finite, else −1.
-template <class From, class To>
-std::int64_t convert(const std::vector<std::byte>& bytes, To* to) {
-  std::int64_t bad = -1;
-  for (std::size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
-    From from;
-    std::memcpy(&from, bytes.data() + i * sizeof(From), sizeof(From));
-    to[i] = static_cast<To>(from);
-    if (!is_finite(to[i]) && bad < 0) bad = static_cast<std::int64_t>(i);
-  }
-  return bad;
-}
-
-std::int64_t convert(StoredType type, const std::vector<std::byte>& bytes, float* to) {
-  return type == StoredType::f16    ? convert<f16>(bytes, to)
-         : type == StoredType::bf16 ? convert<bf16>(bytes, to)
-         : type == StoredType::f32  ? convert<float>(bytes, to)
-                                    : convert<double>(bytes, to);
-}
 
 }  // namespace
 
@@ -231,9 +194,7 @@ BagFile::BagFile(const fs::path& file) {
 
 std::int64_t BagFile::rows() const { return state_->place.rows; }
 std::int64_t BagFile::width() const { return state_->place.width; }
-DType BagFile::dtype() const {
-  return state_->place.type == StoredType::f16 ? DType::f16 : DType::f32;
-}
+DType BagFile::dtype() const { return state_->place.dtype == DType::f16 ? DType::f16 : DType::f32; }
 const fs::path& BagFile::path() const { return state_->path; }
 
 void BagFile::read(Tensor features) const {
@@ -244,13 +205,11 @@ void BagFile::read(Tensor features) const {
   const Rows source(s.open(), s.place);
   for (std::int64_t first = 0; first < rows(); first += source.block()) {
     const std::int64_t count = std::min(source.block(), rows() - first);
-    const std::vector<std::byte> bytes = source.read(first, count);
-    const std::int64_t place = first * width();
-    const std::int64_t bad = features.dtype() == DType::f16
-                                 ? convert<f16>(bytes, features.data<f16>() + place)
-                                 : convert(s.place.type, bytes, features.data<float>() + place);
+    const Tensor block = source.read(first, count).cast(features.dtype());
+    const std::int64_t bad = first_non_finite(block);
     require_input(bad < 0, "{}: features[{}, {}] is no finite number (f32)", s.name(),
                   first + bad / width(), bad % width());
+    kernels::copy(block, features.slice(0, first, first + count));
   }
 }
 
@@ -284,24 +243,21 @@ Digest BagFile::digest() const {
   Checksum checksum;
   const std::int64_t shape[] = {rows(), width()};
   checksum.update(shape, sizeof shape);
-  std::vector<float> row(static_cast<std::size_t>(width()));
   std::set<std::vector<float>> different;
-  const std::int64_t row_bytes = width() * stored_size(s.place.type);
   const auto add = [&](std::int64_t count) {
     const std::int64_t at_once = count < rows() ? source.least() : source.block();
-    std::vector<std::byte> block;
+    Tensor block;
     std::int64_t first = 0, end = 0;  // the rows of the block
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t wanted = i * rows() / count;
       if (wanted >= end) {
         first = wanted / at_once * at_once;
         end = std::min(first + at_once, rows());
-        block = source.read(first, end - first);
+        block = source.read(first, end - first).cast(DType::f32);
       }
-      const auto begin = block.begin() + (wanted - first) * row_bytes;
-      convert(s.place.type, std::vector(begin, begin + row_bytes), row.data());
-      checksum.update(row.data(), row.size() * sizeof(float));
-      if (count < rows()) different.insert(row);
+      const float* row = block.data<float>() + (wanted - first) * width();
+      checksum.update(row, static_cast<std::size_t>(width()) * sizeof(float));
+      if (count < rows()) different.emplace(row, row + width());
     }
   };
   const std::int64_t read = std::min(rows(), digest_rows);

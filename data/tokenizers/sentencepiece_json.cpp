@@ -7,11 +7,11 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/added_tokens.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/word_models.h"

@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     std::int64_t end = 0;
     for (const auto& tensor : header.tensors) {
       if (tensor.begin != end ||
-          tensor.bytes() != tensor.shape.numel() * nystrom::stored_size(tensor.type))
+          tensor.bytes() != tensor.shape.numel() * nystrom::size_of(tensor.dtype))
         std::abort();
       end = tensor.end;
     }

@@ -1,7 +1,6 @@
 #include "train/objectives/vector_file.h"
 
-#include <cmath>
-#include <cstring>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
@@ -18,11 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 void require_finite(const Tensor& vectors, const fs::path& path, std::int64_t first_row) {
-  const std::int64_t width = vectors.dim(1);
-  for (std::int64_t i = 0; i < vectors.numel(); ++i)
-    require_input(std::isfinite(vectors.data<float>()[i]),
-                  "{}: number {} of vector {} is not finite", printable_path(path), i % width,
-                  first_row + i / width);
+  const std::int64_t bad = first_non_finite(vectors), width = vectors.dim(1);
+  require_input(bad < 0, "{}: number {} of vector {} is not finite", printable_path(path),
+                bad % width, first_row + bad / width);
 }
 
 /// Where the rows of a binary file lie.
@@ -32,53 +29,29 @@ struct StoredRows {
   std::string checksum{};  ///< empty if the file has none
 };
 
-/// The first `count` bytes of a file, or all of a shorter one.
-std::string beginning(const InputFile& file, std::int64_t count) {
-  std::string text(static_cast<std::size_t>(std::min(count, file.size())), '\0');
-  file.read(std::as_writable_bytes(std::span(text)), 0);
-  return text;
-}
-
-/// The types that vectors may have. They are computed with in f32.
-void require_floating(StoredType type, const std::string& what) {
-  require_input(type == StoredType::f16 || type == StoredType::bf16 || type == StoredType::f32 ||
-                    type == StoredType::f64,
-                "{} is {}; expected F16, BF16, F32 or F64", what, stored_name(type));
-}
-
-/// A type as it lies in a file.
-DType stored_dtype(StoredType type) {
-  return type == StoredType::f16 ? DType::f16 : dtype_of_stored(type);
-}
-
 StoredRows rows_of_npy(const InputFile& file) {
   return with_context(printable_path(file.path()), [&] {
-    const NpyHeader header = parse_npy_header(beginning(file, max_npy_header));
+    const NpyHeader header = parse_npy_header(file.text(0, std::min(file.size(), max_npy_header)));
     require_input(header.shape.size() == 2, "the array is [{}], expected [rows, width]",
                   fmt::join(header.shape, ", "));
-    return StoredRows{{header.shape[0], header.shape[1], stored_dtype(header.type)},
-                      header.begin,
-                      file.size() - header.begin};
+    return StoredRows{
+        {header.shape[0], header.shape[1], header.dtype}, header.begin, file.size() - header.begin};
   });
 }
 
 StoredRows rows_of_safetensors(const InputFile& file) {
   const std::string name = printable_path(file.path());
   return with_context(name, [&] {
-    const std::int64_t length =
-        safetensors_header_length(beginning(file, safetensors_length_bytes), file.size());
-    std::string text(static_cast<std::size_t>(length), '\0');
-    file.read(std::as_writable_bytes(std::span(text)), safetensors_length_bytes);
-    const std::int64_t begin = safetensors_length_bytes + length;
-    const SafetensorsHeader header = parse_safetensors_header(text, file.size() - begin);
+    const SafetensorsHeader header = read_safetensors_header(file);
     for (const StoredTensor& tensor : header.tensors) {
       if (tensor.name != vectors_tensor) continue;
       const std::string what = fmt::format("tensor {}", vectors_tensor);
-      require_floating(tensor.type, what);
+      require_input(is_float(tensor.dtype), "{} is {}; expected F16, BF16, F32 or F64", what,
+                    stored_name(tensor.dtype));
       require_input(tensor.shape.rank() == 2, "{} is {}; expected [rows, width]", what,
                     tensor.shape);
-      return StoredRows{{tensor.shape[0], tensor.shape[1], stored_dtype(tensor.type)},
-                        begin + tensor.begin,
+      return StoredRows{{tensor.shape[0], tensor.shape[1], tensor.dtype},
+                        tensor.begin,
                         tensor.bytes(),
                         tensor.checksum};
     }
@@ -100,12 +73,10 @@ void read_binary(const InputFile& file, const StoredRows& stored, std::int64_t r
   Checksum checksum;
   for (std::int64_t first = 0; first < matrix.rows; first += rows_at_once) {
     const std::int64_t rows = std::min(rows_at_once, matrix.rows - first);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(rows * matrix.row_bytes()));
+    Tensor as_stored = Tensor::empty({rows, matrix.width}, matrix.dtype);
+    const std::span<std::byte> bytes = bytes_of(as_stored);
     file.read(bytes, stored.begin + first * matrix.row_bytes());
     checksum.update(bytes.data(), bytes.size());
-    Tensor as_stored = Tensor::empty({rows, matrix.width}, matrix.dtype);
-    const View view = as_stored;
-    std::memcpy(view.data, bytes.data(), bytes.size());
     Tensor vectors = as_stored.cast(DType::f32);
     require_finite(vectors, file.path(), first);
     require_input(

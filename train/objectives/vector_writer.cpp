@@ -45,7 +45,7 @@ std::string safetensors_header(const VectorMatrix& matrix, const std::string& ch
   SafetensorsHeader header;
   header.metadata["format"] = "pt";
   header.tensors.push_back({vectors_tensor,
-                            stored_type_of(matrix.dtype),
+                            matrix.dtype,
                             {matrix.rows, matrix.width},
                             0,
                             matrix.rows * matrix.row_bytes(),

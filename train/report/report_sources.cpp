@@ -45,9 +45,7 @@ StudyFindings read_study(const fs::path& run_dir) {
 void check_page_place(const fs::path& path) {
   if (!fs::exists(fs::symlink_status(path))) return;
   const InputFile file = InputFile::open(path);
-  std::string begin(static_cast<std::size_t>(std::min<std::int64_t>(file.size(), 4096)), '\0');
-  file.read(std::as_writable_bytes(std::span(begin)), 0);
-  require_input(is_html_page(begin),
+  require_input(is_html_page(file.text(0, std::min<std::int64_t>(file.size(), 4096))),
                 "{}: exists and is no page of nystrom report; move it, or name another --output",
                 printable_path(path));
 }

@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "core/base/checksum.h"
@@ -14,48 +13,18 @@
 namespace nystrom {
 namespace {
 
-constexpr std::int64_t chunk_bytes = std::int64_t{1} << 20;
+constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 
-/// Copies the values of one chunk to `values`, from element `first` on. Returns the position of the
-/// first one that is not finite, or -1.
-std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor& values,
-                   std::int64_t first) {
-  const std::int64_t size = stored_size(type),
-                     count = static_cast<std::int64_t>(chunk.size()) / size;
-  if (type == StoredType::f16) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      f16 value;
-      std::memcpy(&value, chunk.data() + i * size, sizeof value);
-      values.data<float>()[first + i] = static_cast<float>(value);
-    }
-  } else {
-    const View view = values;
-    std::memcpy(static_cast<std::byte*>(view.data) + first * size, chunk.data(), chunk.size());
-  }
-  std::int64_t non_finite = -1;
-  if (!is_float(values.dtype())) return non_finite;
-  visit_float(values.dtype(), [&]<class T>(TypeTag<T>) {
-    using Number = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    const T* begin = values.data<T>() + first;
-    const T* found = std::find_if_not(
-        begin, begin + count, [](T value) { return std::isfinite(static_cast<Number>(value)); });
-    if (found != begin + count) non_finite = first + (found - begin);
-  });
-  return non_finite;
-}
-
-/// The values of a tensor that is not contiguous, in the order of its indices.
-std::vector<std::byte> in_order(const std::vector<std::byte>& stored, const StoredTensor& tensor) {
-  const std::int64_t size = stored_size(tensor.type);
-  std::vector<std::byte> values(static_cast<std::size_t>(tensor.shape.numel() * size));
+/// Copies the values of a tensor that is not contiguous from `stored`, in the order of indices.
+void put_in_order(std::span<const std::byte> stored, const StoredTensor& tensor, Tensor& values) {
+  const std::int64_t size = size_of(tensor.dtype);
   for (std::int64_t i = 0; i < tensor.shape.numel(); ++i) {
     std::int64_t rest = i, from = 0;
     for (int axis = tensor.shape.rank(); axis-- > 0; rest /= tensor.shape[axis])
       from += rest % tensor.shape[axis] * (*tensor.strides)[axis];
-    std::memcpy(values.data() + i * size, stored.data() + from * size,
+    std::memcpy(bytes_of(values).data() + i * size, stored.data() + from * size,
                 static_cast<std::size_t>(size));
   }
-  return values;
 }
 
 }  // namespace
@@ -71,19 +40,10 @@ TensorFile TensorFile::open_inside(const std::filesystem::path& folder, const st
 
 TensorFile::TensorFile(InputFile file, TensorFormat format) : file_(std::move(file)) {
   with_context(printable_path(file_.path()), [&] {
-    if (format == TensorFormat::state_dict) {
+    if (format == TensorFormat::state_dict)
       header_.tensors = read_state_dict(file_);
-      return;
-    }
-    std::string first(
-        std::min<std::size_t>(safetensors_length_bytes, static_cast<std::size_t>(file_.size())),
-        '\0');
-    file_.read(std::as_writable_bytes(std::span(first)), 0);
-    const std::int64_t length = safetensors_header_length(first, file_.size());
-    std::string text(static_cast<std::size_t>(length), '\0');
-    file_.read(std::as_writable_bytes(std::span(text)), safetensors_length_bytes);
-    data_begin_ = safetensors_length_bytes + length;
-    header_ = parse_safetensors_header(text, file_.size() - data_begin_);
+    else
+      header_ = read_safetensors_header(file_);
   });
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) index_[header_.tensors[i].name] = i;
 }
@@ -97,41 +57,33 @@ const StoredTensor& TensorFile::stored(const std::string& name) const {
 
 Tensor TensorFile::read(const std::string& name, NonFinite non_finite) const {
   const StoredTensor& tensor = stored(name);
-  Tensor values = Tensor::empty(tensor.shape, dtype_of_stored(tensor.type));
+  Tensor values = Tensor::empty(tensor.shape, tensor.dtype);
+  std::vector<std::byte> stored(tensor.strides ? static_cast<std::size_t>(tensor.bytes()) : 0);
+  const std::span<std::byte> bytes = tensor.strides ? std::span(stored) : bytes_of(values);
   Checksum checksum;
   uLong crc = 0;
-  std::int64_t bad = -1;
-  std::vector<std::byte> chunk;
-  // A tensor that is not contiguous needs all of its bytes at once.
-  const std::int64_t step =
-      tensor.strides ? std::max<std::int64_t>(1, tensor.bytes()) : chunk_bytes;
-  for (std::int64_t at = 0; at < tensor.bytes(); at += step) {
-    chunk.resize(static_cast<std::size_t>(std::min(step, tensor.bytes() - at)));
-    file_.read(chunk, data_begin_ + tensor.begin + at);
+  for (std::size_t at = 0; at < bytes.size(); at += chunk_bytes) {
+    const auto chunk = bytes.subspan(at, std::min(chunk_bytes, bytes.size() - at));
+    file_.read(chunk, tensor.begin + static_cast<std::int64_t>(at));
     if (!tensor.checksum.empty()) checksum.update(chunk.data(), chunk.size());
     if (tensor.crc) crc = crc32_z(crc, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
-    if (tensor.strides) chunk = in_order(chunk, tensor);
-    const std::int64_t position = place(chunk, tensor.type, values, at / stored_size(tensor.type));
-    if (bad < 0) bad = position;
   }
+  if (tensor.strides) put_in_order(stored, tensor, values);
   require_input(tensor.checksum.empty() || tensor.checksum == checksum.hex(),
                 "{}: tensor {} is damaged: its checksum is not that in {}", printable_path(path()),
                 name, integrity_key);
   require_input(!tensor.crc || *tensor.crc == crc,
                 "{}: tensor {} is damaged: its CRC-32 is not that of the archive",
                 printable_path(path()), name);
-  require_input(bad < 0 || non_finite == NonFinite::allow,
-                "{}: tensor {} is not finite at element {}", printable_path(path()), name, bad);
-  return values;
+  if (non_finite == NonFinite::refuse && is_float(tensor.dtype)) {
+    const std::int64_t bad = first_non_finite(values);
+    require_input(bad < 0, "{}: tensor {} is not finite at element {}", printable_path(path()),
+                  name, bad);
+  }
+  return tensor.dtype == DType::f16 ? values.cast(DType::f32) : values;
 }
 
 namespace {
-
-/// The bytes of a contiguous CPU tensor.
-std::span<const std::byte> bytes_of(const Tensor& tensor) {
-  const CView view = tensor;
-  return {static_cast<const std::byte*>(view.data), static_cast<std::size_t>(tensor.bytes())};
-}
 
 void check_names(const std::vector<NamedTensor>& sorted,
                  const std::map<std::string, std::string>& metadata) {
@@ -154,9 +106,8 @@ std::string write_safetensors(const std::filesystem::path& path,
                               const std::map<std::string, std::string>& metadata) {
   std::vector<NamedTensor> sorted = tensors;
   std::sort(sorted.begin(), sorted.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    const auto type_a = stored_type_of(a.tensor.dtype());
-    const auto type_b = stored_type_of(b.tensor.dtype());
-    return type_a != type_b ? type_a < type_b : a.name < b.name;
+    const DType type_a = a.tensor.dtype(), type_b = b.tensor.dtype();
+    return type_a != type_b ? is_stored_before(type_a, type_b) : a.name < b.name;
   });
   check_names(sorted, metadata);
   SafetensorsHeader header;
@@ -170,7 +121,7 @@ std::string write_safetensors(const std::filesystem::path& path,
     checksum.update(bytes_of(entry.tensor).data(), bytes_of(entry.tensor).size());
     StoredTensor& stored = header.tensors.emplace_back();
     stored = {entry.name,
-              stored_type_of(entry.tensor.dtype()),
+              entry.tensor.dtype(),
               entry.tensor.shape(),
               position,
               position + entry.tensor.bytes(),

@@ -43,9 +43,9 @@ class TensorFile {
   /// The type, shape and position of a tensor. Throws when it does not exist.
   const StoredTensor& stored(const std::string& name) const;
 
-  /// Reads a tensor to the CPU, in dtype_of_stored(type). Throws an InputError when it is absent,
-  /// or does not match its checksum (in a zip archive: its CRC-32); tensors without one are
-  /// accepted. With NonFinite::refuse a non-finite value is an InputError too.
+  /// Reads a tensor to the CPU, f16 as f32. Throws an InputError when it is absent, or does not
+  /// match its checksum (in a zip archive: its CRC-32); tensors without one are accepted. With
+  /// NonFinite::refuse a non-finite value is an InputError too.
   Tensor read(const std::string& name, NonFinite non_finite = NonFinite::allow) const;
 
  private:
@@ -53,7 +53,6 @@ class TensorFile {
 
   InputFile file_;
   SafetensorsHeader header_;
-  std::int64_t data_begin_ = 0;
   std::unordered_map<std::string, std::size_t> index_;
 };
 

@@ -18,20 +18,20 @@ namespace {
 
 struct StorageType {
   std::string_view name;
-  StoredType type;
+  DType dtype;
 };
 constexpr StorageType storage_types[] = {
-    {"torch.FloatStorage", StoredType::f32},     {"torch.HalfStorage", StoredType::f16},
-    {"torch.BFloat16Storage", StoredType::bf16}, {"torch.DoubleStorage", StoredType::f64},
-    {"torch.LongStorage", StoredType::i64},      {"torch.IntStorage", StoredType::i32},
-    {"torch.ByteStorage", StoredType::u8},       {"torch.BoolStorage", StoredType::boolean}};
+    {"torch.FloatStorage", DType::f32},     {"torch.HalfStorage", DType::f16},
+    {"torch.BFloat16Storage", DType::bf16}, {"torch.DoubleStorage", DType::f64},
+    {"torch.LongStorage", DType::i64},      {"torch.IntStorage", DType::i32},
+    {"torch.ByteStorage", DType::u8},       {"torch.BoolStorage", DType::u8}};
 
 /// The type of the elements in storages of a class.
-StoredType element_type_of(const std::string& storage_class) {
+DType element_type_of(const std::string& storage_class) {
   const auto found = std::ranges::find(storage_types, storage_class, &StorageType::name);
   require_input(found != std::end(storage_types),
                 "has a {}; expected F64, F32, F16, BF16, I64, I32, U8 or BOOL", storage_class);
-  return found->type;
+  return found->dtype;
 }
 
 std::int64_t checked_product(std::int64_t a, std::int64_t b) {
@@ -126,7 +126,7 @@ StoredTensor tensor_of(const Pickle& pickle, const PickleObject& made, const Ext
     require_input(arguments.at(6, PickleKind::dict).items.empty(),
                   "is conjugated or negated when it is read, which nystrom does not do");
   const Items storage(pickle, arguments.at(0, PickleKind::persistent));
-  const StoredType type = element_type_of(storage.at(1, PickleKind::function).text);
+  const DType type = element_type_of(storage.at(1, PickleKind::function).text);
   const bool whole =
       storage.size() < 6 || (storage.size() == 6 && storage.at(5, PickleKind::none).items.empty());
   require_input(whole, "lies in a part of another storage, which nystrom does not read");
@@ -135,7 +135,7 @@ StoredTensor tensor_of(const Pickle& pickle, const PickleObject& made, const Ext
   require_input(shape.rank() == strides.rank(), "has {} sizes and {} strides", shape.rank(),
                 strides.rank());
   const std::int64_t numel = storage.number(4), offset = arguments.number(1);
-  const std::int64_t element = stored_size(type);
+  const std::int64_t element = size_of(type);
   const std::int64_t span = span_of(shape, strides);
   require_input(offset <= numel && span <= numel - offset,
                 "takes {} elements from {} on of a storage of {}", span, offset, numel);
@@ -148,7 +148,7 @@ StoredTensor tensor_of(const Pickle& pickle, const PickleObject& made, const Ext
       extent_of(extents, storage.at(2, PickleKind::text).text, checked_product(numel, element));
 
   StoredTensor tensor;
-  tensor.type = type;
+  tensor.dtype = type;
   tensor.shape = shape;
   tensor.begin = extent.begin + offset * element;
   tensor.end = tensor.begin + span * element;
@@ -184,12 +184,6 @@ std::vector<StoredTensor> tensors_of(const Pickle& pickle, const Extents& extent
   return tensors;
 }
 
-std::string text_at(const InputFile& file, std::int64_t begin, std::int64_t bytes) {
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  file.read(std::as_writable_bytes(std::span(text)), begin);
-  return text;
-}
-
 constexpr std::int64_t max_directory_bytes = std::int64_t{64} << 20;
 
 /// Bytes of the file, and the little-endian fields in them.
@@ -198,7 +192,7 @@ class Fields {
   Fields(const InputFile& file, std::int64_t begin, std::int64_t bytes) {
     require_input(begin >= 0 && bytes >= 0 && bytes <= file.size() && begin <= file.size() - bytes,
                   "is a damaged zip archive: {} bytes at {} lie outside of it", bytes, begin);
-    text_ = text_at(file, begin, bytes);
+    text_ = file.text(begin, bytes);
   }
 
   std::string_view text(std::size_t at, std::size_t count) const {
@@ -351,7 +345,7 @@ std::vector<StoredTensor> read_zip(const InputFile& file) {
   const std::string folder = found->first.substr(0, found->first.size() - pickle_name.size() + 1);
   const auto order = entries.find(folder + "byteorder");
   require_input(order == entries.end() ||
-                    (order->second.bytes == 6 && text_at(file, order->second.begin, 6) == "little"),
+                    (order->second.bytes == 6 && file.text(order->second.begin, 6) == "little"),
                 "is big-endian; save it on a little-endian machine");
   const std::int64_t bytes = found->second.bytes;
   require_input(bytes <= static_cast<std::int64_t>(max_pickle_bytes),
@@ -362,7 +356,7 @@ std::vector<StoredTensor> read_zip(const InputFile& file) {
     if (name.starts_with(data)) extents[name.substr(data.size())] = entry;
   if (found->second.crc) verify(file, found->first, found->second);
   std::vector<StoredTensor> tensors =
-      tensors_of(parse_pickle(text_at(file, found->second.begin, bytes)), extents);
+      tensors_of(parse_pickle(file.text(found->second.begin, bytes)), extents);
   verify_parts(file, extents, tensors);
   return tensors;
 }
@@ -380,8 +374,7 @@ std::size_t legacy_beginning(std::string_view text) {
 /// The older form: pickles of the magic number, of the version, of the machine, of the dict and of
 /// the keys of its storages, and then for each storage the number of elements and their bytes.
 std::vector<StoredTensor> read_legacy(const InputFile& file) {
-  const std::string text =
-      text_at(file, 0, std::min<std::int64_t>(file.size(), 2 * max_pickle_bytes));
+  const std::string text = file.text(0, std::min<std::int64_t>(file.size(), 2 * max_pickle_bytes));
   std::size_t at = legacy_beginning(text);
   const auto next = [&] {
     const Pickle pickle = parse_pickle(std::string_view(text).substr(at));
@@ -405,7 +398,7 @@ std::vector<StoredTensor> read_legacy(const InputFile& file) {
     if (each.kind != PickleKind::persistent) continue;
     const Items storage(dict, each);
     element_bytes[storage.at(2, PickleKind::text).text] =
-        stored_size(element_type_of(storage.at(1, PickleKind::function).text));
+        size_of(element_type_of(storage.at(1, PickleKind::function).text));
   }
   Extents extents;
   auto begin = static_cast<std::int64_t>(at);
@@ -431,7 +424,7 @@ std::vector<StoredTensor> read_legacy(const InputFile& file) {
 }  // namespace
 
 std::vector<StoredTensor> read_state_dict(const InputFile& file) {
-  const std::string first = text_at(file, 0, std::min<std::int64_t>(file.size(), 64));
+  const std::string first = file.text(0, std::min<std::int64_t>(file.size(), 64));
   if (first.starts_with("PK\3\4")) return read_zip(file);
   if (legacy_beginning(first) > 0) return read_legacy(file);
   require_input(!first.starts_with("version https://git-lfs"),

@@ -210,8 +210,7 @@ std::size_t shared_bytes(std::int64_t numbers) {
 
 void attention_plain(const AttentionOperands& o, View out, View log_sum_exp) {
   const AnyKey any(o);
-  visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(log_sum_exp.dtype, [&]<class A>(TypeTag<A>) {
     const auto p = problem_of<A>(o, any);
     launch(forward_kernel<A>, blocks_of(p, p.queries), dim3(warps * warp_size),
            shared_bytes<A>(p.q.width + p.v.width + warp_size), p, heads_of<A>(out),
@@ -222,8 +221,7 @@ void attention_plain(const AttentionOperands& o, View out, View log_sum_exp) {
 void attention_plain_grad(const AttentionOperands& o, CView out, CView log_sum_exp, CView dout,
                           View dq, View dk, View dv) {
   const AnyKey any(o);
-  visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(log_sum_exp.dtype, [&]<class A>(TypeTag<A>) {
     const auto p = problem_of<A>(o, any);
     const auto sums = per_query<const A>(log_sum_exp);
     const Workspace<A> memory(dq, log_sum_exp.numel());

@@ -266,8 +266,7 @@ void with_room(const Sizes& size, std::int64_t more, const F& f) {
 
 void landmark_matrix(CView x, CView bias, double scale, View landmarks, View a) {
   const Sizes size = sizes_of(landmarks);
-  visit_any_float(landmarks.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(landmarks.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     const dim3 heads(static_cast<unsigned>(x.shape[0] * size.heads));
     const bool done = with_square<T>(size, {x.data, landmarks.data}, x.device.index, [&](auto m) {
@@ -286,8 +285,7 @@ void landmark_matrix(CView x, CView bias, double scale, View landmarks, View a) 
 void landmark_matrix_grad(CView landmarks, CView a, CView da, double scale, CView dqueries,
                           CView dkeys, View dx) {
   const Sizes size = sizes_of(landmarks);
-  visit_any_float(landmarks.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(landmarks.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     const dim3 heads(static_cast<unsigned>(dx.shape[0] * size.heads));
     const bool done = with_square<T>(size, {landmarks.data, dx.data}, dx.device.index, [&](auto m) {

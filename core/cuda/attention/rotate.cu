@@ -28,8 +28,7 @@ __global__ void rotate_kernel(Heads<A, true> x, DeviceSpans spans, std::int64_t 
 }  // namespace
 
 void rotate(CView x, Spans spans, CView table, bool backwards, View y) {
-  visit_accumulate(table.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(table.dtype, [&]<class A>(TypeTag<A>) {
     const DeviceSpans rows = device_spans(spans, x);
     const std::int64_t pairs = rows.count * x.shape[1] * rows.longest * x.dim(-1) / 2;
     if (pairs == 0) return;

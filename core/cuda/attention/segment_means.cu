@@ -85,8 +85,7 @@ __global__ void means_grad_kernel(const accumulate_t<T>* dy, DeviceSpans spans,
 }  // namespace
 
 void segment_means(CView x, Spans spans, View y) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     with_pack<T>(x.dim(-1), {x.data, y.data}, [&](auto pack) {
       launch(means_kernel<T, pack()>, dim3(static_cast<unsigned>(y.shape[0] * y.shape[1])),
              dim3(block), 0, x.as<T>(), device_spans(spans, x), y.shape[1], x.stride[0], x.dim(-1),
@@ -96,8 +95,7 @@ void segment_means(CView x, Spans spans, View y) {
 }
 
 void segment_means_grad(CView dy, Spans spans, View dx) {
-  visit_any_float(dx.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(dx.dtype, [&]<class T>(TypeTag<T>) {
     with_pack<T>(dx.dim(-1), {dx.data, dy.data}, [&](auto pack) {
       launch(means_grad_kernel<T, pack()>, dim3(static_cast<unsigned>(dy.shape[0] * dy.shape[1])),
              dim3(block), 0, dy.as<accumulate_t<T>>(), device_spans(spans, dx), dy.shape[1],

@@ -120,8 +120,7 @@ void sequence_conv(CView x, CView w, Spans spans, CView addend, View y) {
   const Problem p(spans, x, w);
   if (fused_conv_fits({x, y}) && fused_conv_fits({addend ? addend : x}))
     return sequence_conv_fused(x, w, spans, addend, y);
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     const std::size_t shared =
         sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
     require_room_for_taps(shared, p.taps);
@@ -135,8 +134,7 @@ void sequence_conv_grad(CView x, CView w, Spans spans, CView dy, CView addend, V
   if (x.numel() == 0) return;
   if (fused_conv_fits({x, dy, dx}) && fused_conv_fits({addend ? addend : dy}))
     return sequence_conv_fused_grad(x, w, spans, dy, addend, dx, dw);
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     const std::size_t halo = sizeof(A) * static_cast<std::size_t>((tile + p.taps - 1) * channels);
     require_room_for_taps(halo + sizeof(A) * tile * channels, p.taps);

@@ -217,32 +217,28 @@ void launch_rows(std::int64_t rows, std::int64_t n, void (*warp)(Parameters...),
 }  // namespace
 
 void softmax(CView x, View y) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     launch_rows(x.rows(), x.dim(-1), softmax_kernel<T, false>, softmax_kernel<T, true>, x.as<T>(),
                 x.rows(), x.dim(-1), y.as<T>());
   });
 }
 
 void softmax_grad(CView y, CView dy, View dx) {
-  visit_any_float(y.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(y.dtype, [&]<class T>(TypeTag<T>) {
     launch_rows(y.rows(), y.dim(-1), softmax_grad_kernel<T, false>, softmax_grad_kernel<T, true>,
                 y.as<T>(), dy.as<T>(), y.rows(), y.dim(-1), dx.as<T>());
   });
 }
 
 void argmax_rows(CView x, View y) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     launch_rows(x.rows(), x.dim(-1), argmax_kernel<T, false>, argmax_kernel<T, true>, x.as<T>(),
                 x.rows(), x.dim(-1), y.as<std::int64_t>());
   });
 }
 
 void sample_rows(CView x, CView uniform, View y) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     launch_rows(x.rows(), x.dim(-1), sample_kernel<T, false>, sample_kernel<T, true>, x.as<T>(),
                 uniform.as<double>(), x.rows(), x.dim(-1), y.as<std::int64_t>());
   });
@@ -250,8 +246,7 @@ void sample_rows(CView x, CView uniform, View y) {
 
 void cross_entropy(CView logits, CView labels, double z_loss, View loss, View log_sum_exp,
                    View argmax) {
-  visit_any_float(logits.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(logits.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     with_pack<T>(logits.dim(-1), {logits.data}, [&](auto pack) {
       launch_rows(logits.rows(), logits.dim(-1), cross_entropy_kernel<T, pack(), false>,
@@ -264,8 +259,7 @@ void cross_entropy(CView logits, CView labels, double z_loss, View loss, View lo
 
 void cross_entropy_grad(CView logits, CView labels, double z_loss, CView log_sum_exp, CView dloss,
                         View dlogits) {
-  visit_any_float(logits.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(logits.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     with_pack<T>(logits.dim(-1), {logits.data, dlogits.data}, [&](auto pack) {
       launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, pack(), false>,

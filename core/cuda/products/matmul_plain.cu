@@ -59,8 +59,7 @@ void matmul_plain(CView a, CView b, CView bias, View c, bool accumulate) {
   if (c.numel() == 0) return;
   const Sizes sizes{c.numel(),  c.dim(-2),  c.dim(-1),  a.dim(-1),  a.step(-2),
                     a.step(-1), b.step(-2), b.step(-1), c.step(-2), c.step(-1)};
-  visit_accumulate(accumulate_dtype(a.dtype), [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(accumulate_dtype(a.dtype), [&]<class A>(TypeTag<A>) {
     launch(product_kernel<A>, dim3(blocks_for(c.numel(), 128)), dim3(128), 0, mixed<A>(a),
            mixed<A>(b), mixed<A>(bias), mixed<A>(c), batch_of(a, b, c), sizes, accumulate);
   });

@@ -260,8 +260,7 @@ void pseudo_inverse_iterative(CView a, PinvScale scale, View z) {
   const std::int64_t batch = a.shape[0], m = a.shape[1];
   if (batch * m == 0) return;
   const bool whole = scale == PinvScale::whole_batch;
-  visit_accumulate(a.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(a.dtype, [&]<class A>(TypeTag<A>) {
     if constexpr (std::is_same_v<A, float>) {
       if (fuses_pseudo_inverse(a) && !whole) return pseudo_inverse_fused(a, nullptr, z);
     }
@@ -279,8 +278,7 @@ void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, 
   const std::int64_t batch = a.shape[0], m = a.shape[1];
   if (batch * m == 0) return;
   const bool whole = scale == PinvScale::whole_batch;
-  visit_accumulate(a.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(a.dtype, [&]<class A>(TypeTag<A>) {
     const Workspace<A> inner(da, batch);
     if constexpr (std::is_same_v<A, float>) {
       if (fuses_pseudo_inverse(a) && !whole)

@@ -201,8 +201,7 @@ __global__ void gated_gradient_kernel(Unary op, const T* x, const T* dy, std::in
 }  // namespace
 
 void unary(Unary op, CView x, View y) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     with_pack<T>(x.numel(), {x.data, y.data}, [&](auto pack) {
       const std::int64_t packs = x.numel() / pack();
       launch(unary_kernel<T, pack()>, dim3(blocks_for(packs, 256)), dim3(256), 0, op, x.as<T>(),
@@ -213,8 +212,7 @@ void unary(Unary op, CView x, View y) {
 
 void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
   if (x.numel() == 0) return;
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     const std::int64_t columns = dx_sums ? x.dim(-1) : x.numel();
     with_pack<T>(columns, {x.data, dy.data, dx.data, y.data}, [&](auto pack) {
       const Gradient<T, pack()> gradient{op, x.as<T>(), dy.as<T>(), dx.as<T>(), y.as<T>()};
@@ -230,8 +228,7 @@ void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
 
 void gated_unary(Unary op, CView x, View y) {
   if (y.numel() == 0) return;
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     with_pack<T>(y.dim(-1), {x.data, y.data}, [&](auto pack) {
       const std::int64_t packs = y.numel() / pack();
       launch(gated_kernel<T, pack()>, dim3(blocks_for(packs, 256)), dim3(256), 0, op, x.as<T>(),
@@ -242,8 +239,7 @@ void gated_unary(Unary op, CView x, View y) {
 
 void gated_unary_grad(Unary op, CView x, CView dy, View dx, View y) {
   if (dy.numel() == 0) return;
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     with_pack<T>(dy.dim(-1), {x.data, dy.data, dx.data, y.data}, [&](auto pack) {
       const std::int64_t packs = dy.numel() / pack();
       launch(gated_gradient_kernel<T, pack()>, dim3(blocks_for(packs, 256)), dim3(256), 0, op,

@@ -40,8 +40,7 @@ void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
   if (x.numel() == 0) return;
   const std::int64_t size = x.numel() / samples;
   const SampleRows rows{sample_ids.as<std::int64_t>(), sample_ids.rank == 2};
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     launch(dropout_kernel<T>, dim3(blocks_for(samples * quads_of(size, rows), 256)), dim3(256), 0,
            x.as<T>(), rows, DropoutMask<accumulate_t<T>>(key, p), samples, size, y.as<T>());
   });

@@ -177,14 +177,11 @@ void visit_integer(DType dtype, F&& f) {
 
 void copy(CView x, View y) {
   if (!is_float(x.dtype)) {
-    return visit_integer(x.dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      map_strided<T, T>(Move{}, Access::write, y, x);
-    });
+    return visit_integer(
+        x.dtype, [&]<class T>(TypeTag<T>) { map_strided<T, T>(Move{}, Access::write, y, x); });
   }
   visit_any_float(x.dtype, [&](auto from) {
-    visit_any_float(y.dtype, [&](auto to) {
-      using To = typename decltype(to)::type;
+    visit_any_float(y.dtype, [&]<class To>(TypeTag<To>) {
       map_strided<To, typename decltype(from)::type>(Convert<To>{}, Access::write, y, x);
     });
   });
@@ -216,15 +213,13 @@ void accumulate(CView x, double scale, View y) {
 }
 
 void binary(Binary op, CView a, CView b, View y) {
-  visit_any_float(y.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(y.dtype, [&]<class T>(TypeTag<T>) {
     map_strided<T, T, T>(Combine{op}, Access::write, y, a, b);
   });
 }
 
 void affine(CView x, double scale, double shift, View y) {
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     map_strided<T, T>(ScaleAndShift{scale, shift}, Access::write, y, x);
   });
 }

@@ -130,8 +130,7 @@ int bits_of(std::int64_t value) {
 void gather_rows(CView x, CView index, View y) {
   const std::int64_t width = y.dim(-1), rows = index.numel();
   if (rows * width == 0) return;
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     with_pack<T>(width, {x.data, y.data}, [&](auto pack) {
       const std::int64_t packs = width / pack();
       launch(gather_kernel<T, pack()>, dim3(blocks_for(rows * packs, block)), dim3(block), 0,
@@ -150,10 +149,8 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
   launch(key_kernel, dim3(blocks_for(rows, block)), dim3(block), 0, index.as<std::int64_t>(), rows,
          skip, static_cast<std::uint32_t>(targets), keys, row);
   sort_pairs(y, keys, row, sorted_keys, sorted_row, rows, bits_of(targets));
-  visit_any_float(x.dtype, [&](auto from) {
-    using T = typename decltype(from)::type;
-    visit_any_float(y.dtype, [&](auto to) {
-      using Out = typename decltype(to)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
+    visit_any_float(y.dtype, [&]<class Out>(TypeTag<Out>) {
       const std::int64_t pieces = divide_up(rows, places_per_piece);
       const Workspace<accumulate_t<Out>> partial(y, 2 * pieces * width);
       const Runs runs{sorted_keys, sorted_row, rows, static_cast<std::uint32_t>(targets)};

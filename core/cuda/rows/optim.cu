@@ -69,8 +69,7 @@ __global__ void adamw_kernel(Slabs<A> slabs, const std::int64_t* ends, const dou
 
 void adamw(View parameter, CView gradient, View moment1, View moment2, View low, CView segment_end,
            CView segment_decay, AdamWStep s) {
-  visit_accumulate(parameter.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_accumulate(parameter.dtype, [&]<class A>(TypeTag<A>) {
     const Factors<A> factors{static_cast<A>(s.beta1),
                              static_cast<A>(1 - s.beta1),
                              static_cast<A>(s.beta2),

@@ -83,11 +83,9 @@ __global__ void bit_pieces_kernel(const Word* words, std::int64_t count, std::ui
 void sum_middle(CView x, View y, bool accumulate) {
   const std::int64_t outer = x.shape[0], reduced = x.shape[1], inner = x.shape[2];
   if (outer * inner == 0) return;
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
-    const auto run = [&](auto out) {
-      using Out = typename decltype(out)::type;
+    const auto run = [&]<class Out>(TypeTag<Out>) {
       if (inner == 1) {
         launch(sum_row_kernel<T, Out>, dim3(blocks_for(outer, 1)), dim3(block), 0, x.as<T>(), outer,
                reduced, accumulate, y.as<Out>());
@@ -105,8 +103,7 @@ void sum_middle(CView x, View y, bool accumulate) {
 void sum_of_squares(CView x, View y) {
   const std::int64_t count = x.numel(), pieces = divide_up(count, squares_per_block);
   const Workspace<double> partial(y, pieces);
-  visit_any_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     launch(square_pieces_kernel<T>, dim3(blocks_for(pieces, 1)), dim3(block), 0, x.as<T>(), count,
            partial.get());
   });

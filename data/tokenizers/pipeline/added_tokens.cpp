@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/unicode.h"
 #include "data/tokenizers/pipeline/vocabulary.h"
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/word_models.h"
 
 namespace nystrom {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/pattern.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/pattern.h"
 #include "data/tokenizers/pipeline/unicode.h"
 

@@ -7,10 +7,10 @@
 
 #include <oniguruma.h>
 
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
-#include "data/tokenizers/pipeline/json_part.h"
 
 namespace nystrom {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/base/json.h"
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/rounded_number.h"
 

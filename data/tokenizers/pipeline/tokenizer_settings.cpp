@@ -4,10 +4,10 @@
 #include <set>
 
 #include "core/base/json.h"
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/text/words.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
 namespace nystrom {

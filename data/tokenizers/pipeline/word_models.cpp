@@ -1,8 +1,8 @@
 #include "data/tokenizers/pipeline/word_models.h"
 
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tokenizers/pipeline/json_part.h"
 
 namespace nystrom {
 void refuse_unknown(const std::string& unknown) {

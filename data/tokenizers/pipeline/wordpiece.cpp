@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/json_part.h"
 #include "core/base/utf8.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/word_models.h"
 

@@ -82,7 +82,7 @@ TEST_F(ExportTest, WritesF32WhateverTheSourceHolds) {
   run(write_model(masked_lm_config(), DType::f64));
   const auto file = TensorFile::open(target() / "model.safetensors");
   for (const StoredTensor& tensor : file.tensors())
-    EXPECT_EQ(tensor.type, StoredType::f32) << tensor.name;
+    EXPECT_EQ(tensor.dtype, DType::f32) << tensor.name;
 }
 
 TEST_F(ExportTest, AnExportExportsToTheSame) {

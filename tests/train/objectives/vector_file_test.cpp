@@ -79,7 +79,7 @@ TEST_F(VectorFileTest, EveryFormIsReadBack) {
 TEST_F(VectorFileTest, SafetensorsHaveChecksums) {
   const fs::path path = write("v.safetensors", job(DType::f16));
   const auto file = TensorFile::open(path);
-  EXPECT_EQ(file.stored("vectors").type, StoredType::f16);
+  EXPECT_EQ(file.stored("vectors").dtype, DType::f16);
   EXPECT_EQ(file.read("vectors").to_doubles(), vectors(0, rows).to_doubles());
   std::string bytes = read_bytes(path);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);

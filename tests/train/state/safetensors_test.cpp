@@ -116,7 +116,7 @@ TEST(Safetensors, HalfPrecisionIsWrittenAsItIs) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {{"a", Tensor::from<f16>({f16(1.5f), f16(-65504)}, {2})}});
   const auto file = TensorFile::open(folder / "a");
-  EXPECT_EQ(file.stored("a").type, StoredType::f16);
+  EXPECT_EQ(file.stored("a").dtype, DType::f16);
   EXPECT_EQ(file.read("a").to_doubles(), (std::vector<double>{1.5, -65504}));
 }
 

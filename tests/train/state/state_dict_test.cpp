@@ -45,8 +45,8 @@ TEST_P(StateDict, HasTheTypeAndShapeOfEachTensor) {
   EXPECT_EQ(file_.stored("positions").shape, (Shape{1, 3}));
   EXPECT_EQ(file_.stored("scalar").shape, Shape{});
   EXPECT_EQ(file_.stored("empty").shape, (Shape{0, 3}));
-  EXPECT_EQ(file_.stored("bfloat").type, StoredType::bf16);
-  EXPECT_EQ(file_.stored("integers").type, StoredType::i64);
+  EXPECT_EQ(file_.stored("bfloat").dtype, DType::bf16);
+  EXPECT_EQ(file_.stored("integers").dtype, DType::i64);
 }
 
 TEST_P(StateDict, LeavesOutWhatIsNoTensor) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/tokenizers/pipeline/json_part.h"
+#include "core/base/json_part.h"
 #include "data/tokenizers/pipeline/normalizers.h"
 
 namespace nystrom {

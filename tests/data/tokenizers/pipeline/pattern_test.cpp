@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
-#include "data/tokenizers/pipeline/json_part.h"
 #include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/pre_tokenizers.h"
 #include "tests/support/fixtures.h"

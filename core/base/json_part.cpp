@@ -1,9 +1,9 @@
-#include "data/tokenizers/pipeline/json_part.h"
+#include "core/base/json_part.h"
 
 #include <algorithm>
 
 #include "core/base/printable.h"
-#include "core/check.h"
+#include "core/base/require.h"
 
 namespace nystrom {
 
