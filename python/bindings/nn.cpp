@@ -8,6 +8,7 @@
 #include "nn/encoder.h"
 #include "python/bindings/bindings.h"
 #include "train/config/config_io.h"
+#include "train/export/forward.h"
 #include "train/optim/optimizer.h"
 #include "train/optim/schedule.h"
 
@@ -100,7 +101,7 @@ void bind_layers(nb::module_& nn) {
 class ConfiguredEncoder {
  public:
   ConfiguredEncoder(const Scope& scope, const std::vector<std::string>& options)
-      : encoder_(scope, configured(options)) {}
+      : config_(configured(options)), encoder_(scope, config_) {}
   ConfiguredEncoder(const ConfiguredEncoder&) = delete;
   ConfiguredEncoder& operator=(const ConfiguredEncoder&) = delete;
 
@@ -108,14 +109,11 @@ class ConfiguredEncoder {
                  const std::optional<Array>& sample_ids, std::uint64_t seed,
                  std::uint64_t step) const {
     const RunContext run = context_of(training, sample_ids, seed, step);
-    const Tensor ids = tensor_of(input_ids).contiguous();
-    require_input(ids.rank() == 2, "input_ids are {}; expected [b, n]", ids.shape());
-    const Tensor mask = attention_mask ? tensor_of(*attention_mask).contiguous() : Tensor();
-    require_input(!mask.defined() || mask.shape() == ids.shape(),
-                  "attention_mask is {}; expected input_ids' shape {}", mask.shape(), ids.shape());
-    const Ragged batch = mask.defined() ? Ragged(mask) : Ragged(ids.dim(0), ids.dim(1));
-    ModelInput input;
-    input.input_ids = ids;
+    NamedTensors tensors{{"input_ids", tensor_of(input_ids)}};
+    if (attention_mask) tensors["attention_mask"] = tensor_of(*attention_mask);
+    const ModelInput input = model_input(config_, tensors);
+    const Shape& shape = input.input_ids.shape();
+    const Ragged batch = attention_mask ? Ragged(input.attention_mask) : Ragged(shape[0], shape[1]);
     return batch.in_places(encoder_(input, batch, run));
   }
 
@@ -126,6 +124,7 @@ class ConfiguredEncoder {
     return config;
   }
 
+  ModelConfig config_;
   Encoder encoder_;
 };
 

@@ -538,6 +538,9 @@ def test_an_encoder_refuses_masks_and_ids_of_another_shape():
     parameters.allocate()
     parameters.initialise(seed=1, standard_deviation=0.1)
     ids, mask = np.arange(36).reshape(3, 12), np.ones((3, 5), np.uint8)
+    expected = encoder(ids, np.ones((3, 12), np.uint8)).numpy()
+    same = encoder(ids.astype(np.int32), np.ones((3, 12), np.int64)).numpy()
+    np.testing.assert_array_equal(same, expected)
     with pytest.raises(nystrom.InputError, match=r"attention_mask is \[3, 5\]"):
         encoder(ids, mask)
     mask = np.ones((3, 12), np.uint8)

@@ -229,6 +229,13 @@ std::vector<NamedTensor> outputs(const ModelConfig& config, const ModelOutput& o
 
 }  // namespace
 
+ModelInput model_input(const ModelConfig& config, const NamedTensors& tensors) {
+  Inputs inputs(tensors);
+  ModelInput result = model_input(config, inputs);
+  inputs.require_all_used();
+  return result;
+}
+
 std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& tensors,
                                      bool gradients) {
   const ModelConfig& config = model.config();
