@@ -93,10 +93,15 @@ def zeroed(x: Tensor, valid: Tensor | None) -> Tensor:
     return x if valid is None else x.masked_fill(~valid[:, None, :, None], 0)
 
 
+def filled(*inputs: Tensor | None) -> list[Tensor | None]:
+    """Inputs [b, n], with a 0 in rows of no tokens: empty texts without special tokens."""
+    return [F.pad(x, (0, 1)) if x is not None and x.shape[-1] == 0 else x for x in inputs]
+
+
 def excluded(valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """[b, 1, 1, n], added to scores: hides invalid keys, or in rows without any other all scores,
-    which then are equal."""
-    return (~valid)[:, None, None].to(dtype) * max(-1e30, torch.finfo(dtype).min)
+    """[b, 1, 1, n], added to scores: hides invalid keys, in rows that have a valid one."""
+    hidden = ~valid & valid.any(1, keepdim=True)
+    return hidden[:, None, None].to(dtype) * max(-1e30, torch.finfo(dtype).min)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None, window=None) -> Tensor:
@@ -104,8 +109,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None, window=None) -
     Without any: the mean of all values."""
     mask = None
     if valid is not None:
-        if q.dtype == torch.float16:  # which has no number that is large beside every score
-            q = q.masked_fill(~valid.any(1)[:, None, None, None], 0)
+        q = q.masked_fill(~valid.any(1)[:, None, None, None], 0)
         mask = excluded(valid, q.dtype)
     if window is not None:
         place = torch.arange(q.shape[2], device=q.device)
@@ -174,8 +178,8 @@ def sequence_convolution(v: Tensor, taps: Tensor) -> Tensor:
     return torch.einsum("htw,bhcdw->bhctd", band, windows).flatten(2, 3)[:, :, :n]
 
 
-@torch.compiler.assume_constant_result
 @lru_cache(maxsize=256)
+@torch.compiler.assume_constant_result
 def normal_values(seed: int, name: str, *shape: int) -> Tensor:
     """Normal numbers that follow from seed and name: Philox4x32-10 (Salmon et al., 2011)."""
     stream = 0xCBF29CE484222325  # FNV-1a
@@ -533,7 +537,9 @@ class NystromHead(NystromPreTrainedModel):
         num_items_in_batch=None,
         **kwargs,
     ):
-        inputs = [input_ids, attention_mask, token_type_ids, features]
+        if input_ids is not None and input_ids.shape[-1] == 0 and attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        inputs = [*filled(input_ids, attention_mask, token_type_ids), features]
         if self.rows:
             if input_ids.dim() != 3:
                 shape = list(input_ids.shape)

@@ -15,8 +15,10 @@ struct Task {
   const char* words;
 };
 
-Task task_of(Head head) {
-  switch (head) {
+Task hub_task_of(const ModelConfig& config) {
+  if (config.embed_dim) return {nullptr, "model of feature sequences"};
+  if (config.has_towers()) return {nullptr, "classifier of pairs of texts"};
+  switch (config.head) {
     case Head::masked_lm: return {"fill-mask", "masked language model"};
     case Head::replaced_tokens: return {nullptr, "detector of replaced tokens"};
     case Head::sequence_classification: return {"text-classification", "text classifier"};
@@ -35,7 +37,7 @@ bool takes_one_length(const ModelCard& card) {
 }
 
 std::string front_matter(const ModelCard& card) {
-  const char* const pipeline = task_of(card.config.head).pipeline;
+  const char* const pipeline = hub_task_of(card.config).pipeline;
   return fmt::format(
       "---\n"
       "library_name: transformers\n"
@@ -84,7 +86,7 @@ std::string what_it_is(const ModelCard& card) {
       "| class | `{}` |\n"
       "| parameters | {} |\n"
       "| layers | {} of width {}, {} heads, feed-forward {} ({}) |\n"
-      "| vocabulary | {} |\n"
+      "{}"
       "| length | {} {}; {} |\n"
       "| attention | {} |\n"
       "| in transformers | {} |\n\n",
@@ -93,9 +95,9 @@ std::string what_it_is(const ModelCard& card) {
           ? fmt::format("{} {}", card.architecture->class_prefix == "Electra" ? "An" : "A",
                         card.architecture->class_prefix)
           : "A Nyströmformer",
-      task_of(c.head).words, class_name, card.parameters, c.num_hidden_layers, c.hidden_size,
-      c.num_attention_heads, c.intermediate_size, enum_name(c.hidden_act), c.vocab_size,
-      card.longest, input,
+      hub_task_of(c).words, class_name, card.parameters, c.num_hidden_layers, c.hidden_size,
+      c.num_attention_heads, c.intermediate_size, enum_name(c.hidden_act),
+      c.embed_dim ? "" : fmt::format("| vocabulary | {} |\n", c.vocab_size), card.longest, input,
       c.has_position_table() ? fmt::format("{} rows of positions", c.max_position_embeddings)
       : c.positions == Positions::rope ? "rotary positions"
                                        : "no positions",
