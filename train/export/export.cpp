@@ -97,6 +97,29 @@ std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
   return names;
 }
 
+namespace {
+
+/// The model with exact attention in every layer. Layers with a window keep it.
+ModelConfig with_exact_attention(const ModelConfig& config) {
+  ModelConfig exact = config;
+  exact.attention.kind = AttentionKind::softmax;
+  exact.attention.layers.clear();
+  exact.attention.window_layers.clear();
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const AttentionKind kind = config.kind_of(layer);
+    const bool gated = kind == AttentionKind::nystrom && config.has_window(layer);
+    require_input(!gated && kind != AttentionKind::linformer && kind != AttentionKind::reformer,
+                  "cannot be exported with exact attention: layer {} has {}, with weights of its "
+                  "own; leave the option out",
+                  layer, gated ? "a window beside its landmarks" : enum_name(kind));
+    if (config.has_window(layer)) exact.attention.window_layers.push_back(std::to_string(layer));
+  }
+  if (exact.attention.window_layers.empty()) exact.attention.window.reset();
+  return exact;
+}
+
+}  // namespace
+
 ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options) {
   require_input(
       config.head != Head::masked_features,
@@ -109,11 +132,7 @@ ModelConfig exported_config(const ModelConfig& config, const ExportOptions& opti
       "Python package use the model as it is",
       pools ? fmt::format("pooling is {}", enum_name(config.pooling))
             : std::string("attention.kind is none"));
-  ModelConfig exported = config;
-  if (options.softmax) {
-    exported.attention.kind = AttentionKind::softmax;
-    exported.attention.layers.clear();
-  }
+  ModelConfig exported = options.softmax ? with_exact_attention(config) : config;
   if (options.format == ExportFormat::transformers) {
     const std::string obstacle = export_obstacle(exported, options.softmax);
     require_input(obstacle.empty(),
@@ -217,6 +236,12 @@ std::vector<std::string> notes_of(const ModelFolder& source, const ModelCard& ca
   if (source.config.sentence_order && !card.config.sentence_order)
     notes.push_back(
         "the sentence-order head (cls.seq_relationship) is left out: transformers' class has none");
+  const auto task = task_of(source.config) ? kept_task(source) : nlohmann::ordered_json();
+  if (task.contains("windows"))
+    notes.push_back(fmt::format(
+        "other programs read the beginning of a long text alone; nystrom predict reads all of it "
+        "in windows (task.windows: {})",
+        task["windows"].get<std::string>()));
   return notes;
 }
 
@@ -289,9 +314,8 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   require_input(obstacle.empty(), "{}: cannot be written as ONNX: {}", printable_path(source.path),
                 obstacle);
   const fs::path place = require_empty_target(folder);  // before the weights are read
-  ModelConfig loaded_config = source.config;  // softmax fits weights of the other kinds, not all
-  loaded_config.attention.kind = config.attention.kind;
-  loaded_config.attention.layers = config.attention.layers;
+  ModelConfig loaded_config = source.config;
+  loaded_config.attention = config.attention;
   const auto loaded = load_model(source.path, loaded_config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);

@@ -346,14 +346,17 @@ StartDefaults defaults_from(const ModelFolder& folder) {
 
 std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
-  const std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
+  std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
   if (const auto modules = read_sentence_modules(folder.path);
       modules && modules->max_seq_length && !config.fixed_length())
     return std::min(*modules->max_seq_length, longest);
+  const auto settings = settings_beside(folder.path);
   // BERT's family has no such option.
-  if (!config.exact_in_transformers() && architecture_of(folder.path) == nullptr)
-    return std::min(config.segment_means_seq_len, longest);
-  if (const auto settings = settings_beside(folder.path))
+  if (!config.exact_in_transformers() && architecture_of(folder.path) == nullptr) {
+    longest = std::min(config.segment_means_seq_len, longest);
+    if (config.fixed_length() || settings) return longest;
+  }
+  if (settings)
     return std::min(read_resolved_config(settings->string()).data.sequence_length, longest);
   const fs::path file = folder.path / "tokenizer_config.json";
   if (!fs::exists(file)) return longest;

@@ -1,5 +1,7 @@
 #include "train/state/other_models.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -15,14 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file by which a folder is known. "*.gguf" is any file with that ending.
+/// A file by which a folder is known, or a pattern of its name.
 struct Sign {
-  std::string_view file, what, way;
+  const char *file, *what, *way;
   /// Whether transformers converts it, with this argument of from_pretrained.
   std::optional<std::string_view> conversion = std::nullopt;
 };
 
-constexpr std::string_view original = "take the folder that it was made from";
+constexpr const char *original = "take the folder that it was made from",
+                     *missing_config = "copy it from the folder that the training started from";
 
 /// The first line that applies counts.
 constexpr Sign signs[] = {
@@ -43,6 +46,14 @@ constexpr Sign signs[] = {
     {"*.gguf", "is a file of llama.cpp", original},
     {"*.mlpackage", "is a model of Core ML", original},
     {"rust_model.ot", "holds weights of rust-bert", original},
+    {"pytorch_model_fsdp_0", "holds shards of FSDP",
+     "merge them: accelerate merge-weights IN OUT, and copy config.json beside the result"},
+    {"zero_to_fp32.py", "belongs to shards of DeepSpeed",
+     "merge them: python zero_to_fp32.py IN OUT, and copy config.json beside the result"},
+    {"model.safetensors", "has no config.json beside it", missing_config},
+    {"model.safetensors.index.json", "has no config.json beside it", missing_config},
+    {"*-of-?????.safetensors", "is a part of weights without their model.safetensors.index.json",
+     "copy that beside it"},
     {"*.safetensors", "has another name than model.safetensors",
      "rename it if it holds the whole model"},
     {"model.bin", "is a model of CTranslate2", original},
@@ -121,10 +132,8 @@ constexpr Reason reasons[] = {
 std::string what_folder_holds(const fs::path& folder) {
   const std::set<std::string> names = names_in(folder);
   for (const Sign& sign : signs) {
-    const bool any = sign.file.starts_with('*');
-    const auto found = std::ranges::find_if(names, [&](std::string_view name) {
-      return any ? name.ends_with(sign.file.substr(1)) : name == sign.file;
-    });
+    const auto found = std::ranges::find_if(
+        names, [&](const std::string& name) { return fnmatch(sign.file, name.c_str(), 0) == 0; });
     if (found != names.end())
       return fmt::format("{} {}; {}{}", printable(*found), sign.what, sign.way,
                          sign.conversion ? conversion(*sign.conversion) : "");
