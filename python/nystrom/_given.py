@@ -147,6 +147,8 @@ class GivenData:
         """The text that stands for a label."""
         if isinstance(label, list):
             return [self._label(each, place) for each in label]
+        if isinstance(label, float):
+            label += 0.0  # of -0.0 this makes 0.0, which is equal
         if self.labels:
             first = next(iter(self.labels.values()))
             if type(first) is not type(label):

@@ -30,7 +30,7 @@ def is_parquet(path: Any) -> bool:
     text = os.fspath(path)
     if not isinstance(text, str):
         return False
-    return text.endswith(ENDINGS) or bool(os.path.isdir(text) and _parts_of(Path(text)))
+    return text.lower().endswith(ENDINGS) or bool(os.path.isdir(text) and _parts_of(Path(text)))
 
 
 def _saved(folder: Path) -> list[Path]:
@@ -45,7 +45,7 @@ def _saved(folder: Path) -> list[Path]:
 
 
 def _tables(folder: Path) -> list[Path]:
-    return [each for each in sorted(folder.iterdir()) if each.suffix in ENDINGS]
+    return [each for each in sorted(folder.iterdir()) if each.suffix.lower() in ENDINGS]
 
 
 def _parts_of(folder: Path) -> dict[str, list[Path]]:
@@ -124,7 +124,7 @@ class _Batches:
 
     def _open(self, file: Path) -> Any:
         """A reader of one file."""
-        if file.suffix == ".arrow":
+        if file.suffix.lower() == ".arrow":
             source = self._pyarrow.memory_map(str(file))
             try:
                 return self._pyarrow.ipc.open_stream(source)
@@ -147,7 +147,10 @@ class _Batches:
                 raise InputError(f"'{file}': lacks the column {min(missing)!r} of the other files")
             if class_names(reader.schema) != class_names(self.schema):
                 raise InputError(f"'{file}': names the classes otherwise than '{self._files[0]}'")
-            yield from reader
+            try:
+                yield from reader
+            except (self._pyarrow.ArrowException, OSError) as error:
+                raise InputError(f"'{file}': {str(error).splitlines()[0]}") from None
 
 
 def class_names(schema: Any) -> Names:

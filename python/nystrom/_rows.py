@@ -35,13 +35,12 @@ def rows_of(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
         raise TypeError(f"{name}: got a {type(data).__name__}; {refusal}")
     rows = _table_rows(data, name, columns)
     if rows is None:
-        try:
-            rows = _single_rows(iter(data), name, columns)
-        except TypeError:
+        if not hasattr(type(data), "__iter__") and not hasattr(type(data), "__getitem__"):
             raise TypeError(
                 f"{name}: got {described(data)}, expected a data frame, a Dataset, an Arrow table, "
                 "rows as dicts or tuples, or the path of a file"
-            ) from None
+            )
+        rows = _single_rows(iter(data), name, columns)
     return rows
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from nystrom import _core
 from nystrom._options import names_of_columns, overrides, text_of
 from nystrom._texts import require_no_mask, texts_of
-from nystrom.errors import InputError
+from nystrom.errors import InputError, in_words_of_python
 from nystrom.model import Model, typed_labels
 
 TYPE_CHECKING = False
@@ -225,10 +225,13 @@ def check(
     task, check the run that nystrom.pretrain makes of its inputs.
     """
     with _config_file(config) as file:
-        return _printed(
+        result = _printed(
             "check", file, options=overrides(sections), data=read_data, pretraining=pretraining,
             quiet=quiet, errors_too=True,
         )  # fmt: skip
+        for kind in {"errors", "warnings"} & result.keys():
+            result[kind] = [in_words_of_python(each) for each in result[kind]]
+        return result
 
 
 def approximation(
@@ -363,9 +366,11 @@ def _array(vectors: Any) -> Any:
     import numpy
 
     require_no_mask(vectors)
+    if numpy.iscomplexobj(vectors):
+        raise InputError("corpus: its vectors are complex; expected real numbers")
     try:
         result = numpy.ascontiguousarray(vectors, dtype=numpy.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"corpus: its vectors are no array [rows, width]: {error}") from None
     if result.ndim != 2:
         raise InputError(f"corpus: vectors of the shape {result.shape}; expected [rows, width]")

@@ -16,10 +16,11 @@ class Interrupted(KeyboardInterrupt):
 _option = (
     r"(?P<kept>'[^'\n]*'|nystrom [a-z]+ (?!--help)[^,;()\n]*)"  # quoted values, whole commands
     r"|nystrom (?P<help>[a-z]+) --help"
-    r"|(?<![\w./-])--set (?P<section>\w+)(?:\.(?P<key>[\w.]+)=(?P<value>\[[^\]\n]*\]|[^\s;,)]+))?"
+    r"|(?<![\w./-])--set (?P<section>\w+)(?:\.(?P<key>[\w.]+)="
+    r'(?P<value>"(?:[^"\\]|\\.)*"|\[[^\]\n]*\]|[^\s;,)]*[^\s;,):]))?'
     r"|(?<![\w./-])--(?P<flag>[a-z][a-z-]*)(?: [A-Z]+\b)?"
 )
-_renamed = {"pair": "pairs", "choice": "choices"}
+_renamed = {"pair": "pairs", "choice": "choices", "batch": "batch_size"}
 
 
 def in_words_of_python(message: str) -> str:

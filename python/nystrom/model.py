@@ -251,6 +251,8 @@ class Model(_Predicts["P"]):
             return results if self._core.kind == "features" else results[0]
         if isinstance(pairs, str):
             raise InputError("pairs: expected a list, as `texts` is one")
+        if choices is not None:
+            choices = list(choices) if not isinstance(choices, str) else choices
         if choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
             raise InputError("choices: expected a list of choices for each text")
         given = texts_of(texts, "texts")

@@ -163,7 +163,9 @@ def pretrain(
         options.append(f"data.text_column={text_of(text)}")
     share = _share(validation)
     if share is not None:
-        options.append(f"data.validation_fraction={share}")
+        options += [f"data.validation_fraction={share}", "data.validation=[]"]
+    elif validation is not None:
+        options.append("data.validation_fraction=null")
     with _place(config, options, overwrite, task=False) as (plan, place, data):
         from nystrom._given import Columns, file_names, text_file_names
 
@@ -234,6 +236,8 @@ def finetune(
         if share is not None:
             options += [f"task.validation_fraction={share}", "task.validation=[]"]
             del given["validation"]
+        elif validation is not None:
+            options.append("task.validation_fraction=null")
         every = []
         for name, rows in given.items():
             if rows is not None:
@@ -286,7 +290,7 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
     from nystrom._given import read_here
 
     rows = read_here(train.first if isinstance(train, _Peeked) else train)
-    if rows is None:
+    if rows is None or hasattr(rows, "__next__"):
         raise InputError(
             "task.kind is missing; give task={'kind': 'classification'}, or regression, tokens, …"
         )
@@ -295,7 +299,7 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
     if plan["labels"]:
         return ["task.kind=classification"]
     names = [each for each in (plan["text"], plan["pair"], plan["label"]) if each]
-    first = None if hasattr(rows, "__next__") else next(rows_of(rows, "train", names), None)
+    first = next(rows_of(rows, "train", names), None)
     label: Any = None if first is None else first[-1]
     if hasattr(label, "item") and not hasattr(label, "__len__"):
         label = label.item()

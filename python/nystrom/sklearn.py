@@ -16,12 +16,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from nystrom._texts import texts_of
+from nystrom._texts import require_no_mask, texts_of
 from nystrom.model import Model, load
 from nystrom.runs import finetune
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -29,14 +30,20 @@ if TYPE_CHECKING:
     Columns = tuple[list[str], list[str] | None]
 
 
-def _columns(X: Any) -> Columns:
-    """The texts, and the second texts of pairs."""
+def _columns(X: Any, fitted: Sequence[str] | None = None) -> Columns:
+    """The texts, and the second texts of pairs. `fitted` are the names of a table's columns at the
+    time of fit."""
     if isinstance(X, str):
         raise ValueError("X: got one text, expected several: [text]")
     if hasattr(X, "columns"):  # a table
         names = list(X.column_names if hasattr(X, "column_names") else X.columns)
         if len(set(map(str, names))) < len(names):
             raise ValueError(f"X: two columns have one name: {', '.join(map(str, names))}")
+        if fitted is not None and len(names) == 2 and list(map(str, names)) != list(fitted):
+            raise ValueError(
+                f"X: the columns are {', '.join(map(str, names))}; expected those passed to fit, in "
+                f"their order: {', '.join(fitted)}"
+            )
         parts = [X[name] for name in names]
         parts = [list(p.to_pylist() if hasattr(p, "to_pylist") else p) for p in parts]
     else:
@@ -50,6 +57,12 @@ def _columns(X: Any) -> Columns:
         raise ValueError(f"X: got {len(parts)} columns, expected one, or two for pairs of texts")
     texts = [texts_of(part, f"X, column {at}") for at, part in enumerate(parts)]
     return texts[0], texts[1] if len(texts) == 2 else None
+
+
+def _names(X: Any) -> list[str] | None:
+    """The names of a table's columns."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else list(map(str, names))
 
 
 class _Text(BaseEstimator):
@@ -103,6 +116,7 @@ class _Finetuned(_Text):
 
     def _fit(self, X: Any, labels: list[Any], task: dict[str, Any]) -> None:
         texts, pairs = _columns(X)
+        self._fitted_columns = _names(X)
         if len(texts) != len(labels):
             raise ValueError(f"X has {len(texts)} texts, and y {len(labels)} values")
         if not texts:
@@ -156,6 +170,7 @@ class Classifier(ClassifierMixin, _Finetuned):
             raise ValueError("requires y to be passed, but the target y is None")
         if hasattr(y, "toarray"):  # a sparse matrix of SciPy
             y = y.toarray()
+        require_no_mask(y)
         labels = np.asarray(y)
         self.multilabel_ = labels.ndim == 2 and labels.shape[1] > 1
         if self.multilabel_:
@@ -182,7 +197,7 @@ class Classifier(ClassifierMixin, _Finetuned):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, in the order of classes_: [texts, classes]."""
         check_is_fitted(self, "model_")
-        texts, pairs = _columns(X)
+        texts, pairs = _columns(X, self._fitted_columns)
         labels, classes = self.model_.labels, self.classes_.tolist()
         if self.multilabel_:  # a label that no text had is known by its name alone
             labels, classes = list(map(str, labels)), list(map(str, classes))
@@ -195,7 +210,7 @@ class Classifier(ClassifierMixin, _Finetuned):
         if not self.multilabel_:
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
         places = {str(each): place for place, each in enumerate(self.classes_)}
-        found: Any = self.model_.predict(*_columns(X))  # from task.threshold on
+        found: Any = self.model_.predict(*_columns(X, self._fitted_columns))  # from task.threshold on
         result = np.zeros((len(found), len(places)), dtype=int)
         for row, guesses in enumerate(found):
             result[row, [places[str(guess["label"])] for guess in guesses]] = 1
@@ -209,6 +224,7 @@ class Regressor(RegressorMixin, _Finetuned):
         """Fine-tunes the model on texts and their numbers."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
+        require_no_mask(y)
         values = np.asarray(y, dtype=np.float64)
         if values.ndim > 1 and values.size != len(values):
             raise ValueError(f"y: got the shape {values.shape}, expected one number for each text")
@@ -221,7 +237,7 @@ class Regressor(RegressorMixin, _Finetuned):
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The number of each text."""
         check_is_fitted(self, "model_")
-        texts, pairs = _columns(X)
+        texts, pairs = _columns(X, self._fitted_columns)
         return np.array([each["value"] for each in self.model_.predict(texts, pairs)])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from nystrom import _core
 from nystrom._options import absolute
 from nystrom._texts import text_of, texts_of
@@ -77,7 +79,9 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text of ids."""
-        return self._core.decode([int(each) for each in ids], skip_special_tokens)
+        if isinstance(ids, str):
+            raise TypeError(f"ids: got {ids!r}, expected numbers of tokens")
+        return self._core.decode([operator.index(each) for each in ids], skip_special_tokens)
 
     def id_to_token(self, id: int) -> str:
         """The token of an id, as the vocabulary has it."""

@@ -139,6 +139,20 @@ def test_texts_are_searched(model, trained, program, tmp_path):
     assert nystrom.search(model, CORPUS, []) == []
 
 
+def test_a_text_may_name_a_temporary_folder(model):
+    text = "see /tmp/nystrom-build/log and /tmp/nystrom-call-other/log"
+    assert nystrom.search(model, [text, "ships"], "ships", top_k=2)[1]["text"] == text
+
+
+def test_vectors_are_real_and_whole_arrays(model):
+    vectors = model.encode(CORPUS)
+    for wrong in (vectors.astype(complex), np.ma.masked_array(vectors)):
+        with pytest.raises(nystrom.InputError, match="are complex|would lose its mask"):
+            nystrom.search(model, wrong, "ships")
+    with pytest.raises(nystrom.InputError, match="would lose its mask"):
+        model(np.ma.masked_array([[2, 5, 6, 3]], mask=[[0, 1, 0, 0]]))
+
+
 def test_a_query_may_look_like_anything(model):
     for query in ("-", "--top-k", "a/b.txt", "[MASK]"):
         assert len(nystrom.search(model, CORPUS, query, top_k=2)) == 2
@@ -188,6 +202,8 @@ def test_a_configuration_is_checked(config):
     assert nystrom.check(config, read_data=True)["ok"]
     found = nystrom.check(config, training={"stepz": 3}, data={"sequence_length": 4})
     assert not found["ok"] and any("stepz" in each for each in found["errors"])
+    wrong = nystrom.check(config, training={"steps": "12"})["errors"]
+    assert wrong[0].startswith('training={\'steps\': "12"}: training.steps: got the text')
 
 
 def test_attention_is_compared(model, tmp_path):

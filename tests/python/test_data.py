@@ -331,6 +331,40 @@ def test_the_kind_follows_from_labels(task):
     assert nystrom.finetune(task, train=iter(ROWS), validation=0.2, quiet=True).steps == 2
 
 
+class Stream:
+    """Rows that come once."""
+
+    def __init__(self, rows):
+        self.rows = iter(rows)
+
+    def __iter__(self):
+        return self.rows
+
+
+def test_the_first_row_of_a_stream_counts(task, of_a_file):
+    task["task"].pop("kind")
+    assert losses(nystrom.finetune(task, train=Stream(ROWS), validation=ROWS)) == of_a_file
+
+
+def test_the_cause_of_rows_that_cannot_be_read_is_kept(task):
+    class Broken:
+        def __iter__(self):
+            raise TypeError("the connection is lost")
+
+    with pytest.raises(TypeError, match="the connection is lost"):
+        nystrom.finetune(task, train=Broken(), validation=ROWS)
+
+
+def test_an_argument_replaces_what_the_configuration_holds_out(task):
+    held_out = {"task": {**task["task"], "validation_fraction": 0.3}}
+    assert nystrom.finetune({**task, **held_out}, train=ROWS, validation=ROWS[:10]).steps == 2
+
+
+def test_zeros_of_both_signs_are_one_label(task):
+    rows = [(text, -0.0 if at % 3 else 0.0 if at % 2 else 1.0) for at, (text, _) in enumerate(ROWS)]
+    assert nystrom.finetune(task, train=rows, validation=rows).load().labels == [0.0, 1.0]
+
+
 # ---- A share ------------------------------------------------------------------------------------
 
 

@@ -67,6 +67,19 @@ def test_columns_of_a_table_are_texts(classifier):
     assert classifier.fit(pairs, CALM).predict(pairs).shape == (80,)
 
 
+def test_columns_of_pairs_keep_their_order(classifier):
+    pandas = pytest.importorskip("pandas")
+    pairs = pandas.DataFrame({"a": TEXTS, "b": TEXTS[::-1]})
+    classifier.fit(pairs, CALM)
+    with pytest.raises(ValueError, match="the columns are b, a; expected those passed to fit"):
+        classifier.predict(pairs[["b", "a"]])
+
+
+def test_a_mask_of_labels_is_not_lost(classifier):
+    with pytest.raises(ValueError, match="would lose its mask"):
+        classifier.fit(TEXTS, np.ma.masked_array(CALM, mask=CALM == "calm"))
+
+
 @pytest.mark.parametrize("form", ["array", "frame"])
 def test_a_classifier_gives_any_number_of_labels(form, classifier):
     metrics = pytest.importorskip("sklearn.metrics")
