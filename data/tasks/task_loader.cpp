@@ -290,21 +290,22 @@ TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> da
                                            TaskLoaderOptions options)
     : dataset_(std::move(dataset)), options_(options) {
   check(dataset_.get(), options);
-  order_.resize(static_cast<std::size_t>(dataset_->size()));
+  const std::int64_t size = std::min(options.most, dataset_->size());
+  order_.resize(static_cast<std::size_t>(size));
   std::iota(order_.begin(), order_.end(), 0);
   const std::int64_t window = window_batches * options.micro_batch_size;
-  for (std::int64_t begin = 0; begin < dataset_->size(); begin += window) {
+  for (std::int64_t begin = 0; begin < size; begin += window) {
     const auto first = order_.begin() + begin,
-               last = order_.begin() + std::min(begin + window, dataset_->size());
+               last = order_.begin() + std::min(begin + window, size);
     std::stable_sort(first, last, [&](std::int64_t a, std::int64_t b) {
       return dataset_->length(a) < dataset_->length(b);
     });
   }
-  for (std::int64_t begin = 0; begin < dataset_->size(); begin = ends_.back()) {
+  for (std::int64_t begin = 0; begin < size; begin = ends_.back()) {
     const auto length = [&](std::int64_t place) {
       return dataset_->length(order_[static_cast<std::size_t>(place)]);
     };
-    std::int64_t end = std::min(begin + options.micro_batch_size, dataset_->size());
+    std::int64_t end = std::min(begin + options.micro_batch_size, size);
     while (options.equal_lengths && length(end - 1) != length(begin)) --end;
     ends_.push_back(end);
   }

@@ -31,6 +31,8 @@ struct TaskLoaderOptions {
   std::int64_t micro_batch_size = 32;  ///< samples that are computed at once
   /// Samples of different lengths never share a batch of an evaluation or a prediction.
   bool equal_lengths = false;
+  /// The samples of an evaluation or a prediction, at most: the first ones of the data set.
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
   /// Samples are drawn alike, and their labels are not read: they need none.
   bool unlabelled = false;
   std::uint64_t seed = 0;

@@ -213,22 +213,29 @@ std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
 
 }  // namespace
 
-std::vector<std::span<const double>> outputs_by_sample(const TaskDataset& data,
-                                                       std::span<const std::int64_t> samples,
-                                                       std::span<const double> outputs) {
+std::vector<SampleOutputs> outputs_by_sample(const TaskDataset& data,
+                                             std::span<const std::int64_t> samples,
+                                             const Tensor& first, const Tensor& last) {
+  const auto numbers = [](const Tensor& x) {
+    return x.defined() ? x.to(cpu_device).contiguous().to_doubles() : std::vector<double>();
+  };
+  const std::vector<double> firsts = numbers(first), lasts = numbers(last);
   const bool by_tokens = data.target() == TaskTarget::word_classes;
-  std::vector<std::size_t> rows;
-  for (const std::int64_t sample : samples)
-    rows.push_back(by_tokens ? static_cast<std::size_t>(data.length(sample)) : 1);
-  const std::size_t all = std::accumulate(rows.begin(), rows.end(), std::size_t{0});
-  require(all > 0 && outputs.size() % all == 0, "task outputs: {} numbers for {} rows",
-          outputs.size(), all);
-  const std::size_t width = outputs.size() / all;
-  std::vector<std::span<const double>> result;
-  std::size_t first = 0;
-  for (const std::size_t own : rows) {
-    result.push_back(outputs.subspan(first, own * width));
-    first += own * width;
+  std::int64_t rows = 0;
+  for (const std::int64_t sample : samples) rows += by_tokens ? data.length(sample) : 1;
+  require(rows > 0 && std::ssize(firsts) % rows == 0, "task outputs: {} numbers for {} rows",
+          firsts.size(), rows);
+  const std::int64_t width = std::ssize(firsts) / rows;
+  std::vector<SampleOutputs> result;
+  std::int64_t begin = 0;
+  for (const std::int64_t sample : samples) {
+    const std::int64_t own = by_tokens ? data.length(sample) * width : width,
+                       read = last.defined() ? data.length(sample) : own;  // without padding
+    const auto part = [&](const std::vector<double>& all) {
+      return all.empty() ? all : std::vector(all.begin() + begin, all.begin() + begin + read);
+    };
+    result.push_back({sample, part(firsts), part(lasts)});
+    begin += own;
   }
   return result;
 }
@@ -237,63 +244,32 @@ TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset)
     : data_(std::move(dataset)),
       seen_(static_cast<std::size_t>(data_->size())),
       outputs_(seen_.size()),
-      tags_(seen_.size()),
-      spans_(seen_.size()) {
+      tags_(seen_.size()) {
   for (std::int64_t i = 0; i < data_->size(); ++i)
     require(data_->sample(i).labelled, "TaskScorer: sample {} has no label", i);
   deciding_metric(*data_);
 }
 
-void TaskScorer::mark(std::int64_t sample) {
-  std::uint8_t& mark = seen_.at(static_cast<std::size_t>(sample));
-  require(mark == 0, "TaskScorer: sample {} was added twice", sample);
-  mark = 1;
-}
-
-void TaskScorer::add(const Batch& batch, const Tensor& logits) {
-  const std::vector<double> scores = logits.contiguous().to_doubles();
-  const auto rows = outputs_by_sample(*data_, batch.samples, scores);
-  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
-    const std::int64_t sample = batch.samples[i];
-    const auto at = static_cast<std::size_t>(sample);
-    const std::span<const double> row = rows[i];
-    mark(sample);
-    switch (data_->target()) {
-      case TaskTarget::classes:
-      case TaskTarget::label_set:
-      case TaskTarget::choice:
-      case TaskTarget::value: outputs_[at].assign(row.begin(), row.end()); break;
-      case TaskTarget::word_classes:
-        tags_[at] = tags_of(word_labels(data_->sample(sample), row, data_->labels().size()),
-                            data_->labels());
-        break;
-      default: throw Error("TaskScorer: this task has other outputs");
-    }
-  }
-}
-
-void TaskScorer::add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits) {
-  require(data_->target() == TaskTarget::span, "TaskScorer: this task has other outputs");
-  const std::vector<double> start = start_logits.contiguous().to_doubles(),
-                            end = end_logits.contiguous().to_doubles();
-  const auto starts = outputs_by_sample(*data_, batch.samples, start),
-             ends = outputs_by_sample(*data_, batch.samples, end);
-  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
-    const std::int64_t sample = batch.samples[i];
-    mark(sample);
-    const auto cut = [&](std::span<const double> scores) {
-      return std::vector<double>(scores.begin(), scores.begin() + data_->length(sample));
-    };
-    spans_[static_cast<std::size_t>(sample)] = {cut(starts[i]), cut(ends[i])};
-  }
+void TaskScorer::add(SampleOutputs outputs) {
+  const auto at = static_cast<std::size_t>(outputs.sample);
+  std::uint8_t& seen = seen_.at(at);
+  require(seen == 0, "TaskScorer: sample {} was added twice", at);
+  seen = 1;
+  const LabelSet& labels = data_->labels();
+  if (data_->target() == TaskTarget::word_classes)
+    tags_[at] =
+        tags_of(word_labels(data_->sample(outputs.sample), outputs.first, labels.size()), labels);
+  else
+    outputs_[at] = std::move(outputs);
 }
 
 TaskScores TaskScorer::undecided() const {
   const TaskConfig& task = data_->task();
   const auto merged = [&](std::int64_t begin, std::int64_t end) {
-    return merge_windows(task.windows,
-                         std::span(outputs_).subspan(static_cast<std::size_t>(begin),
-                                                     static_cast<std::size_t>(end - begin)));
+    std::vector<std::vector<double>> windows;
+    for (std::int64_t i = begin; i < end; ++i)
+      windows.push_back(outputs_[static_cast<std::size_t>(i)].first);
+    return merge_windows(task.windows, windows);
   };
   switch (data_->target()) {
     case TaskTarget::value: {
@@ -321,8 +297,8 @@ TaskScores TaskScorer::undecided() const {
       visit_examples(*data_, [&](std::int64_t begin, std::int64_t end) {
         std::vector<WindowScores> windows;
         for (std::int64_t i = begin; i < end; ++i) {
-          const auto& [starts, ends] = spans_[static_cast<std::size_t>(i)];
-          windows.push_back({&data_->sample(i), starts, ends});
+          const SampleOutputs& own = outputs_[static_cast<std::size_t>(i)];
+          windows.push_back({&data_->sample(i), own.first, own.last});
         }
         const Example& question = data_->example(data_->sample(begin).example);
         answers.push_back(best_answers(*question.pair, windows, task, default_answers)[0].text);

@@ -29,11 +29,19 @@ struct TaskScores {
 };
 inline constexpr std::int64_t max_confusion = 200;
 
-/// The part of a batch's `outputs` for each of its samples: for word_classes as many rows as the
-/// sample has tokens, else parts of equal size.
-std::vector<std::span<const double>> outputs_by_sample(const TaskDataset& data,
-                                                       std::span<const std::int64_t> samples,
-                                                       std::span<const double> outputs);
+/// A model's outputs for one sample: its logits, for word_classes those of each token; for a span
+/// the scores of each token as the first and as the last one of the answer.
+struct SampleOutputs {
+  std::int64_t sample = 0;
+  std::vector<double> first, last = {};
+};
+
+/// A model's outputs for a batch, sample by sample. classes, label_set: [b, labels]; value: [b, 1]
+/// or [b]; word_classes: [r, labels]; choice: [b, c]; span: those of first and last tokens, [b, n]
+/// each.
+std::vector<SampleOutputs> outputs_by_sample(const TaskDataset& data,
+                                             std::span<const std::int64_t> samples,
+                                             const Tensor& first, const Tensor& last = {});
 
 /// Computes the metrics of a data set. Names and order depend on the target:
 /// - classes: accuracy, f1 (two labels only), f1_macro, matthews, balanced_accuracy, kappa, auc
@@ -48,26 +56,19 @@ class TaskScorer {
   /// when task.metric does not fit.
   explicit TaskScorer(std::shared_ptr<const TaskDataset> dataset);
 
-  /// Adds the outputs for a batch of a TaskEvaluationLoader, on the CPU in a floating type.
-  /// classes, label_set: [b, labels]; value: [b, 1] or [b]; word_classes: [r, labels]; choice: [b,
-  /// c].
-  void add(const Batch& batch, const Tensor& logits);
-  /// Adds the outputs for a batch with spans: [b, n] each.
-  void add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits);
+  /// Adds the outputs for a sample.
+  void add(SampleOutputs outputs);
 
   /// The metrics. Throws an Error unless every sample was added once.
   TaskScores scores() const;
 
  private:
-  void mark(std::int64_t sample);
   TaskScores undecided() const;
 
   std::shared_ptr<const TaskDataset> data_;
   std::vector<std::uint8_t> seen_;              // whether each sample was added
-  std::vector<std::vector<double>> outputs_;    // for classes, choice and value
+  std::vector<SampleOutputs> outputs_;          // but for word_classes
   std::vector<std::vector<std::string>> tags_;  // for word_classes
-  // For span: the scores of start and end.
-  std::vector<std::pair<std::vector<double>, std::vector<double>>> spans_;
 };
 
 /// The metrics of the best prediction that ignores the input: the most frequent label of the data

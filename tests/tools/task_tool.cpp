@@ -195,7 +195,8 @@ void answers(const Arguments& arguments) {
         fmt::print(stderr, "window {}: '{}' instead of '{}'\n", batch->samples[i], best[0].text,
                    example.answers[0].text);
     }
-    scorer.add(*batch, start, end);
+    for (const SampleOutputs& outputs : outputs_by_sample(*data, batch->samples, start, end))
+      scorer.add(outputs);
   }
   const auto scores = scorer.scores();
   std::int64_t with_answer = 0;

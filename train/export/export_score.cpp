@@ -127,53 +127,29 @@ ExportScores score_text(const fs::path& folder, const TextData& text, Log& log) 
 
 // ---- Tasks --------------------------------------------------------------------------------------
 
-/// The top predictions for the targets of a batch; none for numbers.
-std::vector<std::int64_t> top_predictions(const TaskDataset& data, const Batch& batch,
-                                          const ModelOutput& out) {
-  std::vector<std::int64_t> top;
-  const auto add = [&](const Var& logits) {
-    const Tensor best = argmax(logits).to(cpu_device);
-    const std::span<const std::int64_t> all(best.data<std::int64_t>(),
-                                            static_cast<std::size_t>(best.numel()));
-    top.insert(top.end(), all.begin(), all.end());
+/// The top predictions for the targets of a sample; none for numbers.
+std::vector<std::int64_t> top_predictions(const TaskDataset& data, const SampleOutputs& outputs) {
+  const auto place = [](std::span<const double> scores) {
+    return std::ranges::max_element(scores) - scores.begin();
   };
+  std::vector<std::int64_t> top;
   switch (data.target()) {
     case TaskTarget::classes:
-    case TaskTarget::choice: add(out.logits); break;
+    case TaskTarget::choice: return {place(outputs.first)};
+    case TaskTarget::span: return {place(outputs.first), place(outputs.last)};
     case TaskTarget::label_set:
-      for (const double logit : out.logits.value().to(cpu_device).to_doubles())
+      for (const double logit : outputs.first)
         top.push_back(sigmoid(logit) >= threshold_of(data.task()));
       break;
-    case TaskTarget::span:
-      for (const Var& logits : {out.start_logits, out.end_logits}) {
-        const std::vector<double> scores = logits.value().to(cpu_device).to_doubles();
-        const auto rows = outputs_by_sample(data, batch.samples, scores);
-        for (std::size_t i = 0; i < rows.size(); ++i) {  // without the padding
-          const auto tokens =
-              rows[i].first(static_cast<std::size_t>(data.length(batch.samples[i])));
-          top.push_back(std::ranges::max_element(tokens) - tokens.begin());
-        }
-      }
+    case TaskTarget::word_classes:
+      for (const WordLabel& word :
+           word_labels(data.sample(outputs.sample), outputs.first, data.labels().size()))
+        if (word.label >= 0) top.push_back(word.label);
       break;
-    case TaskTarget::word_classes: {
-      const Tensor best = argmax(out.logits).to(cpu_device);
-      for (std::size_t i = 0; i < batch.samples.size(); ++i)
-        for (const std::int64_t start : data.sample(batch.samples[i]).word_starts)
-          if (start >= 0) top.push_back(best.data<std::int64_t>()[batch.input.offsets[i] + start]);
-      break;
-    }
     case TaskTarget::value:
     case TaskTarget::none: break;
   }
   return top;
-}
-
-void add_outputs(TaskScorer& scorer, const TaskDataset& data, const Batch& batch,
-                 const ModelOutput& out) {
-  if (data.target() == TaskTarget::span)
-    scorer.add(batch, out.start_logits.value(), out.end_logits.value());
-  else
-    scorer.add(batch, out.logits.value());
 }
 
 /// Examples for the model's task.
@@ -212,8 +188,12 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
           task_output(*runtimes[i].model, *batch, {.logits_only = !runtimes[i].int8});
       sums[i].loss +=
           task_loss(runtimes[i].model->config(), data->target(), out, *batch, 1).value().item();
-      add_outputs(scorers[i], *data, *batch, out);
-      const auto top = top_predictions(*data, *batch, out);
+      std::vector<std::int64_t> top;
+      for (SampleOutputs& outputs : sample_outputs(*data, batch->samples, out)) {
+        const std::vector<std::int64_t> own = top_predictions(*data, outputs);
+        top.insert(top.end(), own.begin(), own.end());
+        scorers[i].add(std::move(outputs));
+      }
       if (i == 0) ours = top;
       for (std::size_t k = 0; k < top.size(); ++k) sums[i].same += top[k] == ours[k];
     }

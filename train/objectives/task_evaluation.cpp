@@ -15,40 +15,35 @@ namespace nystrom {
 
 namespace {
 
-/// The model's outputs for a batch, as bytes that processes can exchange. They contain the indices
-/// of the samples, then one or two outputs; all numbers are f64.
-std::string packed(const Batch& batch, const std::vector<Tensor>& outputs) {
-  std::vector<double> numbers = {static_cast<double>(batch.samples.size())};
-  for (const std::int64_t sample : batch.samples) numbers.push_back(static_cast<double>(sample));
-  for (const Tensor& output : outputs) {
-    const std::vector<double> values = output.contiguous().to_doubles();
-    numbers.push_back(static_cast<double>(values.size()));
-    numbers.insert(numbers.end(), values.begin(), values.end());
+/// Outputs as bytes that processes can exchange: for each sample its index, and two counts of
+/// numbers with the numbers, all in f64.
+std::string packed(const std::vector<SampleOutputs>& outputs) {
+  std::vector<double> numbers;
+  for (const SampleOutputs& each : outputs) {
+    numbers.push_back(static_cast<double>(each.sample));
+    for (const std::vector<double>* part : {&each.first, &each.last}) {
+      numbers.push_back(static_cast<double>(part->size()));
+      numbers.insert(numbers.end(), part->begin(), part->end());
+    }
   }
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
 }
 
-/// Unpacks the bytes of packed() and adds them to `scorer`. Empty bytes mean no batch.
-void score_outputs(const std::string& bytes, TaskTarget target, TaskScorer& scorer) {
-  if (bytes.empty()) return;
+/// Unpacks the bytes of packed() and adds them to `scorer`.
+void score_outputs(const std::string& bytes, TaskScorer& scorer) {
   std::vector<double> numbers(bytes.size() / sizeof(double));
   std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  std::size_t place = 0;
-  const auto tensor = [&] {
-    const auto count = static_cast<std::size_t>(numbers[place++]);
-    const std::span<const double> values = std::span(numbers).subspan(place, count);
-    place += count;
-    require_finite(values);
-    return Tensor::from(values, {static_cast<std::int64_t>(count)});
-  };
-  Batch batch;
-  for (auto left = static_cast<std::size_t>(numbers[place++]); left > 0; --left)
-    batch.samples.push_back(static_cast<std::int64_t>(numbers[place++]));
-  const Tensor first = tensor();
-  if (target == TaskTarget::span)
-    scorer.add(batch, first, tensor());
-  else
-    scorer.add(batch, first);
+  for (auto next = numbers.begin(); next != numbers.end();) {
+    SampleOutputs outputs;
+    outputs.sample = static_cast<std::int64_t>(*next++);
+    for (std::vector<double>* part : {&outputs.first, &outputs.last}) {
+      const auto count = static_cast<std::ptrdiff_t>(*next++);
+      part->assign(next, next + count);
+      next += count;
+      require_finite(*part);
+    }
+    scorer.add(std::move(outputs));
+  }
 }
 
 }  // namespace
@@ -76,12 +71,9 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
       losses[static_cast<std::size_t>(begin + options.rank)] =
           task_loss(model.config(), dataset->target(), out, *batch, 1).value().item();
       targets += static_cast<double>(batch->targets);
-      own = dataset->target() == TaskTarget::span
-                ? packed(*batch, {out.start_logits.value(), out.end_logits.value()})
-                : packed(*batch, {out.logits.value()});
+      own = packed(sample_outputs(*dataset, batch->samples, out));
     }
-    for (const std::string& bytes : communicator.gather(own))
-      score_outputs(bytes, dataset->target(), scorer);
+    for (const std::string& bytes : communicator.gather(own)) score_outputs(bytes, scorer);
     if (progress)
       progress(std::min(begin + options.world_size, batches) * dataset->size() / batches);
   }

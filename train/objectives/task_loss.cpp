@@ -67,6 +67,14 @@ ModelOutput task_output(const Model& model, Batch batch, const RunContext& run) 
   return out;
 }
 
+std::vector<SampleOutputs> sample_outputs(const TaskDataset& data,
+                                          std::span<const std::int64_t> samples,
+                                          const ModelOutput& out) {
+  return data.target() == TaskTarget::span
+             ? outputs_by_sample(data, samples, out.start_logits.value(), out.end_logits.value())
+             : outputs_by_sample(data, samples, out.logits.value());
+}
+
 Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out,
               const Batch& batch, double normaliser) {
   switch (target) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "data/tasks/task_loader.h"
+#include "data/tasks/task_scorer.h"
 #include "nn/model.h"
 
 namespace nystrom {
@@ -11,6 +12,11 @@ namespace nystrom {
 /// it is embedded.
 ModelOutput task_output(const Model& model, Batch batch,
                         const RunContext& run = {.logits_only = true});
+
+/// The outputs of a batch with these samples, one by one.
+std::vector<SampleOutputs> sample_outputs(const TaskDataset& data,
+                                          std::span<const std::int64_t> samples,
+                                          const ModelOutput& out);
 
 /// The loss of a labelled batch: the sum over its targets, divided by `normaliser`. The result has
 /// shape [1] and the accumulate dtype. Classes, words and choices have the cross-entropy loss,

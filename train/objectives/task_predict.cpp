@@ -39,35 +39,28 @@ bool tells_entities(const TaskModel& task) {
 class Predictor {
  public:
   Predictor(const TaskModel& task, const TaskDataset& dataset, std::int64_t top_k,
-            std::optional<double> threshold)
+            std::optional<double> threshold, bool entities)
       : task_(task),
         dataset_(dataset),
+        entities_(entities && tells_entities(task)),
         threshold_(threshold.value_or(threshold_of(task.settings.task))),
         top_k_(dataset.target() == TaskTarget::label_set ? dataset.labels().size() : top_k) {}
 
   std::vector<Prediction> operator()(TaskEvaluationLoader& loader) {
     const bool spans = dataset_.target() == TaskTarget::span;
-    std::map<std::int64_t, std::vector<Window>> windows_of;  // each example
+    std::map<std::int64_t, std::vector<SampleOutputs>> windows_of;  // each example
     while (std::optional<Batch> batch = loader.next()) {
       const std::vector<std::int64_t> samples = batch->samples;
       const ModelOutput out = task_output(*task_.model, std::move(*batch));
-      const auto numbers = [](const Var& output) {
-        return output.value().to(cpu_device).cast(DType::f64).contiguous().to_doubles();
-      };
-      const std::vector<double> first = numbers(spans ? out.start_logits : out.logits),
-                                second = spans ? numbers(out.end_logits) : std::vector<double>();
-      require_finite(first);
-      require_finite(second);
-      const auto firsts = outputs_by_sample(dataset_, samples, first),
-                 seconds = outputs_by_sample(dataset_, samples, second);
-      for (std::size_t i = 0; i < samples.size(); ++i)
-        windows_of[example_of(samples[i])].push_back({samples[i],
-                                                      {firsts[i].begin(), firsts[i].end()},
-                                                      {seconds[i].begin(), seconds[i].end()}});
+      for (SampleOutputs& outputs : sample_outputs(dataset_, samples, out)) {
+        require_finite(outputs.first);
+        require_finite(outputs.last);
+        windows_of[example_of(outputs.sample)].push_back(std::move(outputs));
+      }
     }
     std::vector<Prediction> predictions(static_cast<std::size_t>(dataset_.examples()));
     for (auto& [example, windows] : windows_of) {
-      std::ranges::sort(windows, {}, &Window::sample);
+      std::ranges::sort(windows, {}, &SampleOutputs::sample);
       predictions[static_cast<std::size_t>(example)] =
           spans ? answer(example, windows) : predict(windows);
     }
@@ -75,20 +68,14 @@ class Predictor {
   }
 
  private:
-  /// The outputs for one sample; for questions of the start (first) and the end (second).
-  struct Window {
-    std::int64_t sample;
-    std::vector<double> first, second;
-  };
-
   std::int64_t example_of(std::int64_t sample) const {
     return dataset_.width() > 0 ? sample : dataset_.sample(sample).example;
   }
 
-  Prediction predict(const std::vector<Window>& windows) const {
+  Prediction predict(const std::vector<SampleOutputs>& windows) const {
     const std::int64_t sample = windows[0].sample;
     std::vector<std::vector<double>> outputs;
-    for (const Window& window : windows) outputs.push_back(window.first);
+    for (const SampleOutputs& window : windows) outputs.push_back(window.first);
     const std::vector<double> scores = merge_windows(task_.settings.task.windows, outputs);
     Prediction result;
     switch (*task_.settings.task.kind) {
@@ -136,11 +123,11 @@ class Predictor {
     const std::vector<WordLabel> predicted =
         word_labels(dataset_.sample(sample), scores, labels.size());
     std::vector<Guess> guesses;
-    if (!tells_entities(task_)) {
+    if (!entities_) {
       for (std::size_t i = 0; i < example.words.size(); ++i) {
         if (predicted[i].label >= 0)
           guesses.push_back(
-              {labels.name(predicted[i].label), predicted[i].probability, example.words[i]});
+              {labels.name(predicted[i].label), predicted[i].probability, example.words[i], i});
       }
       return guesses;
     }
@@ -156,10 +143,10 @@ class Predictor {
     return guesses;
   }
 
-  Prediction answer(std::int64_t example, const std::vector<Window>& windows) const {
+  Prediction answer(std::int64_t example, const std::vector<SampleOutputs>& windows) const {
     std::vector<WindowScores> scores;
-    for (const Window& window : windows)
-      scores.push_back({&dataset_.sample(window.sample), window.first, window.second});
+    for (const SampleOutputs& window : windows)
+      scores.push_back({&dataset_.sample(window.sample), window.first, window.last});
     const std::string& context = *dataset_.example(example).pair;
     Prediction result;
     for (const PredictedAnswer& found :
@@ -173,18 +160,27 @@ class Predictor {
 
   const TaskModel& task_;
   const TaskDataset& dataset_;
+  bool entities_;
   double threshold_;
   std::int64_t top_k_;
 };
 
+struct PredictOptions {
+  std::int64_t batch_size, top_k;
+  std::optional<double> threshold = {};
+  bool entities = true;
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
 Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
-                        std::int64_t batch_size, std::int64_t top_k,
-                        std::optional<double> threshold) {
+                        const PredictOptions& how) {
   TaskLoaderOptions options;
-  options.batch_size = options.micro_batch_size = batch_size;
+  options.batch_size = options.micro_batch_size = how.batch_size;
   options.equal_lengths = task.model->config().needs_equal_lengths();
+  options.most = how.most;
   TaskEvaluationLoader loader(dataset, options);
-  return {Predictor(task, *dataset, top_k, threshold)(loader), dataset->counts()};
+  Predictor predictor(task, *dataset, how.top_k, how.threshold, how.entities);
+  return {predictor(loader), dataset->counts()};
 }
 
 }  // namespace
@@ -218,28 +214,34 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
 
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
                              std::int64_t batch_size, std::int64_t top_k,
-                             std::optional<double> threshold) {
+                             std::optional<double> threshold, bool entities) {
+  const PredictOptions how{batch_size, top_k, threshold, entities};
   std::map<std::size_t, std::vector<std::size_t>> places;  // by the number of choices
   for (std::size_t i = 0; i < examples.size(); ++i) places[examples[i].choices.size()].push_back(i);
-  if (places.size() <= 1)
-    return predict_all(task, task.reader->from(examples), batch_size, top_k, threshold);
+  if (places.size() <= 1) return predict_all(task, task.reader->from(examples), how);
   Predictions result;
   result.all.resize(examples.size());
   for (const auto& [choices, own] : places) {
     std::vector<Example> equal;
     for (const std::size_t place : own) equal.push_back(examples[place]);
-    Predictions found = predict_all(task, task.reader->from(equal), batch_size, top_k, threshold);
+    Predictions found = predict_all(task, task.reader->from(equal), how);
     for (std::size_t i = 0; i < own.size(); ++i) result.all[own[i]] = std::move(found.all[i]);
     result.counts.add_cut(found.counts);
   }
   return result;
 }
 
+std::vector<Prediction> predict_samples(const TaskModel& task,
+                                        const std::shared_ptr<const TaskDataset>& dataset,
+                                        std::int64_t batch_size, std::int64_t most) {
+  return predict_all(task, dataset, {.batch_size = batch_size, .top_k = 1, .most = most}).all;
+}
+
 Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
                              std::int64_t batch_size, std::int64_t top_k,
                              std::optional<double> threshold) {
   const auto dataset = task.reader->read(files, Labelled::optional);
-  Predictions predictions = predict_all(task, dataset, batch_size, top_k, threshold);
+  Predictions predictions = predict_all(task, dataset, {batch_size, top_k, threshold});
   predictions.bags = dataset->has_bags();
   for (std::int64_t i = 0; i < dataset->size(); ++i)
     predictions.names.push_back(dataset->sample_name(i));

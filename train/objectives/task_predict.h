@@ -14,8 +14,9 @@ namespace nystrom {
 struct Guess {
   /// A label, the type of an entity, or the text of an answer or a choice. Empty: no answer.
   std::string label;
-  double score = 0;    ///< the probability, from 0 to 1
-  std::string word{};  ///< the labelled text, for entities and words
+  double score = 0;       ///< the probability, from 0 to 1
+  std::string word{};     ///< the labelled text, for entities and words
+  std::size_t index = 0;  ///< of a word: its number in the example
   /// For entities and answers: the place in the text, in code points.
   std::optional<TextRange> place{};
 };
@@ -44,11 +45,16 @@ Example example_of(const TaskConfig& task, bool described, Example given);
 
 /// Predicts examples in batches of `batch_size` and ignores their labels. A prediction has at most
 /// `top_k` labels, answers or choices. With task.multi_label it has those from the probability
-/// `threshold` on; nothing: task.threshold. Throws an InputError for an invalid example.
+/// `threshold` on; nothing: task.threshold. Without `entities`, words with entity tags
+/// have their labels, as other words have. Throws an InputError for an invalid example.
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
                              std::int64_t batch_size, std::int64_t top_k,
-                             std::optional<double> threshold = {});
-/// Does the same for the samples in files of features.
+                             std::optional<double> threshold = {}, bool entities = true);
+/// The same for the first samples of a data set of features, at most `most`.
+std::vector<Prediction> predict_samples(const TaskModel& task,
+                                        const std::shared_ptr<const TaskDataset>& dataset,
+                                        std::int64_t batch_size, std::int64_t most);
+/// The same for the samples in files of features.
 Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
                              std::int64_t batch_size, std::int64_t top_k,
                              std::optional<double> threshold = {});

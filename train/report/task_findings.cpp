@@ -101,84 +101,37 @@ JudgedExample judged(const Example& example, const Prediction& prediction) {
   return result;
 }
 
-std::vector<double> scores_of(const Tensor& logits) {
-  return logits.to(cpu_device).cast(DType::f64).contiguous().to_doubles();
-}
-
 /// Judges every labelled word.
 std::vector<JudgedExample> judge_words(const TaskModel& task,
                                        const std::vector<Example>& examples) {
-  const auto dataset = task.reader->from(examples);
-  TaskLoaderOptions options;
-  options.batch_size = options.micro_batch_size = batch_size;
-  options.equal_lengths = task.model->config().needs_equal_lengths();
-  TaskEvaluationLoader loader(dataset, options);
-  const LabelSet& labels = task.reader->labels();
-  std::vector<std::vector<JudgedExample>> by_sample(static_cast<std::size_t>(dataset->size()));
-  while (const auto batch = loader.next()) {
-    const std::vector<double> scores = scores_of(task_output(*task.model, *batch).logits.value());
-    const auto outputs = outputs_by_sample(*dataset, batch->samples, scores);
-    for (std::size_t row = 0; row < batch->samples.size(); ++row) {
-      const EncodedSample& sample = dataset->sample(batch->samples[row]);
-      const Example& example = examples.at(static_cast<std::size_t>(sample.example));
-      const std::vector<WordLabel> predicted = word_labels(sample, outputs[row], labels.size());
-      for (std::size_t i = 0; i < predicted.size() && i < example.labels.size(); ++i) {
-        if (predicted[i].label < 0) continue;
-        const std::string name = labels.name(predicted[i].label);
-        by_sample[static_cast<std::size_t>(batch->samples[row])].push_back(
-            {text_of(example, i), example.labels[i], name, name == example.labels[i],
-             predicted[i].probability});
-      }
-    }
-  }
-  std::vector<JudgedExample> all;
-  for (const auto& words : by_sample) all.insert(all.end(), words.begin(), words.end());
-  return all;
-}
-
-/// The most probable class of one sample of features.
-JudgedExample judged_class(const LabelSet& labels, std::int64_t truth,
-                           std::span<const double> scores) {
-  const auto top = std::max_element(scores.begin(), scores.end());
-  double total = 0;
-  for (const double score : scores) total += std::exp(score - *top);
-  JudgedExample result;
-  result.truth = labels.name(truth);
-  result.predicted = labels.name(top - scores.begin());
-  result.correct = result.truth == result.predicted;
-  result.confidence = 1 / total;
-  return result;
+  const Predictions predictions =
+      predict_examples(task, examples, batch_size, 1, std::nullopt, /*entities=*/false);
+  std::vector<JudgedExample> words;
+  for (std::size_t i = 0; i < examples.size(); ++i)
+    for (const Guess& guess : predictions.all[i].guesses)
+      if (const std::size_t at = guess.index; at < examples[i].labels.size())
+        words.push_back({text_of(examples[i], at), examples[i].labels[at], guess.label,
+                         guess.label == examples[i].labels[at], guess.score});
+  return words;
 }
 
 /// Judges samples of feature files, which stay on disk.
 TaskFindings judge_features(const TaskModel& task, std::int64_t most) {
   const auto dataset = task.reader->read_validation(task.settings.seed);
+  const std::vector<Prediction> predictions = predict_samples(task, dataset, batch_size, most);
   const std::int64_t count = std::min(most, dataset->size());
-  const bool values = dataset->target() == TaskTarget::value;
   std::vector<JudgedExample> examples;
-  for (std::int64_t begin = 0; begin < count; begin += batch_size) {
-    std::vector<std::int64_t> samples;
-    for (std::int64_t i = begin; i < std::min(count, begin + batch_size); ++i) samples.push_back(i);
-    const Batch batch = make_task_batch(*dataset, samples, samples);
-    const std::vector<double> scores = scores_of(task_output(*task.model, batch).logits.value());
-    const std::size_t width = scores.size() / samples.size();
-    for (std::size_t row = 0; row < samples.size(); ++row) {
-      const EncodedSample& sample = dataset->sample(samples[row]);
-      const auto own = std::span(scores).subspan(row * width, width);
-      JudgedExample example;
-      if (values) {
-        example.value = sample.value;
-        example.predicted_value = own[0];
-      } else {
-        example = judged_class(dataset->labels(), sample.label, own);
-      }
-      example.text =
-          fmt::format("sample {} ({} steps)", samples[row], dataset->length(samples[row]));
-      examples.push_back(std::move(example));
-    }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const EncodedSample& sample = dataset->sample(i);
+    Example example;
+    if (sample.label >= 0) example.label = dataset->labels().name(sample.label);
+    example.value = sample.value;
+    examples.push_back(judged(example, predictions[static_cast<std::size_t>(i)]));
+    examples.back().text = fmt::format("sample {} ({} steps)", i, dataset->length(i));
   }
-  TaskFindings findings =
-      values ? judge_values(examples) : judge_labels(examples, dataset->labels().names());
+  TaskFindings findings = dataset->target() == TaskTarget::value
+                              ? judge_values(examples)
+                              : judge_labels(examples, dataset->labels().names());
   if (count < dataset->size())
     findings.notes.push_back(
         fmt::format("Only the first {} of {} samples are judged.", count, dataset->size()));

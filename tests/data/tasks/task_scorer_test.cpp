@@ -31,12 +31,18 @@ TaskConfig task_of(TaskKind kind) {
   return task;
 }
 
+void add(TaskScorer& scorer, const TaskDataset& data, const Batch& batch, const Tensor& first,
+         const Tensor& last = {}) {
+  for (const SampleOutputs& outputs : outputs_by_sample(data, batch.samples, first, last))
+    scorer.add(outputs);
+}
+
 /// The scores when one batch has all samples and these outputs.
 TaskScores scores_of(TaskDataset dataset, const std::vector<float>& outputs, const Shape& shape) {
   const auto data = std::make_shared<TaskDataset>(std::move(dataset));
   TaskEvaluationLoader loader(data, {});
   TaskScorer scorer(data);
-  scorer.add(*loader.next(), Tensor::from(outputs, shape));
+  add(scorer, *data, *loader.next(), Tensor::from(outputs, shape));
   return scorer.scores();
 }
 
@@ -209,7 +215,7 @@ TEST(TaskScorer, QuestionsOverTheirWindows) {
     Tensor start = Tensor::zeros(shape, DType::f32), end = start.clone();
     start.data<float>()[batch->start_positions.data<std::int64_t>()[0]] = 5;
     end.data<float>()[batch->end_positions.data<std::int64_t>()[0]] = 5;
-    scorer.add(*batch, start, end);
+    add(scorer, *data, *batch, start, end);
   }
   EXPECT_EQ(scorer.scores().values, (Named{{"f1", 1}, {"exact_match", 1}}));
 }
@@ -221,8 +227,8 @@ TEST(TaskScorer, WantsEverySampleOnce) {
   const auto batch =
       make_task_batch(*data, std::vector<std::int64_t>{1}, std::vector<std::int64_t>{1});
   const Tensor outputs = Tensor::from(std::vector<float>{0, 1}, {1, 2});
-  scorer.add(batch, outputs);
-  EXPECT_EQ(message_of([&] { scorer.add(batch, outputs); }),
+  add(scorer, *data, batch, outputs);
+  EXPECT_EQ(message_of([&] { add(scorer, *data, batch, outputs); }),
             "TaskScorer: sample 1 was added twice");
   EXPECT_EQ(message_of([&] { scorer.scores(); }), "TaskScorer: sample 0 was not added");
 }
