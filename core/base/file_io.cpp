@@ -22,80 +22,82 @@ namespace {
 constexpr std::size_t max_transfer = std::size_t{1} << 30;
 constexpr std::string_view temporary_mark = ".tmp-";
 
-std::string error_text() { return std::strerror(errno); }
-
-/// Repeats a system call that a signal interrupts.
-template <class F>
-auto retry(F&& call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
+/// Opens a file; a relative path begins at `folder`.
+Descriptor open_file(const std::filesystem::path& path, int flags, int folder = AT_FDCWD) {
+  return Descriptor(retry([&] { return ::openat(folder, path.c_str(), flags | O_CLOEXEC, 0666); }));
 }
 
 }  // namespace
 
+void require_success(bool success, const std::filesystem::path& path, const char* action) {
+  if (success) return;
+  const char* const cause = std::strerror(errno);
+  throw InputError(fmt::format("{}: {}: {}", printable_path(path), action, cause));
+}
+
+Descriptor::~Descriptor() {
+  const int error = errno;
+  close();
+  errno = error;
+}
+
+int Descriptor::close() { return is_open() ? ::close(std::exchange(descriptor_, -1)) : 0; }
+
+bool write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto count = retry(
+        [&] { return ::write(descriptor, bytes.data(), std::min(bytes.size(), max_transfer)); });
+    if (count < 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+void put_in_place(Descriptor& file, const std::filesystem::path& from,
+                  const std::filesystem::path& to) {
+  // A failed fsync is not retried on this descriptor. The kernel may have dropped the pages and
+  // would then report success.
+  require_success(retry([&] { return ::fsync(file.get()); }) == 0, to, "cannot make durable");
+  require_success(file.close() == 0, to, "cannot close");
+  require_success(::rename(from.c_str(), to.c_str()) == 0, to, "cannot rename into place");
+  sync_folder(parent_of(to));
+}
+
 InputFile InputFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a pipe must not wait for a writer.
-  const int descriptor =
-      retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-  require_input(descriptor >= 0, "{}: cannot open: {}", printable_path(path), error_text());
-  return InputFile(descriptor, path);
+  Descriptor descriptor = open_file(path, O_RDONLY | O_NONBLOCK);
+  require_success(descriptor.is_open(), path, "cannot open");
+  return InputFile(std::move(descriptor), path);
 }
 
 InputFile InputFile::open_inside(const std::filesystem::path& folder, const std::string& name) {
   const std::filesystem::path path = folder / name;
-  const int directory =
-      retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  require_input(directory >= 0, "{}: cannot open: {}", printable_path(folder), error_text());
-  const int descriptor = retry([&] {
-    return ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  });
-  const int error = errno;
-  ::close(directory);
-  errno = error;
-  require_input(descriptor >= 0 || error != ELOOP,
+  const Descriptor directory = open_file(folder, O_RDONLY | O_DIRECTORY);
+  require_success(directory.is_open(), folder, "cannot open");
+  Descriptor descriptor = open_file(name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, directory.get());
+  require_input(descriptor.is_open() || errno != ELOOP,
                 "{}: is a symbolic link, which is not followed here; put the file in its place",
                 printable_path(path));
-  require_input(descriptor >= 0, "{}: cannot open: {}", printable_path(path), error_text());
-  return InputFile(descriptor, path);
+  require_success(descriptor.is_open(), path, "cannot open");
+  return InputFile(std::move(descriptor), path);
 }
 
-InputFile::InputFile(int descriptor, std::filesystem::path path)
-    : descriptor_(descriptor), path_(std::move(path)) {
+InputFile::InputFile(Descriptor descriptor, std::filesystem::path path)
+    : descriptor_(std::move(descriptor)), path_(std::move(path)) {
   struct stat status {};
-  const bool known = ::fstat(descriptor_, &status) == 0;
-  if (!known || !S_ISREG(status.st_mode)) {
-    const std::string reason =
-        known ? "is not a regular file" : "cannot be examined: " + error_text();
-    ::close(descriptor_);
-    throw InputError(fmt::format("{}: {}", printable_path(path_), reason));
-  }
+  require_success(::fstat(descriptor_.get(), &status) == 0, path_, "cannot be examined");
+  require_input(S_ISREG(status.st_mode), "{}: is not a regular file", printable_path(path_));
   size_ = status.st_size;
-}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_),
-      path_(std::move(other.path_)) {}
-
-InputFile& InputFile::operator=(InputFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(size_, other.size_);
-  std::swap(path_, other.path_);
-  return *this;
-}
-
-InputFile::~InputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void InputFile::read(std::span<std::byte> buffer, std::int64_t offset) const {
   while (!buffer.empty()) {
     check_interruption();
     const auto count = retry([&] {
-      return ::pread(descriptor_, buffer.data(), std::min(buffer.size(), max_transfer), offset);
+      return ::pread(descriptor_.get(), buffer.data(), std::min(buffer.size(), max_transfer),
+                     offset);
     });
-    require_input(count >= 0, "{}: cannot read: {}", printable_path(path_), error_text());
+    require_success(count >= 0, path_, "cannot read");
     require_input(count > 0, "{}: ends at byte {}, {} more expected: it changed while being read",
                   printable_path(path_), offset, buffer.size());
     buffer = buffer.subspan(static_cast<std::size_t>(count));
@@ -107,6 +109,17 @@ std::string InputFile::text(std::int64_t offset, std::int64_t count) const {
   std::string text(static_cast<std::size_t>(count), '\0');
   read(std::as_writable_bytes(std::span(text)), offset);
   return text;
+}
+
+void InputFile::add_to(Checksum& checksum, std::int64_t begin, std::int64_t end) const {
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  for (std::int64_t at = begin; at < end;) {
+    const auto part =
+        std::span(buffer).first(static_cast<std::size_t>(std::min(std::ssize(buffer), end - at)));
+    read(part, at);
+    checksum.update(part.data(), part.size());
+    at += std::ssize(part);
+  }
 }
 
 std::string nonce() {
@@ -150,60 +163,42 @@ void require_no_link(const std::filesystem::path& path) {
                 printable_path(path));
 }
 
-int open_to_append(const std::filesystem::path& path) {
-  const int descriptor = retry([&] {
-    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-  });
+Descriptor open_to_append(const std::filesystem::path& path) {
+  Descriptor descriptor = open_file(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
   const int error = errno;
-  if (descriptor < 0) require_no_link(path);
-  require_input(descriptor >= 0, "{}: cannot open for writing: {}", printable_path(path),
-                std::strerror(error));
+  if (!descriptor.is_open()) require_no_link(path);
+  errno = error;
+  require_success(descriptor.is_open(), path, "cannot open for writing");
   return descriptor;
 }
 
 OutputFile::OutputFile(std::filesystem::path path)
-    : path_(std::move(path)), temporary_(temporary_name(path_)) {
-  descriptor_ = retry([&] {
-    return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  });
-  if (descriptor_ < 0) fail("cannot create");
-  exists_ = true;
+    : path_(std::move(path)),
+      temporary_(temporary_name(path_)),
+      descriptor_(open_file(temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)) {
+  require_success(descriptor_.is_open(), path_, "cannot create");
 }
 
 OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_.close();
   if (exists_) ::unlink(temporary_.c_str());
 }
 
-void OutputFile::fail(const char* action) const {
-  throw InputError(fmt::format("{}: {}: {}", printable_path(path_), action, error_text()));
-}
-
 void OutputFile::reserve(std::int64_t bytes) {
-  const int error = bytes > 0 ? ::posix_fallocate(descriptor_, 0, bytes) : 0;
+  const int error = bytes > 0 ? ::posix_fallocate(descriptor_.get(), 0, bytes) : 0;
   if (error == 0 || error == EOPNOTSUPP || error == EINVAL || error == ENOSYS) return;
   errno = error;
-  fail("cannot reserve its space");
+  require_success(false, path_, "cannot reserve its space");
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   checksum_.update(bytes.data(), bytes.size());
-  while (!bytes.empty()) {
-    const auto count = retry(
-        [&] { return ::write(descriptor_, bytes.data(), std::min(bytes.size(), max_transfer)); });
-    if (count < 0) fail("cannot write");
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
+  require_success(write_all(descriptor_.get(), bytes), path_, "cannot write");
 }
 
 void OutputFile::commit() {
-  // A failed fsync is not retried on this descriptor. The kernel may have dropped the pages and
-  // would then report success.
-  if (retry([&] { return ::fsync(descriptor_); }) != 0) fail("cannot make durable");
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
+  put_in_place(descriptor_, temporary_, path_);
   exists_ = false;
-  sync_folder(parent_of(path_));
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
@@ -223,15 +218,8 @@ std::string write_text_file(const std::filesystem::path& path, std::string_view 
 
 std::string file_checksum(const std::filesystem::path& path) {
   const InputFile file = InputFile::open(path);
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
   Checksum checksum;
-  for (std::int64_t at = 0; at < file.size();) {
-    const auto count =
-        std::min<std::int64_t>(static_cast<std::int64_t>(buffer.size()), file.size() - at);
-    file.read(std::span(buffer).first(static_cast<std::size_t>(count)), at);
-    checksum.update(buffer.data(), static_cast<std::size_t>(count));
-    at += count;
-  }
+  file.add_to(checksum, 0, file.size());
   return checksum.hex();
 }
 
@@ -255,15 +243,10 @@ void make_folders(const std::filesystem::path& folder) {
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int directory =
-      retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  require_input(directory >= 0, "{}: cannot open the folder: {}", printable_path(folder),
-                error_text());
-  const int result = retry([&] { return ::fsync(directory); });
-  const std::string reason = error_text();
-  ::close(directory);
-  require_input(result == 0, "{}: cannot make its names durable: {}", printable_path(folder),
-                reason);
+  const Descriptor directory = open_file(folder, O_RDONLY | O_DIRECTORY);
+  require_success(directory.is_open(), folder, "cannot open the folder");
+  const bool durable = retry([&] { return ::fsync(directory.get()); }) == 0;
+  require_success(durable, folder, "cannot make its names durable");
 }
 
 }  // namespace nystrom

@@ -2,6 +2,7 @@
 // its input; writing is all or nothing.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -9,11 +10,50 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/checksum.h"
 
 namespace nystrom {
+
+/// Repeats a system call that a signal interrupts.
+template <class F>
+auto retry(F&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+/// Throws an InputError "PATH: ACTION: CAUSE" unless `success`. errno tells the cause.
+void require_success(bool success, const std::filesystem::path& path, const char* action);
+
+/// An open file, folder, pipe or socket, or none. The destructor closes it and leaves errno alone.
+class Descriptor {
+ public:
+  explicit Descriptor(int descriptor = -1) : descriptor_(descriptor) {}
+  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Descriptor& operator=(Descriptor other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Descriptor();
+
+  /// Whether there is one; its number, or -1.
+  bool is_open() const { return descriptor_ >= 0; }
+  int get() const { return descriptor_; }
+  /// Closes it now. Returns what close() does; 0 without one.
+  int close();
+
+ private:
+  int descriptor_;
+};
+
+/// Writes all bytes at the file's position. Returns whether it succeeded; errno tells the cause.
+bool write_all(int descriptor, std::span<const std::byte> bytes);
+/// Makes a file durable, closes it, and renames it durably. A file at `to` is replaced. Throws an
+/// InputError that names `to`.
+void put_in_place(Descriptor& file, const std::filesystem::path& from,
+                  const std::filesystem::path& to);
 
 /// A regular file, open for reading. It is not memory-mapped: a file that is truncated meanwhile
 /// must cause an error, not a SIGBUS.
@@ -25,10 +65,6 @@ class InputFile {
   /// Opens `name` inside `folder` without following a link. `name` must be a checked basename.
   static InputFile open_inside(const std::filesystem::path& folder, const std::string& name);
 
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
-  ~InputFile();
-
   /// The path of the file.
   const std::filesystem::path& path() const { return path_; }
   /// The size in bytes when the file was opened.
@@ -38,11 +74,13 @@ class InputFile {
   void read(std::span<std::byte> buffer, std::int64_t offset) const;
   /// The `count` bytes from `offset` on. Throws as read().
   std::string text(std::int64_t offset, std::int64_t count) const;
+  /// Adds the bytes from `begin` to `end` to a checksum. Throws as read().
+  void add_to(Checksum& checksum, std::int64_t begin, std::int64_t end) const;
 
  private:
-  InputFile(int descriptor, std::filesystem::path path);
+  InputFile(Descriptor descriptor, std::filesystem::path path);
 
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::int64_t size_ = 0;
   std::filesystem::path path_;
 };
@@ -63,9 +101,9 @@ std::vector<std::filesystem::path> leftover_files(const std::filesystem::path& f
 /// Throws an InputError if `path` is a symbolic link. Whoever writes into a folder of its own calls
 /// this, because a link may lead to files of others.
 void require_no_link(const std::filesystem::path& path);
-/// The descriptor of a file to append to, which is created if absent. The caller closes it. Throws
-/// an InputError when the system refuses, and for a link.
-int open_to_append(const std::filesystem::path& path);
+/// A file to append to, which is created if absent. Throws an InputError when the system refuses,
+/// and for a link.
+Descriptor open_to_append(const std::filesystem::path& path);
 
 /// A file that is written under a temporary name in the same folder. Only commit() gives it its
 /// name, complete and durable. Every failure is an InputError that names the file and the cause,
@@ -92,12 +130,10 @@ class OutputFile {
   void commit();
 
  private:
-  [[noreturn]] void fail(const char* action) const;
-
   std::filesystem::path path_;
   std::filesystem::path temporary_;
-  int descriptor_ = -1;
-  bool exists_ = false;  // whether the temporary file exists
+  Descriptor descriptor_;
+  bool exists_ = true;  // whether the temporary file exists
   Checksum checksum_;
 };
 

@@ -7,7 +7,6 @@
 #include <ctime>
 #include <tuple>
 
-#include "core/base/file_io.h"
 #include "core/base/require.h"
 
 namespace nystrom {
@@ -29,13 +28,9 @@ Log::Log(bool quiet, LogSink sink)
 
 Log::~Log() {
   if (drawn_) put("\n");
-  if (file_ >= 0) ::close(file_);
 }
 
-void Log::append_to(const std::filesystem::path& file) {
-  if (file_ >= 0) ::close(file_);
-  file_ = open_to_append(file);
-}
+void Log::append_to(const std::filesystem::path& file) { file_ = open_to_append(file); }
 
 void Log::print(const std::string& line) {
   if (muted_) return;
@@ -50,14 +45,14 @@ void Log::say(const std::string& text) {
 }
 
 void Log::record(const std::string& text) {
-  if (file_ < 0) return;
+  if (!file_.is_open()) return;
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   ::gmtime_r(&now, &parts);
   char time[32];
   std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &parts);
   const std::string line = fmt::format("{} {}\n", time, text);
-  std::ignore = ::write(file_, line.data(), line.size());  // a full disk must not end the run
+  std::ignore = ::write(file_.get(), line.data(), line.size());  // a full disk must not end the run
 }
 
 void Log::warn(const std::string& text) {

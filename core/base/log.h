@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "core/base/file_io.h"
+
 namespace nystrom {
 
 /// Whether a descriptor is a terminal that moves its cursor and knows colours.
@@ -18,7 +20,7 @@ class Log {
  public:
   /// With `quiet`, prints warnings only. Lines go to `sink` where there is one.
   explicit Log(bool quiet = false, LogSink sink = {});
-  /// Ends a line that draw() has left open, and closes the file.
+  /// Ends a line that draw() has left open.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
@@ -53,7 +55,7 @@ class Log {
   bool quiet_, terminal_;
   bool muted_ = false;
   bool drawn_ = false;  // whether the cursor is behind a drawn line
-  int file_ = -1;       // the descriptor
+  Descriptor file_;
 };
 
 }  // namespace nystrom

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/base/require.h"
 
@@ -21,25 +20,21 @@ void remove_leftovers(const fs::path& place) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(parent_of(place), ignored)) {
     if (temporary_target(entry.path().filename().string()) != name) continue;
-    const int lock = lock_folder(entry.path());
-    if (lock < 0) continue;
+    const Descriptor lock = lock_folder(entry.path());
+    if (!lock.is_open()) continue;
     if (fs::is_regular_file(fs::symlink_status(entry.path() / unfinished_mark, ignored)))
       fs::remove_all(entry.path(), ignored);
     else
       ::rmdir(entry.path().c_str());  // succeeds for an empty folder alone
-    ::close(lock);
   }
 }
 
 }  // namespace
 
-int lock_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
-  const int error = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  errno = error;
-  return -1;
+Descriptor lock_folder(const fs::path& folder) {
+  Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (lock.is_open() && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) lock = Descriptor();
+  return lock;
 }
 
 bool has_no_locks(int error) { return error == ENOSYS || error == EOPNOTSUPP || error == ENOLCK; }
@@ -70,12 +65,12 @@ NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
   // Another process may take it for a leftover before it is locked.
   constexpr int tries = 100;
   for (int i = 0; i < tries && !make_temporary(); ++i) continue;
-  const int mark = ::open((temporary_ / unfinished_mark).c_str(),
-                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  const Descriptor mark(::open((temporary_ / unfinished_mark).c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
   const int error = errno;
-  if (mark < 0) discard();
-  require_input(mark >= 0, "{}: cannot create: {}", printable_path(place_), std::strerror(error));
-  ::close(mark);
+  if (!mark.is_open()) discard();
+  errno = error;
+  require_success(mark.is_open(), place_, "cannot create");
 }
 
 bool NewFolder::make_temporary() {
@@ -85,12 +80,8 @@ bool NewFolder::make_temporary() {
   require_input(!error, "{}: cannot create: {}", printable_path(place_), error.message());
   lock_ = lock_folder(temporary_);
   const int reason = errno;
-  if (!fs::exists(temporary_)) {
-    if (lock_ >= 0) ::close(lock_);
-    lock_ = -1;
-    return false;
-  }
-  if (lock_ >= 0 || has_no_locks(reason)) return true;
+  if (!fs::exists(temporary_)) return false;
+  if (lock_.is_open() || has_no_locks(reason)) return true;
   ::rmdir(temporary_.c_str());
   require_input(reason == EWOULDBLOCK, "{}: cannot lock: {}", printable_path(place_),
                 std::strerror(reason));
@@ -102,7 +93,6 @@ NewFolder::~NewFolder() { discard(); }
 void NewFolder::discard() {
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
-  if (lock_ >= 0) ::close(lock_);
 }
 
 void NewFolder::commit() {

@@ -3,15 +3,18 @@
 
 #include <filesystem>
 
+#include "core/base/file_io.h"
+
 namespace nystrom {
 
 /// The path of `folder`, without links and trailing slashes. Throws an InputError when it is not
 /// empty or not a folder.
 std::filesystem::path require_empty_target(const std::filesystem::path& folder);
 
-/// Locks a folder exclusively until the returned descriptor is closed. Returns −1, and sets errno,
-/// if another process holds the lock (EWOULDBLOCK), the folder does not exist or cannot be locked.
-int lock_folder(const std::filesystem::path& folder);
+/// Locks a folder exclusively until the returned descriptor is closed. Returns none, and sets
+/// errno, if another process holds the lock (EWOULDBLOCK), the folder does not exist or cannot be
+/// locked.
+Descriptor lock_folder(const std::filesystem::path& folder);
 /// Whether flock fails with this errno where a file system has no locks, as some of clusters.
 bool has_no_locks(int error);
 
@@ -42,7 +45,7 @@ class NewFolder {
   void discard();
 
   std::filesystem::path place_, temporary_;
-  int lock_ = -1;
+  Descriptor lock_;
 };
 
 }  // namespace nystrom

@@ -1,6 +1,9 @@
 #include "core/base/file_io.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "tests/support/closed_input.h"
 #include "tests/support/temporary_folder.h"
@@ -28,6 +31,15 @@ TEST(InputFile, IsOpenedInsideAFolderWithoutStandardInput) {
   write_text_file(folder / "file", "text");
   const testing::ClosedInput closed;
   EXPECT_EQ(InputFile::open_inside(folder.path(), "file").size(), 4);
+}
+
+TEST(Descriptor, LeavesErrnoWhenItCloses) {
+  {
+    const Descriptor twice(::dup(STDERR_FILENO));
+    ::close(twice.get());
+    errno = ELOOP;
+  }
+  EXPECT_EQ(errno, ELOOP);
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <tuple>
 #include <utility>
 
-#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/base/protobuf.h"
 #include "core/check.h"
@@ -75,12 +75,8 @@ RecordFile::RecordFile(std::filesystem::path path, Log& log,
     descriptor_ = open_to_append(path_);
 }
 
-RecordFile::~RecordFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 void RecordFile::roll_back(std::int64_t last_step) {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  descriptor_.close();
   require_no_link(path_);
   if (std::ifstream old(path_); old) {
     OutputFile kept(path_);
@@ -99,21 +95,15 @@ void RecordFile::roll_back(std::int64_t last_step) {
 }
 
 void RecordFile::append(std::string_view record) {
-  const ::off_t end = ::lseek(descriptor_, 0, SEEK_END);
-  while (!record.empty()) {
-    const ::ssize_t count = ::write(descriptor_, record.data(), record.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;
-    record.remove_prefix(static_cast<std::size_t>(count));
-  }
-  const bool failed = !record.empty();
+  const ::off_t end = ::lseek(descriptor_.get(), 0, SEEK_END);
+  const bool failed = !write_all(descriptor_.get(), std::as_bytes(std::span(record)));
   if (failed && !warned_)
     log_.warn(fmt::format("{}: cannot write: {}; the run goes on without recording",
                           printable_path(path_), std::strerror(errno)));
   warned_ = failed;
   if (failed)
     std::ignore =
-        ::ftruncate(descriptor_, end);  // if this fails too, readers skip the partial record
+        ::ftruncate(descriptor_.get(), end);  // if this fails too, readers skip the partial record
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step,

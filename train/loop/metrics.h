@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/file_io.h"
 #include "core/base/log.h"
 
 namespace nystrom {
@@ -49,9 +50,6 @@ class RecordFile {
   /// Opens the file, and creates it if absent. With `resumed_step` it rolls the file back. Throws
   /// an InputError when that fails. `log` must outlive this object.
   RecordFile(std::filesystem::path path, Log& log, std::optional<std::int64_t> resumed_step = {});
-  ~RecordFile();
-  RecordFile(const RecordFile&) = delete;
-  RecordFile& operator=(const RecordFile&) = delete;
 
   /// Removes records, JSON objects one a line, whose "step" is after `last_step`: they are computed
   /// again. Throws an InputError when that fails.
@@ -62,7 +60,7 @@ class RecordFile {
  private:
   std::filesystem::path path_;
   Log& log_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool warned_ = false;
 };
 

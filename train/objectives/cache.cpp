@@ -3,11 +3,9 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 
-#include "core/base/file_io.h"
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -65,13 +63,9 @@ bool has_own_files_alone(const fs::path& folder) {
 
 CacheUse::CacheUse(const fs::path& entry)
     : descriptor_(::open(entry.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
-  if (descriptor_ < 0) return;
-  ::flock(descriptor_, LOCK_SH);  // waits briefly if cache_entries or prune_cache has the lock
-  ::futimens(descriptor_, nullptr);
-}
-
-CacheUse::~CacheUse() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!descriptor_.is_open()) return;
+  ::flock(descriptor_.get(), LOCK_SH);  // waits briefly if cache_entries or prune_cache has it
+  ::futimens(descriptor_.get(), nullptr);
 }
 
 std::string cache_name(const std::string& key) { return text_checksum(key).substr(0, 16); }
@@ -104,9 +98,7 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
       continue;
     CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
     // This exclusive lock fails while a run uses the entry (shared lock) or creates it.
-    const int lock = lock_folder(entry.path);
-    entry.in_use = lock < 0;
-    if (lock >= 0) ::close(lock);
+    entry.in_use = !lock_folder(entry.path).is_open();
     if (!vanished) entries.push_back(std::move(entry));
   }
   require_input(!error, "{}: cannot read the folder: {}", printable_path(folder), error.message());
@@ -118,15 +110,14 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
 std::vector<CacheEntry> prune_cache(const fs::path& folder) {
   std::vector<CacheEntry> removed;
   for (CacheEntry& entry : cache_entries(folder)) {
-    const int lock = lock_folder(entry.path);
-    if (lock < 0) continue;
+    const Descriptor lock = lock_folder(entry.path);
+    if (!lock.is_open()) continue;
     std::error_code error;
     fs::path trash = entry.path;
     if (!temporary_target(trash.filename().string()))
       trash = temporary_name(trash);  // a partly removed entry must not look complete
     fs::rename(entry.path, trash, error);
     if (!error) fs::remove_all(trash, error);
-    ::close(lock);
     require_input(!error, "{}: cannot remove: {}", printable_path(entry.path), error.message());
     removed.push_back(std::move(entry));
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/file_io.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
@@ -17,12 +18,9 @@ namespace nystrom {
 class CacheUse {
  public:
   explicit CacheUse(const std::filesystem::path& entry);
-  ~CacheUse();
-  CacheUse(const CacheUse&) = delete;
-  CacheUse& operator=(const CacheUse&) = delete;
 
  private:
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 // Part of the name of a data set in the cache. Raise it if the format of the statistics changes.
