@@ -82,6 +82,8 @@ void require_harmless(const std::shared_ptr<const InputFile>& file,
   };
   int ends[2];
   require_success(::pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe");
+  const Descriptor reading(ends[0]);
+  Descriptor writing(ends[1]);
   pid_t child;
   {
     const auto lock = lock_library();  // no other thread uses the state that the child copies
@@ -90,19 +92,13 @@ void require_harmless(const std::shared_ptr<const InputFile>& file,
   if (child == 0) {
     expect_the_worst();
     read_structure(file, names);
-    _exit(::write(ends[1], "", 1) == 1 ? 0 : 1);
+    _exit(::write(writing.get(), "", 1) == 1 ? 0 : 1);
   }
-  ::close(ends[1]);
-  const int error = errno;
-  char byte;
-  ssize_t count;
-  do count = ::read(ends[0], &byte, 1);
-  while (count < 0 && errno == EINTR);
-  ::close(ends[0]);
-  errno = error;
   require_success(child > 0, "cannot start a process that tries the file");
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  writing.close();
+  char byte;
+  const ssize_t count = retry([&] { return ::read(reading.get(), &byte, 1); });
+  retry([&] { return ::waitpid(child, nullptr, 0); });
   require_input(count == 1, "{}: the HDF5 library fails on it or does not end: the file is damaged",
                 path);
 }

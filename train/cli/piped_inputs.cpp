@@ -12,8 +12,10 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string_view>
 
+#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 
@@ -45,12 +47,13 @@ bool is_pipe(int descriptor) {
 
 /// A new file below TMPDIR, or /tmp, whose name is gone: it goes with its last descriptor, however
 /// the process ends.
-int open_nameless_file() {
+Descriptor open_nameless_file() {
   const char* chosen = std::getenv("TMPDIR");
   const std::filesystem::path folder = chosen && *chosen ? chosen : "/tmp";
   std::string name = (folder / "nystrom-XXXXXX").string();
-  const int file = ::mkstemp(name.data());
-  require_input(file >= 0, "{}: cannot make a temporary file: {}; set TMPDIR to a folder with room",
+  Descriptor file(::mkstemp(name.data()));
+  require_input(file.is_open(),
+                "{}: cannot make a temporary file: {}; set TMPDIR to a folder with room",
                 printable_path(folder), std::strerror(errno));
   ::unlink(name.c_str());
   return file;
@@ -58,25 +61,16 @@ int open_nameless_file() {
 
 void copy(int descriptor, int file) {
   std::vector<char> buffer(std::size_t{1} << 16);
-  const auto retried = [](const auto& call) {
-    ssize_t count = call();
-    while (count < 0 && errno == EINTR) count = call();
-    return count;
-  };
   while (true) {
-    const ssize_t count = retried([&] { return ::read(descriptor, buffer.data(), buffer.size()); });
+    const ssize_t count = retry([&] { return ::read(descriptor, buffer.data(), buffer.size()); });
     require_input(count >= 0, "/dev/fd/{}: cannot read: {}", descriptor, std::strerror(errno));
     if (count == 0) return;
-    for (ssize_t done = 0; done < count;) {
-      const ssize_t written = retried([&] {
-        return ::write(file, buffer.data() + done, static_cast<std::size_t>(count - done));
-      });
-      require_input(written >= 0,
-                    "/dev/fd/{}: cannot keep it in a temporary file: {}; set TMPDIR to a folder "
-                    "with room",
-                    descriptor, std::strerror(errno));
-      done += written;
-    }
+    const auto part = std::span(buffer).first(static_cast<std::size_t>(count));
+    const bool kept = write_all(file, std::as_bytes(part));
+    require_input(kept,
+                  "/dev/fd/{}: cannot keep it in a temporary file: {}; set TMPDIR to a folder "
+                  "with room",
+                  descriptor, std::strerror(errno));
   }
 }
 
@@ -86,12 +80,11 @@ void read_piped_inputs(const std::vector<std::string>& arguments) {
   for (const std::string& word : arguments) {
     const auto descriptor = descriptor_in(word);
     if (!descriptor || !is_pipe(*descriptor)) continue;  // or it is replaced already
-    const int file = open_nameless_file();
-    copy(*descriptor, file);
-    const bool replaced = ::dup2(file, *descriptor) >= 0;
-    const std::string reason = std::strerror(errno);
-    ::close(file);
-    require_input(replaced, "/dev/fd/{}: cannot be replaced by a file: {}", *descriptor, reason);
+    const Descriptor file = open_nameless_file();
+    copy(*descriptor, file.get());
+    const bool replaced = ::dup2(file.get(), *descriptor) >= 0;
+    require_input(replaced, "/dev/fd/{}: cannot be replaced by a file: {}", *descriptor,
+                  std::strerror(errno));
   }
 }
 

@@ -3,7 +3,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "core/base/checksum.h"
+#include "core/base/file_io.h"
 #include "core/base/long_list.h"
 #include "core/check.h"
 
@@ -25,29 +25,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds limit_of_call{5};
 
-class Socket {
- public:
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  ~Socket() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
+struct Socket : Descriptor {
+  using Descriptor::Descriptor;
 
-  bool is_open() const { return descriptor_ >= 0; }
-  int get() const { return descriptor_; }
   /// Ends a connect, send or receive that takes longer than `limit_of_call`.
   void limit_time() const {
     const timeval limit{limit_of_call.count(), 0};
-    ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    ::setsockopt(get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
   bool send(std::span<const std::byte> bytes) const {
     while (!bytes.empty()) {
-      const ssize_t sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t sent = ::send(get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0 && errno != EINTR) return false;
       bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(0, sent)));
     }
@@ -57,15 +46,12 @@ class Socket {
     const Clock::time_point end = Clock::now() + limit_of_call;
     while (!bytes.empty()) {
       if (Clock::now() >= end) return false;
-      const ssize_t got = ::recv(descriptor_, bytes.data(), bytes.size(), 0);
+      const ssize_t got = ::recv(get(), bytes.data(), bytes.size(), 0);
       if (got == 0 || (got < 0 && errno != EINTR)) return false;
       bytes = bytes.subspan(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
     }
     return true;
   }
-
- private:
-  int descriptor_;
 };
 
 /// What a process says to rank 0.

@@ -11,7 +11,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -66,18 +65,17 @@ bool is_run(const fs::path& folder) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& run_dir) : path_(run_dir / lock_name) {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  require_input(descriptor_ >= 0, "{}: cannot create: {}", printable_path(path_),
-                std::strerror(errno));
-  const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
-  const bool marked = locked && (::lseek(descriptor_, 0, SEEK_END) > 0 ||
-                                 ::write(descriptor_, mark.data(), mark.size()) ==
+RunLock::RunLock(const fs::path& run_dir)
+    : path_(run_dir / lock_name),
+      descriptor_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) {
+  require_success(descriptor_.is_open(), path_, "cannot create");
+  const bool locked = ::flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0;
+  const bool marked = locked && (::lseek(descriptor_.get(), 0, SEEK_END) > 0 ||
+                                 ::write(descriptor_.get(), mark.data(), mark.size()) ==
                                      static_cast<::ssize_t>(mark.size()));
   if (marked) return;
   const int error = errno;
-  ::close(descriptor_);
-  require_input(!locked, "{}: cannot write: {}", printable_path(path_), std::strerror(error));
+  require_success(!locked, path_, "cannot write");
   require_input(error == EWOULDBLOCK,
                 "{}: cannot be locked: {}; choose a run_dir on a file system with locks (flock)",
                 printable_path(path_), std::strerror(error));
@@ -89,15 +87,13 @@ RunLock::RunLock(const fs::path& run_dir) : path_(run_dir / lock_name) {
 void RunLock::require_held() const {
   struct stat own {
   }, there{};
-  const bool held = ::fstat(descriptor_, &own) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+  const bool held = ::fstat(descriptor_.get(), &own) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
                     own.st_dev == there.st_dev && own.st_ino == there.st_ino;
   require_input(held,
                 "{}: was removed or replaced while this run trained, or the program has another "
                 "current folder now; nothing more is saved there",
                 printable_path(path_.parent_path()));
 }
-
-RunLock::~RunLock() { ::close(descriptor_); }
 
 fs::path normal_place(const fs::path& path) {
   const fs::path place = fs::absolute(path).lexically_normal();

@@ -5,24 +5,23 @@
 #include <filesystem>
 #include <string>
 
+#include "core/base/file_io.h"
+
 namespace nystrom {
 
 /// An exclusive lock on a run directory, held by one training process at a time. Its file `.lock`
-/// also marks the folder as a run. The destructor releases the lock.
+/// also marks the folder as a run. The lock ends with the object.
 class RunLock {
  public:
   /// Throws an InputError when another process holds the lock.
   explicit RunLock(const std::filesystem::path& run_dir);
-  ~RunLock();
   /// Throws an InputError if the folder was removed, or replaced by another one, which another
   /// process may train in.
   void require_held() const;
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
  private:
   std::filesystem::path path_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 /// The absolute path without ".", ".." and a last slash: equal places have equal ones.
