@@ -2,8 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 
 #include "core/base/printable.h"
@@ -129,22 +127,10 @@ void Hdf5Writer::commit() {
     }
     if (!state_->file.close()) fail("cannot write");
   }
-  const auto fail_with_errno = [&](const char* action) {
-    throw InputError(
-        fmt::format("{}: {}: {}", printable_path(path_), action, std::strerror(errno)));
-  };
-  const int descriptor = ::open(temporary_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (descriptor < 0) fail_with_errno("cannot open");
-  // A failed fsync is not retried. The kernel may have dropped the pages and would then report
-  // success.
-  const bool durable = ::fsync(descriptor) == 0;
-  const int error = errno;
-  ::close(descriptor);
-  errno = error;
-  if (!durable) fail_with_errno("cannot make durable");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno("cannot rename into place");
+  Descriptor file(::open(temporary_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  require_success(file.is_open(), path_, "cannot open");
+  put_in_place(file, temporary_, path_);
   state_.reset();
-  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
 }
 
 }  // namespace nystrom

@@ -5,10 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -64,19 +62,6 @@ std::string header_of(VectorFormat format, const VectorMatrix& matrix,
   return "";
 }
 
-/// Adds the bytes of a file from `begin` to `end` to a checksum.
-void update(Checksum& checksum, const fs::path& path, std::int64_t begin, std::int64_t end) {
-  const InputFile file = InputFile::open(path);
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
-  for (std::int64_t at = begin; at < end;) {
-    const auto count = std::min(std::ssize(buffer), end - at);
-    const auto part = std::span(buffer).first(static_cast<std::size_t>(count));
-    file.read(part, at);
-    checksum.update(part.data(), part.size());
-    at += count;
-  }
-}
-
 }  // namespace
 
 VectorFormat vector_format_of(const std::filesystem::path& path) {
@@ -127,13 +112,13 @@ class VectorWriter::File {
   explicit File(const fs::path& path) : partial(path.string() + ".partial"), path_(path) {
     require_new_file(path_);
     constexpr int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    descriptor_ = ::open(partial.c_str(), flags | O_EXCL, 0666);
-    made_ = descriptor_ >= 0;
-    if (!made_) descriptor_ = ::open(partial.c_str(), flags, 0666);
-    if (descriptor_ < 0) fail("cannot create");
+    descriptor_ = Descriptor(::open(partial.c_str(), flags | O_EXCL, 0666));
+    made_ = descriptor_.is_open();
+    if (!made_) descriptor_ = Descriptor(::open(partial.c_str(), flags, 0666));
+    require_success(descriptor_.is_open(), partial, "cannot create");
     struct stat status {};
-    const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-    const bool locked = regular && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    const bool regular = ::fstat(descriptor_.get(), &status) == 0 && S_ISREG(status.st_mode);
+    const bool locked = regular && ::flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0;
     const int error = errno;
     if (locked) {
       const std::string state = partial.filename().string() + ".json";
@@ -142,7 +127,6 @@ class VectorWriter::File {
         fs::remove(left, ignored);
       return;
     }
-    ::close(descriptor_);
     throw InputError(fmt::format(
         "{}: {}", printable_path(partial),
         !regular              ? "is not a regular file"
@@ -150,11 +134,10 @@ class VectorWriter::File {
                               : "another process writes it"));
   }
   ~File() {
-    if (descriptor_ < 0) return;
     struct stat status {};
-    if (made_ && ::fstat(descriptor_, &status) == 0 && status.st_size == 0)
+    if (made_ && descriptor_.is_open() && ::fstat(descriptor_.get(), &status) == 0 &&
+        status.st_size == 0)
       ::unlink(partial.c_str());
-    ::close(descriptor_);
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -164,46 +147,27 @@ class VectorWriter::File {
   /// The bytes that are there.
   std::int64_t size() const {
     struct stat status {};
-    if (::fstat(descriptor_, &status) != 0) fail("cannot be examined");
+    require_success(::fstat(descriptor_.get(), &status) == 0, partial, "cannot be examined");
     return status.st_size;
   }
   /// Drops the bytes from `size` on.
   void truncate(std::int64_t size) {
-    if (::ftruncate(descriptor_, size) != 0) fail("cannot truncate");
+    require_success(::ftruncate(descriptor_.get(), size) == 0, partial, "cannot truncate");
   }
   /// Writes bytes from `offset` on.
   void write(std::span<const std::byte> bytes, std::int64_t offset) {
-    constexpr std::size_t max_transfer = std::size_t{1} << 30;  // Linux: at most 2 GiB in a call
-    while (!bytes.empty()) {
-      const auto count =
-          ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), max_transfer), offset);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail("cannot write");
-      bytes = bytes.subspan(static_cast<std::size_t>(count));
-      offset += count;
-    }
+    const bool written = ::lseek(descriptor_.get(), offset, SEEK_SET) == offset &&
+                         write_all(descriptor_.get(), bytes);
+    require_success(written, partial, "cannot write");
   }
   /// Makes all bytes durable.
-  void sync() {
-    if (::fsync(descriptor_) != 0) fail("cannot make durable");
-  }
+  void sync() { require_success(::fsync(descriptor_.get()) == 0, partial, "cannot make durable"); }
   /// Gives the file its name, durably.
-  void commit() {
-    sync();
-    if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
-    if (::rename(partial.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
-    const fs::path folder = path_.parent_path();
-    sync_folder(folder.empty() ? "." : folder);
-  }
+  void commit() { put_in_place(descriptor_, partial, path_); }
 
  private:
-  [[noreturn]] void fail(const char* action) const {
-    throw InputError(
-        fmt::format("{}: {}: {}", printable_path(partial), action, std::strerror(errno)));
-  }
-
   fs::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool made_ = false;  // by this object
 };
 
@@ -254,7 +218,7 @@ bool VectorWriter::resume() {
   if (bytes_ == 0) return false;  // stopped before the header
   file_->truncate(bytes_);
   const std::string header = header_of(format_, job_.matrix, unknown_checksum);
-  update(checksum_, file_->partial, std::ssize(header), bytes_);
+  InputFile::open(file_->partial).add_to(checksum_, std::ssize(header), bytes_);
   require_input(state.value("checksum", "") == checksum_.hex(),
                 "{}: is damaged: its vectors have another checksum than {} says; remove both files",
                 name, printable_path(state_path_));

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
@@ -44,18 +43,17 @@ void remove_tree(const fs::path& path) {
 void rename_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
   const bool unknown_flag = errno == EINVAL || errno == ENOSYS;
-  if (unknown_flag && !fs::exists(to) && std::rename(from.c_str(), to.c_str()) == 0) return;
-  throw InputError(
-      fmt::format("{}: cannot rename into place: {}", printable_path(to), std::strerror(errno)));
+  const bool renamed =
+      unknown_flag && !fs::exists(to) && std::rename(from.c_str(), to.c_str()) == 0;
+  require_success(renamed, to, "cannot rename into place");
 }
 
 /// Exchanges the names of two paths atomically. Returns false, with nothing changed, if the file
 /// system does not support it.
 bool exchange(const fs::path& a, const fs::path& b) {
   if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
-  if (errno == EINVAL || errno == ENOSYS) return false;
-  throw InputError(
-      fmt::format("{}: cannot rename into place: {}", printable_path(b), std::strerror(errno)));
+  require_success(errno == EINVAL || errno == ENOSYS, b, "cannot rename into place");
+  return false;
 }
 
 }  // namespace
