@@ -38,6 +38,8 @@ ConnectNccl connect_nccl() {
   return function;
 }
 
+const Operation all_reduce{Operation::all_reduce};
+
 /// A process uses the GPU in one thread at a time.
 std::mutex gpu_mutex;
 
@@ -132,13 +134,12 @@ TEST_F(NcclTest, CarriesValuesOnGpus) {
           one(Tensor::full({1000}, t.rank() + 1, dtype)),
           shared(Tensor::full({7}, t.rank(), dtype)), gathered(Tensor::full({5}, t.rank(), dtype)),
           carried(Tensor::full({3}, t.rank(), dtype));
-      t.all_reduce(sum.buffer());
-      t.reduce(one.buffer(), 2);
-      t.broadcast(shared.buffer(), 1);
-      const std::int64_t bounds[] = {0, 1, 1, 5};  // rank 1 gives nothing
-      t.all_gather(gathered.buffer(), bounds);
-      if (t.rank() == 0) t.send(carried.buffer(), 2);
-      if (t.rank() == 2) t.receive(carried.buffer(), 0);
+      t.run(all_reduce, sum.buffer());
+      t.run({Operation::reduce, 2}, one.buffer());
+      t.run({Operation::broadcast, 1}, shared.buffer());
+      t.run({Operation::all_gather, 0, {0, 1, 1, 5}}, gathered.buffer());  // rank 1 gives nothing
+      if (t.rank() == 0) t.run({Operation::send, 2}, carried.buffer());
+      if (t.rank() == 2) t.run({Operation::receive, 0}, carried.buffer());
       finish(t);
       const std::lock_guard lock(mutex);
       EXPECT_EQ(sum.numbers(), std::vector<double>(1000, 6));
@@ -158,7 +159,7 @@ TEST_F(NcclTest, CarriesValuesInCpuMemoryWithoutAllocatingAnything) {
     std::optional<std::int64_t> before;
     for (int i = 0; i < 10; ++i) {
       Tensor sum = Tensor::full({100}, t.rank() + i, DType::f64);
-      t.all_reduce(on_cpu(sum));
+      t.run(all_reduce, on_cpu(sum));
       const std::lock_guard lock(mutex);
       EXPECT_EQ(sum.to_doubles(), std::vector<double>(100, 3 + 3 * i));
     }
@@ -166,7 +167,7 @@ TEST_F(NcclTest, CarriesValuesInCpuMemoryWithoutAllocatingAnything) {
     for (int i = 0; i < 10; ++i) {
       meeting.arrive_and_wait();
       if (i == 3) before = emulation::creations();
-      for (int k = 0; k < 4; ++k) t.all_reduce(values.buffer());
+      for (int k = 0; k < 4; ++k) t.run(all_reduce, values.buffer());
       finish(t);
       meeting.arrive_and_wait();
     }
@@ -182,7 +183,7 @@ TEST_F(NcclTest, WaitsForValuesThatTheGpuStillComputes) {
     std::atomic<int> right{0};
     const auto messages = in_processes(2, [&](Transport& t) {
       OnGpu values(Tensor::full({100}, t.rank() + 1, DType::f32));
-      t.all_reduce(values.buffer());
+      t.run(all_reduce, values.buffer());
       finish(t);
       right += values.numbers() == std::vector<double>(100, 3);
     });
@@ -199,7 +200,7 @@ TEST_F(NcclTest, QueuesAllSumsBeforeTheFirstIsDone) {
     for (int i = 0; i < 5; ++i)
       buckets.push_back(std::make_unique<OnGpu>(Tensor::full({10}, i, DType::f32)));
     while (t.rank() == 1 && !queued) std::this_thread::yield();
-    for (const auto& bucket : buckets) t.all_reduce(bucket->buffer());
+    for (const auto& bucket : buckets) t.run(all_reduce, bucket->buffer());
     if (t.rank() == 0) {
       EXPECT_EQ(t.unfinished(), 5u);
       queued = true;
@@ -234,21 +235,29 @@ TEST_F(NcclTest, ProcessesThatAskForDifferentThingsAreTold) {
   };
   refused(
       [](Transport& t, Buffer x, Buffer) {
-        t.all_reduce({x.data, 8 + t.rank(), x.dtype, x.ready});
+        t.run(all_reduce, {x.data, 8 + t.rank(), x.dtype, x.ready});
       },
       "rank 0: all_reduce of 8 f32; rank 1: all_reduce of 9 f32");
-  refused([](Transport& t, Buffer x, Buffer low) { t.all_reduce(t.rank() ? low : x); },
+  refused([](Transport& t, Buffer x, Buffer low) { t.run(all_reduce, t.rank() ? low : x); },
           "rank 0: all_reduce of 9 f32; rank 1: all_reduce of 9 bf16");
-  refused([](Transport& t, Buffer x, Buffer) { t.broadcast(x, t.rank()); },
-          "rank 0: broadcast from 0 of 9 f32; rank 1: broadcast from 1 of 9 f32");
-  refused([](Transport& t, Buffer x, Buffer) { t.rank() ? t.all_reduce(x) : t.reduce(x, 0); },
-          "rank 0: reduce to 0 of 9 f32; rank 1: all_reduce of 9 f32");
-  refused([](Transport& t, Buffer x, Buffer) { t.rank() ? t.all_reduce(x) : t.receive(x, 1); },
-          "rank 0: receive from 1 of 9 f32; rank 1: all_reduce of 9 f32");
   refused(
       [](Transport& t, Buffer x, Buffer) {
-        const std::int64_t bounds[2][3] = {{0, 4, 9}, {0, 5, 9}};
-        t.all_gather(x, bounds[t.rank()]);
+        t.run({Operation::broadcast, t.rank()}, x);
+      },
+      "rank 0: broadcast from 0 of 9 f32; rank 1: broadcast from 1 of 9 f32");
+  refused(
+      [](Transport& t, Buffer x, Buffer) {
+        t.rank() ? t.run(all_reduce, x) : t.run({Operation::reduce, 0}, x);
+      },
+      "rank 0: reduce to 0 of 9 f32; rank 1: all_reduce of 9 f32");
+  refused(
+      [](Transport& t, Buffer x, Buffer) {
+        t.rank() ? t.run(all_reduce, x) : t.run({Operation::receive, 1}, x);
+      },
+      "rank 0: receive from 1 of 9 f32; rank 1: all_reduce of 9 f32");
+  refused(
+      [](Transport& t, Buffer x, Buffer) {
+        t.run({Operation::all_gather, 0, {0, t.rank() + 4, 9}}, x);
       },
       "rank 0: broadcast from 0 of 4 f32 broadcast from 1 of 5 f32; rank 1: broadcast from 0 of 5");
 }
@@ -259,7 +268,7 @@ TEST_F(NcclTest, MemoryOfTheCpuIsRefused) {
     Tensor values = Tensor::full({4}, 1, DType::f32);
     Buffer wrong = elsewhere.buffer();
     wrong.data = View(values).data;
-    t.all_reduce(wrong);
+    t.run(all_reduce, wrong);
   });
   expect_refusal(messages, "invalid argument: memory that is not the GPU's: all_reduce of 4 f32");
 }
@@ -269,7 +278,7 @@ TEST_F(NcclTest, ErrorsOfOneProcessReachAll) {
   const auto messages = in_processes(3, [&](Transport& t) {
     OnGpu values(Tensor::full({4}, 1, DType::f32));
     for (int i = 0; i < 5; ++i) {
-      t.all_reduce(values.buffer());
+      t.run(all_reduce, values.buffer());
       finish(t);
     }
   });
@@ -284,7 +293,7 @@ TEST_F(NcclTest, ALateProcessIsWaitedFor) {
   ::setenv("NYSTROM_NCCL_FAULT", "1 0 late", 1);
   const auto messages = in_processes(2, [&](Transport& t) {
     OnGpu values(Tensor::full({4}, 1, DType::f32));
-    for (int i = 0; i < 5; ++i) t.all_reduce(values.buffer());
+    for (int i = 0; i < 5; ++i) t.run(all_reduce, values.buffer());
     finish(t);
     EXPECT_EQ(values.numbers(), std::vector<double>(4, 32));
   });

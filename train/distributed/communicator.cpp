@@ -184,11 +184,11 @@ void Communicator::post(std::function<void(Transport&)> work, bool collective) {
   worker_->arrival.notify_all();
 }
 
-void Communicator::post(const Tensor& values, std::function<void(Transport&, const Buffer&)> work,
-                        bool collective) {
+void Communicator::post(const Tensor& values, Operation operation) {
   if (!worker_) return;
-  post([pending = PendingTensor(values),
-        work = std::move(work)](Transport& transport) { work(transport, pending.buffer()); },
+  const bool collective = operation.kind != Operation::send && operation.kind != Operation::receive;
+  post([pending = PendingTensor(values), operation = std::move(operation)](
+           Transport& transport) { transport.run(operation, pending.buffer()); },
        collective);
 }
 
@@ -223,42 +223,24 @@ void Communicator::wait() {
   waiting_seconds_ += seconds_since(start);
 }
 
-void Communicator::all_reduce(const Tensor& values) {
-  post(values, [](Transport& transport, const Buffer& buffer) { transport.all_reduce(buffer); });
-}
-
+void Communicator::all_reduce(const Tensor& values) { post(values, {Operation::all_reduce}); }
 void Communicator::reduce(const Tensor& values, int root) {
-  post(values,
-       [root](Transport& transport, const Buffer& buffer) { transport.reduce(buffer, root); });
+  post(values, {Operation::reduce, root});
 }
-
 void Communicator::broadcast(const Tensor& values, int root) {
-  post(values,
-       [root](Transport& transport, const Buffer& buffer) { transport.broadcast(buffer, root); });
+  post(values, {Operation::broadcast, root});
 }
-
+void Communicator::send(const Tensor& values, int to) { post(values, {Operation::send, to}); }
+void Communicator::receive(const Tensor& values, int from) {
+  post(values, {Operation::receive, from});
+}
 void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bounds) {
   if (!worker_) return;
   require(bounds.size() == static_cast<std::size_t>(size_) + 1 && bounds.front() == 0 &&
               bounds.back() == all.numel(),
           "all_gather: {} bounds for {} processes and {} elements", bounds.size(), size_,
           all.numel());
-  post(all, [bounds = std::move(bounds)](Transport& transport, const Buffer& buffer) {
-    transport.all_gather(buffer, bounds.data());
-  });
-}
-
-void Communicator::send(const Tensor& values, int to) {
-  post(
-      values, [to](Transport& transport, const Buffer& buffer) { transport.send(buffer, to); },
-      false);
-}
-
-void Communicator::receive(const Tensor& values, int from) {
-  post(
-      values,
-      [from](Transport& transport, const Buffer& buffer) { transport.receive(buffer, from); },
-      false);
+  post(all, {Operation::all_gather, 0, std::move(bounds)});
 }
 
 std::vector<double> Communicator::sum(std::vector<double> values) {

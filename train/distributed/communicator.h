@@ -17,7 +17,7 @@
 namespace nystrom {
 
 class Transport;
-struct Buffer;
+struct Operation;
 
 /// Thrown when another process does not answer. The message names that process and its machine.
 class ProcessLost : public Error {
@@ -129,8 +129,7 @@ class Communicator {
  private:
   struct Worker;
   void post(std::function<void(Transport&)> work, bool collective = true);
-  void post(const Tensor& values, std::function<void(Transport&, const Buffer&)> work,
-            bool collective = true);
+  void post(const Tensor& values, Operation operation);
 
   std::unique_ptr<Worker> worker_;  // null: alone
   int rank_ = 0, size_ = 1, local_rank_ = 0;

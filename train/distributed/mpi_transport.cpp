@@ -45,51 +45,32 @@ class MpiTransport : public Transport {
     MPI_Finalize();
   }
 
-  void all_reduce(Buffer values) override {
-    in_pieces(values, [&](void* data, int count, MPI_Request* request) {
-      MPI_Iallreduce(MPI_IN_PLACE, data, count, type_of(values.dtype), sum_of(values.dtype),
-                     MPI_COMM_WORLD, request);
-    });
-  }
-  void reduce(Buffer values, int root) override {
-    in_pieces(values, [&](void* data, int count, MPI_Request* request) {
-      const bool here = root == rank_;
-      MPI_Ireduce(here ? MPI_IN_PLACE : data, here ? data : nullptr, count, type_of(values.dtype),
-                  sum_of(values.dtype), root, MPI_COMM_WORLD, request);
-    });
-  }
-  void broadcast(Buffer values, int root) override {
-    in_pieces(values, [&](void* data, int count, MPI_Request* request) {
-      MPI_Ibcast(data, count, type_of(values.dtype), root, MPI_COMM_WORLD, request);
-    });
-  }
-  void all_gather(Buffer all, const std::int64_t* bounds) override {
-    if (all.count > largest_count) {  // offsets are int in MPI too
-      for (int r = 0; r < size_; ++r) {
-        char* part = static_cast<char*>(all.data) + bounds[r] * size_of(all.dtype);
-        broadcast({part, bounds[r + 1] - bounds[r], all.dtype}, r);
+  void run(const Operation& operation, Buffer values) override {
+    if (operation.kind == Operation::all_gather) return all_gather(values, operation.bounds.data());
+    const int rank = operation.rank;
+    const bool here = rank == rank_;
+    const MPI_Op sum = values.dtype == DType::bf16 ? sum_bf16_ : MPI_SUM;
+    const MPI_Comm all = MPI_COMM_WORLD;
+    for (std::int64_t begin = 0; begin < values.count; begin += largest_count) {
+      void* const data = static_cast<char*>(values.data) + begin * size_of(values.dtype);
+      const auto count = static_cast<int>(std::min(largest_count, values.count - begin));
+      const MPI_Datatype type = type_of(values.dtype);
+      MPI_Request request = MPI_REQUEST_NULL;
+      switch (operation.kind) {
+        case Operation::all_reduce:
+          MPI_Iallreduce(MPI_IN_PLACE, data, count, type, sum, all, &request);
+          break;
+        case Operation::reduce:
+          MPI_Ireduce(here ? MPI_IN_PLACE : data, here ? data : nullptr, count, type, sum, rank,
+                      all, &request);
+          break;
+        case Operation::broadcast: MPI_Ibcast(data, count, type, rank, all, &request); break;
+        case Operation::send: MPI_Isend(data, count, type, rank, 0, all, &request); break;
+        case Operation::receive: MPI_Irecv(data, count, type, rank, 0, all, &request); break;
+        case Operation::all_gather: break;
       }
-      return;
+      finish(request);
     }
-    std::vector<int> counts, places;
-    for (int r = 0; r < size_; ++r) {
-      counts.push_back(static_cast<int>(bounds[r + 1] - bounds[r]));
-      places.push_back(static_cast<int>(bounds[r]));
-    }
-    MPI_Request request;
-    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data, counts.data(), places.data(),
-                    type_of(all.dtype), MPI_COMM_WORLD, &request);
-    finish(request);
-  }
-  void send(Buffer values, int to) override {
-    in_pieces(values, [&](void* data, int count, MPI_Request* request) {
-      MPI_Isend(data, count, type_of(values.dtype), to, 0, MPI_COMM_WORLD, request);
-    });
-  }
-  void receive(Buffer values, int from) override {
-    in_pieces(values, [&](void* data, int count, MPI_Request* request) {
-      MPI_Irecv(data, count, type_of(values.dtype), from, 0, MPI_COMM_WORLD, request);
-    });
   }
 
   void request_end(int code) override { end_ = code; }
@@ -109,16 +90,24 @@ class MpiTransport : public Transport {
       default: throw Error(std::string("no communication of ") + name_of(dtype));
     }
   }
-  MPI_Op sum_of(DType dtype) const { return dtype == DType::bf16 ? sum_bf16_ : MPI_SUM; }
 
-  template <class Start>
-  void in_pieces(Buffer values, const Start& start) {
-    for (std::int64_t begin = 0; begin < values.count; begin += largest_count) {
-      MPI_Request request;
-      const auto count = static_cast<int>(std::min(largest_count, values.count - begin));
-      start(static_cast<char*>(values.data) + begin * size_of(values.dtype), count, &request);
-      finish(request);
+  void all_gather(Buffer all, const std::int64_t* bounds) {
+    if (all.count > largest_count) {  // offsets are int in MPI too
+      for (int r = 0; r < size_; ++r) {
+        char* part = static_cast<char*>(all.data) + bounds[r] * size_of(all.dtype);
+        run({Operation::broadcast, r}, {part, bounds[r + 1] - bounds[r], all.dtype});
+      }
+      return;
     }
+    std::vector<int> counts, places;
+    for (int r = 0; r < size_; ++r) {
+      counts.push_back(static_cast<int>(bounds[r + 1] - bounds[r]));
+      places.push_back(static_cast<int>(bounds[r]));
+    }
+    MPI_Request request;
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data, counts.data(), places.data(),
+                    type_of(all.dtype), MPI_COMM_WORLD, &request);
+    finish(request);
   }
 
   void finish(MPI_Request request) {

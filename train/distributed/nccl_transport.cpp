@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/fields.h"
 #include "train/distributed/transport.h"
 
 namespace nystrom {
@@ -92,52 +93,20 @@ class NcclTransport : public Transport {
     cudaStreamDestroy(stream_);
   }
 
-  void all_reduce(Buffer values) override {
-    if (by_host(values)) return host_->all_reduce(values);
-    on_gpu(values, "all_reduce", [&](void* data) {
-      return ncclAllReduce(data, data, count(values), type_of(values.dtype), ncclSum, communicator_,
-                           stream_);
-    });
-  }
-  void reduce(Buffer values, int root) override {
-    if (by_host(values)) return host_->reduce(values, root);
-    on_gpu(values, "reduce", [&](void* data) {
-      return ncclReduce(data, data, count(values), type_of(values.dtype), ncclSum, root,
-                        communicator_, stream_);
-    });
-  }
-  void broadcast(Buffer values, int root) override {
-    if (by_host(values)) return host_->broadcast(values, root);
-    on_gpu(values, "broadcast", [&](void* data) {
-      return ncclBroadcast(data, data, count(values), type_of(values.dtype), root, communicator_,
-                           stream_);
-    });
-  }
-  void all_gather(Buffer all, const std::int64_t* bounds) override {
-    if (by_host(all)) return host_->all_gather(all, bounds);
-    on_gpu(all, "all_gather", [&](void* data) {  // ranges differ in size: a group of broadcasts
-      require(ncclGroupStart(), "all_gather");
-      for (int r = 0; r < size_; ++r) {
-        char* part = static_cast<char*>(data) + bounds[r] * size_of(all.dtype);
-        const auto elements = static_cast<std::size_t>(bounds[r + 1] - bounds[r]);
-        if (elements > 0)
-          require(
-              ncclBroadcast(part, part, elements, type_of(all.dtype), r, communicator_, stream_),
-              "all_gather");
-      }
-      return ncclGroupEnd();
-    });
-  }
-  void send(Buffer values, int to) override {
-    if (by_host(values)) return host_->send(values, to);
-    on_gpu(values, "send", [&](void* data) {
-      return ncclSend(data, count(values), type_of(values.dtype), to, communicator_, stream_);
-    });
-  }
-  void receive(Buffer values, int from) override {
-    if (by_host(values)) return host_->receive(values, from);
-    on_gpu(values, "receive", [&](void* data) {
-      return ncclRecv(data, count(values), type_of(values.dtype), from, communicator_, stream_);
+  void run(const Operation& operation, Buffer values) override {
+    if (by_host(values)) return host_->run(operation, values);
+    if (values.count == 0) return;
+    aborting([&] {
+      const char* const what = enum_name(operation.kind);
+      const auto queue = [&](void* data) {
+        require(start(operation, values, data), what);
+        settle(what);
+      };
+      if (!values.ready) return through_gpu(values, queue);
+      check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(values.ready), 0),
+            "waiting for the values");
+      queue(values.data);
+      record();
     });
   }
 
@@ -178,7 +147,7 @@ class NcclTransport : public Transport {
     // NCCL_COMM_ID would save the exchange, but asks for an interface in rank 0's own network.
     if (rank_ == 0) require(ncclGetUniqueId(&id), "making an id");
     if (host_)
-      host_->broadcast({&id, sizeof id, DType::u8}, 0);
+      host_->run({Operation::broadcast}, {&id, sizeof id, DType::u8});
     else
       place.share_from_first(std::as_writable_bytes(std::span(&id, 1)));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -233,26 +202,36 @@ class NcclTransport : public Transport {
     finish();
     return true;
   }
-  static std::size_t count(const Buffer& values) { return static_cast<std::size_t>(values.count); }
 
-  /// Calls `start`, which puts one operation on the values onto the stream.
-  template <class Start>
-  void on_gpu(const Buffer& values, const char* what, const Start& start) {
-    if (values.count == 0) return;
-    aborting([&] {
-      const auto queue = [&](void* data) {
-        require(start(data), what);
-        settle(what);
-      };
-      if (!values.ready) return through_gpu(values, queue);
-      check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(values.ready), 0),
-            "waiting for the values");
-      queue(values.data);
-      record();
-    });
+  /// Puts an operation onto the stream.
+  ncclResult_t start(const Operation& operation, const Buffer& values, void* data) const {
+    const auto count = static_cast<std::size_t>(values.count);
+    const ncclDataType_t type = type_of(values.dtype);
+    const int rank = operation.rank;
+    switch (operation.kind) {
+      case Operation::all_reduce:
+        return ncclAllReduce(data, data, count, type, ncclSum, communicator_, stream_);
+      case Operation::reduce:
+        return ncclReduce(data, data, count, type, ncclSum, rank, communicator_, stream_);
+      case Operation::broadcast:
+        return ncclBroadcast(data, data, count, type, rank, communicator_, stream_);
+      case Operation::send: return ncclSend(data, count, type, rank, communicator_, stream_);
+      case Operation::receive: return ncclRecv(data, count, type, rank, communicator_, stream_);
+      case Operation::all_gather: break;
+    }
+    require(ncclGroupStart(), "all_gather");  // ranges differ in size: a group of broadcasts
+    const std::int64_t* const bounds = operation.bounds.data();
+    for (int r = 0; r < size_; ++r) {
+      char* part = static_cast<char*>(data) + bounds[r] * size_of(values.dtype);
+      const auto elements = static_cast<std::size_t>(bounds[r + 1] - bounds[r]);
+      if (elements > 0)
+        require(ncclBroadcast(part, part, elements, type, r, communicator_, stream_), "all_gather");
+    }
+    return ncclGroupEnd();
   }
 
-  /// The same for values in CPU memory. Waits for the result.
+  /// Carries values in CPU memory: `queue` puts the operation onto the stream. Waits for the
+  /// result.
   template <class Queue>
   void through_gpu(const Buffer& values, const Queue& queue) {
     const auto bytes = static_cast<std::size_t>(values.count * size_of(values.dtype));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "core/dtype.h"
 
@@ -20,6 +21,20 @@ struct Buffer {
   DType dtype;
   /// A cudaEvent_t after which the values on the GPU are ready. Null: the values are in CPU memory.
   void* ready = nullptr;
+};
+
+/// What happens to the values of a buffer. All processes take part unless a line says otherwise.
+struct Operation {
+  enum Kind : int {
+    all_reduce,  ///< values ← their sum over all processes, with the same bits in each
+    reduce,      ///< the same in process `rank` alone; the values of the others stay as they are
+    broadcast,   ///< values ← those of process `rank`
+    all_gather,  ///< completes them: process r contributes bounds[r] … bounds[r + 1] − 1
+    send,        ///< to process `rank`, which receives them; no other takes part
+    receive,     ///< values of the same count and type that process `rank` sends
+  } kind;
+  int rank = 0;
+  std::vector<std::int64_t> bounds{};
 };
 
 /// A connection between the processes of a run. A call on CPU memory returns when this process's
@@ -37,21 +52,8 @@ class Transport {
   /// This process's number among those of its machine, from 0.
   int local_rank() const { return local_rank_; }
 
-  /// values ← their sum over all processes, with the same bits in each.
-  virtual void all_reduce(Buffer values) = 0;
-  /// values ← their sum over all processes, in `root` alone. The values of the others stay as they
-  /// are.
-  virtual void reduce(Buffer values, int root) = 0;
-  /// values ← those of process `root`.
-  virtual void broadcast(Buffer values, int root) = 0;
-  /// Completes `all` in every process. Process r contributes elements bounds[r] … bounds[r + 1] −
-  /// 1.
-  virtual void all_gather(Buffer all, const std::int64_t* bounds) = 0;
-  /// Sends values to one process, which calls receive. The other processes take no part.
-  virtual void send(Buffer values, int to) = 0;
-  /// Receives values of the same count and type that process `from` sends.
-  virtual void receive(Buffer values, int from) = 0;
-
+  /// Does this process's part of an operation.
+  virtual void run(const Operation& operation, Buffer values) = 0;
   /// The number of operations that are started and not done. Does not wait.
   virtual std::size_t unfinished() { return 0; }
 

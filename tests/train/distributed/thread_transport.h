@@ -32,7 +32,15 @@ class ThreadTransport : public Transport {
     size_ = room.size;
   }
 
-  void all_reduce(Buffer values) override {
+  void run(const Operation& operation, Buffer values) override {
+    if (operation.kind == Operation::all_reduce) all_reduce(values);
+    if (operation.kind == Operation::all_gather) all_gather(values, operation.bounds.data());
+  }
+  void request_end(int) override {}
+  void serve_end() override {}
+
+ private:
+  void all_reduce(Buffer values) {
     if (room_.stuck) {
       while (!room_.leave) std::this_thread::yield();
       return;
@@ -46,7 +54,7 @@ class ThreadTransport : public Transport {
     room_.meeting.arrive_and_wait();  // all have read
     std::memcpy(values.data, sums.data(), sums.size() * sizeof(double));
   }
-  void all_gather(Buffer all, const std::int64_t* bounds) override {
+  void all_gather(Buffer all, const std::int64_t* bounds) {
     meet(all);
     for (int r = 0; r < room_.size; ++r) {
       const auto begin = static_cast<std::size_t>(bounds[r] * size_of(all.dtype)),
@@ -57,14 +65,6 @@ class ThreadTransport : public Transport {
     }
     room_.meeting.arrive_and_wait();
   }
-  void reduce(Buffer, int) override {}
-  void broadcast(Buffer, int) override {}
-  void send(Buffer, int) override {}
-  void receive(Buffer, int) override {}
-  void request_end(int) override {}
-  void serve_end() override {}
-
- private:
   void meet(Buffer values) {
     room_.data[static_cast<std::size_t>(rank_)] = static_cast<char*>(values.data);
     room_.meeting.arrive_and_wait();
