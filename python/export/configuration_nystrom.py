@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration of a nystrom model, as config.json states it."""
 
+import copy
 from types import SimpleNamespace
 
 from transformers import NystromformerConfig
@@ -55,7 +56,8 @@ def completed(given: dict, known: dict, name: str) -> dict:
             raise ValueError(f"{name}.{key}: unknown key; known are {', '.join(known)}")
         if isinstance(known[key], str) and value not in known[key].split():
             raise ValueError(f"{name}.{key}: expected one of {known[key]}; got {value!r}")
-    return {k: v.split()[0] if isinstance(v, str) else v for k, v in known.items()} | given
+    own = copy.deepcopy(known)  # lists and mappings too
+    return {k: v.split()[0] if isinstance(v, str) else v for k, v in own.items()} | given
 
 
 def layer_range(text: str) -> range:

@@ -454,7 +454,7 @@ class NystromPreTrainedModel(transformers.PreTrainedModel):
     supports_gradient_checkpointing = accepts_loss_kwargs = _supports_sdpa = True
     _no_split_modules = ("NystromLayer",)
     # sentence-transformers has it in a module of its own. transformers 4 needs a list.
-    _keys_to_ignore_on_load_unexpected = [r"embedding\.(dense\.\d+|projection)\."]
+    _keys_to_ignore_on_load_unexpected = [r"embedding\.(dense\.\d+|projection)\.", r"decoder\.bias"]
 
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
@@ -486,6 +486,7 @@ class NystromModel(NystromPreTrainedModel):
     def forward(
         self, input_ids=None, attention_mask=None, token_type_ids=None, features=None, **kwargs
     ):
+        kwargs.setdefault("output_attentions", self.config.output_attentions)
         for name in ("position_ids", "inputs_embeds", "output_attentions", "head_mask"):
             if kwargs.get(name) is not None and kwargs[name] is not False:
                 raise ValueError(f"{name}: a nystrom model takes none")
@@ -571,14 +572,13 @@ class NystromForMaskedLM(NystromHead):
     output = outputs.MaskedLMOutput
     _tied_weights_keys = {
         "cls.predictions.decoder.weight": "nystromformer.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
     if int(transformers.__version__.split(".")[0]) < 5:
         _tied_weights_keys = list(_tied_weights_keys)
 
     def add_head(self, config: NystromConfig, width: int):
         inner = embedding_width(config)
-        decoder = nn.Linear(inner, config.vocab_size)
+        decoder = nn.Linear(inner, config.vocab_size, bias=False)  # its bias is beside it
         predictions = nn.ModuleDict({"transform": transform(config, inner), "decoder": decoder})
         predictions.bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.cls = nn.ModuleDict({"predictions": predictions})
@@ -586,18 +586,23 @@ class NystromForMaskedLM(NystromHead):
             self.cls["seq_relationship"] = nn.Linear(width, 2).requires_grad_(False)
 
     def head(self, out, mask) -> Tensor:
-        layers = self.cls["predictions"]["transform"]
-        return self.get_output_embeddings()(transformed(out.last_hidden_state, layers, self.config))
+        predictions = self.cls["predictions"]
+        x = transformed(out.last_hidden_state, predictions["transform"], self.config)
+        logits = predictions["decoder"](x)
+        return logits + predictions.bias.to(logits.dtype)
 
     def get_output_embeddings(self):
         return self.cls["predictions"]["decoder"]
 
     def set_output_embeddings(self, value):
         self.cls["predictions"]["decoder"] = value
-        self.cls["predictions"].bias = value.bias
 
-    def _tie_weights(self):
-        self.get_output_embeddings().bias = self.cls["predictions"].bias
+    def resize_token_embeddings(self, *args, **kwargs):
+        embeddings = super().resize_token_embeddings(*args, **kwargs)
+        predictions = self.cls["predictions"]
+        more = len(predictions["decoder"].weight) - len(predictions.bias)
+        predictions.bias = nn.Parameter(F.pad(predictions.bias.data, (0, more)))
+        return embeddings
 
 
 class NystromForPreTraining(NystromHead):

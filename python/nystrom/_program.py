@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from nystrom._output import write
-from nystrom.errors import InputError, InternalError, Interrupted, in_words_of_python
+from nystrom.errors import InputError, InternalError, Interrupted, _renamed, in_words_of_python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FOLDER_PREFIX = "nystrom-call-"  # of the files of one call
 _folder_of_a_call = re.escape(os.path.join(tempfile.gettempdir(), FOLDER_PREFIX)) + r"\w+/"
 PROGRAM = Path(__file__).with_name("bin") / "nystrom"
+_numbers = {"batch", "top_k", "dimensions", "landmarks", "conv", "length", "sequences"}
 _errors = {2: InputError, 130: Interrupted}
 
 
@@ -38,6 +39,8 @@ def run(
     for option in options:
         arguments += ["--set", option]
     for name, value in flags.items():
+        if name in _numbers and isinstance(value, bool):
+            raise TypeError(f"{_renamed.get(name, name)}: got {value}, expected a number")
         flag = f"--{name.replace('_', '-')}"
         if value is True:
             arguments.append(flag)

@@ -15,7 +15,7 @@ from nystrom import _core
 from nystrom._options import names_of_columns, overrides, text_of
 from nystrom._texts import require_no_mask, texts_of
 from nystrom.errors import InputError, in_words_of_python
-from nystrom.model import Model, typed_labels
+from nystrom.model import Model, keep_label_types, typed_labels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,7 +167,8 @@ def convert(
     nystrom.pretrain, the result's `text` has the masked-LM loss before and after, and the landmarks
     that each layer needs.
     """
-    exact = keep_exact if isinstance(keep_exact, str) else ",".join(map(str, keep_exact))
+    layers = [keep_exact] if isinstance(keep_exact, int) else keep_exact
+    exact = layers if isinstance(layers, str) else ",".join(map(str, layers))
     with _opened(model) as (path, flags, given_data):
         flags.pop("dtype", None)
         flags.pop("device", None)
@@ -175,11 +176,13 @@ def convert(
             plan = _core.plan_of_model(path, overrides(sections))
             columns = _columns_of(plan, "texts", True, None, None, None)
             flags["text"] = _files(texts, "texts", columns, given_data, True)
-        return _printed(
+        result = _printed(
             "convert", path, os.fspath(folder), options=overrides(sections), landmarks=landmarks,
             conv=conv, length=length, positions=positions, keep_exact=exact or None, quiet=quiet,
             **flags,
         )  # fmt: skip
+        keep_label_types(path, folder)
+    return result
 
 
 def extend(
@@ -194,10 +197,12 @@ def extend(
     """Writes a model with a longer position table into a new folder, to train on at that length, as
     `nystrom extend` does, and returns what it is."""
     with _opened(model) as (path, _, _):
-        return _printed(
+        result = _printed(
             "extend", path, os.fspath(folder), length=length, landmarks=landmarks,
             positions=positions, quiet=quiet,
         )  # fmt: skip
+        keep_label_types(path, folder)
+    return result
 
 
 def info(model_or_config: ModelLike | Config, **sections: Any) -> dict[str, Any]:

@@ -376,13 +376,7 @@ class Model(_Predicts["P"]):
         """Writes the model with its weights of this moment into a new folder, as checkpoints are:
         for nystrom.load, and for model={"from": folder}."""
         self._core.save(os.fspath(folder))
-        self._write_label_types(folder)
-
-    def _write_label_types(self, folder: str | os.PathLike[str]) -> None:
-        types = {text: label for text, label in self._labels.items() if not isinstance(label, str)}
-        if types:
-            with open(os.path.join(folder, LABEL_TYPES), "w", encoding="utf-8") as file:
-                json.dump(types, file)
+        _write_label_types(self._labels, folder)
 
     def export(
         self,
@@ -415,7 +409,7 @@ class Model(_Predicts["P"]):
             os.fspath(folder), format, softmax, sentence_transformers, onnx, verify,
             self._weights_shown,
         )  # fmt: skip
-        self._write_label_types(folder)
+        _write_label_types(self._labels, folder)
         return files
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -468,16 +462,32 @@ def _in_parts(
             advance(end - begin)
 
 
-def typed_labels(path: str, names: list[str]) -> dict[str, Any]:
-    """The labels by their names in the model. A folder, or the run of a checkpoint, says which are
-    no texts."""
-    kept: dict[str, Any] = {}
-    for place in (path, os.path.dirname(os.path.dirname(path))) if names else ():
+def _label_types_of(path: str) -> dict[str, Any]:
+    """The labels that are no texts, by their names in the model. A folder, or the run of a
+    checkpoint, says which."""
+    for place in (path, os.path.dirname(os.path.dirname(path))):
         with contextlib.suppress(OSError, ValueError):
             with open(os.path.join(place, LABEL_TYPES), encoding="utf-8") as file:
-                kept = json.load(file)
-            break
+                return dict(json.load(file))
+    return {}
+
+
+def typed_labels(path: str, names: list[str]) -> dict[str, Any]:
+    """The labels by their names in the model."""
+    kept = _label_types_of(path) if names else {}
     return {name: kept.get(name, name) for name in names}
+
+
+def keep_label_types(path: str, folder: str | os.PathLike[str]) -> None:
+    """Says in a folder that was made of `path` which labels are no texts."""
+    _write_label_types(_label_types_of(path), folder)
+
+
+def _write_label_types(labels: dict[str, Any], folder: str | os.PathLike[str]) -> None:
+    types = {text: label for text, label in labels.items() if not isinstance(label, str)}
+    if types:
+        with open(os.path.join(folder, LABEL_TYPES), "w", encoding="utf-8") as file:
+            json.dump(types, file)
 
 
 def _array(value: Any) -> Any:

@@ -215,6 +215,8 @@ def test_wrong_options_are_in_the_words_of_python(trained, tmp_path):
     with pytest.raises(nystrom.InputError) as raised:
         nystrom.extend(trained, tmp_path / "x", length=0)
     assert "--" not in str(raised.value) and "length" in str(raised.value)
+    with pytest.raises(TypeError, match="top_k: got False, expected a number"):
+        nystrom.search(trained, CORPUS, "ships", top_k=False)
 
 
 def test_messages_go_to_stderr(trained, capsys):

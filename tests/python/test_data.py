@@ -131,7 +131,8 @@ def test_labels_keep_their_types(values, task, tmp_path):
     assert [each["label"] for each in found["classes"]] == found["labels"] == model.labels
     model.save(tmp_path / "saved")
     model.export(tmp_path / "exported")
-    for folder in ("saved", "exported"):
+    nystrom.extend(run, tmp_path / "extended", length=48)
+    for folder in ("saved", "exported", "extended"):
         assert nystrom.load(tmp_path / folder).labels == model.labels
 
 
