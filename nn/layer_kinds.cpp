@@ -77,6 +77,17 @@ ModelConfig ModelConfig::without_window() const {
   return config;
 }
 
+ModelConfig ModelConfig::with_exact_attention() const {
+  ModelConfig exact = *this;
+  exact.attention.kind = AttentionKind::softmax;
+  exact.attention.layers.clear();
+  exact.attention.window_layers.clear();
+  for (std::int64_t layer = 0; layer < num_hidden_layers; ++layer)
+    if (has_window(layer)) exact.attention.window_layers.push_back(std::to_string(layer));
+  if (exact.attention.window_layers.empty()) exact.attention.window.reset();
+  return exact;
+}
+
 ModelConfig ModelConfig::of_layer(std::int64_t layer) const {
   ModelConfig config = has_window(layer) ? *this : without_window();
   config.attention.window_layers.clear();

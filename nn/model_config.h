@@ -269,6 +269,8 @@ struct ModelConfig {
   bool has_window(AttentionKind kind) const;
   /// The same configuration, of layers without a window.
   ModelConfig without_window() const;
+  /// The same configuration with exact attention in every layer. Layers with a window keep it.
+  ModelConfig with_exact_attention() const;
   /// Whether there is a table of position embeddings.
   bool has_position_table() const {
     return positions == Positions::absolute || positions == Positions::skip_padding;

@@ -49,8 +49,8 @@ void require_plain_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
 }
 
 void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder,
-                     std::int64_t max_length) {
-  for (const TokenizerFile& each : tokenizer.files(max_length))
+                     std::int64_t max_length, bool token_types) {
+  for (const TokenizerFile& each : tokenizer.files(max_length, token_types))
     write_text_file(folder / each.name, each.content);
 }
 

@@ -84,7 +84,9 @@ class Tokenizer {
   /// Returns a tokenizer.json and a tokenizer_config.json, which open_tokenizer and Hugging Face's
   /// AutoTokenizer read alike, whatever files it was opened from. `max_length`, the most tokens
   /// that the model was trained on, with the special ones, becomes their model_max_length.
-  virtual std::vector<TokenizerFile> files(std::int64_t max_length) const = 0;
+  /// Without `token_types` they name none among the model's inputs.
+  virtual std::vector<TokenizerFile> files(std::int64_t max_length,
+                                           bool token_types = true) const = 0;
 
   /// Whether the id is cls, sep, pad, mask or unk.
   bool is_special(std::int32_t id) const;
@@ -104,6 +106,6 @@ void require_plain_prompt(const Tokenizer& tokenizer, std::string_view prompt);
 
 /// Writes files() into an existing folder.
 void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder,
-                     std::int64_t max_length);
+                     std::int64_t max_length, bool token_types = true);
 
 }  // namespace nystrom

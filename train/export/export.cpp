@@ -99,12 +99,8 @@ std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
 
 namespace {
 
-/// The model with exact attention in every layer. Layers with a window keep it.
-ModelConfig with_exact_attention(const ModelConfig& config) {
-  ModelConfig exact = config;
-  exact.attention.kind = AttentionKind::softmax;
-  exact.attention.layers.clear();
-  exact.attention.window_layers.clear();
+/// Throws an InputError for layers whose weights exact attention has no place for.
+void require_plain_weights(const ModelConfig& config) {
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const AttentionKind kind = config.kind_of(layer);
     const bool gated = kind == AttentionKind::nystrom && config.has_window(layer);
@@ -112,10 +108,7 @@ ModelConfig with_exact_attention(const ModelConfig& config) {
                   "cannot be exported with exact attention: layer {} has {}, with weights of its "
                   "own; leave the option out",
                   layer, gated ? "a window beside its landmarks" : enum_name(kind));
-    if (config.has_window(layer)) exact.attention.window_layers.push_back(std::to_string(layer));
   }
-  if (exact.attention.window_layers.empty()) exact.attention.window.reset();
-  return exact;
 }
 
 }  // namespace
@@ -132,7 +125,8 @@ ModelConfig exported_config(const ModelConfig& config, const ExportOptions& opti
       "Python package use the model as it is",
       pools ? fmt::format("pooling is {}", enum_name(config.pooling))
             : std::string("attention.kind is none"));
-  ModelConfig exported = options.softmax ? with_exact_attention(config) : config;
+  if (options.softmax) require_plain_weights(config);
+  ModelConfig exported = options.softmax ? config.with_exact_attention() : config;
   if (options.format == ExportFormat::transformers) {
     const std::string obstacle = export_obstacle(exported, options.softmax);
     require_input(obstacle.empty(),
@@ -316,6 +310,13 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   const fs::path place = require_empty_target(folder);  // before the weights are read
   ModelConfig loaded_config = source.config;
   loaded_config.attention = config.attention;
+  const bool any_length =
+      architecture || needs_model_classes(config, options.format) || config.exact_in_transformers();
+  require_input(!vectors || any_length,
+                "{}: sentence-transformers pads a batch to its longest text, and transformers' own "
+                "class takes rows of {} tokens alone; leave out --format transformers, or export "
+                "with --set model.attention.semantics=nystrom",
+                printable_path(source.path), config.segment_means_seq_len);
   const auto loaded = load_model(source.path, loaded_config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
@@ -344,7 +345,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   if (config.multi_label) card.threshold = kept_task(source).value("threshold", card.threshold);
   card.has_tokenizer = tokenizer != nullptr;
   if (tokenizer) {
-    write_tokenizer(*tokenizer, written.path(), card.longest);
+    write_tokenizer(*tokenizer, written.path(), card.longest, config.type_vocab_size > 0);
     if (tokenizer->special().mask != no_id)
       card.mask_token = tokenizer->piece(tokenizer->special().mask);
   } else if (!config.embed_dim) {

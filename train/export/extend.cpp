@@ -203,7 +203,7 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
                     "fresh one",
                     printable_path(source.path), printable_path(folder)));
   if (tokenizer) {
-    write_tokenizer(*tokenizer, written.path(), longest);
+    write_tokenizer(*tokenizer, written.path(), longest, config.type_vocab_size > 0);
   } else if (!config.embed_dim) {
     log.say(fmt::format("note: {} has no tokenizer, so neither has {}", printable_path(source.path),
                         printable_path(folder)));

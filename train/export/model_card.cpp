@@ -232,15 +232,22 @@ std::string in_transformers(const ModelCard& card) {
 
 std::string in_sentence_transformers(const ModelCard& card) {
   if (!card.makes_vectors) return "";
+  const EmbeddingConfig& embedding = card.config.embedding;
+  const bool prompts = !embedding.query_prompt.empty() || !embedding.document_prompt.empty();
   return fmt::format(
       "## With sentence-transformers\n\n"
       "```python\n"
       "from sentence_transformers import SentenceTransformer\n\n"
       "model = SentenceTransformer(\".\"{})\n"
-      "vectors = model.encode([\"The harbour was quiet.\", \"Nobody was at the port.\"])\n"
-      "print(model.similarity(vectors, vectors))\n"
+      "{}"
       "```\n\n",
-      trust(card));
+      trust(card),
+      prompts ? "queries = model.encode_query([\"Who was at the port?\"])\n"
+                "documents = model.encode_document([\"The harbour was quiet.\"])\n"
+                "print(model.similarity(queries, documents))\n"
+              : "vectors = model.encode([\"The harbour was quiet.\", \"Nobody was at the "
+                "port.\"])\n"
+                "print(model.similarity(vectors, vectors))\n");
 }
 
 std::string in_onnx_runtime(const ModelCard& card) {

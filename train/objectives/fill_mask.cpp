@@ -71,7 +71,7 @@ MaskedText masked_text(const ModelConfig& config, const Tokenizer& tokenizer,
   const auto longest = config.longest_sequence();
   require_input(
       !longest || static_cast<std::int64_t>(result.ids.size()) <= *longest,
-      "the text has {} tokens with [CLS] and [SEP], the model takes at most {}; shorten it",
+      "the text has {} tokens, the special ones included, the model takes at most {}; shorten it",
       result.ids.size(), longest.value_or(0));
   return result;
 }

@@ -225,12 +225,8 @@ double flops_of_step(const RunConfig& config) {
     };
     const StepFlops own = flops_of(config.model);
     double flops = own.forward() + own.backward(config.training.activation_checkpointing);
-    if (staged.distillation.teacher) {
-      ModelConfig exact = config.model;
-      exact.attention.kind = AttentionKind::softmax;
-      exact.attention.layers.clear();
-      flops += flops_of(exact).forward();
-    }
+    if (staged.distillation.teacher)
+      flops += flops_of(config.model.with_exact_attention()).forward();
     largest = std::max(largest, flops);
   }
   return largest;

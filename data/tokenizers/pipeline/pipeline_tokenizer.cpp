@@ -182,8 +182,8 @@ class PipelineTokenizer final : public Tokenizer {
   }
 
   std::string definition() const override { return definition_of(parts_); }
-  std::vector<TokenizerFile> files(std::int64_t max_length) const override {
-    return written_files(parts_, max_length);
+  std::vector<TokenizerFile> files(std::int64_t max_length, bool token_types) const override {
+    return written_files(parts_, max_length, token_types);
   }
   WrappedIds wrap(std::span<const std::int32_t> first) const override {
     return wrapped(parts_.post_processor.single, first, {});

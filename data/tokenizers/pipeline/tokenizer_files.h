@@ -43,7 +43,8 @@ std::string gpt2_tokenizer_json(const nlohmann::json& vocabulary,
 /// PreTrainedTokenizerFast. transformers 4 and 5 and open_tokenizer read them alike, whatever the
 /// model. `max_length` is the most tokens that the model was trained on, with the special ones; a
 /// stored truncation and model_max_length follow it.
-std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length);
+std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length,
+                                         bool token_types);
 
 /// What written_files returns, but for the lengths, which decide no id.
 std::string definition_of(const TokenizerParts& parts);

@@ -60,8 +60,10 @@ OrderedJson tokenizer_config(const TokenizerParts& parts) {
 
 }  // namespace
 
-std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length) {
+std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length,
+                                         bool token_types) {
   OrderedJson config = tokenizer_config(parts);
+  if (!token_types) config["model_input_names"] = {"input_ids", "attention_mask"};
   config["model_max_length"] = max_length;
   return {{"tokenizer.json", tokenizer_json(parts, max_length)},
           {"tokenizer_config.json", config.dump(2) + "\n"}};

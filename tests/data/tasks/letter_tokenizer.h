@@ -49,7 +49,7 @@ class LetterTokenizer : public Tokenizer {
   bool starts_word(std::int32_t) const override { return true; }
   bool marks_words() const override { return true; }
   std::string definition() const override { return "letters"; }
-  std::vector<TokenizerFile> files(std::int64_t) const override { return {}; }
+  std::vector<TokenizerFile> files(std::int64_t, bool) const override { return {}; }
 
   WrappedIds wrap(std::span<const std::int32_t> first) const override {
     WrappedIds result{{cls}, {}};
