@@ -160,9 +160,9 @@ bool is_checksum(const std::string& text) {
 
 /// The checksums in the JSON text under integrity_key.
 std::map<std::string, std::string> checksums_in(const std::string& text) {
-  const nlohmann::json tree = parse_json(text, integrity_key, nullptr, max_header_values);
+  const JsonTree tree(parse_json(text, integrity_key, nullptr, max_header_values));
   std::map<std::string, std::string> checksums;
-  for (const auto& [name, part] : JsonPart(tree, integrity_key).members()) {
+  for (const auto& [name, part] : JsonPart(tree.root, integrity_key).members()) {
     if (!is_checksum(part.text())) part.fail("expected 32 hexadecimal digits");
     checksums[name] = part.text();
   }
@@ -230,9 +230,9 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t d
   require_input(text.starts_with('{'), "not a safetensors file: the header does not start with {{");
   const auto brace = text.find_last_not_of(' ');
   require_input(text[brace] == '}', "the header does not end with }} and spaces");
-  const nlohmann::json tree = parse_json(text, "header", nullptr, max_header_values);
+  const JsonTree tree(parse_json(text, "header", nullptr, max_header_values));
   SafetensorsHeader header;
-  for (const auto& [name, part] : JsonPart(tree, "header").members()) {
+  for (const auto& [name, part] : JsonPart(tree.root, "header").members()) {
     if (name != metadata_key)
       header.tensors.push_back(tensor_in(name, part));
     else if (!part.value().is_null())  // the library reads it as no metadata

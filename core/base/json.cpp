@@ -47,6 +47,9 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
         source_(std::move(source)),
         read_number_(read_number),
         max_values_(max_values) {}
+  ~TreeBuilder() override { clear_tree(root_); }
+  TreeBuilder(const TreeBuilder&) = delete;
+  TreeBuilder& operator=(const TreeBuilder&) = delete;
 
   nlohmann::json parse() {
     if (text_.starts_with("\xef\xbb\xbf"))
@@ -133,6 +136,12 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
 };
 
 }  // namespace
+
+void clear_tree(nlohmann::json& tree) noexcept {
+  if (!tree.is_structured()) return;
+  for (nlohmann::json& each : tree) clear_tree(each);
+  tree.clear();
+}
 
 nlohmann::json keep_digits(std::string_view text) {
   if (text.find_first_of(".eE") == text.npos) return std::string(text);

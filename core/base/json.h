@@ -24,6 +24,10 @@ using NumberReader = nlohmann::json (*)(std::string_view text);
 nlohmann::json parse_json(std::string_view text, const std::string& source,
                           NumberReader read_number = nullptr, std::size_t max_values = SIZE_MAX);
 
+/// Empties a tree from its leaves on, without allocating. nlohmann's destructors allocate, and end
+/// the program where that fails.
+void clear_tree(nlohmann::json& tree) noexcept;
+
 /// A NumberReader for identifiers: integers of any length are texts, and others the nearest
 /// doubles.
 nlohmann::json keep_digits(std::string_view text);

@@ -12,7 +12,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+
 namespace nystrom {
+
+/// A tree that is destroyed without allocating (clear_tree).
+struct JsonTree {
+  nlohmann::json root;
+
+  explicit JsonTree(nlohmann::json&& tree) : root(std::move(tree)) {}
+  JsonTree(const JsonTree&) = delete;
+  JsonTree& operator=(const JsonTree&) = delete;
+  ~JsonTree() { clear_tree(root); }
+};
 
 /// A value of a JSON file. All errors are InputErrors with its path.
 class JsonPart {

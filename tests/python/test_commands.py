@@ -203,7 +203,7 @@ def test_a_configuration_is_checked(config):
     found = nystrom.check(config, training={"stepz": 3}, data={"sequence_length": 4})
     assert not found["ok"] and any("stepz" in each for each in found["errors"])
     wrong = nystrom.check(config, training={"steps": "12"})["errors"]
-    assert wrong[0].startswith('training={\'steps\': "12"}: training.steps: got the text')
+    assert wrong[0].startswith('training={"steps": "12"}: training.steps: got the text')
 
 
 def test_attention_is_compared(model, tmp_path):
