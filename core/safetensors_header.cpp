@@ -15,7 +15,7 @@ namespace {
 constexpr const char* metadata_key = "__metadata__";
 // Limits for tensors and metadata entries, and for all values: a small hostile file cannot make the
 // reader allocate much memory.
-constexpr std::size_t max_header_entries = 200'000, max_header_values = 16 * max_header_entries;
+constexpr std::size_t max_header_entries = 200'000, max_header_values = 10 * max_header_entries;
 
 struct StoredType {
   const char* name;
@@ -58,11 +58,13 @@ StoredTensor tensor_in(const std::string& name, const JsonPart& part) {
                 printable(name));
   part.refuse_others({"dtype", "shape", "data_offsets"});
   const auto numbers = [&](const char* key, std::size_t least, std::size_t most) {
+    const JsonPart list = part[key];
+    const std::size_t count = list.value().size();
+    if (list.value().is_array() && (count < least || count > most))
+      list.fail(fmt::format("got {} numbers, expected {} to {}", count, least, most));
     std::vector<std::int64_t> numbers;
-    for (const JsonPart& each : part[key].elements())
+    for (const JsonPart& each : list.elements())
       numbers.push_back(each.integer(0, std::numeric_limits<std::int64_t>::max()));
-    if (numbers.size() < least || numbers.size() > most)
-      part[key].fail(fmt::format("got {} numbers, expected {} to {}", numbers.size(), least, most));
     return numbers;
   };
   const std::vector<std::int64_t> offsets = numbers("data_offsets", 2, 2);
@@ -231,6 +233,10 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t d
   const auto brace = text.find_last_not_of(' ');
   require_input(text[brace] == '}', "the header does not end with }} and spaces");
   const JsonTree tree(parse_json(text, "header", nullptr, max_header_values));
+  const auto metadata = tree.root.find(metadata_key);
+  require_input(std::max(tree.root.size(), metadata == tree.root.end() ? 0 : metadata->size()) <=
+                    max_header_entries,
+                "the header has more than {} entries", max_header_entries);
   SafetensorsHeader header;
   for (const auto& [name, part] : JsonPart(tree.root, "header").members()) {
     if (name != metadata_key)
@@ -238,8 +244,6 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t d
     else if (!part.value().is_null())  // the library reads it as no metadata
       for (const auto& [key, value] : part.members()) header.metadata[key] = value.text();
   }
-  require_input(std::max(header.tensors.size(), header.metadata.size()) <= max_header_entries,
-                "the header has more than {} entries", max_header_entries);
   check_layout(header.tensors, data_bytes);
   take_checksums(header);
   return header;

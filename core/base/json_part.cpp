@@ -48,7 +48,8 @@ std::vector<std::pair<std::string, JsonPart>> JsonPart::members(const char* expe
   if (!value_->is_object()) fail_type(expected);
   std::vector<std::pair<std::string, JsonPart>> parts;
   for (const auto& [key, value] : value_->items())
-    parts.emplace_back(key, JsonPart(value, *this, path_.empty() ? key : path_ + "." + key));
+    parts.emplace_back(key,
+                       JsonPart(value, *this, (path_.empty() ? "" : path_ + ".") + printable(key)));
   return parts;
 }
 

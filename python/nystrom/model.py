@@ -239,21 +239,16 @@ class Model(_Predicts["P"]):
         more tokens than the model reads gives a warning, and without `truncate` an error. progress:
         a bar of tqdm, or lines where that is not installed.
         """
-        if isinstance(texts, str):
-            if pairs is not None and not isinstance(pairs, str):
-                raise InputError("pairs: expected one text, as `texts` is one text")
-            given_choices = [[] if choices is None else texts_of(choices, "choices")]
-            text = text_of(texts, "texts")
-            pair = None if pairs is None else text_of(pairs, "pairs")
-            results = self._predict(
-                [text], [pair], given_choices, (top_k, threshold), batch_size, truncate, progress
-            )
-            return results if self._core.kind == "features" else results[0]
-        if isinstance(pairs, str):
-            raise InputError("pairs: expected a list, as `texts` is one")
-        if choices is not None:
-            choices = list(choices) if not isinstance(choices, str) else choices
-        if choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
+        single = isinstance(texts, str)
+        if pairs is not None and single is not isinstance(pairs, str):
+            form, other = ("one text", "one text") if single else ("a list", "one")
+            raise InputError(f"pairs: expected {form}, as `texts` is {other}")
+        if choices is not None and not isinstance(choices, str):
+            choices = list(choices)
+        if single:
+            pairs = None if pairs is None else [pairs]
+            choices = None if choices is None else [texts_of(choices, "choices")]
+        elif choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
             raise InputError("choices: expected a list of choices for each text")
         given = texts_of(texts, "texts")
         given_pairs: list[str | None] = [None] * len(given)
@@ -262,7 +257,7 @@ class Model(_Predicts["P"]):
                 each if each is None else text_of(each, f"pairs[{at}]")
                 for at, each in enumerate(several(pairs, "pairs"))
             ]
-        given_choices = [[]] * len(given)
+        given_choices: list[list[str]] = [[]] * len(given)
         if choices is not None:
             given_choices = [texts_of(e, f"choices[{at}]") for at, e in enumerate(choices)]
         for name, values in (("pairs", given_pairs), ("choices", given_choices)):
@@ -270,9 +265,10 @@ class Model(_Predicts["P"]):
                 raise InputError(
                     f"{name}: got {len(values)}, expected {len(given)}, one for each text"
                 )
-        return self._predict(
+        results = self._predict(
             given, given_pairs, given_choices, (top_k, threshold), batch_size, truncate, progress
         )
+        return results[0] if single and self._core.kind != "features" else results
 
     def predict_proba(
         self,

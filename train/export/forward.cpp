@@ -63,9 +63,11 @@ class Inputs {
     require_input(tensor.shape() == shape, "{} is {}; expected {}", name, tensor.shape(), shape);
     std::vector<std::int64_t> values;
     for (const std::int64_t v : whole_numbers(tensor)) {
-      require_input((v >= lowest && v <= highest) || v == also, "{}[{}] is {}; expected {} … {}{}",
-                    name, place(shape, static_cast<std::int64_t>(values.size())), v, lowest,
-                    highest, also ? fmt::format(" or {}", *also) : "");
+      // A message takes longer than a comparison.
+      if ((v < lowest || v > highest) && v != also)
+        throw InputError(fmt::format("{}[{}] is {}; expected {} … {}{}", name,
+                                     place(shape, std::ssize(values)), v, lowest, highest,
+                                     also ? fmt::format(" or {}", *also) : ""));
       values.push_back(v);
     }
     return Tensor::from(values, shape);
@@ -83,8 +85,9 @@ class Inputs {
     if (!is_float(any(name).dtype())) return integers(name, shape, 0, 1);
     std::vector<std::int64_t> values;
     for (const double v : floats(name, shape).to_doubles()) {
-      require_input(v == 0 || v == 1, "{}[{}] is {}; expected 0 or 1", name,
-                    place(shape, static_cast<std::int64_t>(values.size())), v);
+      if (v != 0 && v != 1)
+        throw InputError(fmt::format("{}[{}] is {}; expected 0 or 1", name,
+                                     place(shape, std::ssize(values)), v));
       values.push_back(v == 1);
     }
     return Tensor::from(values, shape);

@@ -18,12 +18,12 @@ constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 /// Copies the values of a tensor that is not contiguous from `stored`, in the order of indices.
 void put_in_order(std::span<const std::byte> stored, const StoredTensor& tensor, Tensor& values) {
   const std::int64_t size = size_of(tensor.dtype);
+  std::byte* const to = bytes_of(values).data();
   for (std::int64_t i = 0; i < tensor.shape.numel(); ++i) {
     std::int64_t rest = i, from = 0;
     for (int axis = tensor.shape.rank(); axis-- > 0; rest /= tensor.shape[axis])
       from += rest % tensor.shape[axis] * (*tensor.strides)[axis];
-    std::memcpy(bytes_of(values).data() + i * size, stored.data() + from * size,
-                static_cast<std::size_t>(size));
+    std::memcpy(to + i * size, stored.data() + from * size, static_cast<std::size_t>(size));
   }
 }
 

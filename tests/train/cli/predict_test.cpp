@@ -305,8 +305,8 @@ const Case cases[] = {
     {"empty", "model ' '",
      "' ': the text is empty; give a text with [MASK] where a word is to be filled in"},
     {"too_long", "model $(printf '[MASK]%.0s' $(seq 23))",
-     "'[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]…': the text has 25 tokens with "
-     "[CLS] and [SEP], the model takes at "
+     "'[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]…': the text has 25 tokens, the "
+     "special ones included, the model takes at "
      "most 24; "
      "shorten it"},
     {"not_utf8", "model \"$(printf 'a \\377 [MASK]')\"",

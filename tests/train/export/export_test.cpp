@@ -340,6 +340,22 @@ TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
   EXPECT_EQ(read_hf_config(target()).embedding, config.embedding);
 }
 
+TEST_F(ExportTest, ATokenizerNamesNoTypesBesideAModelWithoutThem) {
+  ModelConfig config = masked_lm_config();
+  config.type_vocab_size = 0;
+  run(write_model_with_tokenizer(config), {.verify = true});
+  EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["model_input_names"],
+            nlohmann::json({"input_ids", "attention_mask"}));
+}
+
+TEST_F(ExportTest, VectorsOfOneLengthAreRefused) {
+  EXPECT_THAT(input_error([&] {
+                run(write_model_with_tokenizer(masked_lm_config()),
+                    {.format = ExportFormat::transformers, .sentence_transformers = true});
+              }),
+              ::testing::HasSubstr("takes rows of 9 tokens alone; leave out --format"));
+}
+
 TEST_F(ExportTest, AFolderKeepsTheLengthOfItsVectors) {
   run(write_model_with_tokenizer(masked_lm_config()), {.sentence_transformers = true});
   write_bytes(target() / "sentence_bert_config.json", R"({"max_seq_length": 5})");

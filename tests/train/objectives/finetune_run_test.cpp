@@ -674,7 +674,7 @@ TEST_F(PredictFileTest, PartsThatTheTaskDoesNotHaveAreRefused) {
   };
   EXPECT_EQ(error("'the sea' --pair old"),
             "nystrom: 'the sea': the task has single texts (task.columns.pair is null); leave "
-            "--pair out\n");
+            "--pair out, or give --set task.columns.pair=pair\n");
   EXPECT_EQ(
       error("'the sea' --choice old --choice men"),
       "nystrom: 'the sea': a task of kind classification has no choices; leave --choice out\n");

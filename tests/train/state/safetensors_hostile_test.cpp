@@ -115,6 +115,8 @@ std::vector<HostileCase> key_cases() {
        "tensor name \"../a\" is not 1 to 256 of A-Z a-z 0-9 . _ -"},
       {"NameWithEscapeByte", file_of(R"({"\u001b[2J":{}})"),
        "tensor name \"\\x1b[2J\" is not 1 to 256 of A-Z a-z 0-9 . _ -"},
+      {"MetadataKeyWithEscapeByte", file_of(R"({"__metadata__":{"\u001b[2J":5}})"),
+       "header: __metadata__.\\x1b[2J: got 5, expected a text"},
       {"EmptyName", file_of(R"({"":{}})"), "tensor name \"\" is not 1 to 256 of A-Z a-z 0-9 . _ -"},
       {"LongName", file_of("{\"" + std::string(257, 'n') + "\":{}}"),
        "tensor name \"" + std::string(160, 'n') + "…\" is not 1 to 256 of A-Z a-z 0-9 . _ -"},
