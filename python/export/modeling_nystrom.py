@@ -93,9 +93,12 @@ def zeroed(x: Tensor, valid: Tensor | None) -> Tensor:
     return x if valid is None else x.masked_fill(~valid[:, None, :, None], 0)
 
 
-def filled(*inputs: Tensor | None) -> list[Tensor | None]:
-    """Inputs [b, n], with a 0 in rows of no tokens: empty texts without special tokens."""
-    return [F.pad(x, (0, 1)) if x is not None and x.shape[-1] == 0 else x for x in inputs]
+def filled(ids: Tensor | None, mask: Tensor | None, types: Tensor | None):
+    """The inputs [b, n]. Rows of no tokens, empty texts without special tokens, get a padding."""
+    if ids is None or ids.shape[-1] > 0:
+        return ids, mask, types
+    zeros = F.pad(ids, (0, 1))
+    return zeros, zeros, None if types is None else zeros
 
 
 def excluded(valid: Tensor, dtype: torch.dtype) -> Tensor:
@@ -490,7 +493,10 @@ class NystromModel(NystromPreTrainedModel):
         for name in ("position_ids", "inputs_embeds", "output_attentions", "head_mask"):
             if kwargs.get(name) is not None and kwargs[name] is not False:
                 raise ValueError(f"{name}: a nystrom model takes none")
-        x = self.embeddings(input_ids, attention_mask, token_type_ids, features)
+        inputs = input_ids, attention_mask, token_type_ids = filled(
+            input_ids, attention_mask, token_type_ids
+        )
+        x = self.embeddings(*inputs, features)
         tokens = tokens_of(attention_mask, x, self.config, self.kinds)
         states, last = [x], None
         for layer in self.encoder["layer"]:
@@ -538,8 +544,8 @@ class NystromHead(NystromPreTrainedModel):
         num_items_in_batch=None,
         **kwargs,
     ):
-        if input_ids is not None and input_ids.shape[-1] == 0 and attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
+        if labels is not None and labels.shape[-1:] == (0,):
+            labels = F.pad(labels, (0, 1), value=-100)
         inputs = [*filled(input_ids, attention_mask, token_type_ids), features]
         if self.rows:
             if input_ids.dim() != 3:
@@ -600,8 +606,9 @@ class NystromForMaskedLM(NystromHead):
     def resize_token_embeddings(self, *args, **kwargs):
         embeddings = super().resize_token_embeddings(*args, **kwargs)
         predictions = self.cls["predictions"]
-        more = len(predictions["decoder"].weight) - len(predictions.bias)
-        predictions.bias = nn.Parameter(F.pad(predictions.bias.data, (0, more)))
+        bias, more = predictions.bias, len(predictions["decoder"].weight) - len(predictions.bias)
+        if more:
+            predictions.bias = nn.Parameter(F.pad(bias.data, (0, more)), bias.requires_grad)
         return embeddings
 
 

@@ -60,7 +60,7 @@ def run(
             child.wait()
             raise
         output.seek(0)
-        places = re.findall(_folder_of_a_call, "\0".join(arguments + list(words)))
+        places = re.findall(_folder_of_a_call, "\0".join(map(os.fsdecode, [*arguments, *words])))
         printed = _without(output.read().decode(), places)
         message = _without(message, places)
         if message and not printed:

@@ -167,7 +167,7 @@ def convert(
     nystrom.pretrain, the result's `text` has the masked-LM loss before and after, and the landmarks
     that each layer needs.
     """
-    layers = [keep_exact] if isinstance(keep_exact, int) else keep_exact
+    layers = [keep_exact] if hasattr(keep_exact, "__index__") else keep_exact
     exact = layers if isinstance(layers, str) else ",".join(map(str, layers))
     with _opened(model) as (path, flags, given_data):
         flags.pop("dtype", None)

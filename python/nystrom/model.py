@@ -246,7 +246,7 @@ class Model(_Predicts["P"]):
         if choices is not None and not isinstance(choices, str):
             choices = list(choices)
         if single:
-            pairs = None if pairs is None else [pairs]
+            pairs = [pairs] if isinstance(pairs, str) else None
             choices = None if choices is None else [texts_of(choices, "choices")]
         elif choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
             raise InputError("choices: expected a list of choices for each text")
