@@ -349,11 +349,12 @@ TEST_F(ExportTest, ATokenizerNamesNoTypesBesideAModelWithoutThem) {
 }
 
 TEST_F(ExportTest, VectorsOfOneLengthAreRefused) {
-  EXPECT_THAT(input_error([&] {
-                run(write_model_with_tokenizer(masked_lm_config()),
-                    {.format = ExportFormat::transformers, .sentence_transformers = true});
-              }),
-              ::testing::HasSubstr("takes rows of 9 tokens alone; leave out --format"));
+  const std::string error = input_error([&] {
+    run(write_model_with_tokenizer(masked_lm_config()),
+        {.format = ExportFormat::transformers, .sentence_transformers = true});
+  });
+  EXPECT_NE(error.find("takes rows of 9 tokens alone; leave out --format"), std::string::npos)
+      << error;
 }
 
 TEST_F(ExportTest, AFolderKeepsTheLengthOfItsVectors) {
