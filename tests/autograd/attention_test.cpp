@@ -4,23 +4,19 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/support/named.h"
 #include "tests/support/oracle.h"
 #include "tests/support/views.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct AttentionCase {
-  const char* name;
+struct AttentionCase : Named {
   std::int64_t samples, heads, queries, keys, width, value_width;
   double scale;
   std::vector<std::uint8_t> mask = {};
   EmptyRows empty_rows = EmptyRows::zero;
 };
-
-void PrintTo(const AttentionCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 /// A mask of two samples: the first `first` keys of one and the first `second` keys of the other.
 std::vector<std::uint8_t> padded(std::int64_t keys, std::int64_t first, std::int64_t second) {
@@ -106,8 +102,7 @@ TEST_P(FusedAttention, InBf16EqualsTheUnfusedOneUpToItsRounding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, FusedAttention, ::testing::ValuesIn(attention_cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Shapes, FusedAttention, ::testing::ValuesIn(attention_cases), case_name);
 
 TEST(AttentionPadding, MayHoldInfinitiesAndNans) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -144,13 +139,9 @@ TEST(AttentionPadding, WhatItHoldsChangesNothing) {
   EXPECT_EQ(elements(attention(q, k, v, options).value()), before);
 }
 
-struct RaggedCase {
-  const char* name;
+struct RaggedCase : Named {
   std::vector<RowRange> queries, keys;
 };
-void PrintTo(const RaggedCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const RaggedCase ragged_cases[] = {
     {"one_span", {{0, 90}}, {{0, 90}}},
@@ -216,8 +207,7 @@ TEST_P(RaggedAttention, GivesWhatEachSpanGivesAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Spans, RaggedAttention, ::testing::ValuesIn(ragged_cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Spans, RaggedAttention, ::testing::ValuesIn(ragged_cases), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -3,23 +3,19 @@
 #include <gtest/gtest.h>
 
 #include "autograd/ops.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   std::int64_t samples, length, channels, heads, width, taps;
   NystromOptions options;
   DType dtype = DType::f64;
   double tolerance = 1e-11;
   std::size_t projections = 2;
 };
-
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 Tensor mask_of(std::int64_t samples, std::int64_t length) {
   std::vector<std::uint8_t> values;
@@ -178,8 +174,7 @@ TEST_P(NystromAttentionTest, EqualsItsComposition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, NystromAttentionTest, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cases, NystromAttentionTest, ::testing::ValuesIn(cases), case_name);
 
 /// Leaves whose values are parts of one slab, and so are their gradients.
 std::vector<Var> adjacent_leaves(const std::vector<Shape>& shapes) {

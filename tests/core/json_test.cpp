@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -35,8 +36,7 @@ TEST(Json, TheSameKeyInTwoObjectsIsNoDuplicate) {
   EXPECT_EQ(parse_json(R"([{"a": 1}, {"a": {"a": 2}}])", "file")[1]["a"]["a"], 2);
 }
 
-struct Case {
-  const char* name;
+struct Case : testing::Named {
   std::string text;
   std::string message;
 };
@@ -86,8 +86,7 @@ class BadJson : public ::testing::TestWithParam<Case> {};
 
 TEST_P(BadJson, IsRefusedWithThePlace) { EXPECT_EQ(error_of(GetParam().text), GetParam().message); }
 
-INSTANTIATE_TEST_SUITE_P(All, BadJson, ::testing::ValuesIn(cases()),
-                         [](const auto& it) { return std::string(it.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, BadJson, ::testing::ValuesIn(cases()), testing::case_name);
 
 TEST(Json, ThirtyTwoLevelsAreRead) {
   EXPECT_EQ(error_of(std::string(32, '[') + std::string(32, ']')), "no error");

@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <ostream>
 #include <thread>
 
 #include "core/kernels.h"
 #include "core/threads.h"
+#include "tests/support/named.h"
 #include "tests/support/views.h"
 
 namespace nystrom::testing {
@@ -14,16 +14,11 @@ namespace {
 /// The memory layout of an operand.
 enum class Layout { plain, transposed, gaps };
 
-struct ProductCase {
-  const char* name;
+struct ProductCase : Named {
   Shape a, b, c;
   Layout a_layout = Layout::plain, b_layout = Layout::plain, c_layout = Layout::plain;
   bool bias = false, accumulate = false;
 };
-
-void PrintTo(const ProductCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const ProductCase product_cases[] = {
     {"one_element", {1, 1}, {1, 1}, {1, 1}},
@@ -156,8 +151,7 @@ TEST_P(Matmul, OfF64IsThePlainOne) {
             elements(run(plain, GetParam(), DType::f64, DType::f64)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Products, Matmul, ::testing::ValuesIn(product_cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Products, Matmul, ::testing::ValuesIn(product_cases), case_name);
 
 TEST(MatmulPlain, DoesNotDependOnTheNumberOfThreads) {
   const ProductCase test{"large", {2, 200, 150}, {150, 300}, {2, 200, 300}};

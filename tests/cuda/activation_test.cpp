@@ -7,21 +7,18 @@
 
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   Unary op;
   DType dtype;
   int digits;       ///< the type's binary digits
   double smallest;  ///< below it the type or the GPU loses digits
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"gelu_tanh_bf16", Unary::gelu_tanh, DType::bf16, 8, 0x1p-120},
@@ -82,8 +79,7 @@ TEST_P(CudaGeluTest, IsExactUpToTheRounding) {
   EXPECT_LE(relative_difference(sums, expected_sums.reshape({shape[1]})), 1e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CudaGeluTest, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cases, CudaGeluTest, ::testing::ValuesIn(cases), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

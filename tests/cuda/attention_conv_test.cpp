@@ -7,20 +7,17 @@
 #include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   std::int64_t samples, length, heads, width, landmarks, taps;
   bool masked = false;  ///< some keys
   std::int64_t launches = 1, backward_launches = 2;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"usual", 2, 130, 2, 64, 64, 33},
@@ -188,10 +185,7 @@ TEST_P(AttentionWithConvTest, TwoRunsGiveEqualBits) {
 INSTANTIATE_TEST_SUITE_P(Cases, AttentionWithConvTest,
                          ::testing::Combine(::testing::ValuesIn(cases),
                                             ::testing::Values(DType::bf16, DType::f16)),
-                         [](const auto& test) {
-                           return std::string(std::get<Case>(test.param).name) + "_" +
-                                  name_of(std::get<DType>(test.param));
-                         });
+                         case_and_type);
 
 /// The gradients of attention to few keys, with and without its result.
 class FewKeysTest : public GpuTest<::testing::TestWithParam<std::tuple<DType, bool>>> {

@@ -10,19 +10,16 @@
 #include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   std::int64_t samples, heads, length, width;
   double sharpness = 1;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"a_tile", 2, 3, 128, 64},     {"three_tiles", 2, 3, 384, 64},
@@ -153,11 +150,9 @@ TEST_P(LongCudnnAttentionTest, EqualsTheOwnKernels) {
 }
 
 const Case long_cases[] = {{"samples", 3, 12, 4096, 64}, {"heads", 1, 5, 8192, 64}};
-INSTANTIATE_TEST_SUITE_P(Long, LongCudnnAttentionTest, ::testing::ValuesIn(long_cases),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Long, LongCudnnAttentionTest, ::testing::ValuesIn(long_cases), case_name);
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CudnnAttentionTest, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Shapes, CudnnAttentionTest, ::testing::ValuesIn(cases), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -4,13 +4,13 @@
 
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   std::int64_t samples, heads, queries, keys, width;
   enum class Mask { none, holes, empty_sample } mask = Mask::none;
   EmptyRows empty = EmptyRows::zero;
@@ -19,9 +19,6 @@ struct Case {
   double sharpness = 1;
   std::int64_t reach = Scoring::all_keys;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 /// Attention of `rows` rows to those within reach.
 Case window(const char* name, std::int64_t rows, std::int64_t width, std::int64_t reach) {
@@ -149,10 +146,7 @@ TEST_P(FusedAttentionTest, TwoRunsGiveEqualBits) {
 INSTANTIATE_TEST_SUITE_P(Cases, FusedAttentionTest,
                          ::testing::Combine(::testing::ValuesIn(cases),
                                             ::testing::Values(DType::bf16, DType::f16)),
-                         [](const auto& test) {
-                           return std::string(std::get<Case>(test.param).name) + "_" +
-                                  name_of(std::get<DType>(test.param));
-                         });
+                         case_and_type);
 
 }  // namespace
 }  // namespace nystrom::testing

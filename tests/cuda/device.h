@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+#include <tuple>
 
 #include "core/base/error.h"
 #include "core/cuda/runtime.h"
 #include "core/device.h"
+#include "core/dtype.h"
 #ifdef NYSTROM_CUDA_EMULATED
 #include "tests/cuda_emulation/emulation.h"
 #endif
@@ -23,6 +26,11 @@ inline void run_threads_backward() {
   emulation::set_order(emulation::Order::backward);
 #endif
 }
+
+/// Names a test by its case and its type, as case_name does by its case alone.
+inline constexpr auto case_and_type = [](const auto& test) {
+  return std::string(std::get<0>(test.param).name) + "_" + name_of(std::get<DType>(test.param));
+};
 
 /// A test that needs a GPU. It is skipped without one.
 template <class Base = ::testing::Test>

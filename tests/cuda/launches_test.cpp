@@ -2,22 +2,19 @@
 // unnoticed.
 #include "core/cuda/runtime.h"
 #include "tests/cuda/device.h"
+#include "tests/support/named.h"
 #include "train/plan/bench.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   std::int64_t launches;  // of a layer that is not the last
   DType dtype;
   std::int64_t hidden, landmarks, length, conv;
   AttentionKind attention = AttentionKind::nystrom;
   bool checkpointing = false;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"bf16_on_tensor_cores", 45, DType::bf16, 64, 32, 70, 33},
@@ -57,8 +54,7 @@ TEST_P(LaunchesTest, OfALayer) {
   EXPECT_EQ(launches_of(test, 3, gpu) - launches_of(test, 2, gpu), test.launches);
 }
 
-INSTANTIATE_TEST_SUITE_P(Steps, LaunchesTest, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Steps, LaunchesTest, ::testing::ValuesIn(cases), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -49,8 +49,7 @@ TEST_P(CudaModelOption, GivesWhatTheCpuGives) {
                        1e-3 * GetParam().tolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, CudaModelOption, ::testing::ValuesIn(model_cases()),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Options, CudaModelOption, ::testing::ValuesIn(model_cases()), case_name);
 
 class CudaDrawnModels : public GpuTest<::testing::Test> {};
 

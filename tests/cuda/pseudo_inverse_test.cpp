@@ -5,21 +5,18 @@
 #include "autograd/ops.h"
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   std::int64_t batch, m, iterations;
   PinvScale scale = PinvScale::per_matrix;
   /// Scale of the softmax. At 0.05 the matrix has almost rank one, as at the start of training.
   double sharpness = 2;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"of_32", 3, 32, 6},
@@ -71,8 +68,7 @@ TEST_F(FusedPseudoInverseOrderTest, TwoRunsGiveEqualBits) {
   EXPECT_EQ(first.da.to_doubles(), second.da.to_doubles());
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, FusedPseudoInverseTest, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cases, FusedPseudoInverseTest, ::testing::ValuesIn(cases), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -8,6 +8,7 @@
 #include "core/kernels.h"
 #include "core/row_spans.h"
 #include "tests/cuda/device.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
@@ -137,24 +138,15 @@ void expect_equal(const std::vector<Result>& first, const std::vector<Result>& s
 
 const auto types = ::testing::Values(DType::bf16, DType::f16, DType::f32, DType::f64);
 
-template <class Case>
-std::string name_of_test(const ::testing::TestParamInfo<std::tuple<Case, DType>>& test) {
-  return std::string(std::get<Case>(test.param).name) + "_" + name_of(std::get<DType>(test.param));
-}
-
 /// log_sum_exp with the rows first.
 Tensor by_rows(const Tensor& sums, const Batch& queries) {
   return queries.dense ? sums : sums.transpose(0, 1);
 }
 
-struct AttentionCase {
-  const char* name;
+struct AttentionCase : Named {
   Batch queries, keys;
   std::int64_t width = 32;
 };
-void PrintTo(const AttentionCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const std::vector<std::int64_t> around_a_tile{0, 1, 63, 64, 65, 130};
 const AttentionCase attention_cases[] = {
@@ -211,19 +203,15 @@ TEST_P(RaggedAttentionTest, EqualsTheCpusF64) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, RaggedAttentionTest,
                          ::testing::Combine(::testing::ValuesIn(attention_cases), types),
-                         name_of_test<AttentionCase>);
+                         case_and_type);
 
 /// Attention of tokens to landmarks with the convolution of values, and the gradients of attention
 /// of landmarks to tokens with that of the convolution.
-struct ConvolvedCase {
-  const char* name;
+struct ConvolvedCase : Named {
   Batch tokens;
   std::int64_t width, taps;
   Batch landmarks;
 };
-void PrintTo(const ConvolvedCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 Batch landmarks_of(const Batch& tokens, std::int64_t count) {
   return {std::vector<std::int64_t>(tokens.lengths.size(), count), true};
@@ -280,16 +268,12 @@ TEST_P(RaggedAttentionWithConvTest, EqualsTheCpusF64) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, RaggedAttentionWithConvTest,
                          ::testing::Combine(::testing::ValuesIn(convolved_cases), types),
-                         name_of_test<ConvolvedCase>);
+                         case_and_type);
 
-struct RowsCase {
-  const char* name;
+struct RowsCase : Named {
   Batch rows;
   std::int64_t width, taps, segments;
 };
-void PrintTo(const RowsCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const RowsCase rows_cases[] = {
     {"around_tiles", {{0, 1, 63, 64, 65, 127, 128, 129}}, 64, 33, 8},
@@ -360,8 +344,7 @@ TEST(RaggedRows, ManyHaveAMeanAsExactAsFew) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, RaggedRowsTest,
-                         ::testing::Combine(::testing::ValuesIn(rows_cases), types),
-                         name_of_test<RowsCase>);
+                         ::testing::Combine(::testing::ValuesIn(rows_cases), types), case_and_type);
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -5,18 +5,15 @@
 #include "core/kernels.h"
 #include "tests/cuda/device.h"
 #include "tests/support/errors.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   std::int64_t samples, length, heads, width, taps;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"usual", 2, 150, 2, 64, 33},
@@ -82,10 +79,7 @@ TEST_P(FusedConvTest, TwoRunsGiveEqualBits) {
 INSTANTIATE_TEST_SUITE_P(Cases, FusedConvTest,
                          ::testing::Combine(::testing::ValuesIn(cases),
                                             ::testing::Values(DType::bf16, DType::f16)),
-                         [](const auto& test) {
-                           return std::string(std::get<Case>(test.param).name) + "_" +
-                                  name_of(std::get<DType>(test.param));
-                         });
+                         case_and_type);
 
 class ConvSizeTest : public GpuTest<> {};
 

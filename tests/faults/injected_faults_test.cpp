@@ -13,6 +13,7 @@
 #include "core/base/new_folder.h"
 #include "tests/faults/file_operations.h"
 #include "tests/faults/saving.h"
+#include "tests/support/named.h"
 #include "tests/support/rounds.h"
 #include "tests/support/temporary_folder.h"
 
@@ -21,13 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct FaultCase {
-  const char* name;
+struct FaultCase : Named {
   int error;
 };
-void PrintTo(const FaultCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 class FailingCall : public ::testing::TestWithParam<std::tuple<FaultCase, Exchange>> {};
 

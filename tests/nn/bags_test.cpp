@@ -6,17 +6,14 @@
 #include "tests/support/errors.h"
 #include "tests/support/model_gradients.h"
 #include "tests/support/models.h"
+#include "tests/support/named.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   void (*change)(ModelConfig&);
 };
-void PrintTo(const Case& test, std::ostream* out) {  // NOLINT: GoogleTest's name
-  *out << test.name;
-}
 
 using C = ModelConfig;
 
@@ -86,8 +83,7 @@ TEST_P(BagPooling, OfABagDoesNotDependOnItsBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BagPooling, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, BagPooling, ::testing::ValuesIn(cases), case_name);
 
 TEST(BagPooling, RefusesWhatHasNoMeaning) {
   const auto message = [](void (*change)(ModelConfig&)) {

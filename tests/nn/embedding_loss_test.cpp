@@ -9,14 +9,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/fixtures.h"
+#include "tests/support/named.h"
 
 namespace nystrom::testing {
 namespace {
 
 using Options = EmbeddingLossOptions;
 
-struct LossCase {
-  const char* name;
+struct LossCase : Named {
   Options options;
 };
 
@@ -70,7 +70,7 @@ TEST_P(EqualToSentenceTransformers, InValueAndGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Losses, EqualToSentenceTransformers, ::testing::ValuesIn(loss_cases()),
-                         [](const auto& each) { return std::string(each.param.name); });
+                         case_name);
 
 Var vectors(const std::vector<double>& values, std::int64_t width) {
   return Var(Tensor::from(values, {std::ssize(values) / width, width}));

@@ -3,19 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
+#include "tests/support/named.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct InvarianceCase {
-  const char* name;
+struct InvarianceCase : Named {
   void (*change)(ModelConfig&);
   bool f64_alone = false;
   bool sees_places = false;  ///< depends on the positions of tokens in a row
 };
-void PrintTo(const InvarianceCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 using C = ModelConfig;
 const InvarianceCase invariance_cases[] = {
@@ -178,8 +175,7 @@ TEST_P(Invariance, OfDropoutMasks) {
   expect_same(GetParam(), config, batch, other, true, {2}, {0});
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, Invariance, ::testing::ValuesIn(invariance_cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Options, Invariance, ::testing::ValuesIn(invariance_cases), case_name);
 
 TEST(DropoutOfModel, ChangesWithTheSample) {
   const ModelConfig config = invariance_config(invariance_cases[0]);

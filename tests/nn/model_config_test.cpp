@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/named.h"
+
 namespace nystrom {
 namespace {
 
@@ -11,8 +13,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-struct Case {
-  const char* name;
+struct Case : testing::Named {
   void (*change)(ModelConfig&);
   const char* expected;  // empty: the configuration is valid
 };
@@ -224,10 +225,10 @@ const Case unbuildable[] = {
      "to have them"},
 };
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
-
-INSTANTIATE_TEST_SUITE_P(Buildable, ModelProblems, ::testing::ValuesIn(buildable), case_name);
-INSTANTIATE_TEST_SUITE_P(Unbuildable, ModelProblems, ::testing::ValuesIn(unbuildable), case_name);
+INSTANTIATE_TEST_SUITE_P(Buildable, ModelProblems, ::testing::ValuesIn(buildable),
+                         testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Unbuildable, ModelProblems, ::testing::ValuesIn(unbuildable),
+                         testing::case_name);
 
 TEST(EnumNames, OfHeadsAreHuggingFaceClasses) {
   EXPECT_STREQ(enum_name(Head::masked_lm), "NystromformerForMaskedLM");

@@ -27,8 +27,7 @@ TEST_P(ModelGradient, EqualsNumericalOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, ModelGradient, ::testing::ValuesIn(model_cases()),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Options, ModelGradient, ::testing::ValuesIn(model_cases()), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
+#include "tests/support/named.h"
 #include "tests/support/oracle.h"
 
 namespace nystrom::testing {
@@ -88,13 +89,9 @@ Var unfused_nystrom(const Block& block) {
   return matmul(softmax(score(block.heads(q), key_landmarks)), y);
 }
 
-struct OracleCase {
-  const char* name;
+struct OracleCase : Named {
   void (*change)(ModelConfig&);
 };
-void PrintTo(const OracleCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const OracleCase oracle_cases[] = {
     {"iterative", [](ModelConfig&) {}},
@@ -115,8 +112,7 @@ TEST_P(NystromOracle, EqualsDefinitionWithMeansOfQueriesAndKeys) {
       1e-10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, NystromOracle, ::testing::ValuesIn(oracle_cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Options, NystromOracle, ::testing::ValuesIn(oracle_cases), case_name);
 
 TEST(Nystrom, IsNotSoftmaxAttentionBeyondItsLandmarks) {
   const Block block(long_rows, DType::f64);

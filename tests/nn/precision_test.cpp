@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
+#include "tests/support/named.h"
 
 namespace nystrom::testing {
 namespace {
@@ -60,15 +61,11 @@ Results evaluate(const ModelConfig& config, DType dtype, bool fresh) {
   return results;
 }
 
-struct Case {
-  const char* name;
+struct Case : Named {
   bool fresh;
   void (*change)(ModelConfig&);
   Bounds bounds;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 constexpr Bounds of_fresh_weights{1.5e-2, 1e-3, 3e-2}, of_sharp_weights{3e-2, 3e-3, 8e-2};
 const Case cases[] = {
@@ -119,8 +116,7 @@ TEST_P(Bf16, IsWithinItsBoundsOfF64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Bf16, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Models, Bf16, ::testing::ValuesIn(cases), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -2,18 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
+#include "tests/support/named.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct RowsCase {
-  const char* name;
+struct RowsCase : Named {
   void (*change)(ModelConfig&);
   std::vector<std::string> rows = {"111111111", "111110000", "110000000"};
 };
-void PrintTo(const RowsCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const std::vector<std::string> equal_rows = {"11111", "11111"},
                                with_empty_rows = {"0000", "1111", "1100"};
@@ -94,8 +91,7 @@ TEST_P(RowsInput, GivesWhatPaddedInputGives) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, RowsInput, ::testing::ValuesIn(rows_cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cases, RowsInput, ::testing::ValuesIn(rows_cases), case_name);
 
 TEST(RowsInputTraining, DropsWhatPaddedInputDrops) {
   ModelConfig config = tiny_config();

@@ -4,18 +4,17 @@
 #pragma once
 
 #include <functional>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "autograd/ops.h"
+#include "tests/support/named.h"
 
 namespace nystrom::testing {
 
 using Vars = std::vector<Var>;
 
-struct OpCase {
-  std::string name;
+struct OpCase : Named {
   std::vector<Shape> inputs;
   std::function<Var(const Vars&)> f;
   double tolerance = 1e-7;  ///< of the gradient check, relative to each tensor's largest entry
@@ -23,11 +22,6 @@ struct OpCase {
   /// Whether bf16 is compared too. False when rounded inputs change the result completely.
   bool low_precision = true;
 };
-
-/// Prints the name of a failing case for GoogleTest.
-inline void PrintTo(const OpCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 /// All cases.
 const std::vector<OpCase>& op_cases();

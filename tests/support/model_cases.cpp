@@ -1,7 +1,5 @@
 #include "tests/support/model_cases.h"
 
-#include <ostream>
-
 namespace nystrom::testing {
 namespace {
 
@@ -51,10 +49,6 @@ RunContext ModelCase::run() const {
   return {mode == Mode::dropout, mode == Mode::checkpointed, 3, 4,
           int_tensor(samples, {std::ssize(samples)})};
 }
-
-void PrintTo(const ModelCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 std::vector<ModelCase> model_cases() {
   return {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/support/models.h"
+#include "tests/support/named.h"
 
 namespace nystrom::testing {
 
@@ -13,8 +14,7 @@ inline const std::vector<std::string> holes = {"110111101", "101011010"};
 
 enum class Mode { plain, checkpointed, dropout };
 
-struct ModelCase {
-  const char* name;
+struct ModelCase : Named {
   void (*change)(ModelConfig&);
   std::vector<std::string> rows = holes;
   Mode mode = Mode::plain;
@@ -23,7 +23,6 @@ struct ModelCase {
   ModelConfig config() const;
   RunContext run() const;
 };
-void PrintTo(const ModelCase& test, std::ostream* out);  // NOLINT: GoogleTest's name
 
 std::vector<ModelCase> model_cases();
 

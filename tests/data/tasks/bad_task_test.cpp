@@ -4,6 +4,7 @@
 #include "core/check.h"
 #include "data/tasks/task_dataset.h"
 #include "tests/data/tasks/letter_tokenizer.h"
+#include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -13,17 +14,13 @@ namespace {
 using Change = void (*)(TaskConfig&);
 void unchanged(TaskConfig&) {}
 
-struct BadFile {
-  const char* name;
+struct BadFile : testing::Named {
   TaskKind kind;
   Change change;
   const char* file;
   std::string text;
   std::string message;  // DIR/ stands for the folder
 };
-void PrintTo(const BadFile& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 void two_labels(TaskConfig& task) { task.labels = {"neg", "pos"}; }
 void no_header(TaskConfig& task) {
@@ -404,8 +401,7 @@ TEST_P(BadTaskFile, IsRefusedWithOneLine) {
   EXPECT_EQ(message, test.message);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files), testing::case_name);
 
 TEST(BadTask, FolderWithoutLabels) {
   const TemporaryFolder folder;

@@ -13,6 +13,7 @@
 
 #include "data/tasks/task_loader.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -117,15 +118,11 @@ hid_t brain_float_type() {
 }
 
 /// How a file of the features 0, 1, …, 23 is written.
-struct Form {
-  const char* name;
+struct Form : testing::Named {
   hid_t type = H5T_IEEE_F32LE;
   Create create = {};
   std::function<void(hid_t access, hid_t creation)> file = {};
 };
-void PrintTo(const Form& form, std::ostream* out) {  // NOLINT: GoogleTest's name
-  *out << form.name;
-}
 
 /// A function, because the library must not be used before main(): nystrom turns its work at exit
 /// off.
@@ -213,8 +210,7 @@ TEST_P(FeatureForms, AreRead) {
   EXPECT_EQ(file.values(), (Values{-1, 7}));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FeatureForms, ::testing::ValuesIn(forms()),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, FeatureForms, ::testing::ValuesIn(forms()), testing::case_name);
 
 TEST(FeatureFiles, MayBeNamedByLinksWithinTheFile) {
   const TemporaryFolder folder;
@@ -284,14 +280,10 @@ TEST(FeatureFiles, NumberTheirClasses) {
 
 // ---- Rejected files -----------------------------------------------------------------------------
 
-struct Refused {
-  const char* name;
+struct Refused : testing::Named {
   std::function<void(Writer&)> fill;
   const char* message;  // after "DIR/a.h5: "
 };
-void PrintTo(const Refused& test, std::ostream* out) {  // NOLINT: GoogleTest's name
-  *out << test.name;
-}
 
 void add_features(Writer& writer) {
   writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
@@ -394,8 +386,7 @@ TEST_P(RefusedFeatures, WithOneLine) {
   EXPECT_EQ(input_error(read_all), path.string() + ": " + GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, RefusedFeatures, ::testing::ValuesIn(refused),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Files, RefusedFeatures, ::testing::ValuesIn(refused), testing::case_name);
 
 // ---- Damaged and replaced files -----------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 // All errors in the configuration of a task, each with one exact line.
 #include "data/tasks/task_config.h"
+#include "tests/support/named.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +10,10 @@ namespace {
 /// Changes one option of a task.
 using Change = void (*)(TaskConfig&);
 
-struct BadConfig {
-  const char* name;
+struct BadConfig : testing::Named {
   Change change;
   const char* message;
 };
-void PrintTo(const BadConfig& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const BadConfig bad_configs[] = {
     {"no_kind", [](TaskConfig&) {},
@@ -250,7 +247,7 @@ TEST_P(BadTaskConfig, IsRefusedWithOneLine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, BadTaskConfig, ::testing::ValuesIn(bad_configs),
-                         [](const auto& test) { return std::string(test.param.name); });
+                         testing::case_name);
 
 }  // namespace
 }  // namespace nystrom

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/support/fixtures.h"
+#include "tests/support/named.h"
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -92,14 +93,10 @@ std::vector<std::string> contents(const TemporaryFolder& folder) {
   return names;
 }
 
-struct Case {
-  const char* name;
+struct Case : Named {
   const char* arguments;
   const char* message;  // after "nystrom: "
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 #define COMMANDS                                                                           \
   "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, embed, search, " \
@@ -810,8 +807,6 @@ TEST_P(BadInput, EndsInOneLineAndCode2AndLeavesNothing) {
   EXPECT_EQ(outcome.err, std::string("nystrom: ") + GetParam().message + "\n");
   EXPECT_EQ(contents(folder), before);
 }
-
-std::string case_name(const ::testing::TestParamInfo<Case>& test) { return test.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(CommandLines, BadInput, ::testing::ValuesIn(command_lines), case_name);
 INSTANTIATE_TEST_SUITE_P(Models, BadInput, ::testing::ValuesIn(models), case_name);

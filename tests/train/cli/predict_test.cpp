@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 #include "tests/support/errors.h"
+#include "tests/support/named.h"
 #include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/export/forward.h"
@@ -289,14 +290,10 @@ TEST(Predict, PrintsAlignedLinesForPeople) {
   EXPECT_EQ(outcome.out, expected);
 }
 
-struct Case {
-  const char* name;
+struct Case : Named {
   const char* arguments;
   const char* message;  // after "nystrom: "
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"no_text", "model", "TEXT is required; see nystrom predict --help"},
@@ -353,8 +350,7 @@ TEST_P(PredictErrors, SayWhatIsWrong) {
   EXPECT_EQ(outcome.out, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Arguments, PredictErrors, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Arguments, PredictErrors, ::testing::ValuesIn(cases), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -9,6 +9,7 @@
 #include <regex>
 #include <set>
 
+#include "tests/support/named.h"
 #include "tests/support/places.h"
 #include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
@@ -35,13 +36,10 @@ std::string model_errors_of(const std::vector<std::string>& overrides) {
   return "";
 }
 
-struct Bad {
-  const char* name;
+struct Bad : testing::Named {
   std::string text;
   std::string expected;
 };
-
-std::ostream& operator<<(std::ostream& out, const Bad& bad) { return out << bad.name; }
 
 class BadFile : public ::testing::TestWithParam<Bad> {};
 TEST_P(BadFile, HasExactlyTheseErrors) {
@@ -52,8 +50,6 @@ class BadOverride : public ::testing::TestWithParam<Bad> {};
 TEST_P(BadOverride, HasExactlyTheseErrors) {
   EXPECT_EQ(errors_of("seed: 1\n", {GetParam().text}), GetParam().expected);
 }
-
-std::string case_name(const ::testing::TestParamInfo<Bad>& info) { return info.param.name; }
 
 const Bad keys[] = {
     {"MistypedInAnotherSection", "model:\n  hidden_size: 768\n  num_landmark: 32\n",
@@ -318,11 +314,12 @@ const Bad overrides[] = {
      "evaluation, checkpoint, logging"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Keys, BadFile, ::testing::ValuesIn(keys), case_name);
-INSTANTIATE_TEST_SUITE_P(Values, BadFile, ::testing::ValuesIn(values), case_name);
-INSTANTIATE_TEST_SUITE_P(Rules, BadFile, ::testing::ValuesIn(rules), case_name);
-INSTANTIATE_TEST_SUITE_P(Texts, BadFile, ::testing::ValuesIn(texts), case_name);
-INSTANTIATE_TEST_SUITE_P(Overrides, BadOverride, ::testing::ValuesIn(overrides), case_name);
+INSTANTIATE_TEST_SUITE_P(Keys, BadFile, ::testing::ValuesIn(keys), testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Values, BadFile, ::testing::ValuesIn(values), testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Rules, BadFile, ::testing::ValuesIn(rules), testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Texts, BadFile, ::testing::ValuesIn(texts), testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Overrides, BadOverride, ::testing::ValuesIn(overrides),
+                         testing::case_name);
 
 TEST(ConfigErrors, OfFileAndOverridesComeTogether) {
   EXPECT_EQ(errors_of("sed: 1\n", {"seed=x", "run_dir=[]"}),

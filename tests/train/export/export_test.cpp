@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/errors.h"
+#include "tests/support/named.h"
 #include "tests/support/run_program.h"
 #include "tests/train/export/export_fixture.h"
 #include "train/config/config_io.h"
@@ -170,14 +171,10 @@ TEST_F(ExportTest, TransformersComputesWhatItDidForTheSource) {
 
 // ---- The classes of the folder -----------------------------------------------------------------
 
-struct ClassesCase {
-  const char* name;
+struct ClassesCase : Named {
   void (*change)(ModelConfig&);
   bool classes, theirs;  // whether the folder holds classes, and names transformers' own
 };
-void PrintTo(const ClassesCase& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const ClassesCase classes_cases[] = {
     {"nystrom", [](ModelConfig&) {}, true, false},
@@ -227,8 +224,7 @@ TEST_P(ExportClasses, AreWrittenWhereTransformersComputesSomethingElse) {
   EXPECT_EQ(card().find("trust_remote_code=True") != std::string::npos, GetParam().classes);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExportClasses, ::testing::ValuesIn(classes_cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, ExportClasses, ::testing::ValuesIn(classes_cases), case_name);
 
 TEST(ModelClasses, AreTheFilesOfTheRepository) {
   ASSERT_EQ(model_classes().size(), 2U);
@@ -394,14 +390,10 @@ TEST_F(ExportTest, SentenceTransformersNeedsATokenizer) {
 
 // ---- Refusals -----------------------------------------------------------------------------------
 
-struct Refusal {
-  const char* name;
+struct Refusal : Named {
   void (*change)(ModelConfig&);
   const char* message;
 };
-void PrintTo(const Refusal& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 const Refusal refusals[] = {
     {"features", make_sequence_block,
@@ -448,8 +440,7 @@ TEST_P(ExportRefusal, SaysWhy) {
                 "it");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExportRefusal, ::testing::ValuesIn(refusals),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, ExportRefusal, ::testing::ValuesIn(refusals), case_name);
 
 TEST_F(ExportTest, AnyLengthGoesWithSoftmax) {
   ModelConfig config = masked_lm_config();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
+#include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
@@ -20,16 +21,12 @@ NamedTensors valid_inputs(const ModelConfig& config) {
   return {{"input_ids", int_tensor({2, 3, 4, 5, 6, 7, 8, 0}, {2, 4})}};
 }
 
-struct Case {
-  const char* name;
+struct Case : Named {
   void (*config)(ModelConfig&);
   void (*spoil)(NamedTensors&);
   const char* message;
   bool gradients = false;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 void plain(C&) {}
 void mlm(C& c) { c.head = Head::masked_lm; }
@@ -225,8 +222,7 @@ TEST_P(ForwardErrors, SayWhatIsWrong) {
             GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(Inputs, ForwardErrors, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Inputs, ForwardErrors, ::testing::ValuesIn(cases), case_name);
 
 std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& tensors) {
   std::map<std::string, Tensor> result;

@@ -10,6 +10,7 @@
 #include "data/tokenizers/tokenizer_folder.h"
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/named.h"
 #include "tests/support/places.h"
 #include "tests/support/recorded_metric.h"
 #include "tests/train/objectives/feature_task.h"
@@ -42,8 +43,7 @@ class Draw {
 
 // ---- Tokenizers ---------------------------------------------------------------------------------
 
-struct Kind {
-  const char* name;
+struct Kind : Named {
   /// Below fixtures/tokenizers/small. Empty: SentencePiece, trained on the words. Null: bytes.
   const char* fixture;
   bool answers = true;  ///< whether it has the token for no answer
@@ -53,10 +53,6 @@ struct Kind {
 const Kind kinds[] = {{"SentencePiece", ""},      {"Unigram", "unigram"},
                       {"WordPiece", "wordpiece"}, {"ByteLevelBpe", "byte_level"},
                       {"Bpe", "suffixes"},        {"Bytes", nullptr, false, false}};
-
-void PrintTo(const Kind& kind, std::ostream* out) {
-  *out << kind.name;
-}  // NOLINT: GoogleTest's name
 
 /// Creates the tokenizer in folder / "tokenizer" and returns the lines of YAML that name it.
 std::string tokenizer_of(const Kind& kind, const fs::path& folder) {
@@ -127,8 +123,7 @@ Numbers numbers_of_values(const std::vector<Sample>& samples, const json& predic
           {"loss", mse}};
 }
 
-struct Task {
-  const char* name;
+struct Task : Named {
   const char* file;     ///< its extension
   const char* options;  ///< options of the section task
   Sample (*draw)(Draw& draw, int number);
@@ -138,10 +133,6 @@ struct Task {
   bool answers = false;
   const char* model = "";  ///< further options of the section model
 };
-
-void PrintTo(const Task& task, std::ostream* out) {
-  *out << task.name;
-}  // NOLINT: GoogleTest's name
 
 Sample draw_class(Draw& draw, int) {
   const char* labels[] = {"bad", "fine", "good"};
@@ -424,8 +415,7 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SameNumberOfMasks,
-                         ::testing::ValuesIn(std::begin(kinds), std::end(kinds) - 1),
-                         [](const auto& test) { return std::string(test.param.name); });
+                         ::testing::ValuesIn(std::begin(kinds), std::end(kinds) - 1), case_name);
 
 // ---- Features without a tokenizer ---------------------------------------------------------------
 

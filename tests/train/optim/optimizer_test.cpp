@@ -7,6 +7,7 @@
 
 #include "core/kernels.h"
 #include "tests/support/errors.h"
+#include "tests/support/named.h"
 #include "tests/support/random.h"
 #include "train/optim/parameter_groups.h"
 
@@ -53,15 +54,11 @@ struct Textbook {
   }
 };
 
-struct Case {
-  const char* name;
+struct Case : Named {
   DType dtype;
   OptimizerOptions config;
   double gradient_scale, tolerance;
 };
-void PrintTo(const Case& test, std::ostream* out) {
-  *out << test.name;
-}  // NOLINT: GoogleTest's name
 
 OptimizerOptions with(double decay, std::vector<double> betas = {0.9, 0.999},
                       double epsilon = 1e-8) {
@@ -152,8 +149,7 @@ TEST_P(OptimizerOfStore, EqualsTextbook) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, OptimizerOfStore, ::testing::ValuesIn(cases),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Types, OptimizerOfStore, ::testing::ValuesIn(cases), case_name);
 
 TEST(Lamb, ParametersOfZerosMoveAsUnderAdamW) {
   for (const OptimizerOptions& config : {with(0.1), lamb(0.1)}) {

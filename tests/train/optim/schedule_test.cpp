@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/named.h"
 
 namespace nystrom {
 namespace {
 
-struct RateCase {
-  const char* name;
+struct RateCase : testing::Named {
   ScheduleOptions schedule;
   std::int64_t steps;
   std::int64_t step;
@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
                       RateCase{"WsdTenthByDefault", {2, Decay::wsd}, 30, 27, 2.0},
                       RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
                       RateCase{"OnlyWarmupLast", {4, Decay::linear}, 4, 4, 2.0}),
-    [](const auto& test) { return std::string(test.param.name); });
+    testing::case_name);
 
 TEST(Warmup, IsATenthOfTheStepsWhereNothingIsSaid) {
   for (const auto& [steps, warmup] : {std::pair(500000, 10000), std::pair(100000, 10000),

@@ -6,14 +6,14 @@
 
 #include "core/check.h"
 #include "tests/support/errors.h"
+#include "tests/support/named.h"
 #include "train/loop/train_step.h"
 #include "train/plan/step_flops.h"
 
 namespace nystrom::testing {
 namespace {
 
-struct Case {
-  const char* name;
+struct Case : Named {
   AttentionKind kind;
   DType dtype;
   bool checkpointing;
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
              false,
              OptimizerKind::adamw,
              {{"0-1", AttentionKind::softmax}, {"5", AttentionKind::reformer}}}),
-    [](const auto& test) { return test.param.name; });
+    case_name);
 
 MemoryPlan simple_plan() {
   MemoryPlan plan;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/errors.h"
+#include "tests/support/named.h"
 #include "train/state/hf_config.h"
 
 namespace nystrom::testing {
@@ -66,8 +67,7 @@ TEST(Architecture, WhatIsWrittenIsReadBack) {
   }
 }
 
-struct BadCase {
-  const char* name;
+struct BadCase : Named {
   const char* text;
   const char* message;  // after "config.json: "
 };
@@ -154,8 +154,7 @@ TEST_P(BadArchitecture, IsRefusedWithTheReason) {
             std::string("config.json: ") + GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadArchitecture, ::testing::ValuesIn(bad_cases),
-                         [](const auto& it) { return std::string(it.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, BadArchitecture, ::testing::ValuesIn(bad_cases), case_name);
 
 // ---- Names of tensors ---------------------------------------------------------------------------
 

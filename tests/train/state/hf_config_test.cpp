@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
+#include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -119,8 +120,7 @@ TEST(HfConfig, AnAbsentFileIsNamed) {
             (folder / "config.json").string() + ": cannot open: No such file or directory");
 }
 
-struct BadCase {
-  const char* name;
+struct BadCase : testing::Named {
   const char* text;
   const char* message;  // after "config.json: "
 };
@@ -298,8 +298,7 @@ TEST_P(BadHfConfig, IsRefusedWithTheReason) {
             std::string("config.json: ") + GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadHfConfig, ::testing::ValuesIn(bad_cases),
-                         [](const auto& it) { return std::string(it.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, BadHfConfig, ::testing::ValuesIn(bad_cases), testing::case_name);
 
 TEST(HfConfig, SyntaxErrorsHaveAPlace) {
   EXPECT_EQ(input_error([] { read("{\"hidden_size\": 1,\n \"hidden_size\": 2}"); }),
@@ -378,8 +377,7 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
 
 // ---- The class that a folder names --------------------------------------------------------------
 
-struct TypeCase {
-  const char* name;
+struct TypeCase : testing::Named {
   void (*change)(ModelConfig&);
   const char* type;
 };
@@ -482,8 +480,7 @@ TEST_P(ModelTypeOf, IsTransformersWhereItComputesTheSame) {
       << "an export is explicit";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ModelTypeOf, ::testing::ValuesIn(types),
-                         [](const auto& it) { return std::string(it.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, ModelTypeOf, ::testing::ValuesIn(types), testing::case_name);
 
 TEST(HfConfig, ArchitecturesAndTheAutoMapNameTheClassesOfTheFolder) {
   ModelConfig config;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -102,8 +103,7 @@ TEST(ModelWeights, LinksOfTheHubsCacheAreFollowed) {
   EXPECT_NO_THROW(ModelWeights::open(snapshot));
 }
 
-struct IndexCase {
-  const char* name;
+struct IndexCase : testing::Named {
   const char* weight_map;
   const char* message;  // after the folder's name
 };
@@ -152,8 +152,7 @@ TEST_P(HostileIndex, IsRefusedWithTheReason) {
   EXPECT_EQ(error_of(folder), GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HostileIndex, ::testing::ValuesIn(index_cases),
-                         [](const auto& it) { return std::string(it.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, HostileIndex, ::testing::ValuesIn(index_cases), testing::case_name);
 
 TEST(HostileIndex, WithoutAWeightMapIsRefused) {
   EXPECT_EQ(input_error([] { parse_weight_map("{}", "index"); }), "index: has no weight_map");

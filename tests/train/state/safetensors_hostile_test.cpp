@@ -2,6 +2,7 @@
 // is.
 #include <gtest/gtest.h>
 
+#include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 #include "train/state/safetensors.h"
 
@@ -38,8 +39,7 @@ std::string with_integrity(const std::string& escaped) {
 
 const std::string good_sum(32, '0');
 
-struct HostileCase {
-  const char* name;
+struct HostileCase : testing::Named {
   std::string bytes;
   std::string message;  // after the file's name
 };
@@ -247,13 +247,14 @@ TEST_P(SafetensorsHostile, IsRefusedWithTheReason) {
   EXPECT_EQ(message, path.string() + ": " + GetParam().message);
 }
 
-std::string case_name(const ::testing::TestParamInfo<HostileCase>& info) { return info.param.name; }
-
-INSTANTIATE_TEST_SUITE_P(Frame, SafetensorsHostile, ::testing::ValuesIn(frame_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Keys, SafetensorsHostile, ::testing::ValuesIn(key_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Values, SafetensorsHostile, ::testing::ValuesIn(value_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Frame, SafetensorsHostile, ::testing::ValuesIn(frame_cases()),
+                         testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Keys, SafetensorsHostile, ::testing::ValuesIn(key_cases()),
+                         testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Values, SafetensorsHostile, ::testing::ValuesIn(value_cases()),
+                         testing::case_name);
 INSTANTIATE_TEST_SUITE_P(Integrity, SafetensorsHostile, ::testing::ValuesIn(integrity_cases()),
-                         case_name);
+                         testing::case_name);
 
 }  // namespace
 }  // namespace nystrom

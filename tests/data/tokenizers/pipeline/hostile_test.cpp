@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/tokenizers/pipeline/tokenizer_files.h"
+#include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -33,14 +34,11 @@ std::string error_of(const std::string& text) {
   return input_error([&] { parse_tokenizer_json(text, "t.json"); });
 }
 
-struct Case {
-  const char* name;
+struct Case : testing::Named {
   const char* place;    // JSON pointer
   const char* content;  // JSON to insert there; null: remove
   const char* message;  // after "t.json: "
 };
-
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class WrongTokenizerJson : public ::testing::TestWithParam<Case> {};
 
@@ -186,8 +184,7 @@ const Case cases[] = {
      "model.unk_id: got 2, expected a whole number from 0 to 1"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, WrongTokenizerJson, ::testing::ValuesIn(cases),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, WrongTokenizerJson, ::testing::ValuesIn(cases), testing::case_name);
 
 TEST(TokenizerJsonFile, IsSound) { EXPECT_EQ(error_of(sound().dump()), "no error"); }
 
