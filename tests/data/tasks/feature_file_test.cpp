@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <string_view>
 
 #include "data/tasks/task_loader.h"
 #include "tests/support/fixtures.h"
@@ -285,90 +286,60 @@ struct Refused : testing::Named {
   const char* message;  // after "DIR/a.h5: "
 };
 
-void add_features(Writer& writer) {
-  writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
+/// Writes an array, and valid features before one that is not theirs.
+std::function<void(Writer&)> with(const char* name, hid_t type, const Sizes& shape,
+                                  const Values& values) {
+  return [=](Writer& writer) {
+    if (std::string_view(name) != "features")
+      writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
+    writer.add(name, type, shape, values);
+  };
 }
 
-const Refused refused[] = {
-    {"no_features",
-     [](Writer& writer) {
-       writer.add("x", H5T_IEEE_F32LE, {2}, {1, 2});
-     },
-     "there is no array 'features'; the file holds 'x'"},
-    {"rank",
-     [](Writer& writer) {
-       writer.add("features", H5T_IEEE_F32LE, {2, 3}, counting(6));
-     },
-     "'features' is [2, 3] f32, expected numbers [samples, steps, width]"},
-    {"nothing",
-     [](Writer& writer) {
-       writer.add("features", H5T_IEEE_F32LE, {0, 3, 2}, {});
-     },
-     "'features' is [0, 3, 2] f32: there is nothing in it"},
-    {"never_written",
-     [](Writer& writer) {
-       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, {});
-     },
-     "'features': nothing was written into it"},
-    {"strings", [](Writer& writer) { writer.add("features", H5T_C_S1, {2}, {}); },
-     "'features': the elements are strings; only integers and floating-point numbers are read"},
-    {"too_few_lengths",
-     [](Writer& writer) {
-       add_features(writer);
-       writer.add("lengths", H5T_STD_I32LE, {1}, {3});
-     },
-     "'lengths' is [1] i32, expected [2] integers"},
-    {"length_beyond",
-     [](Writer& writer) {
-       add_features(writer);
-       writer.add("lengths", H5T_STD_I32LE, {2}, {3, 4});
-     },
-     "lengths[1] is 4, expected 1 to 3"},
-    {"length_zero",
-     [](Writer& writer) {
-       add_features(writer);
-       writer.add("lengths", H5T_STD_I32LE, {2}, {0, 3});
-     },
-     "lengths[0] is 0, expected 1 to 3"},
-    {"fractional_labels",
-     [](Writer& writer) {
-       add_features(writer);
-       writer.add("labels", H5T_IEEE_F64LE, {2}, {0, 1});
-     },
-     "'labels' is [2] f64, expected [2] integers"},
-    {"negative_label",
-     [](Writer& writer) {
-       add_features(writer);
-       writer.add("labels", H5T_STD_I8LE, {2}, {0, -1});
-     },
-     "labels[1] is -1, expected 0 to 9999"},
-    {"infinite_value",
-     [](Writer& writer) {
-       add_features(writer);
-       writer.add("values", H5T_IEEE_F64LE, {2}, {0, INFINITY});
-     },
-     "values[1] is inf, expected a finite number up to 1e18"},
-    {"value_beyond_f32",
-     [](Writer& writer) {
-       add_features(writer);
-       writer.add("values", H5T_IEEE_F64LE, {2}, {1e39, 0});
-     },
-     "values[0] is 1e+39, expected a finite number up to 1e18"},
-    {"two_targets",
-     [](Writer& writer) {
-       add_features(writer);
-       writer.add("values", H5T_IEEE_F64LE, {2}, {0, 1});
-       writer.add("labels", H5T_STD_I8LE, {2}, {0, 1});
-     },
-     "it holds 'labels' and 'values'; only one of them can be predicted"},
-    {"not_finite",
-     [](Writer& writer) {
-       Values values = counting(12);
-       values[9] = NAN;
-       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
-     },
-     "features[1, 1, 1] is nan, expected a finite number (f32)"},
-};
+std::vector<Refused> refused() {
+  return {
+      {"no_features",
+       [](Writer& writer) {
+         writer.add("x", H5T_IEEE_F32LE, {2}, {1, 2});
+       },
+       "there is no array 'features'; the file holds 'x'"},
+      {"rank", with("features", H5T_IEEE_F32LE, {2, 3}, counting(6)),
+       "'features' is [2, 3] f32, expected numbers [samples, steps, width]"},
+      {"nothing", with("features", H5T_IEEE_F32LE, {0, 3, 2}, {}),
+       "'features' is [0, 3, 2] f32: there is nothing in it"},
+      {"never_written", with("features", H5T_IEEE_F32LE, {2, 3, 2}, {}),
+       "'features': nothing was written into it"},
+      {"strings", with("features", H5T_C_S1, {2}, {}),
+       "'features': the elements are strings; only integers and floating-point numbers are read"},
+      {"too_few_lengths", with("lengths", H5T_STD_I32LE, {1}, {3}),
+       "'lengths' is [1] i32, expected [2] integers"},
+      {"length_beyond", with("lengths", H5T_STD_I32LE, {2}, {3, 4}),
+       "lengths[1] is 4, expected 1 to 3"},
+      {"length_zero", with("lengths", H5T_STD_I32LE, {2}, {0, 3}),
+       "lengths[0] is 0, expected 1 to 3"},
+      {"fractional_labels", with("labels", H5T_IEEE_F64LE, {2}, {0, 1}),
+       "'labels' is [2] f64, expected [2] integers"},
+      {"negative_label", with("labels", H5T_STD_I8LE, {2}, {0, -1}),
+       "labels[1] is -1, expected 0 to 9999"},
+      {"infinite_value", with("values", H5T_IEEE_F64LE, {2}, {0, INFINITY}),
+       "values[1] is inf, expected a finite number up to 1e18"},
+      {"value_beyond_f32", with("values", H5T_IEEE_F64LE, {2}, {1e39, 0}),
+       "values[0] is 1e+39, expected a finite number up to 1e18"},
+      {"two_targets",
+       [](Writer& writer) {
+         with("values", H5T_IEEE_F64LE, {2}, {0, 1})(writer);
+         writer.add("labels", H5T_STD_I8LE, {2}, {0, 1});
+       },
+       "it holds 'labels' and 'values'; only one of them can be predicted"},
+      {"not_finite",
+       [](Writer& writer) {
+         Values values = counting(12);
+         values[9] = NAN;
+         writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
+       },
+       "features[1, 1, 1] is nan, expected a finite number (f32)"},
+  };
+}
 
 class RefusedFeatures : public ::testing::TestWithParam<Refused> {};
 
@@ -386,7 +357,8 @@ TEST_P(RefusedFeatures, WithOneLine) {
   EXPECT_EQ(input_error(read_all), path.string() + ": " + GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, RefusedFeatures, ::testing::ValuesIn(refused), testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Files, RefusedFeatures, ::testing::ValuesIn(refused()),
+                         testing::case_name);
 
 // ---- Damaged and replaced files -----------------------------------------------------------------
 

@@ -21,9 +21,27 @@ NamedTensors valid_inputs(const ModelConfig& config) {
   return {{"input_ids", int_tensor({2, 3, 4, 5, 6, 7, 8, 0}, {2, 4})}};
 }
 
+/// Ones of a shape, or the values given.
+struct Given {
+  Shape shape = {};
+  std::vector<std::int64_t> values = {};
+  DType dtype = DType::i64;
+
+  Tensor tensor() const {
+    return values.empty() ? Tensor::full(shape, 1, dtype) : int_tensor(values, shape);
+  }
+};
+
+const Given none;
+Given shaped(const Shape& shape, const std::vector<std::int64_t>& values = {},
+             DType dtype = DType::i64) {
+  return {shape, values, dtype};
+}
+
 struct Case : Named {
   void (*config)(ModelConfig&);
-  void (*spoil)(NamedTensors&);
+  const char* input;
+  Given given;  // takes its place; none: it is left out
   const char* message;
   bool gradients = false;
 };
@@ -35,176 +53,81 @@ void regression(C& c) { c.head = Head::sequence_classification, c.labels = {"sco
 void tokens(C& c) { c.head = Head::token_classification; }
 void questions(C& c) { c.head = Head::question_answering; }
 void choice(C& c) { c.head = Head::multiple_choice; }
-void rename(NamedTensors& t, const char* from, const char* to) {
-  t[to] = t[from];
-  t.erase(from);
-}
 
 const Case cases[] = {
-    {"no_ids", plain, [](NamedTensors& t) { t.clear(); }, "the input has no tensor input_ids"},
-    {"misspelt_ids", plain, [](NamedTensors& t) { rename(t, "input_ids", "input_idz"); },
-     "the input has no tensor input_ids; did you mean 'input_idz'?"},
-    {"ids_of_floats", plain,
-     [](NamedTensors& t) {
-       t["input_ids"] = Tensor::zeros({2, 4}, DType::f32);
-     },
+    {"no_ids", plain, "input_ids", none, "the input has no tensor input_ids"},
+    {"ids_of_floats", plain, "input_ids", shaped({2, 4}, {}, DType::f32),
      "input_ids is f32; expected i64, i32 or u8"},
-    {"ids_of_rank_1", plain, [](NamedTensors& t) { t["input_ids"] = ones({4}); },
-     "input_ids are [4]; expected [b, n]"},
-    {"ids_of_rank_3", plain,
-     [](NamedTensors& t) {
-       t["input_ids"] = ones({1, 2, 4});
-     },
+    {"ids_of_rank_1", plain, "input_ids", shaped({4}), "input_ids are [4]; expected [b, n]"},
+    {"ids_of_rank_3", plain, "input_ids", shaped({1, 2, 4}),
      "input_ids are [1, 2, 4]; expected [b, n]"},
-    {"no_rows", plain,
-     [](NamedTensors& t) {
-       t["input_ids"] = ones({0, 4});
-     },
+    {"no_rows", plain, "input_ids", shaped({0, 4}),
      "input_ids are [0, 4]; expected at least one sequence of at least one position"},
-    {"no_positions", classes,
-     [](NamedTensors& t) {
-       t["input_ids"] = ones({2, 0});
-     },
+    {"no_positions", classes, "input_ids", shaped({2, 0}),
      "input_ids are [2, 0]; expected at least one sequence of at least one position"},
-    {"id_beyond_vocabulary", plain,
-     [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[6] = 9; },
+    {"id_beyond_vocabulary", plain, "input_ids", shaped({2, 4}, {2, 3, 4, 5, 6, 7, 9, 0}),
      "input_ids[1, 2] is 9; expected 0 … 8"},
-    {"negative_id", plain, [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[0] = -1; },
+    {"negative_id", plain, "input_ids", shaped({2, 4}, {-1, 3, 4, 5, 6, 7, 8, 0}),
      "input_ids[0, 0] is -1; expected 0 … 8"},
-    {"huge_id", plain,
-     [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[1] = 9223372036854775807; },
+    {"huge_id", plain, "input_ids", shaped({2, 4}, {2, 9223372036854775807, 4, 5, 6, 7, 8, 0}),
      "input_ids[0, 1] is 9223372036854775807; expected 0 … 8"},
-    {"too_long", plain,
-     [](NamedTensors& t) {
-       t["input_ids"] = ones({1, 10});
-     },
+    {"too_long", plain, "input_ids", shaped({1, 10}),
      "the sequence has 10 positions, but max_position_embeddings is 9; shorten it, or extend the "
      "model"},
-    {"mask_of_2", plain,
-     [](NamedTensors& t) {
-       t["attention_mask"] = int_tensor({1, 1, 1, 2, 1, 1, 0, 0}, {2, 4});
-     },
+    {"mask_of_2", plain, "attention_mask", shaped({2, 4}, {1, 1, 1, 2, 1, 1, 0, 0}),
      "attention_mask[0, 3] is 2; expected 0 … 1"},
-    {"mask_of_other_shape", plain,
-     [](NamedTensors& t) {
-       t["attention_mask"] = ones({2, 3});
-     },
+    {"mask_of_other_shape", plain, "attention_mask", shaped({2, 3}),
      "attention_mask is [2, 3]; expected [2, 4]"},
-    {"mask_of_floats", plain,
-     [](NamedTensors& t) {
-       t["attention_mask"] = Tensor::full({2, 4}, 1, DType::f64);
-     },
+    {"mask_of_floats", plain, "attention_mask", shaped({2, 4}, {}, DType::f64),
      "attention_mask is f64; expected i64, i32 or u8"},
-    {"misspelt_mask", plain,
-     [](NamedTensors& t) {
-       t["atention_mask"] = ones({2, 4});
-     },
+    {"misspelt_mask", plain, "atention_mask", shaped({2, 4}),
      "the model has no use for the input tensor atention_mask; did you mean 'attention_mask'?; it "
      "takes attention_mask, input_ids, "
      "token_type_ids"},
-    {"type_beyond_types", plain,
-     [](NamedTensors& t) {
-       t["token_type_ids"] = Tensor::full({2, 4}, 2, DType::i64);
-     },
+    {"type_beyond_types", plain, "token_type_ids", shaped({2, 4}, {2, 1, 1, 1, 1, 1, 1, 1}),
      "token_type_ids[0, 0] is 2; expected 0 … 1"},
-    {"types_of_other_shape", plain,
-     [](NamedTensors& t) {
-       t["token_type_ids"] = ones({1, 4});
-     },
+    {"types_of_other_shape", plain, "token_type_ids", shaped({1, 4}),
      "token_type_ids is [1, 4]; expected [2, 4]"},
-    {"mlm_label", mlm,
-     [](NamedTensors& t) {
-       t["labels"] = int_tensor({-100, 9, 1, 1, 1, 1, 1, 1}, {2, 4});
-     },
+    {"mlm_label", mlm, "labels", shaped({2, 4}, {-100, 9, 1, 1, 1, 1, 1, 1}),
      "labels[0, 1] is 9; expected 0 … 8 or -100"},
-    {"mlm_negative_label", mlm,
-     [](NamedTensors& t) {
-       t["labels"] = int_tensor({-100, -1, 1, 1, 1, 1, 1, 1}, {2, 4});
-     },
+    {"mlm_negative_label", mlm, "labels", shaped({2, 4}, {-100, -1, 1, 1, 1, 1, 1, 1}),
      "labels[0, 1] is -1; expected 0 … 8 or -100"},
-    {"mlm_labels_of_sequences", mlm, [](NamedTensors& t) { t["labels"] = ones({2}); },
-     "labels is [2]; expected [2, 4]"},
-    {"class", classes,
-     [](NamedTensors& t) {
-       t["labels"] = int_tensor({0, 2}, {2});
-     },
-     "labels[1] is 2; expected 0 … 1 or -100"},
-    {"classes_of_tokens", classes,
-     [](NamedTensors& t) {
-       t["labels"] = ones({2, 4});
-     },
-     "labels is [2, 4]; expected [2]"},
-    {"score_of_integers", regression, [](NamedTensors& t) { t["labels"] = ones({2}); },
-     "labels is i64; expected f32"},
-    {"token_label", tokens,
-     [](NamedTensors& t) {
-       t["labels"] = Tensor::full({2, 4}, 2, DType::i64);
-     },
+    {"mlm_labels_of_sequences", mlm, "labels", shaped({2}), "labels is [2]; expected [2, 4]"},
+    {"class", classes, "labels", shaped({2}, {0, 2}), "labels[1] is 2; expected 0 … 1 or -100"},
+    {"classes_of_tokens", classes, "labels", shaped({2, 4}), "labels is [2, 4]; expected [2]"},
+    {"score_of_integers", regression, "labels", shaped({2}), "labels is i64; expected f32"},
+    {"token_label", tokens, "labels", shaped({2, 4}, {2, 1, 1, 1, 1, 1, 1, 1}),
      "labels[0, 0] is 2; expected 0 … 1 or -100"},
-    {"no_end", questions, [](NamedTensors& t) { t["start_positions"] = ones({2}); },
-     "the input has no tensor end_positions"},
-    {"positions_of_tokens", questions,
-     [](NamedTensors& t) {
-       t["start_positions"] = t["end_positions"] = ones({2, 4});
-     },
+    {"no_end", questions, "start_positions", shaped({2}), "the input has no tensor end_positions"},
+    {"positions_of_tokens", questions, "start_positions", shaped({2, 4}),
      "start_positions is [2, 4]; expected [2]"},
-    {"labels_of_questions", questions, [](NamedTensors& t) { t["labels"] = ones({2}); },
+    {"labels_of_questions", questions, "labels", shaped({2}),
      "the model has no use for the input tensor labels; it takes attention_mask, end_positions, "
      "input_ids, start_positions, "
      "token_type_ids"},
-    {"choices_of_rank_2", choice,
-     [](NamedTensors& t) {
-       t["input_ids"] = ones({2, 4});
-     },
+    {"choices_of_rank_2", choice, "input_ids", shaped({2, 4}),
      "input_ids are [2, 4]; expected [b, choices, n]"},
-    {"no_choices", choice,
-     [](NamedTensors& t) {
-       t["input_ids"] = ones({2, 0, 4});
-     },
+    {"no_choices", choice, "input_ids", shaped({2, 0, 4}),
      "input_ids are [2, 0, 4]; expected at least one sequence of at least one position"},
-    {"choice", choice,
-     [](NamedTensors& t) {
-       t["labels"] = int_tensor({0, 3}, {2});
-     },
-     "labels[1] is 3; expected 0 … 2 or -100"},
-    {"labels_of_bare_encoder", plain, [](NamedTensors& t) { t["labels"] = ones({2}); },
+    {"choice", choice, "labels", shaped({2}, {0, 3}), "labels[1] is 3; expected 0 … 2 or -100"},
+    {"labels_of_bare_encoder", plain, "labels", shaped({2}),
      "the model has no use for the input tensor labels; it takes attention_mask, input_ids, "
      "token_type_ids"},
-    {"unused", mlm,
-     [](NamedTensors& t) {
-       t["position_ids"] = ones({2, 4});
-     },
+    {"unused", mlm, "position_ids", shaped({2, 4}),
      "the model has no use for the input tensor position_ids; it takes attention_mask, input_ids, "
      "labels, token_type_ids"},
-    {"gradients_without_labels", mlm, [](NamedTensors&) {},
+    {"gradients_without_labels", mlm, "", none,
      "gradients need a loss, and the input holds no labels", true},
-    {"features_of_no_positions", make_sequence_block,
-     [](NamedTensors& t) {
-       t["features"] = Tensor::zeros({2, 0, 5}, DType::f32);
-     },
+    {"features_of_no_positions", make_sequence_block, "features", shaped({2, 0, 5}, {}, DType::f32),
      "features are [2, 0, 5]; expected at least one sequence of at least one position"},
-    {"no_features", make_sequence_block,
-     [](NamedTensors& t) {
-       t = {{"input_ids", ones({2, 4})}};
-     },
-     "the input has no tensor features"},
-    {"features_of_other_width", make_sequence_block,
-     [](NamedTensors& t) {
-       t["features"] = random_normal({2, 4, 6}, 1);
-     },
+    {"no_features", make_sequence_block, "features", none, "the input has no tensor features"},
+    {"features_of_other_width", make_sequence_block, "features", shaped({2, 4, 6}, {}, DType::f32),
      "features is [2, 4, 6]; expected [2, 4, 5]"},
-    {"features_of_rank_2", make_sequence_block,
-     [](NamedTensors& t) {
-       t["features"] = random_normal({4, 5}, 1);
-     },
+    {"features_of_rank_2", make_sequence_block, "features", shaped({4, 5}, {}, DType::f32),
      "features are [4, 5]; expected [b, n, 5]"},
-    {"features_of_integers", make_sequence_block,
-     [](NamedTensors& t) {
-       t["features"] = ones({2, 4, 5});
-     },
+    {"features_of_integers", make_sequence_block, "features", shaped({2, 4, 5}),
      "features is i64; expected f32"},
-    {"transformers_length", [](C& c) { c.attention.semantics = Semantics::transformers; },
-     [](NamedTensors&) {},
+    {"transformers_length", [](C& c) { c.attention.semantics = Semantics::transformers; }, "", none,
      "semantics transformers needs sequences padded to segment_means_seq_len 9, got length 4; pad "
      "them, or set "
      "model.attention.semantics=nystrom"},
@@ -217,12 +140,21 @@ TEST_P(ForwardErrors, SayWhatIsWrong) {
   GetParam().config(config);
   const auto model = make_model(config, DType::f32);
   NamedTensors inputs = valid_inputs(config);
-  GetParam().spoil(inputs);
+  inputs.erase(GetParam().input);
+  if (GetParam().given.shape.rank() > 0) inputs[GetParam().input] = GetParam().given.tensor();
   EXPECT_EQ(input_error([&] { run_forward(*model, inputs, GetParam().gradients); }),
             GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(Inputs, ForwardErrors, ::testing::ValuesIn(cases), case_name);
+
+TEST(ForwardErrors, NameTheInputThatWasMeant) {
+  const auto model = make_model(tiny_config(), DType::f32);
+  EXPECT_EQ(input_error([&] {
+              run_forward(*model, {{"input_idz", ones({2, 4})}}, false);
+            }),
+            "the input has no tensor input_ids; did you mean 'input_idz'?");
+}
 
 std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& tensors) {
   std::map<std::string, Tensor> result;
