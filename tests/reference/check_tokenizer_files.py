@@ -59,40 +59,11 @@ KNOWN_EXPRESSIONS = [
     r"\d{1,3}(?=(?:\d{3})*\b)",
     r"\w+|[^\w\s]+",
 ]
-KINDS = [
-    ".",
-    r"\w",
-    r"\W",
-    r"\s",
-    r"\S",
-    r"\d",
-    r"\h",
-    "[a-e]",
-    "[^a-m ]",
-    r"[\w&&[^aeiou]]",
-    r"[\s,.]",
-    "[[:alpha:]]",
-    r"\p{L}",
-    r"\p{Lu}",
-    r"\P{L}",
-    r"\p{^N}",
-    r"\p{Han}",
-    r"\p{Hiragana}",
-    r"\p{Arabic}",
-    r"\p{Greek}",
-    r"\p{Latin}",
-    r"\p{M}",
-    r"\p{P}",
-    r"\p{Zs}",
-    "e",
-    "the",
-    " ",
-    "\u00e9",
-    r"\n",
-    r"\x{6771}",
-    r"\X",
-    r"\R",
-]
+KINDS = (
+    r".¦\w¦\W¦\s¦\S¦\d¦\h¦[a-e]¦[^a-m ]¦[\w&&[^aeiou]]¦[\s,.]¦[[:alpha:]]¦\p{L}¦\p{Lu}¦\P{L}¦"
+    r"\p{^N}¦\p{Han}¦\p{Hiragana}¦\p{Arabic}¦\p{Greek}¦\p{Latin}¦\p{M}¦\p{P}¦\p{Zs}¦e¦the¦ ¦é¦\n¦"
+    r"\x{6771}¦\X¦\R"
+).split("¦")
 PLACES = ["^", "$", r"\A", r"\z", r"\Z", r"\b", r"\B", r"\G", r"\y"]
 REPETITIONS = ["*", "+", "?", "*?", "+?", "??", "*+", "++", "{2}", "{1,3}", "{,2}", "{2,}"]
 
@@ -212,33 +183,10 @@ def pre_tokenizers(rng):
 
 
 def added_tokens(rng):
-    names = [
-        "<s>",
-        "</s>",
-        "<mask>",
-        "[CLS]",
-        "[SEP]",
-        "Hello",
-        "hello",
-        "HELLO",
-        "the",
-        "\n",
-        " ",
-        "  ",
-        "\t",
-        " a",
-        "a ",
-        "caf\u00e9",
-        "cafe\u0301",
-        "\u6771",
-        "12",
-        MARK,
-        "e",
-        "sea",
-        "\u00c9",
-        "\ufb01",
-        ",",
-    ]
+    names = (
+        "<s>¦</s>¦<mask>¦[CLS]¦[SEP]¦Hello¦hello¦HELLO¦the¦\n¦ ¦  ¦\t¦ a¦a ¦caf\u00e9¦cafe\u0301¦"
+        f"\u6771¦12¦{MARK}¦e¦sea¦\u00c9¦\ufb01¦,"
+    ).split("¦")
     flag = lambda: rng.random() < 0.4
     return [
         {
@@ -523,47 +471,20 @@ def compare_file(program, name, file, texts):
 
 # ---- Folders  ------------------------------------------------------------------------------------
 
-CLASSES = [
-    "BertTokenizer",
-    "DistilBertTokenizer",
-    "ElectraTokenizerFast",
-    "RobertaTokenizer",
-    "BartTokenizer",
-    "GPT2Tokenizer",
-    "GPTNeoXTokenizerFast",
-    "PreTrainedTokenizerFast",
-    "LlamaTokenizerFast",
-]
+CLASSES = (
+    "BertTokenizer DistilBertTokenizer ElectraTokenizerFast RobertaTokenizer BartTokenizer "
+    "GPT2Tokenizer GPTNeoXTokenizerFast PreTrainedTokenizerFast LlamaTokenizerFast"
+).split()
 # Classes with special tokens and flags of their own.
-MORE_CLASSES = [
-    "AlbertTokenizerFast",
-    "BarthezTokenizerFast",
-    "BigBirdTokenizerFast",
-    "BlenderbotTokenizerFast",
-    "BloomTokenizerFast",
-    "CamembertTokenizerFast",
-    "CodeGenTokenizerFast",
-    "CohereTokenizerFast",
-    "DebertaTokenizerFast",
-    "FNetTokenizerFast",
-    "GemmaTokenizerFast",
-    "HerbertTokenizerFast",
-    "LongformerTokenizerFast",
-    "MobileBertTokenizerFast",
-    "MPNetTokenizerFast",
-    "MvpTokenizer",
-    "PegasusTokenizerFast",
-    "Qwen2TokenizerFast",
-    "ReformerTokenizerFast",
-    "RemBertTokenizerFast",
-    "SplinterTokenizerFast",
-    "SqueezeBertTokenizerFast",
-    "T5TokenizerFast",
-    "WhisperTokenizerFast",
-    "XGLMTokenizerFast",
-    "XLMRobertaTokenizerFast",
-    "XLNetTokenizerFast",
-]
+MORE_CLASSES = (
+    "AlbertTokenizerFast BarthezTokenizerFast BigBirdTokenizerFast BlenderbotTokenizerFast "
+    "BloomTokenizerFast CamembertTokenizerFast CodeGenTokenizerFast CohereTokenizerFast "
+    "DebertaTokenizerFast FNetTokenizerFast GemmaTokenizerFast HerbertTokenizerFast "
+    "LongformerTokenizerFast MobileBertTokenizerFast MPNetTokenizerFast MvpTokenizer "
+    "PegasusTokenizerFast Qwen2TokenizerFast ReformerTokenizerFast RemBertTokenizerFast "
+    "SplinterTokenizerFast SqueezeBertTokenizerFast T5TokenizerFast WhisperTokenizerFast "
+    "XGLMTokenizerFast XLMRobertaTokenizerFast XLNetTokenizerFast"
+).split()
 # Tokens that these classes put around texts. Where they are no pieces, transformers adds tokens for
 # which no model has a row; nystrom refuses the folder.
 AROUND_TEXTS = {

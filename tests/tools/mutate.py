@@ -57,17 +57,7 @@ NOT_MUTATED = {
     "train/distributed/mpi_transport.cpp",
     "train/distributed/nccl_transport.cpp",
 }
-ROOMS = [
-    "optim",
-    "config",
-    "distributed",
-    "state",
-    "loop",
-    "objectives",
-    "export",
-    "plan",
-    "report",
-]
+ROOMS = "optim config distributed state loop objectives export plan report".split()
 FOLDERS = ["core", "autograd", "nn", "data", *ROOMS]
 LIBRARIES = [*(f"nystrom_{folder}" for folder in FOLDERS), "nystrom"]
 PROGRAMS = [*(f"{folder}_tests" for folder in FOLDERS), "cli_tests", "fault_tests"]

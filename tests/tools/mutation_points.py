@@ -26,77 +26,16 @@ COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 # Tokens that end an operand of a comparison. Operands of equality may contain `<` and similar
 # operators.
-OPERAND_ENDS = {
-    ",",
-    ";",
-    "&&",
-    "||",
-    "?",
-    ":",
-    "<=>",
-    "return",
-    "throw",
-    "case",
-    "co_return",
-} | ASSIGNMENTS
-NO_EXPRESSION = {
-    "return",
-    "if",
-    "for",
-    "while",
-    "switch",
-    "case",
-    "default",
-    "do",
-    "else",
-    "using",
-    "const",
-    "static",
-    "auto",
-    "constexpr",
-    "throw",
-    "goto",
-    "struct",
-    "class",
-    "enum",
-    "template",
-    "typename",
-    "namespace",
-    "try",
-    "catch",
-    "public",
-    "private",
-    "static_assert",
-    "friend",
-    "thread_local",
-    "inline",
-    "extern",
-    "operator",
-    "typedef",
-    "explicit",
-    "virtual",
-    "bool",
-    "int",
-    "double",
-    "float",
-    "char",
-    "unsigned",
-}
-NO_CALLEE = {
-    "if",
-    "for",
-    "while",
-    "switch",
-    "return",
-    "sizeof",
-    "alignof",
-    "decltype",
-    "catch",
-    "operator",
-    "noexcept",
-    "requires",
-    "case",
-}
+OPERAND_ENDS = ASSIGNMENTS | set(", ; && || ? : <=> return throw case co_return".split())
+NO_EXPRESSION = set(
+    "return if for while switch case default do else using const static auto constexpr throw goto "
+    "struct class enum template typename namespace try catch public private static_assert friend "
+    "thread_local inline extern operator typedef explicit virtual bool int double float char "
+    "unsigned".split()
+)
+NO_CALLEE = set(
+    "if for while switch return sizeof alignof decltype catch operator noexcept requires case".split()
+)
 # `require` fails only when the program itself has an error. No test notices its removal or its
 # message, so only its condition is mutated.
 INTERNAL_CHECK = "require"
@@ -170,18 +109,8 @@ class Source:
                 open_brackets.append((i, inside or (token.text == "{" and self._opens_body(i))))
 
     def _opens_body(self, brace: int) -> bool:
-        return brace > 0 and self.text(brace - 1) in {
-            ")",
-            "}",
-            "]",
-            "const",
-            "noexcept",
-            "override",
-            "mutable",
-            "else",
-            "do",
-            "try",
-        }
+        opens = ") } ] const noexcept override mutable else do try"
+        return brace > 0 and self.text(brace - 1) in opens.split()
 
     def text(self, i: int) -> str:
         return self.tokens[i].text if 0 <= i < len(self.tokens) else ""
