@@ -28,6 +28,7 @@ os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies
 
 import torch
 import transformers
+import yaml
 from common import FIXTURES, NOISE, Checks
 from safetensors.torch import load_file, save_file
 
@@ -54,145 +55,68 @@ AUTO_MAP = {"AutoConfig": "configuration_nystrom.NystromConfig"} | {
 
 # Options in place of the defaults. Where the inverse converges, landmarks come from the keys: the
 # matrix is then well-conditioned, and differences are of the programs and not of rounding.
-OPTIONS = {
-    "defaults": {},
-    "no_iterations": {"attention": {"inverse_iterations": 0}},
-    "ten_iterations": {"attention": {"inverse_iterations": 10, "landmark_source": "keys"}},
-    "exact_inverse": {"attention": {"inverse": "exact", "landmark_source": "keys"}},
-    "identity": {"attention": {"inverse": "identity"}},
-    "landmarks_of_keys": {"attention": {"landmark_source": "keys"}},
-    "one_landmark": {"attention": {"num_landmarks": 1}},
-    "many_landmarks": {"attention": {"num_landmarks": 21, "inverse_iterations": 3}},
-    "no_convolution": {"attention": {"conv_kernel_size": None}},
-    "long_convolution": {"attention": {"conv_kernel_size": 33}},
-    "pre": {"norm": "pre"},
-    "pre_without_positions": {
-        "norm": "pre",
-        "positions": "none",
-        "attention": {"landmark_source": "keys", "conv_kernel_size": None},
-    },
-    "mean_pooling": {"pooling": "mean"},
-    "towers": {"pooling": "mean", "pairs": "towers"},
-    "towers_first": {"pairs": "towers", "attention": {"kind": "softmax"}},
-    "features": {"norm": "pre", "positions": "none", "embed_dim": FEATURES},
-    "features_mean": {
-        "norm": "pre",
-        "positions": "none",
-        "embed_dim": FEATURES,
-        "pooling": "mean",
-        "attention": {"inverse": "exact", "landmark_source": "keys"},
-    },
-    "sentence_order": {"sentence_order": True},
-    "softmax": {"attention": {"kind": "softmax"}},
-    "double_softmax": {"attention": {"kind": "double_softmax"}},
-    "linear": {"attention": {"kind": "linear"}},
-    "performer": {"attention": {"kind": "performer", "num_features": 11, "random_seed": 7}},
-    "linformer": {"attention": {"kind": "linformer", "projected_length": 6}},
-    "linformer_per_head": {
-        "attention": {
-            "kind": "linformer",
-            "projected_length": 4,
-            "projection_sharing": "per_head",
-        }
-    },
-    "reformer": {"attention": {"kind": "reformer", "bucket_size": 4, "random_seed": 3}},
-    "reformer_pairs_of_buckets": {
-        "attention": {"kind": "reformer", "bucket_size": 1, "num_hashes": 3}
-    },
-    "softmax_in_one_layer": {
-        "attention": {"layers": {"1": "softmax"}},
-        "outer": {"num_hidden_layers": 3},
-    },
-    "every_kind": {
-        "attention": {
-            "kind": "linear",
-            "layers": {
-                "0": "nystrom",
-                "2-3": "softmax",
-                "4": "reformer",
-                "5": "linformer",
-                "6": "performer",
-                "7": "double_softmax",
-            },
-            "bucket_size": 4,
-            "projected_length": 6,
-            "num_features": 11,
-        },
-        "outer": {"num_hidden_layers": 8},
-    },
-    "transformers": {"attention": {"semantics": "transformers", "num_landmarks": 9}},
-    "transformers_exact_inverse": {
-        "attention": {
-            "semantics": "transformers",
-            "num_landmarks": 4,
-            "landmark_source": "keys",
-            "inverse": "exact",
-        }
-    },
-    "transformers_exact": {"attention": {"semantics": "transformers", "num_landmarks": 36}},
-    "gelu": {"outer": {"hidden_act": "gelu"}},
-    "as_bert": {
-        "position_offset": 0,
-        "classifier_act": "tanh",
-        "attention": {"kind": "softmax", "conv_kernel_size": None},
-    },
-    "as_roberta": {
-        "positions": "skip_padding",
-        "transform_act": "gelu",
-        "classifier_act": "tanh",
-        "attention": {"kind": "softmax", "conv_kernel_size": None},
-        "outer": {"type_vocab_size": 1},
-    },
-    "as_distilbert": {
-        "position_offset": 0,
-        "classifier_act": "relu",
-        "attention": {"kind": "softmax"},
-        "outer": {"type_vocab_size": 0, "hidden_act": "tanh"},
-    },
-    "as_electra": {"embedding_size": 10, "transform_act": "gelu", "classifier_act": "gelu"},
-    "without_biases": {"bias": False, "norm": "pre", "final_norm": True},
-    "gated": {"mlp": "geglu", "head_transform": True},
-    "window": {"attention": {"kind": "softmax", "window": 8}},
-    "window_beside_landmarks": {"attention": {"window": 6}},
-    "window_in_one_layer": {"attention": {"layers": {"1": "softmax"}, "window": 6}},
-    "landmarks_of_rope": {
-        "positions": "rope",
-        "rope_theta": 50.0,
-        "attention": {"landmark_source": "keys"},
-    },
-    "landmarks_and_windows_of_rope": {
-        "positions": "rope",
-        "local_rope_theta": 20.0,
-        "attention": {"layers": {"1": "softmax"}, "window": 6, "inverse": "identity"},
-        "outer": {"num_hidden_layers": 3},
-    },
-    "rope_of_features": {
-        "norm": "pre",
-        "positions": "rope",
-        "embed_dim": FEATURES,
-        "attention": {"kind": "softmax"},
-    },
-    "as_modernbert": {
-        "norm": "pre",
-        "final_norm": True,
-        "first_attention_norm": False,
-        "mlp": "geglu",
-        "bias": False,
-        "positions": "rope",
-        "rope_theta": 500.0,
-        "local_rope_theta": 20.0,
-        "head_transform": True,
-        "transform_act": "gelu",
-        "attention": {
-            "kind": "softmax",
-            "window": 6,
-            "window_layers": ["1-2"],
-            "conv_kernel_size": None,
-        },
-        "outer": {"type_vocab_size": 0, "num_hidden_layers": 4},
-    },
-    "relu_four_heads": {"outer": {"hidden_act": "relu", "num_attention_heads": 4}},
-}
+# embed_dim is FEATURES.
+OPTIONS = yaml.safe_load("""
+defaults: {}
+no_iterations: {attention: {inverse_iterations: 0}}
+ten_iterations: {attention: {inverse_iterations: 10, landmark_source: keys}}
+exact_inverse: {attention: {inverse: exact, landmark_source: keys}}
+identity: {attention: {inverse: identity}}
+landmarks_of_keys: {attention: {landmark_source: keys}}
+one_landmark: {attention: {num_landmarks: 1}}
+many_landmarks: {attention: {num_landmarks: 21, inverse_iterations: 3}}
+no_convolution: {attention: {conv_kernel_size: null}}
+long_convolution: {attention: {conv_kernel_size: 33}}
+pre: {norm: pre}
+pre_without_positions: {norm: pre, positions: none, attention: {landmark_source: keys,
+  conv_kernel_size: null}}
+mean_pooling: {pooling: mean}
+towers: {pooling: mean, pairs: towers}
+towers_first: {pairs: towers, attention: {kind: softmax}}
+features: {norm: pre, positions: none, embed_dim: 6}
+features_mean: {norm: pre, positions: none, embed_dim: 6, pooling: mean, attention: {inverse: exact,
+  landmark_source: keys}}
+sentence_order: {sentence_order: true}
+softmax: {attention: {kind: softmax}}
+double_softmax: {attention: {kind: double_softmax}}
+linear: {attention: {kind: linear}}
+performer: {attention: {kind: performer, num_features: 11, random_seed: 7}}
+linformer: {attention: {kind: linformer, projected_length: 6}}
+linformer_per_head: {attention: {kind: linformer, projected_length: 4,
+  projection_sharing: per_head}}
+reformer: {attention: {kind: reformer, bucket_size: 4, random_seed: 3}}
+reformer_pairs_of_buckets: {attention: {kind: reformer, bucket_size: 1, num_hashes: 3}}
+softmax_in_one_layer: {attention: {layers: {"1": softmax}}, outer: {num_hidden_layers: 3}}
+every_kind: {attention: {kind: linear, layers: {"0": nystrom, "2-3": softmax, "4": reformer,
+  "5": linformer, "6": performer, "7": double_softmax}, bucket_size: 4, projected_length: 6,
+  num_features: 11}, outer: {num_hidden_layers: 8}}
+transformers: {attention: {semantics: transformers, num_landmarks: 9}}
+transformers_exact_inverse: {attention: {semantics: transformers, num_landmarks: 4,
+  landmark_source: keys, inverse: exact}}
+transformers_exact: {attention: {semantics: transformers, num_landmarks: 36}}
+gelu: {outer: {hidden_act: gelu}}
+as_bert: {position_offset: 0, classifier_act: tanh,
+  attention: {kind: softmax, conv_kernel_size: null}}
+as_roberta: {positions: skip_padding, transform_act: gelu, classifier_act: tanh,
+  attention: {kind: softmax, conv_kernel_size: null}, outer: {type_vocab_size: 1}}
+as_distilbert: {position_offset: 0, classifier_act: relu, attention: {kind: softmax},
+  outer: {type_vocab_size: 0, hidden_act: tanh}}
+as_electra: {embedding_size: 10, transform_act: gelu, classifier_act: gelu}
+without_biases: {bias: false, norm: pre, final_norm: true}
+gated: {mlp: geglu, head_transform: true}
+window: {attention: {kind: softmax, window: 8}}
+window_beside_landmarks: {attention: {window: 6}}
+window_in_one_layer: {attention: {layers: {"1": softmax}, window: 6}}
+landmarks_of_rope: {positions: rope, rope_theta: 50.0, attention: {landmark_source: keys}}
+landmarks_and_windows_of_rope: {positions: rope, local_rope_theta: 20.0,
+  attention: {layers: {"1": softmax}, window: 6, inverse: identity}, outer: {num_hidden_layers: 3}}
+rope_of_features: {norm: pre, positions: rope, embed_dim: 6, attention: {kind: softmax}}
+as_modernbert: {norm: pre, final_norm: true, first_attention_norm: false, mlp: geglu, bias: false,
+  positions: rope, rope_theta: 500.0, local_rope_theta: 20.0, head_transform: true,
+  transform_act: gelu, attention: {kind: softmax, window: 6, window_layers: ["1-2"],
+  conv_kernel_size: null}, outer: {type_vocab_size: 0, num_hidden_layers: 4}}
+relu_four_heads: {outer: {hidden_act: relu, num_attention_heads: 4}}
+""")
 
 
 def counts_places(name):
