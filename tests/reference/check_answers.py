@@ -6,17 +6,12 @@ usage: check_answers.py [--program build/release/nystrom] [--texts 20] [--seed 0
 Models of random weights with the tokenizers of tests/fixtures: WordPiece from vocab.txt alone,
 WordPiece, byte-level and Unigram. Version 5 of transformers has no such pipeline."""
 
-import argparse
 import json
 import random
 import shutil
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import torch
-from common import FIXTURES, Checks
+from common import FIXTURES, run, script
 from transformers import (
     AutoModelForQuestionAnswering,
     AutoTokenizer,
@@ -58,43 +53,32 @@ def write_folder(folder, tokenizer, its_class, config_class):
     return model, tokenizer
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", default="build/release/nystrom")
-    parser.add_argument("--texts", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    check, rng = Checks(), random.Random(arguments.seed)
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, described in FOLDERS.items():
-            folder = Path(scratch) / name.replace(" ", "-")
-            model, tokenizer = write_folder(folder, *described)
-            answer = pipeline("question-answering", model=model, tokenizer=tokenizer)
-            different, worst = [], 0.0
-            for number in range(arguments.texts):
-                length = 500 if number % 8 == 0 else rng.randrange(3, 40)
-                context = " ".join(rng.choices(WORDS.split(" "), k=length))
-                question = " ".join(rng.choices(WORDS.split(" "), k=4)) + "?"
-                theirs = answer(question=question, context=context, top_k=TOP, max_answer_len=30)
-                command = [arguments.program, "predict", folder, question, "--pair", context]
-                command += ["--json", "--quiet", "--top-k", str(TOP)]
-                command += ["--set", "data.sequence_length=384"]  # the pipeline's windows
-                ours = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-                wanted = [each["answer"].strip() for each in theirs]
-                if [each["answer"] for each in ours] != wanted or any(
-                    context[each["start"] : each["end"]] != each["answer"] for each in ours
-                ):
-                    different.append((context, ours, theirs))
-                    continue
-                scores = zip(ours, theirs, strict=True)
-                worst = max([worst, *(abs(a["score"] - b["score"]) for a, b in scores)])
-            check(
-                not different and worst <= 2e-6,
-                f"{name}: {arguments.texts} questions, scores of {TOP} answers differ by "
-                f"{worst:.1e}; others: {different[:2] or 'none'}",
-            )
-    return check.failed
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@script(__doc__, texts=20, seed=0)
+def main(arguments, check, scratch):
+    rng = random.Random(arguments.seed)
+    for name, described in FOLDERS.items():
+        folder = scratch / name.replace(" ", "-")
+        model, tokenizer = write_folder(folder, *described)
+        answer = pipeline("question-answering", model=model, tokenizer=tokenizer)
+        different, worst = [], 0.0
+        for number in range(arguments.texts):
+            length = 500 if number % 8 == 0 else rng.randrange(3, 40)
+            context = " ".join(rng.choices(WORDS.split(" "), k=length))
+            question = " ".join(rng.choices(WORDS.split(" "), k=4)) + "?"
+            theirs = answer(question=question, context=context, top_k=TOP, max_answer_len=30)
+            options = ["--pair", context, "--json", "--quiet", "--top-k", TOP]
+            options += ["--set", "data.sequence_length=384"]  # the pipeline's windows
+            ours = json.loads(run(arguments.program, "predict", folder, question, *options))
+            wanted = [each["answer"].strip() for each in theirs]
+            if [each["answer"] for each in ours] != wanted or any(
+                context[each["start"] : each["end"]] != each["answer"] for each in ours
+            ):
+                different.append((context, ours, theirs))
+                continue
+            scores = zip(ours, theirs, strict=True)
+            worst = max([worst, *(abs(a["score"] - b["score"]) for a, b in scores)])
+        check(
+            not different and worst <= 2e-6,
+            f"{name}: {arguments.texts} questions, scores of {TOP} answers differ by "
+            f"{worst:.1e}; others: {different[:2] or 'none'}",
+        )

@@ -7,20 +7,14 @@ without code of the folder: no weight may be initialised anew or be left over, b
 head reads, and the outputs in float64 must be those of the source within 1e-6. The exports of
 each folder's twin with pytorch_model.bin, in the forms of torch.save, must have the same bytes."""
 
-import argparse
 import shutil
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import torch
 import transformers
-from common import Checks
+from common import FIXTURES, deviation, run, script
 from safetensors.torch import load_file
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = sorted((ROOT / "tests/fixtures/architectures").iterdir())
+FOLDERS = sorted((FIXTURES / "architectures").iterdir())
 # nystrom reads one of their heads, or the encoder alone; and transformers does not load the last.
 INCOMPARABLE = ("bert_pretraining", "bert_mlm_without_prefix")
 FORMS = {
@@ -76,44 +70,30 @@ def twin(folder, target, form):
     return target
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    program = parser.parse_args().program
-    checks = Checks()
-
+@script(__doc__)
+def main(arguments, check, scratch):
     def export(source, target):
-        command = [program, "export", source, target, "--quiet"]
-        subprocess.run(command, check=True, capture_output=True)
+        run(arguments.program, "export", source, target, "--quiet")
         return target
 
-    with tempfile.TemporaryDirectory() as place:
-        for folder in FOLDERS:
-            target = export(folder, Path(place) / folder.name)
-            model, info = load(target)
-            missing = [name for name in info["missing_keys"] if "pooler" not in name]
-            unexpected = list(info["unexpected_keys"])
-            checks(not missing and not unexpected, f"{folder.name}: weights {missing} {unexpected}")
-            if folder.name in INCOMPARABLE:
-                continue
-            source, _ = load(folder)
-            largest = max(
-                ((a - b).abs().max() / a.abs().max()).item()
-                for a, b in zip(outputs(source), outputs(model), strict=True)
+    for folder in FOLDERS:
+        target = export(folder, scratch / folder.name)
+        model, info = load(target)
+        missing = [name for name in info["missing_keys"] if "pooler" not in name]
+        unexpected = list(info["unexpected_keys"])
+        check(not missing and not unexpected, f"{folder.name}: weights {missing} {unexpected}")
+        if folder.name in INCOMPARABLE:
+            continue
+        source, _ = load(folder)
+        largest = max(
+            deviation(*pair) for pair in zip(outputs(model), outputs(source), strict=True)
+        )
+        check(largest <= 1e-6, f"{folder.name}: outputs differ by {largest:.1e}")
+        for form in FORMS:
+            other = twin(folder, scratch / f"{folder.name} {form}", form)
+            other = export(other, scratch / f"{folder.name} {form} exported")
+            same = all(
+                (other / name).read_bytes() == (target / name).read_bytes()
+                for name in ("model.safetensors", "config.json")
             )
-            checks(largest <= 1e-6, f"{folder.name}: outputs differ by {largest:.1e}")
-            for form in FORMS:
-                other = export(
-                    twin(folder, Path(place) / f"{folder.name} {form}", form),
-                    Path(place) / f"{folder.name} {form} exported",
-                )
-                same = all(
-                    (other / name).read_bytes() == (target / name).read_bytes()
-                    for name in ("model.safetensors", "config.json")
-                )
-                checks(same, f"{folder.name}: the same from pytorch_model.bin ({form})")
-    sys.exit(checks.failed)
-
-
-if __name__ == "__main__":
-    main()
+            check(same, f"{folder.name}: the same from pytorch_model.bin ({form})")

@@ -7,22 +7,13 @@ check_modeling.py and check_onnx.py have an option a line; here all are drawn at
 batches, and the same bounds but for float32's. What the program refuses is drawn again."""
 
 import random
-import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
-from check_modeling import (
-    F32,
-    F64,
-    FEATURES,
-    OPTIONS,
-    ROOT,
-    compare,
-    heads_of,
-    make_folder,
-)
+from check_modeling import F32, F64, FEATURES, OPTIONS, compare, heads_of, make_folder
 from check_onnx import check_head
-from common import Checks, drawn_arguments
+from common import script
 
 # A single number, as that of a regression, may be the small rest of large ones.
 ROUNDED = 1e-3
@@ -92,9 +83,9 @@ def draw(source):
     return options
 
 
-def main():
-    arguments = drawn_arguments(__doc__, ROOT / "build/release/nystrom")
-    check, refused, done, seed = Checks(), {}, 0, arguments.seed
+@script(__doc__, models=60, seed=1)
+def main(arguments, check, _):
+    refused, done, seed = Counter(), 0, arguments.seed
     while done < arguments.models:
         seed += 1
         source = random.Random(seed)
@@ -108,8 +99,7 @@ def main():
             except (SystemExit, ValueError) as error:
                 if isinstance(error, SystemExit) and "config.json:" not in str(error):
                     raise  # not the refusal of a configuration
-                reason = str(error).split("config.json:")[-1].strip()[:150]
-                refused[reason] = refused.get(reason, 0) + 1
+                refused[str(error).split("config.json:")[-1].strip()[:150]] += 1
                 continue
             done += 1
             equal = worst[0] <= F64 and worst[1] <= F64 and worst[2] <= ROUNDED
@@ -120,13 +110,8 @@ def main():
             )
             found = check_head(arguments.program, folder, name, head)
             if isinstance(found, str):
-                refused[found[:150]] = refused.get(found[:150], 0) + 1
+                refused[found[:150]] += 1
             else:
                 check(found[0][0] <= F32, f"{name}, {head}, ONNX: {found[0][0]:.1e}")
-    for reason, count in sorted(refused.items(), key=lambda pair: -pair[1]):
+    for reason, count in refused.most_common():
         print(f"refused {count} times: {reason}")
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

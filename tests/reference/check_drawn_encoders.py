@@ -7,14 +7,13 @@ make_architecture_fixtures.py has a case an option. What the program refuses is 
 
 import random
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 import torch
 import transformers
-from common import FIXTURES, Checks, drawn_arguments, write_tensors
+from common import deviation, script, write_tensors
 from make_architecture_fixtures import (
     ARCHITECTURES,
     BIASES,
@@ -32,8 +31,6 @@ from make_architecture_fixtures import (
     run,
 )
 from safetensors.torch import load_file, save_file
-
-ROOT = FIXTURES.parent.parent
 
 F64 = 1e-8  # gelu_fast has its constant to ten digits there
 ACTIVATIONS = "gelu gelu_new gelu_fast gelu_pytorch_tanh gelu_python relu tanh linear".split()
@@ -117,7 +114,7 @@ def rename(case: Case, folder: Path) -> None:
         save_file(tensors, path, {"format": "pt"})
 
 
-def deviation(case: Case, mask: torch.Tensor, expected: Tensors, got: Tensors) -> float:
+def worst_of(case: Case, mask: torch.Tensor, expected: Tensors, got: Tensors) -> float:
     """The largest, relative to the tensor's largest entry; of ModernBERT where tokens are."""
     worst = 0.0
     valid = mask.flatten(0, -2) == 1
@@ -127,8 +124,7 @@ def deviation(case: Case, mask: torch.Tensor, expected: Tensors, got: Tensors) -
         ours = got[name].view(tensor.shape)
         if case.model == "ModernBert" and tensor.shape[:2] == valid.shape:
             ours, tensor = ours[valid], tensor[valid]
-        largest = tensor.abs().max().clamp(min=1e-6)
-        worst = max(worst, ((ours - tensor).abs().max() / largest).item())
+        worst = max(worst, deviation(ours, tensor, 1e-6))
     return worst
 
 
@@ -149,13 +145,13 @@ def compare(program: Path, case: Case, dtype: torch.dtype) -> float | str:
             return done.stderr.strip().replace(str(folder), "FOLDER")
         assert done.returncode == 0, done.stderr
         got = load_file(folder / "out.safetensors")
-        return deviation(case, batch["attention_mask"], expected, got)
+        return worst_of(case, batch["attention_mask"], expected, got)
 
 
-def main() -> int:
-    arguments = drawn_arguments(__doc__, ROOT / "build/release/nystrom")
+@script(__doc__, models=60, seed=1)
+def main(arguments, check, _):
     torch.set_num_threads(1)
-    check, refused, worst, done, seed = Checks(), Counter(), {}, 0, arguments.seed
+    refused, worst, done, seed = Counter(), {}, 0, arguments.seed
     while done < arguments.models:
         seed += 1
         torch.manual_seed(seed)
@@ -170,12 +166,7 @@ def main() -> int:
         worst[case.model] = max(found, worst.get(case.model, 0.0))
         if not found <= F64:
             check(False, f"seed {seed}, {dtype}: {found:.1e} {case}")
-    for model, deviation in worst.items():
-        check(True, f"{model}: at most {deviation:.1e}")
+    for model, found in worst.items():
+        check(True, f"{model}: at most {found:.1e}")
     for reason, count in refused.most_common():
         print(f"refused {count} times: {reason}")
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,20 +8,15 @@ attention read with transformers' semantics, for which Hugging Face is told to p
 length. On sentences of the held-out novel with one or two words masked, and on texts made for their
 edges, the top 5 must have the same ids, token_str and sequence, and scores within 1e-4."""
 
-import argparse
 import gzip
 import json
 import random
 import re
 import shutil
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
+from common import ROOT, from_json_lines, run, script
 from transformers import pipeline
 
-ROOT = Path(__file__).resolve().parents[2]
 LENGTH = 128
 EDGES = [
     "[MASK]",
@@ -58,10 +53,8 @@ def pretrain(program, folder, attention):
         "optimizer.learning_rate": 3.0e-3,
         "evaluation.every": 1000000,
     }
-    command = [program, "pretrain", ROOT / "configs/quickstart.yaml", "--quiet"]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
-    subprocess.run(command, check=True)
+    options = [f"--set={key}={value}" for key, value in settings.items()]
+    run(program, "pretrain", ROOT / "configs/quickstart.yaml", "--quiet", *options)
     return folder / attention / "checkpoints" / "step-40"
 
 
@@ -88,14 +81,6 @@ def sentences(count, rng):
     return texts
 
 
-def our_results(program, folder, texts):
-    command = [program, "predict", folder, "--json", "--quiet", *texts]
-    lines = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True
-    ).stdout.splitlines()
-    return [json.loads(line) for line in lines]
-
-
 def differences(ours, theirs):
     masks = [ours, theirs] if isinstance(theirs[0], list) else [[ours], [theirs]]
     if [len(fills) for fills in masks[0]] != [len(fills) for fills in masks[1]]:
@@ -114,7 +99,7 @@ def differences(ours, theirs):
     return lines, worst
 
 
-def compare(name, ours, theirs, texts):
+def compare(check, name, ours, theirs, texts):
     assert len(ours) == len(theirs) == len(texts)
     worst, different = 0.0, 0
     for text, mine, other in zip(texts, ours, theirs):
@@ -123,39 +108,26 @@ def compare(name, ours, theirs, texts):
         different += bool(lines)
         for line in lines[:2]:
             print("  ", ascii(text[:100]), line)
-    print(f"{name}: {len(texts)} texts, {different} differ, scores within {worst:.1e}")
-    return different == 0 and worst < 1e-4
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    check(
+        different == 0 and worst < 1e-4,
+        f"{name}: {len(texts)} texts, {different} differ, scores within {worst:.1e}",
     )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--texts", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+
+
+@script(__doc__, texts=60, seed=0)
+def main(arguments, check, folder):
+    program = arguments.program
     texts = sentences(arguments.texts, random.Random(arguments.seed)) + EDGES
-    equal = True
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for attention, segments, padding in [
-            ("softmax", None, False),
-            ("nystrom", LENGTH, "max_length"),
-        ]:
-            checkpoint = pretrain(arguments.program, folder, attention)
-            plain = plain_copy(checkpoint, folder / f"plain_{attention}", segments)
-            fill = pipeline("fill-mask", model=str(plain), tokenizer=str(plain), device="cpu")
-            options = {"padding": padding, "max_length": LENGTH} if padding else {}
-            theirs = [fill(text, tokenizer_kwargs=options) for text in texts]
-            # Opens the checkpoint with the `nystrom` block when both programs give it the same
-            # meaning, and otherwise the folder without the block.
-            opened = checkpoint if attention == "softmax" else plain
-            equal &= compare(
-                attention, our_results(arguments.program, opened, texts), theirs, texts
-            )
-    return 0 if equal else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for attention, segments, options in [
+        ("softmax", None, {}),
+        ("nystrom", LENGTH, {"padding": "max_length", "max_length": LENGTH}),
+    ]:
+        checkpoint = pretrain(program, folder, attention)
+        plain = plain_copy(checkpoint, folder / f"plain_{attention}", segments)
+        fill = pipeline("fill-mask", model=str(plain), tokenizer=str(plain), device="cpu")
+        theirs = [fill(text, tokenizer_kwargs=options) for text in texts]
+        # Opens the checkpoint with the `nystrom` block when both programs give it the same
+        # meaning, and otherwise the folder without the block.
+        opened = checkpoint if attention == "softmax" else plain
+        ours = from_json_lines(run(program, "predict", opened, "--json", "--quiet", *texts))
+        compare(check, attention, ours, theirs, texts)

@@ -7,19 +7,13 @@ Each token of a sentence but [CLS] and [SEP] is masked in turn, and the log-prob
 The accuracy must be the same to the last pair. Pairs come from a held-out novel, in whose sentences
 two neighbouring words change places, or from FILEs with BLiMP's keys."""
 
-import argparse
 import json
 import random
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import torch
 from check_fill_mask import pretrain, sentences
+from common import from_json_lines, run, script, to_json_lines
 from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def made_pairs(count):
@@ -44,44 +38,30 @@ def score(model, tokenizer, sentence):
     return picked.gather(1, ids[0, inner, None]).sum().item()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--pairs", type=int, default=200)
-    parser.add_argument("--files", nargs="*", type=Path, default=[])
-    arguments = parser.parse_args()
-    equal = True
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        made = folder / "made.jsonl"
-        made.write_text("".join(json.dumps(pair) + "\n" for pair in made_pairs(arguments.pairs)))
-        for attention in ("softmax", "nystrom"):
-            checkpoint = pretrain(arguments.program, folder, attention)
-            exported = folder / f"exported_{attention}"
-            command = [arguments.program, "export", checkpoint, exported, "--quiet"]
-            subprocess.run(command, check=True, capture_output=True)
-            model = AutoModelForMaskedLM.from_pretrained(exported, trust_remote_code=True)
-            model = model.eval().double()
-            tokenizer = AutoTokenizer.from_pretrained(exported)
-            for file in arguments.files or [made]:
-                pairs = [json.loads(line) for line in file.read_text().splitlines()]
-                right = sum(
-                    score(model, tokenizer, pair["sentence_good"])
-                    > score(model, tokenizer, pair["sentence_bad"])
-                    for pair in pairs[: arguments.pairs]
-                )
-                part = folder / file.name
-                part.write_text("".join(json.dumps(p) + "\n" for p in pairs[: arguments.pairs]))
-                command = [arguments.program, "evaluate", checkpoint, "--quiet", "--json"]
-                out = subprocess.run(
-                    [*command, "--minimal-pairs", part], check=True, capture_output=True
-                ).stdout
-                ours = json.loads(out)
-                count = round(ours["accuracy"] * ours["pairs"])
-                print(f"{attention}, {file.name}: {count} of {ours['pairs']}, theirs {right}")
-                equal &= count == right
-    sys.exit(not equal)
-
-
-if __name__ == "__main__":
-    main()
+@script(__doc__, pairs=200, files=[])
+def main(arguments, check, folder):
+    made = folder / "made.jsonl"
+    made.write_text(to_json_lines(made_pairs(arguments.pairs)))
+    for attention in ("softmax", "nystrom"):
+        checkpoint = pretrain(arguments.program, folder, attention)
+        exported = folder / f"exported_{attention}"
+        run(arguments.program, "export", checkpoint, exported, "--quiet")
+        model = AutoModelForMaskedLM.from_pretrained(exported, trust_remote_code=True)
+        model = model.eval().double()
+        tokenizer = AutoTokenizer.from_pretrained(exported)
+        for file in arguments.files or [made]:
+            pairs = from_json_lines(file.read_text())[: arguments.pairs]
+            right = sum(
+                score(model, tokenizer, pair["sentence_good"])
+                > score(model, tokenizer, pair["sentence_bad"])
+                for pair in pairs
+            )
+            part = folder / file.name
+            part.write_text(to_json_lines(pairs))
+            options = ["--minimal-pairs", part, "--quiet", "--json"]
+            ours = json.loads(run(arguments.program, "evaluate", checkpoint, *options))
+            count = round(ours["accuracy"] * ours["pairs"])
+            check(
+                count == right,
+                f"{attention}, {file.name}: {count} of {ours['pairs']}, theirs {right}",
+            )

@@ -10,7 +10,6 @@ In float64 all must agree within 1e-9 of a tensor's largest entry, in float32 ou
 Last come compilation, checkpointing, mixed precision, a larger vocabulary and a run in Trainer.
 --short: one head for each option, another each time, and no run in Trainer."""
 
-import argparse
 import contextlib
 import copy
 import io
@@ -18,21 +17,18 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import tempfile
-import warnings
 from pathlib import Path
 
-os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies a folder's classes
+MODULES = tempfile.TemporaryDirectory()  # where transformers copies a folder's classes
+os.environ["HF_MODULES_CACHE"] = MODULES.name
 
 import torch
 import transformers
 import yaml
-from common import FIXTURES, NOISE, Checks
+from common import FIXTURES, NOISE, ROOT, deviation, run, script
 from safetensors.torch import load_file, save_file
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "python/export").glob("*.py"))
 F64, F32 = 1e-9, 1e-4
 LENGTH, LANDMARKS, VOCAB, WIDTH, FEATURES = 37, 5, 61, 16, 6
@@ -121,7 +117,9 @@ relu_four_heads: {outer: {hidden_act: relu, num_attention_heads: 4}}
 
 def counts_places(name):
     """Whether nystrom computes no padding, and takes it behind the tokens alone."""
-    return "window" in OPTIONS[name].get("attention", {}) or OPTIONS[name].get("positions") == "rope"
+    return (
+        "window" in OPTIONS[name].get("attention", {}) or OPTIONS[name].get("positions") == "rope"
+    )
 
 
 def suits(name, head):
@@ -258,10 +256,8 @@ def run_program(program, folder, batch, *options):
     with tempfile.TemporaryDirectory() as name:
         given, out = Path(name) / "batch", Path(name) / "out"
         save_file({key: value.contiguous() for key, value in batch.items()}, given)
-        command = [program, "forward", folder, "--input", given, "--output", out, "--threads", "1"]
-        result = subprocess.run([*command, *options], capture_output=True, text=True)
-        if result.returncode != 0:
-            raise SystemExit(f"nystrom forward {folder.name}: {result.stderr}")
+        files = ["--input", given, "--output", out]
+        run(program, "forward", folder, *files, "--threads", 1, *options)
         return load_file(out)
 
 
@@ -310,11 +306,8 @@ def deviations(expected, got, mask):
     for name, value in expected.items():
         value, other = (at_tokens(name, x, mask) for x in (value, got[name]))
         kind = "gradients" if name.startswith("grad.") else "outputs"
-        largest = value.abs().max().item()
-        if largest < NOISE * (steepest if kind == "gradients" else 1):
-            continue
-        error = ((value - other).abs().max() / largest).item()
-        worst[kind] = max(worst[kind], error)
+        if not value.abs().max().item() < NOISE * (steepest if kind == "gradients" else 1):
+            worst[kind] = max(worst[kind], deviation(other, value))
     return worst["outputs"], worst["gradients"]
 
 
@@ -400,8 +393,7 @@ def check_architectures(check, program, scratch):
     worst, count = 0.0, 0
     for fixture in sorted((FIXTURES / "architectures").iterdir()):
         folder = scratch / f"architecture-{fixture.name}"
-        command = [program, "export", fixture, folder, "--quiet", "--format", "nystrom"]
-        subprocess.run(command, check=True, capture_output=True)
+        run(program, "export", fixture, folder, "--quiet", "--format", "nystrom")
         name = json.loads((folder / "config.json").read_text())["architectures"][0]
         head = name.removeprefix("Nystrom").removeprefix("For")
         batch = load_file(fixture / "batch.safetensors")
@@ -458,8 +450,7 @@ def check_untied(check, program, scratch):
             expected = {"logits": model.double().eval()(**batch).logits}
         got = run_program(program, folder, batch, "--dtype", "f64")
         direct = deviations(expected, got, mask)[0]
-        command = [program, "export", folder, exported, "--quiet"]
-        subprocess.run(command, check=True, capture_output=True)
+        run(program, "export", folder, exported, "--quiet")
         again = transformers.AutoModelForMaskedLM.from_pretrained(exported, trust_remote_code=True)
         words = again.get_input_embeddings().weight
         apart = not torch.equal(words, again.get_output_embeddings().weight)
@@ -503,7 +494,7 @@ def check_extensions(check, scratch):
                 setattr(own, name, adapter)
                 getattr(plain, name).weight.data += adapter.up.data @ adapter.down.data
     expected, got = (each(**inputs).logits for each in (merged, adapted))
-    error = ((got - expected).abs().max() / expected.abs().max()).item()
+    error = deviation(got, expected)
     check(error <= F32, f"adapters of queries, keys and values equal merged weights: {error:.1e}")
 
     copied = pickle.loads(pickle.dumps(model))
@@ -595,35 +586,17 @@ def check_trainer(check, scratch, model):
     check(losses[-1] < 0.8 * losses[0], f"Trainer: loss {losses[0]:.2f} to {losses[-1]:.2f}")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--short", action="store_true")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join([*OPTIONS, "untied"]))
-    arguments = parser.parse_args()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    warnings.simplefilter("ignore")
-    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+@script(__doc__, names=[*OPTIONS, "untied"], short=False)
+def main(arguments, check, scratch):
     torch.set_num_threads(1)  # models are small
-    check = Checks()
-    names = [name for name in arguments.cases or OPTIONS if name != "untied"]
-    with tempfile.TemporaryDirectory() as temporary:
-        scratch = Path(temporary)
-        check_options(check, arguments.program, scratch, names, arguments.short)
-        if not arguments.cases or "untied" in arguments.cases:
-            check_untied(check, arguments.program, scratch)
-        if not arguments.cases:
-            check_fixtures(check, scratch)
-            check_architectures(check, arguments.program, scratch)
-            check_extensions(check, scratch)
-        if not arguments.cases and not arguments.short:
-            check_uses(check, scratch)
-    shutil.rmtree(os.environ["HF_MODULES_CACHE"])
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    program, asked = arguments.program, arguments.names
+    names = [name for name in asked or OPTIONS if name != "untied"]
+    check_options(check, program, scratch, names, arguments.short)
+    if not asked or "untied" in asked:
+        check_untied(check, program, scratch)
+    if not asked:
+        check_fixtures(check, scratch)
+        check_architectures(check, program, scratch)
+        check_extensions(check, scratch)
+    if not asked and not arguments.short:
+        check_uses(check, scratch)

@@ -8,23 +8,16 @@ text, rows without tokens, odd lengths, and batches of 1 with padding. In float3
 within 1e-4 of a model's largest result. int8 is only shown: a task's metric judges it. --short: one
 head for each option, another each time."""
 
-import argparse
 import subprocess
-import sys
-import tempfile
-import warnings
-from pathlib import Path
 
 import onnx
 import onnxruntime
 import torch
-import transformers
 from check_modeling import (
     F32,
     LANDMARKS,
     LENGTH,
     OPTIONS,
-    ROOT,
     at_tokens,
     batches,
     counts_places,
@@ -33,7 +26,7 @@ from check_modeling import (
     make_folder,
     run_program,
 )
-from common import Checks
+from common import script
 
 FILES = ("onnx/model.onnx", "onnx/model_int8.onnx")
 NO_INVERSE = "attention.inverse is exact, and ONNX has no singular value decomposition"
@@ -128,25 +121,9 @@ def check_option(check, program, scratch, name, short):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--short", action="store_true")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(OPTIONS))
-    arguments = parser.parse_args()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    warnings.simplefilter("ignore")
+@script(__doc__, names=OPTIONS, short=False)
+def main(arguments, check, scratch):
     print(f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}")
     torch.set_num_threads(1)  # models are small
-    check = Checks()
-    with tempfile.TemporaryDirectory() as temporary:
-        for name in arguments.cases or OPTIONS:
-            check_option(check, arguments.program, Path(temporary), name, arguments.short)
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for name in arguments.names or OPTIONS:
+        check_option(check, arguments.program, scratch, name, arguments.short)

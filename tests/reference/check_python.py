@@ -6,14 +6,13 @@ Both compute in turns and at once. nystrom's results must have the bits that the
 PyTorch, and PyTorch's those that it has alone. Tensors pass between them without a copy, bf16 too.
 """
 
-import subprocess
 import sys
-import tempfile
 import textwrap
 from pathlib import Path
 
+from common import ROOT, run, script
 
-BUILD = Path(__file__).parents[2] / "build"
+BUILD = ROOT / "build"
 
 # The environment of PyTorch lacks nanobind-backend; its own packages come first.
 PATHS = f"""
@@ -98,30 +97,21 @@ TRAIN = """
 """
 
 
-def run(script: str, argument: Path) -> list[str]:
+def words_of(source: str, argument: Path) -> list[str]:
     """The words that a script prints, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", PATHS + script, str(argument)], capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return done.stdout.split()
+    return run(sys.executable, "-c", PATHS + textwrap.dedent(source), argument).split()
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        run(textwrap.dedent(TRAIN), folder)
-        model = folder / "run"
-        prepare = textwrap.dedent(PREPARE)
-        alone = [run(prepare + script, model)[0] for script in ALONE.values()]
-        for first, second in (("torch", "nystrom"), ("nystrom", "torch")):
-            script = textwrap.dedent(TOGETHER).format(first=first, second=second)
-            together = run(prepare + script, model)
-            if together != alone:
-                sys.exit(f"{first} first: results differ: {together}, alone {alone}")
-            print(f"{first} imported first: nystrom and PyTorch have the bits that they have alone")
-
-
-if __name__ == "__main__":
-    main()
+@script(__doc__, program=None)
+def main(_, check, folder):
+    words_of(TRAIN, folder)
+    model, prepare = folder / "run", textwrap.dedent(PREPARE)
+    alone = [words_of(prepare + source, model)[0] for source in ALONE.values()]
+    for first, second in (("torch", "nystrom"), ("nystrom", "torch")):
+        together = textwrap.dedent(TOGETHER).format(first=first, second=second)
+        found = words_of(prepare + together, model)
+        check(
+            found == alone,
+            f"{first} imported first: nystrom and PyTorch have the bits that they have alone"
+            + ("" if found == alone else f": {found}, alone {alone}"),
+        )

@@ -6,15 +6,12 @@ For random tensors: the library's file is read and written by ours; the library 
 with the same bytes in every tensor, and writes from it a file equal to ours byte for byte. Then
 damaged files: whatever ours accepts, the library accepts with the same bytes."""
 
-import argparse
 import json
 import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import torch
+from common import script
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 
@@ -169,27 +166,13 @@ def check_damaged(program, rng, folder, cases):
     return accepted
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--program",
-        default=str(Path(__file__).resolve().parents[2] / "build/release/safetensors_roundtrip"),
-    )
-    parser.add_argument("--cases", type=int, default=500)
-    arguments = parser.parse_args()
+@script(__doc__, program="safetensors_roundtrip", cases=500)
+def main(arguments, check, folder):
     rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        check_equal(arguments.program, rng, folder, arguments.cases)
-        check_converted(arguments.program, folder)
-        accepted = check_damaged(arguments.program, rng, folder, 10 * arguments.cases)
+    check_equal(arguments.program, rng, folder, arguments.cases)
+    check_converted(arguments.program, folder)
+    accepted = check_damaged(arguments.program, rng, folder, 10 * arguments.cases)
     print(
         f"{arguments.cases} files equal byte for byte; {accepted} of "
         f"{10 * arguments.cases} damaged ones accepted, as the library does"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

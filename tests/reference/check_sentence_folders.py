@@ -7,17 +7,11 @@ prompts, saves them with sentence-transformers, and encodes texts of unequal len
 documents, in float64. Numbers must agree within 1e-6 of the largest one. So must those of the ONNX
 file, and of the export, read by sentence-transformers again. --short: queries alone."""
 
-import argparse
-import json
-import subprocess
-import tempfile
-from pathlib import Path
-
 import numpy
 import onnxruntime
 import torch
 import transformers
-from common import Checks
+from common import deviation, from_json_lines, run, script
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as library
 
@@ -77,10 +71,9 @@ def make(folder, seed, pooling, layers, normal, prompts):
 
 
 def embed(program, folder, kind):
-    command = [program, "embed", folder, *TEXTS, "--prompt", kind, "--quiet"]
-    command += ["--compute-dtype", "f64"]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return numpy.array([json.loads(line)["vector"] for line in lines.splitlines()])
+    options = ["--prompt", kind, "--quiet", "--compute-dtype", "f64"]
+    lines = from_json_lines(run(program, "embed", folder, *TEXTS, *options))
+    return numpy.array([line["vector"] for line in lines])
 
 
 def encode(model, kind):
@@ -96,34 +89,23 @@ def run_onnx(folder, prompt):
     return session.run(["sentence_embedding"], inputs)[0]
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--program", default="build/release/nystrom")
-    parser.add_argument("--short", action="store_true")
-    arguments = parser.parse_args()
+@script(__doc__, short=False)
+def main(arguments, check, scratch):
     program = arguments.program
-    checks = Checks()
-    with tempfile.TemporaryDirectory() as work:
-        for seed, (name, (pooling, layers, normal, prompts)) in enumerate(CASES.items()):
-            folder = Path(work) / name
-            folder.mkdir()
-            theirs = make(folder, seed, pooling, layers, normal, prompts)
-            out = folder / "export"
-            command = [program, "export", folder / "model", out, "--quiet", "--onnx"]
-            subprocess.run([*command, "--sentence-transformers"], check=True, capture_output=True)
-            again = SentenceTransformer(str(out), device="cpu", trust_remote_code=True).double()
-            for kind in ("query",) if arguments.short else ("query", "document"):
-                want = encode(theirs, kind)
-                for what, got in {
-                    "embed": embed(program, folder / "model", kind),
-                    "export": encode(again, kind),
-                    "onnx": run_onnx(out, prompts.get(kind, "")),
-                }.items():
-                    same = got.shape == want.shape
-                    worst = float(abs(got - want).max() / abs(want).max()) if same else 9.0
-                    checks(worst <= TOLERANCE, f"{name}, {kind}, {what}: {worst:.1e}")
-    raise SystemExit(checks.failed)
-
-
-if __name__ == "__main__":
-    main()
+    for seed, (name, (pooling, layers, normal, prompts)) in enumerate(CASES.items()):
+        folder = scratch / name
+        folder.mkdir()
+        theirs = make(folder, seed, pooling, layers, normal, prompts)
+        out = folder / "export"
+        options = ["--quiet", "--onnx", "--sentence-transformers"]
+        run(program, "export", folder / "model", out, *options)
+        again = SentenceTransformer(str(out), device="cpu", trust_remote_code=True).double()
+        for kind in ("query",) if arguments.short else ("query", "document"):
+            want = encode(theirs, kind)
+            for what, got in {
+                "embed": embed(program, folder / "model", kind),
+                "export": encode(again, kind),
+                "onnx": run_onnx(out, prompts.get(kind, "")),
+            }.items():
+                worst = deviation(got, want) if got.shape == want.shape else 9.0
+                check(worst <= TOLERANCE, f"{name}, {kind}, {what}: {worst:.1e}")

@@ -1,14 +1,22 @@
-"""What the scripts of this folder share: checks, writing files, and judging how hard a case is for
-float32."""
+"""What the scripts of this folder share: their command line and their checks, running the program,
+writing files, and judging how hard a case is for float32."""
 
 import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
 import warnings
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests/fixtures"
+NOVELS = sorted((ROOT / "examples/quickstart/corpus").glob("*.txt.gz"))
+NOVEL = ROOT / "examples/quickstart/corpus/stevenson-treasure.txt.gz"
 
 # A gradient flows through the position of a maximum. In float32 that position must not depend on
 # rounding.
@@ -29,21 +37,72 @@ class Checks:
         self.failed |= not holds
 
 
-def drawn_arguments(text: str, program: Path) -> argparse.Namespace:
-    """Those of a script that draws models, whose docstring is `text`: program, models and seed.
-    transformers says nothing from here on."""
-    import transformers
+def script(text, program="nystrom", names=(), **options):
+    """Makes main(arguments, check, scratch) the script of its file, whose docstring is `text`. If
+    Python runs that file, main, the last in it, runs at once: with the options of the command line,
+    Checks and an empty folder. The exit code is 1 if a check failed.
 
-    parser = argparse.ArgumentParser(
-        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=program)
-    parser.add_argument("--models", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    warnings.simplefilter("ignore")
-    return parser.parse_args()
+    The value of an option is its default: False of a flag, a program's name, a list of paths; Path
+    alone has none. `names` are what arguments without an option may say."""
+    if program:
+        options["program"] = program
+
+    def run_main(main):
+        if main.__module__ != "__main__":
+            return main
+        parser = argparse.ArgumentParser(
+            description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if names:
+            parser.add_argument("names", nargs="*", metavar="CASE", help=", ".join(names))
+        for name, default in options.items():
+            form = {"type": type(default), "default": default}
+            if default is False:
+                form = {"action": "store_true"}
+            elif default is Path:
+                form = {"type": Path}
+            elif isinstance(default, str):
+                form = {"default": ROOT / "build/release" / default}
+            elif isinstance(default, list):
+                form = {"type": Path, "nargs": "+" if default else "*", "default": default}
+            parser.add_argument("--" + name.replace("_", "-"), **form)
+        arguments, check = parser.parse_args(), Checks()
+        if transformers := sys.modules.get("transformers"):
+            transformers.utils.logging.set_verbosity_error()
+            transformers.utils.logging.disable_progress_bar()
+            print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+        warnings.simplefilter("ignore")
+        with tempfile.TemporaryDirectory() as scratch:
+            main(arguments, check, Path(scratch))
+        sys.exit(check.failed)
+
+    return run_main
+
+
+def run(program, *arguments, given=None, folder=None):
+    """What the program prints when it reads `given`; if it fails, its message ends the script."""
+    command = [program, *map(str, arguments)]
+    given = None if given is None else given.encode()
+    result = subprocess.run(command, input=given, capture_output=True, cwd=folder)
+    if result.returncode != 0:
+        name = " ".join([Path(program).name, *command[1:]])
+        raise SystemExit(f"{name[:200]}: {result.stderr.decode()}")
+    return result.stdout.decode()
+
+
+def to_json_lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def from_json_lines(text):
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def deviation(got, expected, least=0.0):
+    """The largest difference, relative to the largest entry, or to `least` where that is larger;
+    infinity where a result is no number."""
+    error = float(abs(got - expected).max()) / max(float(abs(expected).max()), least)
+    return math.inf if math.isnan(error) else error
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -62,10 +121,9 @@ def worst_deviation(
     entry."""
     outputs, gradients = 0.0, 0.0
     for name, tensor in expected.items():
-        largest = tensor.abs().max().item()
-        if largest < NOISE:
+        if tensor.abs().max().item() < NOISE:
             continue
-        error = (tensor - got[name].double()).abs().max().item() / largest
+        error = deviation(got[name].double(), tensor)
         if name.startswith("grad."):
             gradients = max(gradients, error)
         else:
