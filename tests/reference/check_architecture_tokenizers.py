@@ -14,16 +14,12 @@ disagree on. The folders hold
 - sentencepiece.bpe.model with the normalization of its published models: XLM-RoBERTa, CamemBERT,
   with a tokenizer_config.json or config.json alone."""
 
-import argparse
 import json
 import random
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import sentencepiece
-from check_tokenizer import NOVELS, ROOT, compare_offsets, mixed_lines, read_lines
+from check_tokenizer import compare_offsets, mixed_lines, read_lines, wrap
+from common import NOVELS, script
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.trainers import WordPieceTrainer
 from transformers import AutoTokenizer
@@ -85,48 +81,29 @@ FOLDERS = {
 }
 
 
-def check_wrap(program, name, folder, theirs, lines):
+def check_wrap(check, program, name, folder, theirs, lines):
     """Ids and types around texts and pairs, where the tokenizer has types."""
     texts = [[line] for line in lines[:200]] + [lines[i : i + 2] for i in range(200)]
-    given = "".join(json.dumps(each) + "\n" for each in texts).encode()
-    out = subprocess.run([program, "wrap", folder], input=given, capture_output=True, check=True)
-    ours = [
-        [tuple(map(int, token.split(":"))) for token in line.split()]
-        for line in out.stdout.decode().split("\n")[:-1]
-    ]
-    wanted = [theirs.backend_tokenizer.encode(*each) for each in texts]
-    wrong = sum(a != list(zip(b.ids, b.type_ids)) for a, b in zip(ours, wanted, strict=True))
-    print(f"{name}: {len(texts)} texts and pairs with special tokens, {wrong} differ")
-    return wrong == 0
+    wanted = [theirs.encode(*each) for each in texts]
+    pairs = zip(wrap(program, folder, texts), wanted, strict=True)
+    wrong = sum(a != list(map(list, zip(b.ids, b.type_ids))) for a, b in pairs)
+    check(wrong == 0, f"{name}: {len(texts)} texts and pairs with special tokens, {wrong} differ")
 
 
-def check(program, name, lines, training):
-    make, settings = FOLDERS[name]
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+@script(__doc__, program="tokenizer_tool", names=FOLDERS, size=1_000_000, texts=NOVELS)
+def main(arguments, check, scratch):
+    lines = mixed_lines(arguments.texts, random.Random(0), arguments.size, marks=True)
+    training = read_lines(NOVELS)[:20000]
+    for name in arguments.names or FOLDERS:
+        make, settings = FOLDERS[name]
+        folder = scratch / name
+        folder.mkdir()
         make(folder, training)
         if settings:
             (folder / "tokenizer_config.json").write_text(json.dumps(settings))
         model_type = name.split("_")[0]
         (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
-        theirs = AutoTokenizer.from_pretrained(folder)
-        equal = compare_offsets(program, name, folder, theirs.backend_tokenizer, lines)
-        theirs.backend_tokenizer.encode_special_tokens = False
-        return equal & check_wrap(program, name, folder, theirs, lines)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool", type=Path)
-    parser.add_argument("--size", default=1_000_000, type=int)
-    parser.add_argument("--texts", nargs="+", default=NOVELS, type=Path)
-    parser.add_argument("names", nargs="*", default=list(FOLDERS), metavar="FOLDER")
-    arguments = parser.parse_args()
-    lines = mixed_lines(arguments.texts, random.Random(0), arguments.size, marks=True)
-    training = read_lines(NOVELS)[:20000]
-    results = [check(arguments.program, name, lines, training) for name in arguments.names]
-    sys.exit(0 if all(results) else 1)
-
-
-if __name__ == "__main__":
-    main()
+        theirs = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+        compare_offsets(check, arguments.program, name, folder, theirs, lines)
+        theirs.encode_special_tokens = False
+        check_wrap(check, arguments.program, name, folder, theirs, lines)

@@ -9,28 +9,20 @@ in float64, ranked and scored by pytrec_eval, must give the scores of `nystrom e
 1e-9, and the neighbours of `nystrom search`. A logistic regression of lines of two novels, fitted
 to the same vectors, must be as accurate as that of `nystrom evaluate --classify`."""
 
-import argparse
 import gzip
 import json
 import random
-import sys
-import tempfile
-from pathlib import Path
 
 import numpy
 import pytrec_eval
-from check_export import NOVEL, ROOT, nystrom, train
-from common import Checks
+from check_export import train
+from common import NOVEL, from_json_lines, run, script, to_json_lines
 from safetensors.numpy import load_file
 from sklearn.linear_model import LogisticRegression
 
 MEASURES = {"ndcg_cut.10", "recall.100", "map_cut.100"}
 DEPTH = 100
 OTHER_NOVEL = NOVEL.with_name("woolf-lighthouse.txt.gz")
-
-
-def write_lines(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def long_lines(novel):
@@ -51,17 +43,17 @@ def make_folder(folder):
         for query in queries
     }
     (folder / "qrels").mkdir(parents=True)
-    write_lines(
-        folder / "corpus.jsonl", [{"_id": d, "title": "", "text": t} for d, t in documents.items()]
-    )
-    write_lines(folder / "queries.jsonl", [{"_id": q, "text": t} for q, t in queries.items()])
+    rows = [{"_id": d, "title": "", "text": t} for d, t in documents.items()]
+    (folder / "corpus.jsonl").write_text(to_json_lines(rows))
+    rows = [{"_id": q, "text": t} for q, t in queries.items()]
+    (folder / "queries.jsonl").write_text(to_json_lines(rows))
     rows = [f"{q}\t{d}\t{s}\n" for q, found in judged.items() for d, s in found.items()]
     (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
     return list(documents), list(queries), judged
 
 
 def embed(program, model, texts, output, *options):
-    nystrom(program, "embed", model, texts, "--output", output, "--quiet", *options)
+    run(program, "embed", model, texts, "--output", output, "--quiet", *options)
     return output
 
 
@@ -116,61 +108,41 @@ def regression_accuracy(program, model, files, scratch):
     return regression.score(*parts[1])
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+@script(__doc__)
+def main(arguments, check, scratch):
+    program = arguments.program
+    model, beir = train(program, scratch, "run", "nystrom", 33), scratch / "beir"
+    documents, queries, judged = make_folder(beir)
+    corpus, asking = beir / "corpus.jsonl", beir / "queries.jsonl"
+    f32 = numpy.load(embed(program, model, corpus, scratch / "c.npy"))
+    f16 = numpy.load(embed(program, model, corpus, scratch / "h.npy", "--dtype", "f16"))
+    check(
+        f32.shape == (300, 64) and f32.dtype == "f4" and f16.dtype == "f2",
+        f"numpy reads {f32.shape} of {f32.dtype} and {f16.dtype}",
     )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    program, check = parser.parse_args().program, Checks()
-    with tempfile.TemporaryDirectory() as temporary:
-        scratch = Path(temporary)
-        model, beir = train(program, scratch, "run", "nystrom", 33), scratch / "beir"
-        documents, queries, judged = make_folder(beir)
-        corpus = beir / "corpus.jsonl"
-        f32 = numpy.load(embed(program, model, corpus, scratch / "c.npy"))
-        f16 = numpy.load(embed(program, model, corpus, scratch / "h.npy", "--dtype", "f16"))
-        check(
-            f32.shape == (300, 64) and f32.dtype == "f4" and f16.dtype == "f2",
-            f"numpy reads {f32.shape} of {f32.dtype} and {f16.dtype}",
-        )
-        check((f32.astype("f2") == f16).all(), "f16 is f32 rounded")
-        tensors = load_file(embed(program, model, corpus, scratch / "c.safetensors"))
-        check((tensors["vectors"] == f32).all(), "safetensors holds the same")
-        lines = embed(program, model, corpus, scratch / "c.jsonl").read_text().splitlines()
-        rows = numpy.array([json.loads(line)["vector"] for line in lines], dtype="f4")
-        check((rows == f32).all(), "JSON Lines hold the same")
+    check((f32.astype("f2") == f16).all(), "f16 is f32 rounded")
+    tensors = load_file(embed(program, model, corpus, scratch / "c.safetensors"))
+    check((tensors["vectors"] == f32).all(), "safetensors holds the same")
+    lines = from_json_lines(embed(program, model, corpus, scratch / "c.jsonl").read_text())
+    rows = numpy.array([line["vector"] for line in lines], dtype="f4")
+    check((rows == f32).all(), "JSON Lines hold the same")
 
-        asked = numpy.load(
-            embed(program, model, beir / "queries.jsonl", scratch / "q.npy", "--prompt", "query")
-        )
-        runs = ranked_runs(documents, queries, (f32, asked))
-        right = mean_scores(judged, runs)
-        ours = json.loads(
-            nystrom(program, "evaluate", model, "--retrieval", beir, "--json", "--quiet")
-        )
-        worst = max(abs(ours[name] - value) for name, value in right.items())
-        check(worst < 1e-9, f"scores differ from pytrec_eval's by {worst:.1e}: {right}")
-        found = nystrom(
-            program, "search", model, scratch / "c.npy", beir / "queries.jsonl", "--json", "--quiet"
-        )
-        best = [json.loads(line)["neighbours"][0]["score"] for line in found.splitlines()]
-        top = (asked.astype("f8") @ f32.astype("f8").T).max(1)
-        check(numpy.abs(top - best).max() < 1e-6, "search finds the largest products")
+    asked = numpy.load(embed(program, model, asking, scratch / "q.npy", "--prompt", "query"))
+    runs = ranked_runs(documents, queries, (f32, asked))
+    right = mean_scores(judged, runs)
+    ours = json.loads(run(program, "evaluate", model, "--retrieval", beir, "--json", "--quiet"))
+    worst = max(abs(ours[name] - value) for name, value in right.items())
+    check(worst < 1e-9, f"scores differ from pytrec_eval's by {worst:.1e}: {right}")
+    found = run(program, "search", model, scratch / "c.npy", asking, "--json", "--quiet")
+    best = [line["neighbours"][0]["score"] for line in from_json_lines(found)]
+    top = (asked.astype("f8") @ f32.astype("f8").T).max(1)
+    check(numpy.abs(top - best).max() < 1e-6, "search finds the largest products")
 
-        files = make_labelled(scratch)
-        accuracy = regression_accuracy(program, model, files, scratch)
-        ours = json.loads(
-            nystrom(
-                program, "evaluate", model, "--classify", files[0], "--test", files[1],
-                "--json", "--quiet",
-            )
-        )  # fmt: skip
-        check(
-            abs(ours["accuracy"] - accuracy) < 1e-12,
-            f"--classify has the accuracy {ours['accuracy']:.4f}, scikit-learn {accuracy:.4f}",
-        )
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    files = make_labelled(scratch)
+    accuracy = regression_accuracy(program, model, files, scratch)
+    options = ["--classify", files[0], "--test", files[1], "--json", "--quiet"]
+    ours = json.loads(run(program, "evaluate", model, *options))
+    check(
+        abs(ours["accuracy"] - accuracy) < 1e-12,
+        f"--classify has the accuracy {ours['accuracy']:.4f}, scikit-learn {accuracy:.4f}",
+    )

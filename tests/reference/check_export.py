@@ -11,26 +11,21 @@ code in the model card must run, and what transformers saves must come back. In 
 transformers' own class must still do what the card warns of. Last, every other head loads. --short:
 the first form alone, beside every head."""
 
-import argparse
 import contextlib
 import io
 import json
 import random
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import torch
 import transformers
 from check_tokenizer import compare, mixed_lines
-from common import Checks
+from common import NOVEL, ROOT, deviation, run, script
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, pipeline
 
-ROOT = Path(__file__).resolve().parents[2]
-NOVEL = ROOT / "examples/quickstart/corpus/stevenson-treasure.txt.gz"
 LENGTH, LANDMARKS = 64, 16
 TOLERANCE = 1e-4
 TEXTS = [
@@ -65,29 +60,11 @@ checkpoint: {{every: 1000}}
 OWN_CLASS_MASKS = transformers.__version__.startswith("4.")  # 5.x crashes on masks in its own class
 
 
-def nystrom(program, *arguments, folder=None):
-    result = subprocess.run(
-        [program, *map(str, arguments)], capture_output=True, text=True, cwd=folder
-    )
-    if result.returncode != 0:
-        raise SystemExit(f"nystrom {' '.join(map(str, arguments))}: {result.stderr}")
-    return result.stdout
-
-
-def train(program, folder, name, kind, conv):
+def train(program, folder, name, kind, conv, *options):
     config = folder / f"{name}.yaml"
-    config.write_text(
-        RUN.format(
-            folder=folder,
-            name=name,
-            kind=kind,
-            conv=conv,
-            novel=NOVEL,
-            length=LENGTH,
-            landmarks=LANDMARKS,
-        )
-    )
-    nystrom(program, "pretrain", config, "--quiet")
+    names = {"novel": NOVEL, "length": LENGTH, "landmarks": LANDMARKS}
+    config.write_text(RUN.format(folder=folder, name=name, kind=kind, conv=conv, **names))
+    run(program, "pretrain", config, "--quiet", *options)
     return folder / "runs" / name
 
 
@@ -96,7 +73,7 @@ def run_forward(program, model, inputs, *options):
     with tempfile.TemporaryDirectory() as name:
         batch, out = Path(name) / "batch", Path(name) / "out"
         save_file({key: inputs[key].contiguous() for key in ["input_ids", "attention_mask"]}, batch)
-        nystrom(program, "forward", model, "--input", batch, "--output", out, "--quiet", *options)
+        run(program, "forward", model, "--input", batch, "--output", out, "--quiet", *options)
         return load_file(out)
 
 
@@ -109,9 +86,8 @@ def their_logits(model, inputs):
         return model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
 
 
-def deviation(ours, theirs, mask):
-    valid = mask.bool()
-    return ((ours - theirs)[valid].abs().max() / theirs[valid].abs().max()).item()
+def logits_deviation(ours, theirs, mask):
+    return deviation(ours[mask.bool()], theirs[mask.bool()])
 
 
 def config_of(folder):
@@ -140,7 +116,7 @@ def check_padded_logits(check, program, name, folder, model, tokenizer):
         TEXTS, padding="max_length", truncation=True, max_length=LENGTH, return_tensors="pt"
     )
     ours = our_logits(program, folder, inputs, "--set", "model.attention.semantics=transformers")
-    worst = deviation(ours, their_logits(model, inputs), inputs["attention_mask"])
+    worst = logits_deviation(ours, their_logits(model, inputs), inputs["attention_mask"])
     check(
         worst <= TOLERANCE,
         f"{name}: logits of {len(TEXTS)} texts padded to {LENGTH}, "
@@ -152,14 +128,8 @@ def check_free_logits(check, program, name, folder, model, tokenizer):
     worst = 0.0
     for text in TEXTS:
         inputs = tokenizer(text, truncation=True, max_length=LENGTH, return_tensors="pt")
-        worst = max(
-            worst,
-            deviation(
-                our_logits(program, folder, inputs),
-                their_logits(model, inputs),
-                inputs["attention_mask"],
-            ),
-        )
+        found = our_logits(program, folder, inputs), their_logits(model, inputs)
+        worst = max(worst, logits_deviation(*found, inputs["attention_mask"]))
     check(
         worst <= TOLERANCE,
         f"{name}: logits of {len(TEXTS)} texts as they are: differ by {worst:.1e}",
@@ -183,7 +153,7 @@ def check_batches(check, program, name, folder, model, tokenizer):
     worst = 0.0
     for inputs in make_batches(tokenizer):
         found = their_logits(model, inputs), our_logits(program, folder, inputs)
-        worst = max(worst, deviation(*found, inputs["attention_mask"]))
+        worst = max(worst, logits_deviation(*found, inputs["attention_mask"]))
     check(
         worst <= TOLERANCE,
         f"{name}: logits of 1 to {LENGTH} tokens, alone and padded: differ by {worst:.1e}",
@@ -224,7 +194,7 @@ def check_feature_extraction(check, program, name, folder, tokenizer):
         inputs = tokenizer(text, return_tensors="pt", **length)
         ours = run_forward(program, folder, inputs)["last_hidden_state"]
         theirs = torch.tensor(theirs)[:, : ours.shape[1]]  # the rest is padding
-        worst = max(worst, ((ours - theirs).abs().max() / ours.abs().max()).item())
+        worst = max(worst, deviation(theirs, ours))
     check(
         worst <= TOLERANCE,
         f"{name}: the feature-extraction pipeline, padded: hidden states differ by {worst:.1e}",
@@ -263,7 +233,7 @@ def check_heads(check, program, scratch):
         for semantics in ["nystrom", "transformers"]:
             folder, title = scratch / f"{name}-{semantics}", f"{name}, semantics {semantics}"
             options = ["--quiet", "--set", f"model.attention.semantics={semantics}"]
-            nystrom(program, "export", ROOT / "tests/fixtures/hf" / name, folder, *options)
+            run(program, "export", ROOT / "tests/fixtures/hf" / name, folder, *options)
             load(check, title, folder, getattr(transformers, f"AutoModelFor{head}"))
             if semantics == "nystrom" or OWN_CLASS_MASKS:
                 check_card(check, title, folder, 0)
@@ -273,7 +243,7 @@ def check_way_back(check, program, name, folder, model, tokenizer, scratch):
     """transformers saves the model; ours must read the same model and options."""
     saved = scratch / f"{name}-saved"
     model.save_pretrained(saved)
-    info = [json.loads(nystrom(program, "info", path, "--json")) for path in (folder, saved)]
+    info = [json.loads(run(program, "info", path, "--json")) for path in (folder, saved)]
     inputs = tokenizer(TEXTS[1], return_tensors="pt")
     same = torch.equal(our_logits(program, saved, inputs), our_logits(program, folder, inputs))
     check(
@@ -286,7 +256,7 @@ def check_way_back(check, program, name, folder, model, tokenizer, scratch):
 def check_encoder(check, program, name, folder, scratch):
     """A bare encoder, which transformers saves under names without prefix."""
     AutoModel.from_pretrained(folder, **trusted(folder)).save_pretrained(scratch / "encoder")
-    nystrom(program, "export", scratch / "encoder", scratch / "encoder-exported", "--quiet")
+    run(program, "export", scratch / "encoder", scratch / "encoder-exported", "--quiet")
     load(check, f"{name}, encoder alone", scratch / "encoder-exported", AutoModel)
 
 
@@ -319,66 +289,12 @@ def check_warnings(check, name, model, tokenizer):
     pair["input_ids"][:] = torch.arange(10, 10 + LENGTH // 2)
     other = {"input_ids": pair["input_ids"].clone(), "attention_mask": pair["attention_mask"]}
     other["input_ids"][1] += 100
-    a, b = their_logits(model, pair)[0], their_logits(model, other)[0]
-    moved = ((a - b).abs().max() / a.abs().max()).item()
+    moved = deviation(their_logits(model, other)[0], their_logits(model, pair)[0])
     check(
         moved > 1e-3,
         f"{name}: of two texts of {LENGTH // 2} positions, transformers "
         f"changes the first with the second: by {moved:.1e}",
     )
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--tokenizer-tool", default=ROOT / "build/release/tokenizer_tool")
-    parser.add_argument("--short", action="store_true")
-    arguments = parser.parse_args()
-    check, program = Checks(), arguments.program
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
-    cases = [
-        ("nystrom", "nystrom", 33, []),
-        ("no convolution", "nystrom", "null", []),
-        ("softmax", "softmax", 33, []),
-        ("nystrom as softmax", "nystrom", 33, ["--attention", "softmax"]),
-        ("for transformers' class", "nystrom", 33, ["--format", "transformers"]),
-        (
-            "no convolution, for transformers' class",
-            "nystrom",
-            "null",
-            ["--format", "transformers"],
-        ),
-    ]
-    if arguments.short:
-        cases = cases[:1]
-    with tempfile.TemporaryDirectory() as temporary:
-        scratch = Path(temporary)
-        runs = {}
-        for number, (name, kind, conv, options) in enumerate(cases):
-            if (kind, conv) not in runs:
-                runs[kind, conv] = train(program, scratch, f"run-{number}", kind, conv)
-            folder = scratch / f"exported-{number}"
-            options = [*options, "--verify", "--json", "--quiet"]
-            report = json.loads(nystrom(program, "export", runs[kind, conv], folder, *options))
-            for each in report["differences"]:
-                print(
-                    f"{name}: {each['tokens']} tokens, own class of transformers differs by "
-                    f"{each['relative']:.1e}"
-                )
-            check_folder(check, program, name, folder, scratch)
-            if number == 0:
-                check_encoder(check, program, name, folder, scratch)
-                lines = mixed_lines([NOVEL], random.Random(0), 1_000_000)
-                check(
-                    compare(arguments.tokenizer_tool, f"{name}, tokenizer", folder, lines),
-                    f"{name}: AutoTokenizer gives our ids",
-                )
-        check_heads(check, program, scratch)
-    return 1 if check.failed else 0
 
 
 def check_folder(check, program, name, folder, scratch):
@@ -408,5 +324,32 @@ def check_folder(check, program, name, folder, scratch):
     check_way_back(check, program, name, folder, model, tokenizer, scratch)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@script(__doc__, tokenizer_tool="tokenizer_tool", short=False)
+def main(arguments, check, scratch):
+    program, runs = arguments.program, {}
+    for_transformers = ["--format", "transformers"]
+    cases = [
+        ("nystrom", "nystrom", 33, []),
+        ("no convolution", "nystrom", "null", []),
+        ("softmax", "softmax", 33, []),
+        ("nystrom as softmax", "nystrom", 33, ["--attention", "softmax"]),
+        ("for transformers' class", "nystrom", 33, for_transformers),
+        ("no convolution, for transformers' class", "nystrom", "null", for_transformers),
+    ]
+    for number, (name, kind, conv, options) in enumerate(cases[:1] if arguments.short else cases):
+        if (kind, conv) not in runs:
+            runs[kind, conv] = train(program, scratch, f"run-{number}", kind, conv)
+        folder = scratch / f"exported-{number}"
+        options = [*options, "--verify", "--json", "--quiet"]
+        report = json.loads(run(program, "export", runs[kind, conv], folder, *options))
+        for each in report["differences"]:
+            print(
+                f"{name}: {each['tokens']} tokens, own class of transformers differs by "
+                f"{each['relative']:.1e}"
+            )
+        check_folder(check, program, name, folder, scratch)
+        if number == 0:
+            check_encoder(check, program, name, folder, scratch)
+            lines = mixed_lines([NOVEL], random.Random(0), 1_000_000)
+            compare(check, arguments.tokenizer_tool, f"{name}, AutoTokenizer", folder, lines)
+    check_heads(check, program, scratch)

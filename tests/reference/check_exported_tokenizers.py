@@ -8,19 +8,14 @@ xlm-roberta-base, distilbert, camembert, of a folder that transformers 5 saved, 
 that this program trained. Ids, token types and special tokens of texts and pairs must equal those of
 this program, before the export and after it, beside the config.json of a Nyströmformer."""
 
-import argparse
 import json
 import shutil
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
-from check_tokenizer import NOVELS, ROOT
+from check_tokenizer import wrap
+from common import FIXTURES, NOVELS, run, script
 from transformers import AutoTokenizer
-from transformers import __version__ as version
 
-SMALL = ROOT / "tests/fixtures/tokenizers/small"
+SMALL = FIXTURES / "tokenizers/small"
 TEXTS = [
     ["The harbour was quiet."],
     ["THE sea, don't you think so?", "Schön: 12,345 ½\u200cǄ"],
@@ -71,17 +66,6 @@ def make_folder(folder, kind, settings, model):
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-def ours(program, folder, texts):
-    lines = "".join(json.dumps(each) + "\n" for each in texts)
-    result = subprocess.run(
-        [program, "wrap", folder], input=lines.encode(), capture_output=True, check=True
-    )
-    return [
-        [[int(number) for number in token.split(":")] for token in line.split()]
-        for line in result.stdout.decode().split("\n")[:-1]
-    ]
-
-
 def theirs(tokenizer, texts):
     found = []
     for each in texts:
@@ -91,60 +75,43 @@ def theirs(tokenizer, texts):
     return found
 
 
-def check(program, name, source, target):
+def compare(check, program, name, source, target):
     target.mkdir()
-    subprocess.run([program, "export", source, target], check=True)
+    run(program, "export", source, target)
     (target / "config.json").write_text(json.dumps({"model_type": "nystromformer"}))
     tokenizer = AutoTokenizer.from_pretrained(target)
     names = [tokenizer.cls_token, tokenizer.sep_token, tokenizer.pad_token, tokenizer.mask_token]
     texts = TEXTS + [[f"The {tokenizer.mask_token} sea{tokenizer.sep_token}"]]
-    wanted = ours(program, source, texts)
-    right = (
+    wanted = wrap(program, source, texts)
+    check(
         None not in names
-        and ours(program, target, texts) == wanted
-        and theirs(tokenizer, texts) == wanted
+        and wrap(program, target, texts) == wanted
+        and theirs(tokenizer, texts) == wanted,
+        f"{name}: {' '.join(map(str, names))}",
     )
-    print(f"{'ok  ' if right else 'FAIL'} {name}: {' '.join(map(str, names))}")
-    return right
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
-    program = parser.parse_args().program
-    print(f"transformers {version}")
-    right = True
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for number, (layout, parts) in enumerate(LAYOUTS.items()):
-            make_folder(folder / f"source-{number}", *parts)
-            right &= check(program, layout, folder / f"source-{number}", folder / f"{number}")
-        for kind, its_class in (
-            ("wordpiece", "BertTokenizer"),
-            ("byte_level", "RobertaTokenizer"),
-            ("wordpiece", "SplinterTokenizer"),
-        ):
-            source = folder / f"undeclared-{its_class}"
-            make_folder(source, kind, {"tokenizer_class": its_class}, "bert")
-            file = source / "tokenizer.json"
-            described = json.loads(file.read_text())
-            for token in described["added_tokens"]:
-                described["model"]["vocab"][token["content"]] = token["id"]
-            file.write_text(json.dumps(described | {"added_tokens": []}))
-            right &= check(program, f"undeclared, {its_class}", source, folder / f"{its_class}-out")
-        for kind, case in (("unigram", "lower"), ("bpe", "cased"), ("unigram", "stripped")):
-            source = folder / f"{kind}-{case}"
-            source.mkdir()
-            subprocess.run(
-                [program, "train", kind, "400", source, case, NOVELS[0]],
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
-            right &= check(program, f"trained {kind}, {case}", source, folder / f"{source.name}-out")
-    return 0 if right else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@script(__doc__, program="tokenizer_tool")
+def main(arguments, check, folder):
+    program = arguments.program
+    for number, (layout, parts) in enumerate(LAYOUTS.items()):
+        make_folder(folder / f"source-{number}", *parts)
+        compare(check, program, layout, folder / f"source-{number}", folder / f"{number}")
+    for kind, its_class in (
+        ("wordpiece", "BertTokenizer"),
+        ("byte_level", "RobertaTokenizer"),
+        ("wordpiece", "SplinterTokenizer"),
+    ):
+        source, name = folder / f"undeclared-{its_class}", f"undeclared, {its_class}"
+        make_folder(source, kind, {"tokenizer_class": its_class}, "bert")
+        file = source / "tokenizer.json"
+        described = json.loads(file.read_text())
+        for token in described["added_tokens"]:
+            described["model"]["vocab"][token["content"]] = token["id"]
+        file.write_text(json.dumps(described | {"added_tokens": []}))
+        compare(check, program, name, source, folder / f"{its_class}-out")
+    for kind, case in (("unigram", "lower"), ("bpe", "cased"), ("unigram", "stripped")):
+        source, name = folder / f"{kind}-{case}", f"trained {kind}, {case}"
+        source.mkdir()
+        run(program, "train", kind, 400, source, case, NOVELS[0])
+        compare(check, program, name, source, folder / f"{source.name}-out")

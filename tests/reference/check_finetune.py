@@ -8,19 +8,13 @@ initialised anew or be left over, labels must be the task's, and what transforme
 texts it was not trained on, alone and in padded batches, must be what `nystrom predict` says,
 probabilities within 1e-4. Last, 50 steps of Trainer must follow those of `nystrom finetune`."""
 
-import argparse
 import contextlib
 import io
 import json
 import random
-import sys
-import tempfile
-from pathlib import Path
 
 import torch
-import transformers
-from check_export import nystrom
-from common import Checks
+from common import NOVEL, run, script
 from transformers import (
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
@@ -33,8 +27,6 @@ from transformers import (
 )
 from transformers.pipelines import SUPPORTED_TASKS
 
-ROOT = Path(__file__).resolve().parents[2]
-NOVEL = ROOT / "examples/quickstart/corpus/stevenson-treasure.txt.gz"
 TOLERANCE = 1e-4
 TRUST = {"trust_remote_code": True}
 WORDS = "the sea was calm and old ships sailed home under pale stars while men sang of gold".split()
@@ -135,9 +127,9 @@ def train(program, folder, name, ending, more):
     config = folder / f"{name}.yaml"
     kind = "classification" if name == "label_sets" else name
     config.write_text(RUN.format(folder=folder, name=name, kind=kind, ending=ending, more=more))
-    nystrom(program, "finetune", config, "--quiet")
+    run(program, "finetune", config, "--quiet")
     exported = folder / f"{name}-exported"
-    nystrom(program, "export", folder / name, exported, "--quiet")
+    run(program, "export", folder / name, exported, "--quiet")
     return exported
 
 
@@ -149,7 +141,7 @@ def load(check, kind, folder, cls):
 
 
 def predict(program, folder, *arguments):
-    return json.loads(nystrom(program, "predict", folder, *arguments, "--json", "--quiet"))
+    return json.loads(run(program, "predict", folder, *arguments, "--json", "--quiet"))
 
 
 def close(ours, theirs):
@@ -211,7 +203,7 @@ def check_label_sets(check, program, folder, rng):
         theirs = model(**inputs, labels=torch.stack([labels for _, labels in rows])).loss.item()
     file = folder.parent / "label_sets.jsonl"
     options = ("--file", file, "--set", "task.multi_label=true", "--json", "--quiet")
-    ours = json.loads(nystrom(program, "evaluate", folder, *options))["loss"]
+    ours = json.loads(run(program, "evaluate", folder, *options))["loss"]
     check(abs(ours - theirs) <= 1e-6, f"label sets: the loss differs by {abs(ours - theirs):.1e}")
 
 
@@ -233,7 +225,7 @@ def check_trainer(check, program, exported, rng):
             several=str(several).lower(),
         )
     )  # fmt: skip
-    nystrom(program, "finetune", config, "--quiet")
+    run(program, "finetune", config, "--quiet")
     lines = [json.loads(line) for line in open(folder / f"{name}-trainer" / "metrics.jsonl")]
     ours = [line["loss"] for line in lines if "loss" in line]
 
@@ -384,40 +376,23 @@ def check_choice(check, program, folder, rng):
     check(worst <= TOLERANCE, f"choice: scores of 10 questions differ by {worst:.1e}")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    program = parser.parse_args().program
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    print(f"transformers {transformers.__version__}")
-    check, rng = Checks(), random.Random(5)
+@script(__doc__)
+def main(arguments, check, folder):
+    program, rng = arguments.program, random.Random(5)
+    columns = ", columns: {text: text, label: label}"
+    choices = ", columns: {text: text, choices: [endings], label: label}"
     kinds = [
-        ("classification", "tsv", ", columns: {text: text, label: label}", check_classification),
+        ("classification", "tsv", columns, check_classification),
         ("label_sets", "jsonl", ", multi_label: true", check_label_sets),
-        ("regression", "tsv", ", columns: {text: text, label: label}", check_regression),
+        ("regression", "tsv", columns, check_regression),
         ("tokens", "conll", "", check_tokens),
         ("questions", "json", ", stride: 16", check_questions),
-        (
-            "choice",
-            "jsonl",
-            ", columns: {text: text, choices: [endings], label: label}",
-            check_choice,
-        ),
+        ("choice", "jsonl", choices, check_choice),
     ]
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        (folder / "base.yaml").write_text(BASE.format(folder=folder, novel=NOVEL))
-        nystrom(program, "pretrain", folder / "base.yaml", "--quiet")
-        write_files(folder, rng)
-        for kind, ending, more, compare in kinds:
-            compare(check, program, train(program, folder, kind, ending, more), rng)
-        for name in ("classification", "label_sets"):
-            check_trainer(check, program, folder / f"{name}-exported", rng)
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    (folder / "base.yaml").write_text(BASE.format(folder=folder, novel=NOVEL))
+    run(program, "pretrain", folder / "base.yaml", "--quiet")
+    write_files(folder, rng)
+    for kind, ending, more, compare in kinds:
+        compare(check, program, train(program, folder, kind, ending, more), rng)
+    for name in ("classification", "label_sets"):
+        check_trainer(check, program, folder / f"{name}-exported", rng)

@@ -8,19 +8,14 @@ Generates ListOps by `nystrom listops` at the published settings and computes ev
 fine-tunes a toy of each built-in tokenizer for a step, whose checkpoint's tokenizer must give the
 same ids and offsets in Hugging Face's tokenizers."""
 
-import argparse
 import json
 import random
 import statistics
-import sys
-import tempfile
-from pathlib import Path
 
-from check_export import NOVEL, Checks, nystrom
 from check_tokenizer import compare, compare_offsets, mixed_lines
+from common import NOVEL, run, script
 from tokenizers import Tokenizer
 
-ROOT = Path(__file__).resolve().parents[2]
 RUN = """
 run_dir: {folder}/{name}
 model: {{hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8,
@@ -58,20 +53,8 @@ def value_of(source):
 
 
 def check_listops(check, program, folder):
-    nystrom(
-        program,
-        "listops",
-        folder / "data",
-        "--train",
-        300,
-        "--validation",
-        40,
-        "--test",
-        40,
-        "--seed",
-        7,
-        "--quiet",
-    )
+    counts = ["--train", 300, "--validation", 40, "--test", 40]
+    run(program, "listops", folder / "data", *counts, "--seed", 7, "--quiet")
     rows = [
         line.split("\t")
         for name in ("train", "val", "test")
@@ -91,14 +74,11 @@ def check_listops(check, program, folder):
 def check_tokenizer(check, program, tool, folder, name, lines):
     config = folder / f"{name}.yaml"
     config.write_text(RUN.format(folder=folder, name=name))
-    nystrom(program, "finetune", config, "--quiet", "--threads", 1)
+    run(program, "finetune", config, "--quiet", "--threads", 1)
     checkpoint = folder / name / "checkpoints/step-1"
     theirs = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
-    check(
-        compare(tool, name, checkpoint, lines)
-        and compare_offsets(tool, name, checkpoint, theirs, lines),
-        f"{name}: ids and offsets are those of Hugging Face",
-    )
+    compare(check, tool, name, checkpoint, lines)
+    compare_offsets(check, tool, name, checkpoint, theirs, lines)
     if name == "bytes":
         exact = all(
             theirs.encode(line).ids == [byte + 1 for byte in line.encode()] for line in lines
@@ -111,24 +91,10 @@ def check_tokenizer(check, program, tool, folder, name, lines):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--tokenizer-tool", default=ROOT / "build/release/tokenizer_tool")
-    arguments = parser.parse_args()
-    check = Checks()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        sources = check_listops(check, arguments.program, folder)
-        for name, lines in [
-            ("listops", sources),
-            ("bytes", sources[:20] + mixed_lines([NOVEL], random.Random(0), 200_000)),
-        ]:
-            check_tokenizer(check, arguments.program, arguments.tokenizer_tool, folder, name, lines)
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@script(__doc__, tokenizer_tool="tokenizer_tool")
+def main(arguments, check, folder):
+    program, tool = arguments.program, arguments.tokenizer_tool
+    sources = check_listops(check, program, folder)
+    check_tokenizer(check, program, tool, folder, "listops", sources)
+    lines = sources[:20] + mixed_lines([NOVEL], random.Random(0), 200_000)
+    check_tokenizer(check, program, tool, folder, "bytes", lines)

@@ -8,18 +8,15 @@ of a phone and of a desk, light and dark: no message on the console, no request 
 nothing wider than the screen, every picture drawn, the texts there, ink that differs from the
 paper."""
 
-import argparse
+import itertools
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
-from check_export import Checks, nystrom
+from common import NOVEL, run, script
 from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).resolve().parents[2]
-NOVEL = ROOT / "examples/quickstart/corpus/stevenson-treasure.txt.gz"
 RUN = """
 run_dir: '{folder}/{name}'
 seed: {seed}
@@ -61,11 +58,10 @@ def make_pages(program, folder):
         (folder / "run.yaml").write_text(
             RUN.format(folder=folder, name=name, novel=NOVEL, seed=seed)
         )
-        nystrom(program, "pretrain", folder / "run.yaml", "--quiet")
-    nystrom(program, "report", folder / "one <b>&", "--output", folder / "run.html")
-    nystrom(
-        program, "report", folder / "one <b>&", folder / "two", "--output", folder / "both.html"
-    )
+        run(program, "pretrain", folder / "run.yaml", "--quiet")
+    one, two = folder / "one <b>&", folder / "two"
+    run(program, "report", one, "--output", folder / "run.html")
+    run(program, "report", one, two, "--output", folder / "both.html")
 
 
 def look(check, browser, file, page_name, size, scheme, screenshots):
@@ -122,41 +118,22 @@ def look(check, browser, file, page_name, size, scheme, screenshots):
     page.close()
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--program", default=str(ROOT / "build/release/nystrom"))
-    parser.add_argument("--screenshots", type=Path, help="folder for pictures of the pages")
-    arguments = parser.parse_args()
+@script(__doc__, screenshots=Path)
+def main(arguments, check, folder):
     chromium = shutil.which("chromium")
     if not chromium:
         sys.exit(
             "check_report.py: chromium is missing; install it (./dev test-interop does on Debian)"
         )
-    if arguments.screenshots:
-        arguments.screenshots.mkdir(parents=True, exist_ok=True)
-    check = Checks()
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
-        folder = Path(name)
+    screenshots = arguments.screenshots
+    if screenshots:
+        screenshots.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
         make_pages(arguments.program, folder)
         # Chromium has no sandbox for root, the user in containers. The page is trusted.
         browser = playwright.chromium.launch(
             executable_path=chromium, chromium_sandbox=os.geteuid() != 0
         )
-        for page_name in TEXTS:
-            for size in SIZES:
-                for scheme in ("light", "dark"):
-                    look(
-                        check,
-                        browser,
-                        folder / f"{page_name}.html",
-                        page_name,
-                        size,
-                        scheme,
-                        arguments.screenshots,
-                    )
+        for name, size, scheme in itertools.product(TEXTS, SIZES, ("light", "dark")):
+            look(check, browser, folder / f"{name}.html", name, size, scheme, screenshots)
         browser.close()
-    sys.exit(check.failed)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,18 +10,15 @@ of the held-out file, and what transformers computes for it with AutoModel and A
 agree within 1e-4. Last, what transformers makes of the checkpoints themselves: it must compute the
 same, or refuse them."""
 
-import argparse
 import json
 import math
 import random
 import shutil
-import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
 import torch
-from check_export import Checks, nystrom
+from common import FIXTURES, from_json_lines, run, script, to_json_lines
 from transformers import (
     AutoConfig,
     AutoModelForMaskedLM,
@@ -33,8 +30,7 @@ from transformers import (
     pipeline,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
-SMALL = ROOT / "tests/fixtures/tokenizers/small"
+SMALL = FIXTURES / "tokenizers/small"
 TOLERANCE = 1e-4
 WORDS = (
     "that with said have were they little like this very would been when which from about".split()
@@ -81,13 +77,10 @@ class Folder:
         self.program, self.path = Path(program).resolve(), path
 
     def run(self, *arguments):
-        return nystrom(self.program, *arguments, "--quiet", folder=self.path)
+        return run(self.program, *arguments, "--quiet", folder=self.path)
 
     def recorded(self, run):
-        lines = [
-            json.loads(line)
-            for line in (self.path / run / "metrics.jsonl").read_text().splitlines()
-        ]
+        lines = from_json_lines((self.path / run / "metrics.jsonl").read_text())
         return {
             key.removeprefix("validation_"): value
             for line in lines
@@ -99,10 +92,7 @@ class Folder:
         return json.loads(self.run("evaluate", run, *arguments, "--json"))
 
     def predicted(self, run, file):
-        return [
-            json.loads(line)
-            for line in self.run("predict", run, file, "--json", "--top-k", "10").splitlines()
-        ]
+        return from_json_lines(self.run("predict", run, file, "--json", "--top-k", "10"))
 
     def exported(self, run, cls):
         target = self.path / f"{run}-exported"
@@ -291,12 +281,8 @@ def write_choices(path, rng):
         )
         for _ in range(48)
     ]
-    path.write_text(
-        "".join(
-            json.dumps({"text": text, "endings": choices, "label": right}) + "\n"
-            for text, choices, right in rows
-        )
-    )
+    keys = ("text", "endings", "label")
+    path.write_text(to_json_lines(dict(zip(keys, row)) for row in rows))
     return rows
 
 
@@ -483,30 +469,19 @@ def check_checkpoint(check, program, path, name, kind, model, same):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    program = parser.parse_args().program
-    check, rng = Checks(), random.Random(7)
-    with tempfile.TemporaryDirectory() as temporary:
-        root = Path(temporary)
-        for name, tokenizer in TOKENIZERS.items():
-            folder = pretrain(program, root / name, tokenizer, rng)
-            check_masks(check, folder, name)
-            for task in TASKS:
-                check_task(check, folder, name, task, rng)
-        for name, kind, model, same in [
-            ("exact attention", "softmax", "", True),
-            ("Nystrom attention", "nystrom", "", False),
-            ("linear attention", "linear", "", False),
-            ("pre-LN", "softmax", "norm: pre, ", False),
-            ("no positions", "softmax", "positions: none, ", False),
-        ]:
-            check_checkpoint(check, program, root / f"checkpoint {name}", name, kind, model, same)
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@script(__doc__)
+def main(arguments, check, root):
+    program, rng = arguments.program, random.Random(7)
+    for name, tokenizer in TOKENIZERS.items():
+        folder = pretrain(program, root / name, tokenizer, rng)
+        check_masks(check, folder, name)
+        for task in TASKS:
+            check_task(check, folder, name, task, rng)
+    for name, kind, model, same in [
+        ("exact attention", "softmax", "", True),
+        ("Nystrom attention", "nystrom", "", False),
+        ("linear attention", "linear", "", False),
+        ("pre-LN", "softmax", "norm: pre, ", False),
+        ("no positions", "softmax", "positions: none, ", False),
+    ]:
+        check_checkpoint(check, program, root / f"checkpoint {name}", name, kind, model, same)

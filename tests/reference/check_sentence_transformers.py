@@ -9,20 +9,18 @@ sentence-transformers, and what follows from the hidden states of `nystrom forwa
 must run. Numbers of the ONNX file's output sentence_embedding must be within 1e-6 of those of
 `nystrom embed`."""
 
-import argparse
 import json
 import os
-import sys
 import tempfile
-from pathlib import Path
 
-os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies a folder's classes
+MODULES = tempfile.TemporaryDirectory()  # where transformers copies a folder's classes
+os.environ["HF_MODULES_CACHE"] = MODULES.name
 
 import onnxruntime
 import torch
 import transformers
-from check_export import LENGTH, NOVEL, ROOT, RUN, TEXTS, nystrom, outputs_of_card, run_forward
-from common import Checks
+from check_export import LENGTH, TEXTS, outputs_of_card, run_forward, train
+from common import from_json_lines, run, script
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
@@ -39,14 +37,6 @@ VECTORS = {
         "--set=model.embedding.document_prompt='passage: '",
     ],
 }
-
-
-def train(program, folder, name):
-    config = folder / f"{name}.yaml"
-    options = {"folder": folder, "name": name, "kind": "nystrom", "conv": 33, "novel": NOVEL}
-    config.write_text(RUN.format(**options, length=LENGTH, landmarks=16))
-    nystrom(program, "pretrain", config, "--quiet", *VECTORS[name])
-    return folder / "runs" / name
 
 
 def expected(program, folder, tokenizer, pooling, prompt):
@@ -66,8 +56,8 @@ def expected(program, folder, tokenizer, pooling, prompt):
 
 
 def embedded(program, folder, kind):
-    lines = nystrom(program, "embed", folder, *SHORT, "--quiet", "--prompt", kind).splitlines()
-    return torch.tensor([json.loads(line)["vector"] for line in lines])
+    lines = from_json_lines(run(program, "embed", folder, *SHORT, "--quiet", "--prompt", kind))
+    return torch.tensor([line["vector"] for line in lines])
 
 
 def vectors_of_onnx(folder, tokenizer, prompt):
@@ -77,13 +67,13 @@ def vectors_of_onnx(folder, tokenizer, prompt):
     return torch.from_numpy(session.run(["sentence_embedding"], given)[0])
 
 
-def finetune(program, folder, run, pooling):
+def finetune(program, folder, start, pooling):
     """A step of training for vectors: the result has no head."""
-    name = f"{run.name}-{pooling}-vectors"
+    name = f"{start.name}-{pooling}-vectors"
     (folder / "texts.tsv").write_text("text\tpair\n" + "old ships\tthe harbour\n" * 4)
     config = {
         "run_dir": str(folder / name),
-        "model": {"from": str(run), "embedding": {"pooling": pooling}},
+        "model": {"from": str(start), "embedding": {"pooling": pooling}},
         "task": {"kind": "embeddings", "columns": {"text": "text", "pair": "pair"}},
         "data": {"sequence_length": LENGTH},
         "training": {"steps": 1, "batch_size": 2, "micro_batch_size": 2},
@@ -91,73 +81,52 @@ def finetune(program, folder, run, pooling):
     for files in ("train", "validation"):
         config["task"][files] = [str(folder / "texts.tsv")]
     (folder / f"{name}.yaml").write_text(json.dumps(config) + "\n")
-    nystrom(program, "finetune", folder / f"{name}.yaml", "--quiet")
+    run(program, "finetune", folder / f"{name}.yaml", "--quiet")
     return folder / name
 
 
-def check_onnx(check, program, folder, run):
+def check_onnx(check, program, folder, start):
     for pooling in ("mean", "cls"):
-        vectors = finetune(program, folder, run, pooling)
+        vectors = finetune(program, folder, start, pooling)
         exported = folder / f"{vectors.name}-onnx"
-        nystrom(program, "export", vectors, exported, "--onnx", "--quiet")
+        run(program, "export", vectors, exported, "--onnx", "--quiet")
         tokenizer = transformers.AutoTokenizer.from_pretrained(exported, trust_remote_code=True)
         options = json.loads((exported / "config.json").read_text())["nystrom"].get("embedding", {})
         prompt = options.get("document_prompt", "")
         theirs = vectors_of_onnx(exported, tokenizer, prompt)
         worst = (theirs - embedded(program, exported, "document")).abs().max().item()
-        check(worst <= ONNX_TOLERANCE, f"{run.name}, {pooling}, ONNX: numbers within {worst:.1e}")
+        check(worst <= ONNX_TOLERANCE, f"{start.name}, {pooling}, ONNX: numbers within {worst:.1e}")
 
 
 def worst_cosine(a, b):
     return torch.nn.functional.cosine_similarity(a.double(), b.double()).min().item()
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    program, check = parser.parse_args().program, Checks()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory() as temporary:
-        scratch = Path(temporary)
-        for name in VECTORS:
-            run = train(program, scratch, name)
-            check_onnx(check, program, scratch, run)
-            for pooling in ("own", "mean", "cls"):
-                folder = scratch / f"{name}-{pooling}"
-                nystrom(
-                    program, "export", run, folder, "--sentence-transformers", pooling, "--quiet"
+@script(__doc__)
+def main(arguments, check, scratch):
+    program = arguments.program
+    for name in VECTORS:
+        start = train(program, scratch, name, "nystrom", 33, *VECTORS[name])
+        check_onnx(check, program, scratch, start)
+        for pooling in ("own", "mean", "cls"):
+            folder = scratch / f"{name}-{pooling}"
+            run(program, "export", start, folder, "--sentence-transformers", pooling, "--quiet")
+            model = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
+            check(model.max_seq_length == LENGTH, f"{name}, {pooling}: reads {LENGTH} tokens")
+            for kind in ("query", "document"):
+                prompt = model.prompts.get(kind) or ""
+                check(bool(prompt) == (name == "projected"), f"{name}: {kind} prompt {prompt!r}")
+                encode = model.encode_query if kind == "query" else model.encode_document
+                theirs = encode(SHORT, convert_to_tensor=True, batch_size=len(SHORT))
+                ours = embedded(program, folder, kind)
+                kept = "cls" if pooling == "cls" else "mean"
+                right = expected(program, folder, model.tokenizer, kept, prompt)
+                lengths = (theirs.norm(dim=1) - 1).abs().max().item()
+                cosine = min(worst_cosine(theirs, right), worst_cosine(ours, theirs))
+                check(
+                    cosine >= 1 - TOLERANCE and lengths < TOLERANCE,
+                    f"{name}, {pooling}, {kind}: cosine of {len(SHORT)} texts in one batch is "
+                    f"1 - {1 - cosine:.1e}, width {theirs.shape[1]}",
                 )
-                model = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
-                check(model.max_seq_length == LENGTH, f"{name}, {pooling}: reads {LENGTH} tokens")
-                for kind in ("query", "document"):
-                    prompt = model.prompts.get(kind) or ""
-                    check(
-                        bool(prompt) == (name == "projected"), f"{name}: {kind} prompt {prompt!r}"
-                    )
-                    encode = model.encode_query if kind == "query" else model.encode_document
-                    theirs = encode(SHORT, convert_to_tensor=True, batch_size=len(SHORT))
-                    ours = embedded(program, folder, kind)
-                    right = expected(
-                        program,
-                        folder,
-                        model.tokenizer,
-                        "cls" if pooling == "cls" else "mean",
-                        prompt,
-                    )
-                    lengths = (theirs.norm(dim=1) - 1).abs().max().item()
-                    cosine = min(worst_cosine(theirs, right), worst_cosine(ours, theirs))
-                    check(
-                        cosine >= 1 - TOLERANCE and lengths < TOLERANCE,
-                        f"{name}, {pooling}, {kind}: cosine of {len(SHORT)} texts in one batch is "
-                        f"1 - {1 - cosine:.1e}, width {theirs.shape[1]}",
-                    )
-                similarities = outputs_of_card(folder)[-1]
-                check("tensor" in similarities, f"{name}, {pooling}: the card prints similarities")
-    return 1 if check.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            similarities = outputs_of_card(folder)[-1]
+            check("tensor" in similarities, f"{name}, {pooling}: the card prints similarities")

@@ -9,17 +9,12 @@ pairs cut longest first, words, windows of questions with their answers. Feature
 --golden a selection of the metrics' cases and their reference values is written instead, for the
 tests in C++."""
 
-import argparse
 import gzip
 import itertools
 import json
 import math
 import random
 import string
-import subprocess
-import sys
-import tempfile
-import warnings
 from pathlib import Path
 
 import h5py
@@ -27,11 +22,11 @@ import numpy
 import scipy.stats
 import seqeval.metrics
 import sklearn.metrics
+from common import FIXTURES, NOVELS, ROOT, from_json_lines, run, script, to_json_lines
 from transformers import AutoTokenizer
 from transformers.data.metrics import squad_metrics
 
-ROOT = Path(__file__).resolve().parents[2]
-ALBERT = ROOT / "tests/fixtures/tokenizers/albert"
+ALBERT = FIXTURES / "tokenizers/albert"
 
 # ---- Metrics  ------------------------------------------------------------------------------------
 
@@ -249,19 +244,14 @@ def close(ours, theirs):
     return abs(ours - theirs) <= 1e-12
 
 
-def check_metrics(tool, rng):
-    equal = True
+def check_metrics(check, tool, rng):
     for kind, (cases, reference) in METRICS.items():
         cases = list(cases(rng, 1000))
-        lines = "".join(json.dumps(case) + "\n" for case in cases).encode()
-        result = subprocess.run([tool, "metrics"], input=lines, capture_output=True, check=True)
-        ours = [json.loads(line) for line in result.stdout.splitlines()]
+        ours = from_json_lines(run(tool, "metrics", given=to_json_lines(cases)))
         different = [i for i, case in enumerate(cases) if not close(ours[i], reference(case))]
-        print(f"metrics of {kind}: {len(cases)} cases, {len(different)} differ")
+        check(not different, f"metrics of {kind}: {len(cases)} cases, {len(different)} differ")
         for i in different[:3]:
             print("  ", cases[i], ours[i], reference(cases[i]))
-        equal &= not different
-    return equal
 
 
 def write_golden(path, rng):
@@ -276,27 +266,21 @@ def write_golden(path, rng):
 
 
 def encoded(tool, task, tokenizer, length):
-    result = subprocess.run(
-        [tool, "encode", json.dumps(task), tokenizer, str(length)], capture_output=True
-    )
-    assert result.returncode == 0, result.stderr.decode()
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    return from_json_lines(run(tool, "encode", json.dumps(task), tokenizer, length))
 
 
-def report(name, different):
-    print(f"{name}: {len(different)} examples, {sum(different)} differ")
-    return not any(different)
+def report(check, name, different):
+    check(not any(different), f"{name}: {len(different)} examples, {sum(different)} differ")
 
 
-def check_texts(tool, tokenizer, folder, sentences, rng):
-    equal = True
+def check_texts(check, tool, tokenizer, folder, sentences, rng):
     for pair in [False, True]:
         for length in [16, 33, 64]:
             rows = [
                 {"text": rng.choice(sentences), "pair": rng.choice(sentences), "label": str(i % 2)}
                 for i in range(1000)
             ]
-            (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            (folder / "rows.jsonl").write_text(to_json_lines(rows))
             task = {
                 "kind": "classification",
                 "train": [str(folder / "rows.jsonl")],
@@ -311,11 +295,10 @@ def check_texts(tool, tokenizer, folder, sentences, rng):
                     sample["rows"]
                     != [{"ids": theirs["input_ids"], "types": theirs["token_type_ids"]}]
                 )
-            equal &= report(f"{'pairs' if pair else 'texts'} of {length} tokens", different)
-    return equal
+            report(check, f"{'pairs' if pair else 'texts'} of {length} tokens", different)
 
 
-def check_words(tool, tokenizer, folder, sentences, rng):
+def check_words(check, tool, tokenizer, folder, sentences, rng):
     rows = [sentence.split() for sentence in rng.sample(sentences, 1000)]
     text = "".join(
         "".join(f"{word}\t{'BI'[i % 2]}-X\n" for i, word in enumerate(words)) + "\n"
@@ -333,7 +316,7 @@ def check_words(tool, tokenizer, folder, sentences, rng):
         different.append(
             sample["rows"][0]["ids"] != theirs["input_ids"] or sample["word_starts"] != starts
         )
-    return report("words of 32 tokens", different)
+    report(check, "words of 32 tokens", different)
 
 
 def expected_span(offsets, answer):
@@ -347,7 +330,7 @@ def expected_span(offsets, answer):
     return (places[0], places[-1]) if covered else (0, 0)
 
 
-def check_questions(tool, tokenizer, folder, sentences, rng):
+def check_questions(check, tool, tokenizer, folder, sentences, rng):
     questions = []
     for i in range(300):
         context = " ".join(rng.sample(sentences, rng.randrange(1, 9)))
@@ -420,41 +403,27 @@ def check_questions(tool, tokenizer, folder, sentences, rng):
                 offsets, question["answers"][0]
             )
         different.append(not same)
-    return report(f"questions in {windows} windows", different)
+    report(check, f"questions in {windows} windows", different)
 
 
-def check_encoding(tools, rng):
-    corpora = sorted((ROOT / "examples/quickstart/corpus").glob("*.txt.gz"))
+def check_encoding(check, tools, rng, folder):
     sentences = []
-    for path in corpora:
+    for path in NOVELS:
         with gzip.open(path, "rt", encoding="utf8") as file:
             sentences += [
                 part.strip() for line in file for part in line.split(". ") if 20 < len(part) < 400
             ]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "albert").mkdir()
-        subprocess.run(
-            [
-                tools / "tokenizer_tool",
-                "export",
-                ALBERT / "spiece.model",
-                folder / "albert",
-            ],
-            check=True,
-        )
-        tokenizer = AutoTokenizer.from_pretrained(folder / "albert", model_max_length=10**9)
-        checks = [
-            check(tools / "task_tool", tokenizer, folder, sentences, rng)
-            for check in (check_texts, check_words, check_questions)
-        ]
-    return all(checks)
+    (folder / "albert").mkdir()
+    run(tools / "tokenizer_tool", "export", ALBERT / "spiece.model", folder / "albert")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "albert", model_max_length=10**9)
+    for each in (check_texts, check_words, check_questions):
+        each(check, tools / "task_tool", tokenizer, folder, sentences, rng)
 
 
 # ---- Features  -----------------------------------------------------------------------------------
 
 
-def check_features(tool, rng):
+def check_features(check, tool, rng, path):
     chunks = {"chunks": (3, 2, 5)}
     options = [
         {},
@@ -478,62 +447,43 @@ def check_features(tool, rng):
         {"fs_strategy": "page"},
     ]
     different = []
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "features.h5"
-        for option, form in itertools.product(options, files):
-            for dtype in ["f2", "f4", "f8", ">f4", "g", "i2", ">i4", "u1"]:
-                if dtype in ["f2", "g"] and "scaleoffset" in option:
-                    continue  # not in HDF5
-                target = rng.choice(["i1", "u2", "i4", ">i8", "u8", "f4", "f8"])
-                samples, steps, width = (rng.randrange(1, 9) for _ in range(3))
-                values = numpy.random.default_rng(rng.randrange(2**32))
-                features = numpy.abs(10 * values.normal(size=(samples, steps, width))).astype(dtype)
-                lengths = [rng.randrange(1, steps + 1) for _ in range(samples)]
-                targets = numpy.array([rng.randrange(5) for _ in range(samples)], target)
-                limits = dict(option)
-                if type(option.get("chunks")) is tuple:
-                    limits["chunks"] = tuple(map(min, option["chunks"], features.shape))
-                if "scaleoffset" in option and features.dtype.kind in "iu":
-                    limits["scaleoffset"] = 0
-                with h5py.File(path, "w", **form) as file:
-                    file.create_dataset("features", data=features, **limits)
-                    file["lengths"] = lengths
-                    file["values" if target[0] == "f" else "labels"] = targets
-                    file["features"].attrs["note"] = "x" * rng.randrange(200)
-                    for extra in range(rng.randrange(20)):
-                        file[f"extra{extra}"] = numpy.arange(3)
-                with h5py.File(path) as file:
-                    features = file["features"][:]
-                result = subprocess.run([tool, "features", path], capture_output=True)
-                assert result.returncode == 0, result.stderr.decode()
-                ours = json.loads(result.stdout)
-                theirs = [
-                    features[i, : lengths[i]].astype("f4").ravel().tolist() for i in range(samples)
-                ]
-                different.append(ours != {"features": theirs, "targets": targets.tolist()})
-    return report("feature files of h5py", different)
+    for option, form in itertools.product(options, files):
+        for dtype in ["f2", "f4", "f8", ">f4", "g", "i2", ">i4", "u1"]:
+            if dtype in ["f2", "g"] and "scaleoffset" in option:
+                continue  # not in HDF5
+            target = rng.choice(["i1", "u2", "i4", ">i8", "u8", "f4", "f8"])
+            samples, steps, width = (rng.randrange(1, 9) for _ in range(3))
+            values = numpy.random.default_rng(rng.randrange(2**32))
+            features = numpy.abs(10 * values.normal(size=(samples, steps, width))).astype(dtype)
+            lengths = [rng.randrange(1, steps + 1) for _ in range(samples)]
+            targets = numpy.array([rng.randrange(5) for _ in range(samples)], target)
+            limits = dict(option)
+            if type(option.get("chunks")) is tuple:
+                limits["chunks"] = tuple(map(min, option["chunks"], features.shape))
+            if "scaleoffset" in option and features.dtype.kind in "iu":
+                limits["scaleoffset"] = 0
+            with h5py.File(path, "w", **form) as file:
+                file.create_dataset("features", data=features, **limits)
+                file["lengths"] = lengths
+                file["values" if target[0] == "f" else "labels"] = targets
+                file["features"].attrs["note"] = "x" * rng.randrange(200)
+                for extra in range(rng.randrange(20)):
+                    file[f"extra{extra}"] = numpy.arange(3)
+            with h5py.File(path) as file:
+                features = file["features"][:]
+            ours = json.loads(run(tool, "features", path))
+            theirs = [
+                features[i, : lengths[i]].astype("f4").ravel().tolist() for i in range(samples)
+            ]
+            different.append(ours != {"features": theirs, "targets": targets.tolist()})
+    report(check, "feature files of h5py", different)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tools", type=Path, default=ROOT / "build/release")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--golden", type=Path)
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")  # of undefined metrics
-    rng = random.Random(arguments.seed)
+@script(__doc__, program=None, tools=ROOT / "build/release", seed=0, golden=Path)
+def main(arguments, check, folder):
+    rng, tools = random.Random(arguments.seed), arguments.tools
     if arguments.golden:
-        write_golden(arguments.golden, rng)
-        return 0
-    checks = [
-        check_metrics(arguments.tools / "task_tool", rng),
-        check_encoding(arguments.tools, rng),
-        check_features(arguments.tools / "task_tool", rng),
-    ]
-    return 0 if all(checks) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return write_golden(arguments.golden, rng)
+    check_metrics(check, tools / "task_tool", rng)
+    check_encoding(check, tools, rng, folder)
+    check_features(check, tools / "task_tool", rng, folder / "features.h5")

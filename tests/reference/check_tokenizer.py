@@ -27,25 +27,20 @@ and e ee have the same score: rounding decides, in SentencePiece's float as in H
 double; models trained here have no such ties). For all: characters newer than Unicode 8, which
 Hugging Face's tables of marks and punctuation do not know."""
 
-import argparse
 import gzip
 import json
 import random
 import shutil
 import struct
-import subprocess
-import sys
-import tempfile
 import unicodedata
 from pathlib import Path
 
+from common import FIXTURES, NOVELS, ROOT, run, script, to_json_lines
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertTokenizerFast, GPT2TokenizerFast, RobertaTokenizerFast
 
-ROOT = Path(__file__).resolve().parents[2]
-FIXTURES = ROOT / "tests/fixtures/tokenizers"
-NOVELS = sorted((ROOT / "examples/quickstart/corpus").glob("*.txt.gz"))
-ALBERT = ROOT / "tests/fixtures/tokenizers/albert"
+TOKENIZERS = FIXTURES / "tokenizers"
+ALBERT = TOKENIZERS / "albert"
 PARTS = (
     "  ¦ ¦\t¦\u00a0¦\u2003¦\u200b¦\ufeff¦\u2581¦\x85¦\x0b¦\x1c¦``¦''¦'¦`¦\"¦\u201c¦\u2019¦12,345¦"
     "9,¦1,000.00¦$5¦50%¦3.14¦(¦)¦-¦--¦\u2013¦\u2014¦\u2026¦...¦A.B¦don't¦caf\u00e9¦na\u00efve¦"
@@ -116,39 +111,43 @@ def mixed_lines(files, rng, size, marks=False):
     return chosen
 
 
-def our_ids(program, folder, lines):
-    text = "".join(line + "\n" for line in lines).encode()
-    result = subprocess.run(
-        [program, "encode", folder, "tokens"], input=text, capture_output=True, check=True
-    )
+def numbers(text):
+    """Of each line the numbers of its words, which colons separate."""
     return [
-        [int(number) for number in line.split()] for line in result.stdout.decode().split("\n")[:-1]
+        [[int(number) for number in word.split(":")] for word in line.split()]
+        for line in text.split("\n")[:-1]
     ]
 
 
-def compare(program, name, folder, lines):
+def wrap(program, place, texts):
+    """Ids and types of texts and pairs, with special tokens."""
+    return numbers(run(program, "wrap", place, given=to_json_lines(texts)))
+
+
+def first_difference(a, b):
+    return next((k for k, pair in enumerate(zip(a, b)) if pair[0] != pair[1]), min(len(a), len(b)))
+
+
+def compare(check, program, name, folder, lines):
     # Version 5 looks at config.json too, and asks whether to trust its classes.
     trust = {"trust_remote_code": True} if (folder / "modeling_nystrom.py").exists() else {}
     tokenizer = AutoTokenizer.from_pretrained(folder, model_max_length=10**9, **trust)
     theirs = tokenizer(lines, add_special_tokens=False)["input_ids"]
-    ours = our_ids(program, folder, lines)
+    given = "".join(line + "\n" for line in lines)
+    words = numbers(run(program, "encode", folder, "tokens", given=given))
+    ours = [[word[0] for word in line] for line in words]
     assert len(ours) == len(theirs) == len(lines)
     different = [i for i in range(len(lines)) if ours[i] != theirs[i]]
     tokens = sum(len(ids) for ids in ours)
-    print(f"{name}: {len(lines)} lines, {tokens} tokens, {len(different)} lines differ")
+    check(
+        not different,
+        f"{name}: {len(lines)} lines, {tokens} tokens, {len(different)} lines differ",
+    )
     for i in different[:5]:
-        k = next(
-            (k for k, (a, b) in enumerate(zip(ours[i], theirs[i])) if a != b),
-            min(len(ours[i]), len(theirs[i])),
-        )
-        print(
-            "  ",
-            ascii(lines[i][:200]),
-            tokenizer.convert_ids_to_tokens(ours[i][max(0, k - 1) : k + 4]),
-            "theirs",
-            tokenizer.convert_ids_to_tokens(theirs[i][max(0, k - 1) : k + 4]),
-        )
-    return not different
+        k = first_difference(ours[i], theirs[i])
+        near = [each[i][max(0, k - 1) : k + 4] for each in (ours, theirs)]
+        mine, wanted = map(tokenizer.convert_ids_to_tokens, near)
+        print("  ", ascii(lines[i][:200]), mine, "theirs", wanted)
 
 
 def byte_offsets(text, offsets):
@@ -157,17 +156,6 @@ def byte_offsets(text, offsets):
     for character in text:
         starts.append(starts[-1] + len(character.encode()))
     return [[starts[begin], starts[end]] for begin, end in offsets]
-
-
-def our_tokens(program, place, names, lines):
-    text = "".join(line + "\n" for line in lines).encode()
-    result = subprocess.run(
-        [program, "offsets", place, names], input=text, stdout=subprocess.PIPE, check=True
-    )
-    return [
-        [[int(number) for number in token.split(":")] for token in line.split()]
-        for line in result.stdout.decode().split("\n")[:-1]
-    ]
 
 
 def with_hidden_names(tokenizer):
@@ -214,36 +202,31 @@ def with_hidden_names(tokenizer):
     return hidden
 
 
-def compare_offsets(program, name, place, theirs, lines):
+def compare_offsets(check, program, name, place, theirs, lines):
     """Ids and offsets of what both read from `place`."""
-    equal = True
+    given = "".join(line + "\n" for line in lines)
     for names in ["tokens", "text"]:
         theirs.encode_special_tokens = False
         reader = theirs if names == "tokens" else with_hidden_names(theirs)
-        ours = our_tokens(program, place, names, lines)
+        ours = numbers(run(program, "offsets", place, names, given=given))
         encoded = reader.encode_batch(lines, add_special_tokens=False)
         wanted = [
             [[i, *place] for i, place in zip(e.ids, byte_offsets(line, e.offsets))]
             for line, e in zip(lines, encoded)
         ]
         different = [i for i in range(len(lines)) if ours[i] != wanted[i]]
-        print(
+        check(
+            not different,
             f"{name}, names as {names}: {len(lines)} lines, {sum(map(len, ours))} "
-            f"tokens, {len(different)} lines differ in ids or offsets"
+            f"tokens, {len(different)} lines differ in ids or offsets",
         )
         for i in different[:3]:
-            k = next(
-                (k for k, (a, b) in enumerate(zip(ours[i], wanted[i])) if a != b),
-                min(len(ours[i]), len(wanted[i])),
-            )
+            k = first_difference(ours[i], wanted[i])
             print("  ", ascii(lines[i][:200]), ours[i][k : k + 2], "theirs", wanted[i][k : k + 2])
-        equal &= not different
-    return equal
 
 
-def check_folders(program, places, lines):
+def check_folders(check, program, places, lines):
     """Every tokenizer.json, vocab.txt and vocab.json among the places or in them."""
-    equal = True
     for place in places:
         for file in [place] if place.is_file() else sorted(place.rglob("*")):
             name = str(file.relative_to(place.parent))
@@ -260,11 +243,10 @@ def check_folders(program, places, lines):
                 theirs = kind(str(file), str(file.parent / "merges.txt")).backend_tokenizer
             else:
                 continue
-            equal &= compare_offsets(program, name, file, theirs, lines)
-    return equal
+            compare_offsets(check, program, name, file, theirs, lines)
 
 
-def check_golden(folder):
+def check_golden(check, folder):
     golden = json.loads((ALBERT / "golden_encodings.json").read_text())
     tokenizer = AutoTokenizer.from_pretrained(folder)
     wrong = [
@@ -275,8 +257,8 @@ def check_golden(folder):
     pair = golden["pair"]
     encoded = tokenizer(pair["a"], pair["b"])
     assert encoded["input_ids"] == pair["ids"] and encoded["token_type_ids"] == pair["type_ids"]
-    print(f"albert: {len(golden['cases'])} golden texts, {len(wrong)} differ", *map(ascii, wrong))
-    return not wrong
+    text = f"albert: {len(golden['cases'])} golden texts, {len(wrong)} differ"
+    check(not wrong, " ".join([text, *map(ascii, wrong)]))
 
 
 def differing(program, place, golden):
@@ -293,14 +275,7 @@ def differing(program, place, golden):
         for case in cases
     ]
     wanted.append(([pair["a"], pair["b"]], pair["ids"], pair["type_ids"]))
-    lines = "".join(json.dumps(texts) + "\n" for texts, _, _ in wanted)
-    result = subprocess.run(
-        [program, "wrap", place], input=lines.encode(), capture_output=True, check=True
-    )
-    ours = [
-        [[int(number) for number in token.split(":")] for token in line.split()]
-        for line in result.stdout.decode().split("\n")[:-1]
-    ]
+    ours = wrap(program, place, [texts for texts, _, _ in wanted])
     assert len(ours) == len(wanted)
     return [
         texts
@@ -311,15 +286,13 @@ def differing(program, place, golden):
     ]
 
 
-def check_golden_folder(program, golden_folder):
+def check_golden_folder(check, program, golden_folder):
     if not golden_folder.is_dir():
-        print(
+        return print(
             f"golden encodings: NOT CHECKED, there is no folder {golden_folder}; --golden names one"
         )
-        return True
     files = sorted(golden_folder.glob("*/golden_encodings.json"))
     assert files, f"{golden_folder} holds no */golden_encodings.json"
-    equal = True
     for file in files:
         golden = json.loads(file.read_text())
         names = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"]
@@ -328,19 +301,17 @@ def check_golden_folder(program, golden_folder):
             *(file.parent / name for name in names if (file.parent / name).exists()),
         ]:
             different = differing(program, place, golden)
-            print(
+            check(
+                not different,
                 f"golden encodings, {place.relative_to(golden_folder)}: "
-                f"{len(golden['cases'])} texts and a pair, {len(different)} differ",
-                *(ascii(each)[:200] for each in different[:5]),
-                sep="\n  ",
+                f"{len(golden['cases'])} texts and a pair, {len(different)} differ"
+                + "".join("\n  " + ascii(each)[:200] for each in different[:5]),
             )
-            equal &= not different
-    return equal
 
 
 def export(program, model, folder):
     folder.mkdir()
-    subprocess.run([program, "export", model, folder], check=True)
+    run(program, "export", model, folder)
     return folder
 
 
@@ -361,7 +332,7 @@ def with_user_defined_pieces(model, pieces, file):
     file.write_bytes(model.read_bytes() + more)
 
 
-def check_user_defined_pieces(program, model, folder, lines, rng):
+def check_user_defined_pieces(check, program, model, folder, lines, rng):
     """Pieces that are user-defined: parts of words and of normal pieces, signs, and tags."""
     known = {
         piece if isinstance(piece, str) else piece[0]
@@ -390,52 +361,34 @@ def check_user_defined_pieces(program, model, folder, lines, rng):
         for line in lines[:1500]
     ]
     texts = [text for text in texts if text.strip()]
-    return compare(
-        program,
-        f"{changed.stem} with {pieces}",
-        export(program, changed, folder.with_name("user_defined_" + folder.name)),
-        texts,
-    )
+    exported = export(program, changed, folder.with_name("user_defined_" + folder.name))
+    compare(check, program, f"{changed.stem} with {pieces}", exported, texts)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
-    parser.add_argument("--texts", type=Path, nargs="+", default=NOVELS)
-    parser.add_argument("--tokenizers", type=Path, nargs="*", default=[])
-    parser.add_argument("--golden", type=Path, default=ROOT.parent / "shared/data/tokenizers")
-    parser.add_argument("--bytes", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    lines = mixed_lines(arguments.texts, random.Random(arguments.seed), arguments.bytes)
-    every_kind = mixed_lines(
-        arguments.texts, random.Random(arguments.seed), arguments.bytes, marks=True
-    )
-    equal = check_golden_folder(arguments.program, arguments.golden)
-    equal &= check_folders(arguments.program, [FIXTURES, *arguments.tokenizers], every_kind)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        albert = export(arguments.program, ALBERT / "spiece.model", folder / "albert")
-        equal &= check_golden(albert)
-        equal &= compare(arguments.program, "albert", albert, lines)
-        equal &= check_folders(arguments.program, [albert / "tokenizer.json"], every_kind)
-        model = Path(shutil.copy(ALBERT / "spiece.model", folder / "spiece.model"))
-        equal &= check_user_defined_pieces(
-            arguments.program, model, albert, lines, random.Random(arguments.seed)
-        )
-        for kind in ["unigram", "bpe"]:
-            for case in ["lower", "cased", "stripped"]:
-                trained = folder / f"{kind}_{case}"
-                trained.mkdir()
-                command = [arguments.program, "train", kind, "4000", trained, case]
-                subprocess.run(
-                    [*command, *arguments.texts], check=True, stdout=subprocess.DEVNULL
-                )
-                equal &= compare(arguments.program, f"{kind}, {case}", trained, every_kind)
-    return 0 if equal else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@script(
+    __doc__,
+    program="tokenizer_tool",
+    texts=NOVELS,
+    tokenizers=[],
+    golden=ROOT.parent / "shared/data/tokenizers",
+    bytes=1_000_000,
+    seed=0,
+)
+def main(arguments, check, folder):
+    program, rng = arguments.program, lambda: random.Random(arguments.seed)
+    lines = mixed_lines(arguments.texts, rng(), arguments.bytes)
+    every_kind = mixed_lines(arguments.texts, rng(), arguments.bytes, marks=True)
+    check_golden_folder(check, program, arguments.golden)
+    check_folders(check, program, [TOKENIZERS, *arguments.tokenizers], every_kind)
+    albert = export(program, ALBERT / "spiece.model", folder / "albert")
+    check_golden(check, albert)
+    compare(check, program, "albert", albert, lines)
+    check_folders(check, program, [albert / "tokenizer.json"], every_kind)
+    model = Path(shutil.copy(ALBERT / "spiece.model", folder / "spiece.model"))
+    check_user_defined_pieces(check, program, model, albert, lines, rng())
+    for kind in ["unigram", "bpe"]:
+        for case in ["lower", "cased", "stripped"]:
+            trained = folder / f"{kind}_{case}"
+            trained.mkdir()
+            run(program, "train", kind, 4000, trained, case, *arguments.texts)
+            compare(check, program, f"{kind}, {case}", trained, every_kind)

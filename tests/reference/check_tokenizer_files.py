@@ -2,7 +2,7 @@
 folders of transformers.
 
 usage: check_tokenizer_files.py [--program build/release/tokenizer_tool] [--count 200] [--folders
-40] [--texts 300] [--seed 0]
+40] [--texts 300] [--seed 0] [--keep FOLDER_FOR_WHAT_DIFFERS]
 
 Each configuration is a tokenizer.json: normalizer, pre-tokenizer, model, post-processor and added
 tokens are drawn, and the vocabulary is made of what the texts hold after the first two, so that no
@@ -20,32 +20,29 @@ tokenizers, and drawn ones.
 Left out: characters newer than Unicode 8 (tests/reference/check_tokenizer.py says why), and what
 depends on Oniguruma's version ([:punct:])."""
 
-import argparse
 import json
 import os
 import random
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from check_tokenizer import (
     MORE_PARTS,
-    NOVELS,
     PARTS,
-    ROOT,
     byte_offsets,
+    first_difference,
     random_character,
     read_lines,
 )
-from check_tokenizer_parts import BLOOM, CL100K, O200K, QWEN
+from check_tokenizer_parts import BLOOM, BYTES, CL100K, O200K, QWEN
+from common import NOVELS, from_json_lines, script, to_json_lines
 from tokenizers import Regex, Tokenizer
 from transformers import AutoTokenizer
 
 MARK = "\u2581"
-BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 SPACES = [" ", "  ", "\t", "\n", "\u00a0", "\u3000", "\u2028"]
 
 
@@ -407,11 +404,11 @@ def make_texts(rng, lines, names, count):
 
 def ours(program, command, place, texts):
     """For each text its tokens as lists of numbers, or the message of a refusal."""
-    lines = "".join(json.dumps(text) + "\n" for text in texts)
-    result = subprocess.run([program, command, place], input=lines.encode(), capture_output=True)
+    given = to_json_lines(texts).encode()
+    result = subprocess.run([program, command, place], input=given, capture_output=True)
     if result.returncode:
         return result.stderr.decode().strip() or f"ended with {result.returncode}"
-    return [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
+    return from_json_lines(result.stdout.decode())
 
 
 def silently(encode):
@@ -460,10 +457,7 @@ def compare_file(program, name, file, texts):
             wrong.append((text, got, wanted))
     for text, got, wanted in wrong[:2]:
         if isinstance(got, list):
-            k = next(
-                (k for k, (a, b) in enumerate(zip(got, wanted)) if a != b),
-                min(len(got), len(wanted)),
-            )
+            k = first_difference(got, wanted)
             got, wanted = got[k : k + 3], wanted[k : k + 3]
         print(f"{name}: {ascii(text)}\n   ours {got}\n   theirs {wanted}")
     return not wrong
@@ -712,7 +706,12 @@ def compare_folder(program, name, folder, texts, count):
     return not wrong
 
 
-def check_folders(arguments, lines):
+def report(check, what, arguments, wrong):
+    text = f"{what}, {arguments.texts} texts each: {len(wrong)} differ"
+    check(not wrong, " ".join([text, *map(str, wrong)]))
+
+
+def check_folders(check, arguments, lines):
     wrong = []
     for number in range(arguments.folders):
         rng = random.Random(f"{arguments.seed} folder {number}")
@@ -721,56 +720,30 @@ def check_folders(arguments, lines):
             folder = Path(name) / "bert"
             folder.mkdir()
             names, count = write_folder(rng, folder, texts)
-            if compare_folder(
-                arguments.program,
-                f"folder {number}",
-                folder,
-                make_texts(rng, lines, names, arguments.texts),
-                count,
-            ):
+            texts = make_texts(rng, lines, names, arguments.texts)
+            if compare_folder(arguments.program, f"folder {number}", folder, texts, count):
                 continue
             wrong.append(number)
             if arguments.keep:
                 shutil.copytree(folder, arguments.keep / f"folder-{number}", dirs_exist_ok=True)
-    print(f"{arguments.folders} folders, {arguments.texts} texts each: {len(wrong)} differ", *wrong)
-    return not wrong
+    report(check, f"{arguments.folders} folders", arguments, wrong)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--folders", type=int, default=40)
-    parser.add_argument("--texts", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="folder for the configurations that differ")
-    arguments = parser.parse_args()
-    lines = read_lines(NOVELS)
-    wrong = []
-    with tempfile.TemporaryDirectory() as name:
-        file = Path(name) / "tokenizer.json"
-        for number in range(arguments.count):
-            rng = random.Random(f"{arguments.seed} {number}")
-            texts = make_texts(rng, lines, [], arguments.texts)
-            description = make_description(rng, texts)
-            names = [token["content"] for token in description["added_tokens"]]
-            texts = make_texts(rng, lines, names, arguments.texts) if names else texts
-            file.write_text(json.dumps(description))
-            if not compare_file(arguments.program, f"configuration {number}", file, texts):
-                wrong.append(number)
-                if arguments.keep:
-                    arguments.keep.mkdir(exist_ok=True)
-                    shutil.copy(file, arguments.keep / f"{number}.json")
-    print(
-        f"{arguments.count} configurations, {arguments.texts} texts each: {len(wrong)} differ",
-        *wrong,
-    )
-    equal = check_folders(arguments, lines)
-    return 0 if equal and not wrong else 1
-
-
-if __name__ == "__main__":
+@script(__doc__, program="tokenizer_tool", count=200, folders=40, texts=300, seed=0, keep=Path)
+def main(arguments, check, scratch):
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    sys.exit(main())
+    lines, wrong, file = read_lines(NOVELS), [], scratch / "tokenizer.json"
+    for number in range(arguments.count):
+        rng = random.Random(f"{arguments.seed} {number}")
+        texts = make_texts(rng, lines, [], arguments.texts)
+        description = make_description(rng, texts)
+        names = [token["content"] for token in description["added_tokens"]]
+        texts = make_texts(rng, lines, names, arguments.texts) if names else texts
+        file.write_text(json.dumps(description))
+        if not compare_file(arguments.program, f"configuration {number}", file, texts):
+            wrong.append(number)
+            if arguments.keep:
+                arguments.keep.mkdir(exist_ok=True)
+                shutil.copy(file, arguments.keep / f"{number}.json")
+    report(check, f"{arguments.count} configurations", arguments, wrong)
+    check_folders(check, arguments, lines)

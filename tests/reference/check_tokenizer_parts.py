@@ -6,13 +6,8 @@ Every normalizer, pre-tokenizer, model, post-processor, decoder and kind of adde
 tokenizer.json knows and we support gets its turn; small vocabularies are learnt for each. On 150 kB
 of mixed text ids and offsets, pairs, and decoded texts must be the same."""
 
-import argparse
 import json
 import random
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer
 from tokenizers import decoders as D
@@ -22,7 +17,8 @@ from tokenizers import pre_tokenizers as P
 from tokenizers import processors as O
 from tokenizers import trainers as T
 
-from check_tokenizer import ALBERT, NOVELS, ROOT, compare_offsets, mixed_lines
+from check_tokenizer import ALBERT, compare_offsets, export, mixed_lines, wrap
+from common import NOVELS, run, script
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "[CLS]", "[SEP]"]
 CL100K = (
@@ -184,7 +180,7 @@ def with_bytes(description, rng):
             token["id"], behind = behind, behind + 1
 
 
-def check_pairs_and_texts(program, file, theirs, lines):
+def check_pairs_and_texts(check, program, name, file, theirs, lines):
     theirs.encode_special_tokens = False
     if (
         theirs.num_special_tokens_to_add(False) == 0
@@ -194,88 +190,63 @@ def check_pairs_and_texts(program, file, theirs, lines):
         )
     pairs = list(zip(lines[0::2], lines[1::2]))
     encoded = [theirs.encode(*pair) for pair in pairs]
-    run = lambda command, text: subprocess.run(
-        [program, *command], input=text.encode(), capture_output=True, check=True
-    ).stdout.decode()
-    ours = run(["wrap", file], "".join(json.dumps(pair) + "\n" for pair in pairs)).split("\n")
     wrong = sum(
-        " ".join(map("{}:{}".format, e.ids, e.type_ids)) != line.strip()
-        for e, line in zip(encoded, ours)
+        list(map(list, zip(e.ids, e.type_ids))) != tokens
+        for e, tokens in zip(encoded, wrap(program, file, pairs), strict=True)
     )
+    given = "".join(" ".join(map(str, e.ids)) + "\n" for e in encoded)
     for option, skip in [("skip", True), ("keep", False)]:
-        texts = run(
-            ["decode", file, option], "".join(" ".join(map(str, e.ids)) + "\n" for e in encoded)
-        ).split("\n")
+        texts = run(program, "decode", file, option, given=given).split("\n")
         wrong += sum(
             theirs.decode(e.ids, skip_special_tokens=skip) != json.loads(text)
             for e, text in zip(encoded, texts)
         )
-    if wrong:
-        print(f"  {wrong} pairs or decoded texts differ")
-    return wrong == 0
+    check(wrong == 0, f"{name}: {wrong} of {len(pairs)} pairs or their decoded texts differ")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
-    parser.add_argument("--count", type=int, default=25)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    rng = random.Random(arguments.seed)
+@script(__doc__, program="tokenizer_tool", count=25, seed=0)
+def main(arguments, check, scratch):
+    program, rng, done = arguments.program, random.Random(arguments.seed), 0
     lines = mixed_lines(NOVELS, rng, 150_000, marks=True)
-    equal, done = True, 0
-    with tempfile.TemporaryDirectory() as name:
-        folder, file = Path(name) / "albert", Path(name) / "tokenizer.json"
-        folder.mkdir()
-        subprocess.run(
-            [arguments.program, "export", ALBERT / "spiece.model", folder], check=True
+    albert = export(program, ALBERT / "spiece.model", scratch / "albert")
+    exported, file = json.loads((albert / "tokenizer.json").read_text()), scratch / "tokenizer.json"
+    steps = [
+        step for step in exported["normalizer"]["normalizers"] if step["type"] == "Precompiled"
+    ]
+    charsmap = Tokenizer.from_str(json.dumps({**exported, "normalizer": steps[0]})).normalizer
+    kinds = ["fused", "unknown", "no unknown", "suffix", "prefix", "wordpiece", "unigram"]
+    while done < arguments.count:
+        choice = [rng.randrange(len(options)) for options in parts(charsmap)]
+        normalizer, pre_tokenizer, post_processor, decoder, added = (
+            options[i] for options, i in zip(parts(charsmap), choice)
         )
-        exported = json.loads((folder / "tokenizer.json").read_text())
-        steps = [
-            step for step in exported["normalizer"]["normalizers"] if step["type"] == "Precompiled"
-        ]
-        charsmap = Tokenizer.from_str(json.dumps({**exported, "normalizer": steps[0]})).normalizer
-        kinds = ["fused", "unknown", "no unknown", "suffix", "prefix", "wordpiece", "unigram"]
-        while done < arguments.count:
-            choice = [rng.randrange(len(options)) for options in parts(charsmap)]
-            normalizer, pre_tokenizer, post_processor, decoder, added = (
-                options[i] for options, i in zip(parts(charsmap), choice)
-            )
-            kind = kinds[done % len(kinds)]
-            model, trainer = make_model(kind)
-            tokenizer = Tokenizer(model)
-            if normalizer:
-                tokenizer.normalizer = normalizer
-            tokenizer.pre_tokenizer = pre_tokenizer
-            try:
-                tokenizer.train_from_iterator(lines[::2], trainer)
-            except BaseException:  # the vocabulary is too small for a unigram model's characters
-                continue
-            if post_processor:
-                tokenizer.post_processor = post_processor
-            if decoder:
-                tokenizer.decoder = decoder
-            for token in added:
-                (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
-            description = json.loads(tokenizer.to_str())
-            if kind == "unigram" and len(
-                {piece for piece, _ in description["model"]["vocab"]}
-            ) < len(description["model"]["vocab"]):
-                # The trainer learned the name of a special token as an ordinary piece; nystrom
-                # rejects such a file.
-                continue
-            with_bytes(description, rng)
-            file.write_text(json.dumps(description))
-            theirs = Tokenizer.from_file(str(file))
-            equal &= compare_offsets(
-                arguments.program, f"{kind}, parts {choice}", file, theirs, lines[1::2]
-            )
-            equal &= check_pairs_and_texts(arguments.program, file, theirs, lines[:400])
-            done += 1
-    return 0 if equal else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        kind = kinds[done % len(kinds)]
+        model, trainer = make_model(kind)
+        tokenizer = Tokenizer(model)
+        if normalizer:
+            tokenizer.normalizer = normalizer
+        tokenizer.pre_tokenizer = pre_tokenizer
+        try:
+            tokenizer.train_from_iterator(lines[::2], trainer)
+        except BaseException:  # the vocabulary is too small for a unigram model's characters
+            continue
+        if post_processor:
+            tokenizer.post_processor = post_processor
+        if decoder:
+            tokenizer.decoder = decoder
+        for token in added:
+            (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
+        description = json.loads(tokenizer.to_str())
+        if kind == "unigram" and len({piece for piece, _ in description["model"]["vocab"]}) < len(
+            description["model"]["vocab"]
+        ):
+            # The trainer learned the name of a special token as an ordinary piece; nystrom
+            # rejects such a file.
+            continue
+        with_bytes(description, rng)
+        file.write_text(json.dumps(description))
+        theirs = Tokenizer.from_file(str(file))
+        name = f"{kind}, parts {choice}"
+        compare_offsets(check, program, name, file, theirs, lines[1::2])
+        check_pairs_and_texts(check, program, name, file, theirs, lines[:400])
+        done += 1

@@ -13,8 +13,8 @@ import json
 from tokenizers import Regex
 from tokenizers import decoders, pre_tokenizers
 
-from check_tokenizer import ROOT
 from check_tokenizer_parts import BLOOM, CL100K, O200K, QWEN
+from common import ROOT
 
 MIXED = "Don't  they'LL\u2019s 12345 caf\u00e9 \u6771\u4eac\n\n \u00a0x\u0301!? \U0001f642 "
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"

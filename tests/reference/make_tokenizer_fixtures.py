@@ -27,7 +27,8 @@ from tokenizers import (
 
 from transformers import AutoTokenizer
 
-from check_tokenizer import NOVELS, ROOT, byte_offsets, read_lines
+from check_tokenizer import byte_offsets, read_lines
+from common import NOVELS, ROOT
 
 FOLDER = ROOT / "tests/fixtures/tokenizers/small"
 TEXTS = [
