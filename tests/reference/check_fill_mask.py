@@ -60,7 +60,7 @@ def pretrain(program, folder, attention):
 
 def plain_copy(checkpoint, folder, segments):
     """A folder as Hugging Face writes them, without our block."""
-    shutil.copytree(checkpoint, folder)
+    shutil.copytree(checkpoint, folder, ignore=shutil.ignore_patterns("MANIFEST.json"))
     config = json.loads((folder / "config.json").read_text())
     del config["nystrom"]
     config["model_type"] = "nystromformer"  # else the type may name our own class
