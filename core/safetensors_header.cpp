@@ -61,7 +61,8 @@ StoredTensor tensor_in(const std::string& name, const JsonPart& part) {
     const JsonPart list = part[key];
     const std::size_t count = list.value().size();
     if (list.value().is_array() && (count < least || count > most))
-      list.fail(fmt::format("got {} numbers, expected {} to {}", count, least, most));
+      list.fail(
+          fmt::format("got {} numbers, expected {}{}", count, least == most ? "" : "up to ", most));
     std::vector<std::int64_t> numbers;
     for (const JsonPart& each : list.elements())
       numbers.push_back(each.integer(0, std::numeric_limits<std::int64_t>::max()));

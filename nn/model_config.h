@@ -77,7 +77,7 @@ enum class Head {
   none
 };
 
-/// The names in configuration files.
+/// The names, of which some functions have several.
 std::span<const EnumName<Activation>> enum_names(Activation);
 /// The names are Hugging Face's classes: "NystromformerForMaskedLM", …; none is
 /// "NystromformerModel".

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
@@ -77,11 +76,8 @@ void read_structure(const std::shared_ptr<const InputFile>& input,
 void require_harmless(const std::shared_ptr<const InputFile>& file,
                       std::span<const char* const> names) {
   const std::string path = printable_path(file->path());
-  const auto require_success = [&](bool success, const char* action) {
-    if (!success) throw Error(fmt::format("{}: {}: {}", path, action, std::strerror(errno)));
-  };
   int ends[2];
-  require_success(::pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe");
+  require_success(::pipe2(ends, O_CLOEXEC) == 0, file->path(), "cannot make a pipe");
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);
   pid_t child;
@@ -94,7 +90,7 @@ void require_harmless(const std::shared_ptr<const InputFile>& file,
     read_structure(file, names);
     _exit(::write(writing.get(), "", 1) == 1 ? 0 : 1);
   }
-  require_success(child > 0, "cannot start a process that tries the file");
+  require_success(child > 0, file->path(), "cannot start a process that tries the file");
   writing.close();
   char byte;
   const ssize_t count = retry([&] { return ::read(reading.get(), &byte, 1); });

@@ -21,8 +21,6 @@ enum class BuiltinTokenizer {
   listops,
 };
 
-/// The names of the kinds in configurations.
-
 /// Creates the tokenizer. It adds no tokens to a text. Its files are a
 /// tokenizer.json and a tokenizer_config.json, which open_tokenizer and Hugging Face's
 /// AutoTokenizer read.

@@ -300,7 +300,9 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
         return ["task.kind=classification"]
     names = [each for each in (plan["text"], plan["pair"], plan["label"]) if each]
     first = next(rows_of(rows, "train", names), None)
-    label: Any = None if first is None else first[-1]
+    if first is None:
+        raise InputError("train: there are no rows")
+    label: Any = first[-1]
     if hasattr(label, "item") and not hasattr(label, "__len__"):
         label = label.item()
     if isinstance(label, (str, int)):  # bool too

@@ -7,8 +7,8 @@
 
 namespace nystrom::testing {
 
-/// The base of a case. Its name is the first of the initialiser: {"name", …}. The constructor spares
-/// it braces of its own.
+/// The base of a case. Its name is the first of the initialiser: {"name", …}. The constructor
+/// spares it braces of its own.
 struct Named {
   constexpr Named(const char* text) : name(text) {}
 

@@ -114,9 +114,9 @@ class Inputs {
 };
 
 Tensor as_mask(const Tensor& ones_and_zeros) {
-  std::vector<std::uint8_t> values;
-  for (const double v : ones_and_zeros.to_doubles()) values.push_back(v != 0);
-  return Tensor::from(values, ones_and_zeros.shape());
+  const auto* numbers = ones_and_zeros.data<std::int64_t>();
+  return Tensor::from(std::vector<std::uint8_t>(numbers, numbers + ones_and_zeros.numel()),
+                      ones_and_zeros.shape());
 }
 
 /// Whether a sample has several rows: choices, or the texts of two towers. Its tensors are then [b,

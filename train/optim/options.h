@@ -14,7 +14,6 @@ namespace nystrom {
 
 /// The optimizer's algorithm.
 enum class OptimizerKind { adamw, lamb, muon };
-/// The names of the algorithms in configuration files.
 
 /// Parameters with options of their own: an entry of `optimizer.groups`.
 struct ParameterGroup {
@@ -79,7 +78,6 @@ void fields(V& v, OptimizerOptions& c) {
 
 /// The shape of the learning rate after the warm-up.
 enum class Decay { linear, cosine, constant, wsd };
-/// The names of the shapes in configuration files.
 
 /// The options of the learning rate's schedule.
 struct ScheduleOptions {

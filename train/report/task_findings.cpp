@@ -7,12 +7,8 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/entities.h"
 #include "data/tasks/examples.h"
-#include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"
-#include "data/tasks/task_scorer.h"
-#include "train/objectives/task_loss.h"
 #include "train/objectives/task_predict.h"
 
 namespace nystrom {
