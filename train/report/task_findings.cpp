@@ -8,7 +8,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
-#include "data/tasks/task_metrics.h"
+#include "data/tasks/task_scorer.h"
 #include "train/objectives/task_predict.h"
 
 namespace nystrom {
