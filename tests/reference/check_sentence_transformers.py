@@ -70,7 +70,8 @@ def vectors_of_onnx(folder, tokenizer, prompt):
 def finetune(program, folder, start, pooling):
     """A step of training for vectors: the result has no head."""
     name = f"{start.name}-{pooling}-vectors"
-    (folder / "texts.tsv").write_text("text\tpair\n" + "old ships\tthe harbour\n" * 4)
+    rows = "".join(f"{number} old ships\tharbour {number}\n" for number in range(4))
+    (folder / "texts.tsv").write_text("text\tpair\n" + rows)
     config = {
         "run_dir": str(folder / name),
         "model": {"from": str(start), "embedding": {"pooling": pooling}},
