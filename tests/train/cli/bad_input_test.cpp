@@ -279,24 +279,8 @@ const Case configurations[] = {
      "--set training.batch_size=3: training.batch_size 3 is not divisible by micro_batch_size 4; a "
      "step is a whole number of "
      "micro-batches"},
-    {"micro_batch", PRETRAIN "training.micro_batch_size=0",
-     "--set training.micro_batch_size=0: training.micro_batch_size: got '0', expected a whole "
-     "number at least 1"},
-    {"run_type", PRETRAIN "training.dtype=fp16",
-     "--set training.dtype=fp16: training.dtype: got 'fp16', expected bf16 or f16 or f32 or f64; "
-     "did you mean 'f16'?"},
     {"run_of_f16_without_a_gpu", PRETRAIN "training.dtype=f16",
      "training.dtype: f16 is computed only on GPUs; use bf16 or f32, or --device cuda"},
-    {"zero", PRETRAIN "training.zero=2",
-     "--set training.zero=2: training.zero: got '2', expected a whole number between 0 and 1"},
-    {"learning_rate", PRETRAIN "optimizer.learning_rate=0",
-     "--set optimizer.learning_rate=0: optimizer.learning_rate: got '0', expected a number greater "
-     "than 0"},
-    {"optimizer", PRETRAIN "optimizer.name=sgd",
-     "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw or lamb or "
-     "muon"},
-    {"z_loss", PRETRAIN "training.z_loss=-1",
-     "--set training.z_loss=-1: training.z_loss: got '-1', expected a number at least 0"},
     {"zero_and_lamb", PRETRAIN "training.zero=1 --set optimizer.name=lamb",
      "--set optimizer.name=lamb: training.zero 1 and optimizer.name lamb exclude each other; lamb "
      "needs "
@@ -310,26 +294,14 @@ const Case configurations[] = {
      "--set masking.sentence_order=true: pretraining.objective replaced_tokens and "
      "masking.sentence_order exclude each other; its head beside it is that of a masked language "
      "model"},
-    {"ema_of_one", PRETRAIN "training.ema=1",
-     "--set training.ema=1: training.ema: got '1', expected a number at least 0 and below 1, or "
-     "null"},
     {"one_beta", PRETRAIN "'optimizer.betas=[0.9]'",
      "--set optimizer.betas=[0.9]: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
     {"beta_of_one", PRETRAIN "'optimizer.betas=[0.9,1]'",
      "--set optimizer.betas=[0.9,1]: optimizer.betas[1]: got '1', expected a number at least 0 and "
      "below 1"},
-    {"decay", PRETRAIN "schedule.decay=step",
-     "--set schedule.decay=step: schedule.decay: got 'step', expected linear or cosine or "
-     "constant or wsd"},
     {"warmup", PRETRAIN "schedule.warmup_steps=5",
      "--set schedule.warmup_steps=5: schedule.warmup_steps 5 exceeds training.steps 2; the "
      "learning rate would never reach its peak"},
-    {"no_masking", PRETRAIN "masking.probability=0",
-     "--set masking.probability=0: masking.probability: got '0', expected a number greater than 0 "
-     "and at most 1"},
-    {"too_much_masking", PRETRAIN "masking.probability=1.5",
-     "--set masking.probability=1.5: masking.probability: got '1.5', expected a number greater "
-     "than 0 and at most 1"},
     {"masking_beyond_the_run", PRETRAIN "'masking.probability={0: 0.3, 5: 0.15}'",
      "--set masking.probability={0: 0.3, 5: 0.15}: masking.probability reaches step 5 of a run of "
      "2; begin earlier, or write end"},
@@ -339,11 +311,6 @@ const Case configurations[] = {
     {"masking_shares", PRETRAIN "masking.random=0.5",
      "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; "
      "the rest stays unchanged"},
-    {"short_spans", PRETRAIN "'masking.span={mean: 0.5}'",
-     "--set masking.span={mean: 0.5}: masking.span.mean: got '0.5', expected a number at least 1, "
-     "or null"},
-    {"spans_of_nothing", PRETRAIN "masking.span.max=0",
-     "--set masking.span.max=0: masking.span.max: got '0', expected a whole number at least 1"},
     {"spans_cut", PRETRAIN "'masking.span={mean: 12}'",
      "--set masking.span={mean: 12}: masking.span.mean 12 exceeds masking.span.max 10; most spans "
      "would be cut: raise max"},
@@ -361,13 +328,6 @@ const Case configurations[] = {
     {"order_without_types", PRETRAIN "masking.sentence_order=true --set model.type_vocab_size=1",
      "--set model.type_vocab_size=1: masking.sentence_order needs model.type_vocab_size 2, got 1; "
      "each segment has a type of its own"},
-    {"span_as_number", PRETRAIN "masking.span=3",
-     "--set masking.span=3: masking.span: got '3', expected a mapping of options"},
-    {"keep", PRETRAIN "checkpoint.keep=1",
-     "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
-    {"evaluation", PRETRAIN "evaluation.every=0",
-     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1, or "
-     "null"},
     {"heads", PRETRAIN "model.num_attention_heads=3",
      "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by "
      "num_attention_heads 3; each head takes an equal share of "
@@ -376,17 +336,6 @@ const Case configurations[] = {
      "--set model.attention.num_landmarks=64: model.attention.num_landmarks 64 exceeds "
      "max_position_embeddings 32; no sequence is long "
      "enough to have them"},
-    {"even_kernel", PRETRAIN "model.attention.conv_kernel_size=4",
-     "--set model.attention.conv_kernel_size=4: model.attention.conv_kernel_size: got '4', "
-     "expected an odd whole number at least 1, or "
-     "null"},
-    {"activation", PRETRAIN "model.hidden_act=swish",
-     "--set model.hidden_act=swish: model.hidden_act: got 'swish', expected gelu or gelu_new or "
-     "relu or tanh or linear or gelu_python or gelu_pytorch_tanh or gelu_fast"},
-    {"attention", PRETRAIN "model.attention.kind=sparse",
-     "--set model.attention.kind=sparse: model.attention.kind: got 'sparse', expected nystrom or "
-     "softmax or double_softmax or linear or "
-     "performer or linformer or reformer or none"},
     {"causal", PRETRAIN "model.causal=true",
      "--set model.causal=true: unknown key 'model.causal'; a causal Nyström model cannot be built: "
      "landmarks are means over the whole "
@@ -395,25 +344,8 @@ const Case configurations[] = {
      "--set model.hidden_size=4000000000: model.hidden_size 4000000000, intermediate_size 32, "
      "num_hidden_layers 1, vocab_size 26, the lengths of tables and the widths of projections make "
      "about 6.4e+19 parameters; expected at most 1e+13: lower them"},
-    {"not_a_number", PRETRAIN "model.hidden_size=many",
-     "--set model.hidden_size=many: model.hidden_size: got 'many', expected a whole number at "
-     "least 1"},
-    {"negative_seed", PRETRAIN "seed=-1",
-     "--set seed=-1: seed: got '-1', expected a whole number at least 0"},
-    {"not_a_boolean", PRETRAIN "data.cross_documents=yes",
-     "--set data.cross_documents=yes: data.cross_documents: got 'yes', expected true or false"},
     {"null_section", PRETRAIN "logging=null",
      "--set logging=null: logging: got null, expected a mapping of options"},
-    {"number_for_section", PRETRAIN "tokenizer.train=5",
-     "--set tokenizer.train=5: tokenizer.train: got '5', expected a mapping of options"},
-    {"mapping_for_list", PRETRAIN "'data.train={a: b}'",
-     "--set data.train={a: b}: data.train: got a mapping, expected a list such as [a, b]"},
-    {"unit_of_documents", PRETRAIN "data.documents=words",
-     "--set data.documents=words: data.documents: got 'words', expected files or lines or "
-     "blank_lines"},
-    {"short_sequences", PRETRAIN "data.sequence_length=7",
-     "--set data.sequence_length=7: data.sequence_length: got '7', expected a whole number at "
-     "least 8"},
     {"long_sequences", PRETRAIN "data.sequence_length=64",
      "--set data.sequence_length=64: data.sequence_length 64 exceeds model.max_position_embeddings "
      "32; shorten the sequences or enlarge "
@@ -465,9 +397,6 @@ const Case configurations[] = {
      "replace it; put it behind them, or remove it"},
     {"all_frozen", PRETRAIN "'optimizer.groups=[{parameters: \"*\", freeze: true}]'",
      "optimizer.groups freezes all parameters; leave some to train"},
-    {"layer_decay", PRETRAIN "optimizer.layer_decay=1.5",
-     "--set optimizer.layer_decay=1.5: optimizer.layer_decay: got '1.5', expected a number greater "
-     "than 0 and at most 1, or null"},
     {"lengths_without_steps", PRETRAIN "'data.length_schedule={soon: 16}'",
      "data.length_schedule 'soon' is no number of steps; "
      "expected whole numbers, as in {0: 16, 300: 32}"},
@@ -493,12 +422,6 @@ const Case configurations[] = {
     {"lengths_after_the_end", PRETRAIN "'data.length_schedule={0: 16, 2: 32}'",
      "data.length_schedule reaches 32 after 2 "
      "steps, but training.steps is 2; begin earlier, or leave this number out"},
-    {"lengths_of_a_number", PRETRAIN "data.length_schedule=512",
-     "--set data.length_schedule=512: data.length_schedule: got '512', expected a mapping such as "
-     "{a: b}"},
-    {"short_lengths", PRETRAIN "'data.length_schedule={0: 4, 1: 32}'",
-     "--set data.length_schedule={0: 4, 1: 32}: data.length_schedule.0: got '4', expected a whole "
-     "number at least 8"},
     {"batches_that_do_not_divide",
      PRETRAIN "training.batch_size=8 --set 'training.batch_schedule={0: 3, 1: 8}'",
      "training.batch_schedule 0: 3 does not divide training.batch_size 8"},
@@ -517,12 +440,6 @@ const Case configurations[] = {
      "--set distillation={teacher: model, logits: 0, attention_output: 0}: distillation.logits and "
      "distillation.attention_output are both 0; give one of them a weight, or leave the teacher "
      "out"},
-    {"cold_teacher", PRETRAIN "'distillation={teacher: model, temperature: 0}'",
-     "--set distillation={teacher: model, temperature: 0}: distillation.temperature: got '0', "
-     "expected a number greater than 0"},
-    {"negative_distillation", PRETRAIN "distillation.attention_output=-1",
-     "--set distillation.attention_output=-1: distillation.attention_output: got '-1', expected a "
-     "number at least 0"},
     {"teacher_of_sentence_order",
      PRETRAIN "distillation.teacher=model --set masking.sentence_order=true",
      "--set masking.sentence_order=true: distillation.teacher and masking.sentence_order exclude "
@@ -554,12 +471,6 @@ const Case texts[] = {
     {"large_vocabulary", PREPARE "tokenizer.train.vocab_size=5000",
      "tokenizer: vocab_size 5000 is too large for 2268 bytes of text; expected at most 26: lower "
      "it or give more text"},
-    {"tiny_vocabulary", PREPARE "tokenizer.train.vocab_size=8",
-     "--set tokenizer.train.vocab_size=8: tokenizer.train.vocab_size: got '8', expected a whole "
-     "number at least 16, or null"},
-    {"kind_of_tokenizer", PREPARE "tokenizer.train.kind=wordpiece",
-     "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected "
-     "unigram or bpe"},
     {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent: no such file or folder"},
     {"cache_in_a_file", PREPARE "data.cache=text.txt/cache",
      "text.txt: is no folder; name another place"},
@@ -579,10 +490,6 @@ const Case tasks[] = {
     {"fraction_of_texts_beside_a_task", FINETUNE "data.validation_fraction=0.2",
      "data.validation_fraction is of text files to pretrain on, and section task names the files "
      "here; leave it out"},
-    {"whole_number_beyond_its_type", PRETRAIN "training.steps=9223372036854775808",
-     "--set training.steps=9223372036854775808: training.steps: got '9223372036854775808', "
-     "expected "
-     "a whole number at least 1, and smaller than 2^63, or null"},
     {"batch_beyond_all_text", PRETRAIN "training.batch_size=288230376151711744",
      "--set training.batch_size=288230376151711744: training.batch_size 288230376151711744, "
      "data.sequence_length 32 and training.steps make about 1.8e+19 tokens; expected at most "
@@ -614,9 +521,6 @@ const Case tasks[] = {
      "--set task.recipe=sst: task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of "
      "sst2, cola, mrpc, stsb, qqp, mnli, qnli, "
      "rte, imdb, trec, listops, aan, cifar10, pathfinder"},
-    {"kind_of_task", FINETUNE "task.kind=class",
-     "--set task.kind=class: task.kind: got 'class', expected classification or regression or "
-     "tokens or questions or choice or features or embeddings"},
     {"no_training_files", FINETUNE "'task.train=[]'",
      "task.train is empty; name the files to train on"},
     {"no_validation_files", FINETUNE "'task.validation=[]' --set task.validation_fraction=null",
@@ -624,9 +528,6 @@ const Case tasks[] = {
      "task.validation_fraction, such as 0.1"},
     {"two_validations_of_a_task", FINETUNE "task.validation_fraction=0.1",
      "task.validation_fraction and task.validation exclude each other; give one of them"},
-    {"whole_fraction", FINETUNE "task.validation_fraction=1",
-     "--set task.validation_fraction=1: task.validation_fraction: got '1', expected a number "
-     "greater than 0 and below 1, or null"},
     {"column", FINETUNE "task.columns.text=txt",
      "train.tsv:1: there is no column 'txt'; columns: 'sentence', 'label'"},
     {"unknown_label", FINETUNE "'task.labels=[good,bad]'",
@@ -680,9 +581,6 @@ const Case tasks[] = {
     {"steps_and_epochs", FINETUNE "training.steps=3 --set training.epochs=2",
      "--set training.epochs=2: training.steps 3 and training.epochs 2 exclude each other; set one "
      "of them to null"},
-    {"no_epochs", FINETUNE "training.epochs=0",
-     "--set training.epochs=0: training.epochs: got '0', expected a number greater than 0, or "
-     "null"},
     {"rolling_back_in_a_task", FINETUNE "training.on_loss_spike=roll_back",
      "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a single "
      "wrong answer"},
@@ -700,9 +598,6 @@ const Case tasks[] = {
     {"two_tokenizers", FINETUNE "tokenizer.builtin=bytes --set tokenizer.path=tokenizer",
      "--set tokenizer.path=tokenizer: tokenizer.builtin bytes and tokenizer.path exclude each "
      "other; give one of them"},
-    {"unknown_tokenizer", FINETUNE "tokenizer.builtin=letters",
-     "--set tokenizer.builtin=letters: tokenizer.builtin: got 'letters', expected bytes or "
-     "listops"},
     {"objective_of_a_task", FINETUNE "pretraining.objective=replaced_tokens",
      "pretraining.objective and what belongs to it are for nystrom pretrain; a task learns from "
      "its labels: leave them out"},

@@ -1,14 +1,18 @@
 // The options as documentation: complete, correct, and equal to the committed files.
 #include "train/config/config_docs.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/support/places.h"
+#include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config.h"
+#include "train/config/config_io.h"
 
 namespace nystrom {
 namespace {
@@ -30,6 +34,7 @@ TEST(ConfigDocs, SchemaIsAsCommitted) {
 /// The name of an option, and the path of its section.
 struct KnownOption {
   std::string section, name;
+  std::string path() const { return path_in(section, name); }
 };
 
 /// All options and sections, listed as by the reader for its messages.
@@ -60,11 +65,65 @@ TEST(ConfigDocs, SchemaHasEveryOption) {
 }
 
 TEST(ConfigDocs, EveryOptionIsExplained) {
-  for (const KnownOption& option : known_options()) {
-    const std::string path =
-        option.section.empty() ? option.name : option.section + "." + option.name;
-    EXPECT_TRUE(explain_option(path).starts_with(path)) << path;
+  for (const KnownOption& option : known_options())
+    EXPECT_TRUE(explain_option(option.path()).starts_with(option.path())) << option.path();
+}
+
+/// What explain_option says of an option behind `label`; empty: nothing.
+std::string line_of(const std::string& explanation, const std::string& label) {
+  std::smatch found;
+  std::regex_search(explanation, found, std::regex("\\n  " + label + " +(.*)"));
+  return found.empty() ? "" : found[1].str();
+}
+
+/// Values that an option does not take by its explanation, and what is expected in their place.
+std::pair<std::vector<std::string>, std::string> outside(const std::string& explanation) {
+  const std::string type = line_of(explanation, "type"), words = line_of(explanation, "words"),
+                    range = line_of(explanation, "range");
+  if (!words.empty()) return {{"zzz"}, std::regex_replace(words, std::regex(", "), " or ")};
+  if (type.starts_with("true or false")) return {{"7", "yes"}, "true or false"};
+  if (type.empty()) return {{"7"}, "a mapping of options"};
+  if (range.empty()) return {};
+  const bool whole = type.find("whole") != std::string::npos, odd = range.starts_with("odd, ");
+  std::vector<std::string> values{"many", whole ? "1.5" : "nan"};
+  const std::regex bound("(at least|greater than|between|at most|below|and) (-?[0-9.]+)");
+  for (std::sregex_iterator each(range.begin(), range.end(), bound), end; each != end; ++each) {
+    const std::string kind = (*each)[1];
+    const bool open = kind == "greater than" || kind == "below",
+               lower = kind == "at least" || kind == "between";
+    values.push_back(fmt::format("{:.12g}", std::stod((*each)[2]) + (open ? 0 : lower ? -1 : 1)));
   }
+  if (odd) values.push_back("4");
+  return {values,
+          fmt::format("{} {}{}",
+                      odd     ? "an odd whole number"
+                      : whole ? "a whole number"
+                              : "a number",
+                      range.substr(odd ? 5 : 0), type.ends_with("or null") ? ", or null" : "")};
+}
+
+TEST(ConfigDocs, WhatIsOutsideOfItsRangeIsRefused) {
+  int refused = 0;
+  for (const KnownOption& option : known_options()) {
+    const std::string path = option.path();
+    const std::string all = explain_option(path),
+                      explanation = all.substr(0, all.find("\n\n"));  // not a section's options
+    const std::string type = line_of(explanation, "type");
+    const bool list = type.starts_with("list"), mapping = type.starts_with("mapping");
+    const auto [values, expected] = outside(explanation);
+    for (const std::string& value : values) {
+      const std::string given = list ? "[" + value + "]" : mapping ? "{0: " + value + "}" : value;
+      const std::vector<std::string> set{path + "=" + given};
+      EXPECT_EQ(input_error([&] { parse_config("seed: 1", "run.yaml", start_defaults, set); }),
+                fmt::format("--set {}: {}{}: got '{}', expected {}", set[0], path,
+                            list      ? "[0]"
+                            : mapping ? ".0"
+                                      : "",
+                            value, expected));
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 300);
 }
 
 Json schema_of(const std::string& section, const std::string& name) {

@@ -100,11 +100,8 @@ const Bad keys[] = {
 };
 
 const Bad values[] = {
-    {"WordForWholeNumber", "model: {hidden_size: big}",
-     "run.yaml:1:22: model.hidden_size: got 'big', expected a whole number at least 1"},
     {"QuotedNumber", "seed: \"1\"",
      "run.yaml:1:7: seed: got the text '1', expected a whole number at least 0"},
-    {"Fraction", "seed: 1.5", "run.yaml:1:7: seed: got '1.5', expected a whole number at least 0"},
     {"TooLarge", "seed: 9223372036854775808",
      "run.yaml:1:7: seed: got '9223372036854775808', expected a whole number at least 0, and "
      "smaller than 2^63"},
@@ -117,30 +114,15 @@ const Bad values[] = {
     {"TwoSignsOfAFraction", "embedding_loss: {false_negative_margin: +-1.5}",
      "run.yaml:1:41: embedding_loss.false_negative_margin: got '+-1.5', expected a number between "
      "-2 and 2, or null"},
-    {"Negative", "seed: -1", "run.yaml:1:7: seed: got '-1', expected a whole number at least 0"},
     {"ListForNumber", "seed: [1]",
      "run.yaml:1:7: seed: got a list, expected a whole number at least 0"},
     {"NullForNumber", "seed:", "run.yaml:1:1: seed: got null, expected a whole number at least 0"},
     {"NaN", "optimizer: {epsilon: .nan}",
      "run.yaml:1:22: optimizer.epsilon: got '.nan', expected a number greater than 0"},
-    {"BareNaN", "optimizer: {epsilon: nan}",
-     "run.yaml:1:22: optimizer.epsilon: got 'nan', expected a number greater than 0"},
     {"Infinity", "optimizer: {learning_rate: .inf}",
      "run.yaml:1:28: optimizer.learning_rate: got '.inf', expected a number greater than 0"},
     {"Overflow", "optimizer: {learning_rate: 1e999}",
      "run.yaml:1:28: optimizer.learning_rate: got '1e999', expected a number greater than 0"},
-    {"AtOpenEnd", "optimizer: {learning_rate: 0}",
-     "run.yaml:1:28: optimizer.learning_rate: got '0', expected a number greater than 0"},
-    {"BelowOne", "model: {hidden_dropout_prob: 1.0}",
-     "run.yaml:1:30: model.hidden_dropout_prob: got '1.0', expected a number at least 0 and below "
-     "1"},
-    {"Even", "model: {attention: {conv_kernel_size: 32}}",
-     "run.yaml:1:39: model.attention.conv_kernel_size: got '32', expected an odd whole number at "
-     "least 1, or null"},
-    {"WordForOptional", "optimizer: {clip_norm: none}",
-     "run.yaml:1:24: optimizer.clip_norm: got 'none', expected a number greater than 0, or null"},
-    {"ZeroBeyond", "training: {zero: 2}",
-     "run.yaml:1:18: training.zero: got '2', expected a whole number between 0 and 1"},
     {"KindOfLayers", "model: {attention: {layers: {0-3: softmx}}}",
      "run.yaml:1:35: model.attention.layers.0-3: got 'softmx', expected nystrom or softmax or "
      "double_softmax or linear or performer or linformer or reformer or none; did you mean "
@@ -161,19 +143,12 @@ const Bad values[] = {
     {"NoRangeOfLayers", "model: {attention: {layers: {3-0: softmax}}}",
      "run.yaml:1:21: model.attention.layers '3-0' names no layers; expected a layer or a range, "
      "such as 11 or 0-3"},
-    {"YesForBoolean", "training: {deterministic: yes}",
-     "run.yaml:1:27: training.deterministic: got 'yes', expected true or false"},
     {"CapitalBoolean", "training: {deterministic: True}",
      "run.yaml:1:27: training.deterministic: got 'True', expected true or false"},
     {"QuotedBoolean", "training: {deterministic: 'true'}",
      "run.yaml:1:27: training.deterministic: got the text 'true', expected true or false"},
-    {"NumberForBoolean", "training: {deterministic: 1}",
-     "run.yaml:1:27: training.deterministic: got '1', expected true or false"},
     {"MistypedWord", "model: {norm: psot}",
      "run.yaml:1:15: model.norm: got 'psot', expected post or pre; did you mean 'post'?"},
-    {"ForeignWord", "model: {hidden_act: swish}",
-     "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu or tanh "
-     "or linear or gelu_python or gelu_pytorch_tanh or gelu_fast"},
     {"Type", "training: {dtype: fp32}",
      "run.yaml:1:19: training.dtype: got 'fp32', expected bf16 or f16 or f32 or f64; did you mean "
      "'f32'?"},
@@ -183,9 +158,6 @@ const Bad values[] = {
     {"NullForText", "run_dir: ~", "run.yaml:1:1: run_dir: got null, expected a text"},
     {"NumberForList", "optimizer: {betas: 0.9}",
      "run.yaml:1:20: optimizer.betas: got '0.9', expected a list such as [a, b]"},
-    {"ElementOfList", "optimizer: {betas: [0.9, 1.5]}",
-     "run.yaml:1:26: optimizer.betas[1]: got '1.5', expected a number at least 0 and below 1"},
-    {"NumberForSection", "model: 3", "run.yaml:1:8: model: got '3', expected a mapping of options"},
     {"EmptySection", "model:\nseed: 1\n",
      "run.yaml:1:1: model: got null, expected a mapping of options"},
     {"ListForSection", "model: {attention: [1]}",
