@@ -209,6 +209,103 @@ const Bad rules[] = {
      "run.yaml:1:48: model.num_attention_heads: got 'ten', expected a whole number at least 1"},
 };
 
+const Bad tasks[] = {
+    {"UnknownRecipe", "task: {recipe: sst}",
+     "run.yaml:1:8: task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, "
+     "cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec, listops, aan, cifar10, pathfinder"},
+    {"KindBesideRecipe", "task: {recipe: stsb, kind: classification}",
+     "run.yaml:1:22: task.kind classification does not fit task.recipe stsb, which is regression; "
+     "leave it out"},
+    {"FormatOfAnotherKind", "task: {kind: tokens, format: squad}",
+     "run.yaml:1:22: task.format squad does not hold a task of kind tokens; expected one of conll, "
+     "jsonl, json, lines"},
+    {"MetricOfAnotherKind", "task: {kind: regression, metric: accuracy}",
+     "run.yaml:1:26: task.metric accuracy does not measure a task of kind regression; expected one "
+     "of pearson, spearman, loss"},
+    {"ShareBesideFolds", "task: {kind: features, folds: 3, validation_fraction: 0.1}",
+     "run.yaml:1:34: task.validation_fraction holds examples out, but task.folds parts those of "
+     "task.train; leave it out"},
+    {"BalanceOfSeveralLabels", "task: {kind: classification, multi_label: true, balance: weights}",
+     "run.yaml:1:49: task.balance weights is for one label an example, and task.multi_label gives "
+     "it any number; leave one of them out"},
+    {"SeveralLabelsOfBags", "task: {kind: features, columns: {labels: [a, b]}}",
+     "run.yaml:1:34: task.multi_label is for tasks of kind classification; this one is of kind "
+     "features"},
+    {"NameWithoutHeader", "task: {kind: classification, header: false, columns: {text: sentence}}",
+     "run.yaml:1:55: task.columns.text 'sentence' is no number; without a header columns are "
+     "numbers from 1"},
+    {"NoChoices", "task: {kind: choice}",
+     "run.yaml:1:1: task.columns.choices is empty; name the columns of the continuations, such as "
+     "[ending0, ending1]"},
+    {"ChoicesOfAnotherKind", "task: {kind: regression, columns: {choices: [a, b]}}",
+     "run.yaml:1:36: task.columns.choices is for tasks of kind choice; this one is of kind "
+     "regression"},
+    {"PairOfWords", "task: {kind: tokens, columns: {pair: b}}",
+     "run.yaml:1:32: task.columns.pair: a task of kind tokens has no second text"},
+    {"TextAndLabelOfOneColumn", "task: {kind: classification, columns: {text: label}}",
+     "run.yaml:1:40: task.columns.text and task.columns.label are both 'label'; each needs a "
+     "column of its own"},
+    {"PairAndLabelOfOneColumn", "task: {recipe: rte, columns: {pair: label}}",
+     "run.yaml:1:31: task.columns.pair and task.columns.label are both 'label'; each needs a "
+     "column of its own"},
+    {"TextAndPairOfOneColumn", "task: {kind: regression, columns: {pair: text}}",
+     "run.yaml:1:36: task.columns.text and task.columns.pair are both 'text'; each needs a column "
+     "of its own"},
+    {"ChoiceTwice", "task: {kind: choice, columns: {choices: [a, b, a]}}",
+     "run.yaml:1:32: task.columns.choices has 'a' twice"},
+    {"LabelsOfNumbers", "task: {kind: regression, labels: [a, b]}",
+     "run.yaml:1:26: task.labels: a task of kind regression has no labels"},
+    {"OneLabel", "task: {kind: classification, labels: [a]}",
+     "run.yaml:1:30: task.labels has 1 entry, 'a'; a choice needs two"},
+    {"LabelTwice", "task: {kind: classification, labels: [a, b, a]}",
+     "run.yaml:1:30: task.labels has 'a' twice"},
+    {"EmptyLabel", "task: {kind: classification, labels: [a, '']}",
+     "run.yaml:1:30: task.labels holds an empty label"},
+    {"SeveralLabelsOfNumbers", "task: {kind: regression, multi_label: true}",
+     "run.yaml:1:26: task.multi_label is for tasks of kind classification; this one is of kind "
+     "regression"},
+    {"SeparatorOfOneLabel",
+     "task: {kind: classification, multi_label: false, label_separator: '|'}",
+     "run.yaml:1:50: task.multi_label is false, and task.label_separator is for several labels per "
+     "text; leave one of them out"},
+    {"ThresholdOfOneLabel", "task: {kind: classification, threshold: 0.7}",
+     "run.yaml:1:30: task.threshold is for several labels per text (task.multi_label); a text with "
+     "one gets the most probable: leave it out"},
+    {"MetricOfOneLabel", "task: {kind: classification, multi_label: true, metric: accuracy}",
+     "run.yaml:1:49: task.metric accuracy does not measure a task of kind classification with "
+     "several labels per text; expected one of f1_micro, f1_macro, mean_average_precision, "
+     "exact_match, loss"},
+    {"SeparatorInALabel", "task: {kind: classification, label_separator: ',', labels: [a, 'b,c']}",
+     "run.yaml:1:52: task.labels: 'b,c' holds task.label_separator ','; choose another one"},
+    {"EmptySeparator", "task: {kind: classification, label_separator: ''}",
+     "run.yaml:1:30: task.label_separator is empty; give a character, such as ;"},
+    {"SeparatorBesideColumns",
+     "task: {kind: classification, label_separator: '|', columns: {labels: [a, b]}}",
+     "run.yaml:1:62: task.columns.labels and task.label_separator exclude each other; labels stand "
+     "in one column, or in one each"},
+    {"OneColumnBesideSeveral",
+     "task: {kind: classification, columns: {label: topic, labels: [a, b]}}",
+     "run.yaml:1:54: task.columns.labels and task.columns.label exclude each other; labels stand "
+     "in one column, or in one each"},
+    {"NumbersOfColumnsWithoutLabels",
+     "task: {kind: classification, header: false, columns: {text: '1', labels: ['2', '3']}}",
+     "run.yaml:1:66: task.columns.labels are numbers of columns; name their labels in task.labels"},
+    {"ColumnsOfOtherLabels",
+     "task: {kind: classification, labels: [a, c], columns: {labels: [a, b]}}",
+     "run.yaml:1:56: task.columns.labels and task.labels name different labels; a column's name is "
+     "its label: leave task.labels out"},
+    {"MoreLabelsThanColumns",
+     "task: {kind: classification, labels: [a, b, c], columns: {labels: [a, b]}}",
+     "run.yaml:1:59: task.columns.labels has 2 entries, task.labels 3; give one for each"},
+    {"AColumnOfLabelsTwice", "task: {kind: classification, columns: {labels: [a, a]}}",
+     "run.yaml:1:40: task.columns.labels has 'a' twice"},
+    {"AColumnOfLabelsAndText", "task: {kind: classification, columns: {labels: [a, text]}}",
+     "run.yaml:1:40: task.columns.text and task.columns.labels are both 'text'; each needs a "
+     "column of its own"},
+    {"NoAnswerElsewhere", "task: {kind: choice, no_answer: true, columns: {choices: [a, b]}}",
+     "run.yaml:1:22: task.no_answer is for tasks of kind questions; this one is of kind choice"},
+};
+
 const Bad texts[] = {
     {"Empty", "", "run.yaml:1:1: got nothing, expected sections such as 'model:'"},
     {"OnlyAComment", "# nothing\n",
@@ -289,6 +386,7 @@ const Bad overrides[] = {
 INSTANTIATE_TEST_SUITE_P(Keys, BadFile, ::testing::ValuesIn(keys), testing::case_name);
 INSTANTIATE_TEST_SUITE_P(Values, BadFile, ::testing::ValuesIn(values), testing::case_name);
 INSTANTIATE_TEST_SUITE_P(Rules, BadFile, ::testing::ValuesIn(rules), testing::case_name);
+INSTANTIATE_TEST_SUITE_P(Tasks, BadFile, ::testing::ValuesIn(tasks), testing::case_name);
 INSTANTIATE_TEST_SUITE_P(Texts, BadFile, ::testing::ValuesIn(texts), testing::case_name);
 INSTANTIATE_TEST_SUITE_P(Overrides, BadOverride, ::testing::ValuesIn(overrides),
                          testing::case_name);
