@@ -100,6 +100,8 @@ def test_options_of_commands_exist(program: Program) -> None:
         re.findall(r"--[\w-]+", "".join([*helps.values(), (ROOT / "dev").read_text()]))
     )
     known |= set(re.findall(r'"(--[\w-]+)"', "".join(scripts)))
+    for given in re.findall(r"(?s)@script\((.*?)\)\ndef", "".join(scripts)):
+        known |= {f"--{name.replace('_', '-')}" for name in re.findall(r"(\w+)=", given)}
     wrong = []
     for code in [code for page in NAMES for code in words(page)]:
         command = re.match(r"nystrom ([a-z]+)", code.text)
