@@ -91,8 +91,8 @@ class Folder:
     def evaluated(self, run, *arguments):
         return json.loads(self.run("evaluate", run, *arguments, "--json"))
 
-    def predicted(self, run, file):
-        return from_json_lines(self.run("predict", run, file, "--json", "--top-k", "10"))
+    def predicted(self, run, file, top_k=10):
+        return from_json_lines(self.run("predict", run, file, "--json", "--top-k", str(top_k)))
 
     def exported(self, run, cls):
         target = self.path / f"{run}-exported"
@@ -369,6 +369,8 @@ def compare(check, name, roads):
 def check_task(check, folder, tokenizer, name, rng):
     ending, options, write, of_predictions, of_transformers, cls = TASKS[name]
     file = f"{name}.{ending}"
+    # Of answers in whole words as many are added up as are ranked, in evaluations five.
+    top_k = 5 if name == "questions" else 10
     rows = write(folder.path / file, rng)
     (folder.path / f"{name}.yaml").write_text(TASK.format(run=name, task=options, file=file))
     folder.run("finetune", f"{name}.yaml")
@@ -378,7 +380,7 @@ def check_task(check, folder, tokenizer, name, rng):
         {
             "training": folder.recorded(name),
             "evaluate": folder.evaluated(name, "--file", file),
-            "predict": of_predictions(rows, folder.predicted(name, file)),
+            "predict": of_predictions(rows, folder.predicted(name, file, top_k)),
             "transformers": of_transformers(rows, *folder.exported(name, cls)),
         },
     )
