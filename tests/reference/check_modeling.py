@@ -463,6 +463,36 @@ def check_untied(check, program, scratch):
         )
 
 
+def check_resized(check, program, scratch):
+    """A masked LM with more tokens or fewer, saved and loaded: its head has one bias, whose new
+    numbers are 0."""
+    ids = torch.randint(2, 20, (2, LENGTH))
+    folder = make_folder(scratch / "resized", "defaults", "MaskedLM")
+    for tied in (True, False):
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
+        config.tie_word_embeddings = tied
+        for size in (VOCAB + 9, 20):
+            auto = transformers.AutoModelForMaskedLM
+            model = auto.from_config(copy.deepcopy(config), trust_remote_code=True).eval()
+            randomise(model)
+            bias = model.cls["predictions"].bias
+            model.resize_token_embeddings(VOCAB)
+            same = model.cls["predictions"].bias is bias
+            model.resize_token_embeddings(size)
+            saved = scratch / f"resized-{tied}-{size}"
+            shutil.copytree(folder, saved)
+            model.save_pretrained(saved)
+            with torch.no_grad():
+                expected = {"logits": model.double()(ids).logits}
+                again = load(saved, "MaskedLM").eval().double()(ids).logits
+            got = run_program(program, saved, {"input_ids": ids}, "--dtype", "f64")
+            worst = max(deviations(expected, x, ids > 0)[0] for x in (got, {"logits": again}))
+            check(
+                same and worst <= F64,
+                f"{size} tokens instead of {VOCAB}, tied {tied}: logits {worst:.1e}",
+            )
+
+
 class Adapter(torch.nn.Module):
     """A layer with an addition of low rank, as adapters wrap one."""
 
@@ -594,6 +624,7 @@ def main(arguments, check, scratch):
     check_options(check, program, scratch, names, arguments.short)
     if not asked or "untied" in asked:
         check_untied(check, program, scratch)
+        check_resized(check, program, scratch)
     if not asked:
         check_fixtures(check, scratch)
         check_architectures(check, program, scratch)
