@@ -7,10 +7,10 @@
 //   }
 //
 // A visitor is called as v(member, name, help, range…). A member is a bool, an int64, a double, a
-// std::string, an enum, or a struct with its own `fields`. An optional or a vector
-// of these is also possible, and a Ramp; a range then applies to the values within. A vector of
-// pairs of a std::string and one of these is a mapping in files. A vector of structs is a list of
-// mappings, or of texts that stand for them (ShortSection).
+// std::string, an enum, or a struct with its own `fields`. An optional or a vector of these is also
+// possible, and a Ramp; a range then applies to the values within. A vector of pairs of a
+// std::string and one of these is a mapping in files. A vector of structs is a list of mappings, or
+// of texts that stand for them (ShortSection).
 #pragma once
 
 #include <algorithm>
@@ -97,22 +97,32 @@ inline constexpr auto enumerator_text = [] {
   return text;
 }();
 
+/// Whether an enum counts in int, as one without a type of its own does.
+template <class E>
+inline constexpr bool is_plain_enum = std::is_same_v<std::underlying_type_t<E>, int>;
+
+/// The number of enumerators from 0 on.
+template <class E, int... i>
+constexpr int count_enumerators(std::integer_sequence<int, i...>) {
+  static_assert(enumerator<static_cast<E>(sizeof...(i) - 1)>().empty(), "an enum of too many");
+  return (0 + ... + (enumerator<static_cast<E>(i)>().empty() ? 0 : 1));
+}
+
+template <class E, int... i>
+inline constexpr EnumName<E> enumerator_names[] = {
+    {static_cast<E>(i), enumerator_text<static_cast<E>(i)>.data()}...};
+
+template <class E, int... i>
+std::span<const EnumName<E>> names_of_enumerators(std::integer_sequence<int, i...>) {
+  return enumerator_names<E, i...>;
+}
+
 /// The names of all values: the enumerators, which count from 0 on, as they are spelled. An enum
 /// with other names has an overload beside it. One of a smaller type than int needs it.
 template <class E>
-requires std::same_as < std::underlying_type_t<E>,
-int > std::span<const EnumName<E>> enum_names(E) {
-  constexpr int most = 32;
-  constexpr auto count = []<int... i>(std::integer_sequence<int, i...>) {
-    return (0 + ... + (enumerator<static_cast<E>(i)>().empty() ? 0 : 1));
-  }
-  (std::make_integer_sequence<int, most>());
-  static_assert(count < most);
-  static constexpr auto names = []<int... i>(std::integer_sequence<int, i...>) {
-    return std::array{EnumName<E>{static_cast<E>(i), enumerator_text<static_cast<E>(i)>.data()}...};
-  }
-  (std::make_integer_sequence<int, count>());
-  return names;
+requires is_plain_enum<E> std::span<const EnumName<E>> enum_names(E) {
+  constexpr int count = count_enumerators<E>(std::make_integer_sequence<int, 32>());
+  return names_of_enumerators<E>(std::make_integer_sequence<int, count>());
 }
 
 /// The name of `value`.
