@@ -310,13 +310,6 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   const fs::path place = require_empty_target(folder);  // before the weights are read
   ModelConfig loaded_config = source.config;
   loaded_config.attention = config.attention;
-  const bool any_length =
-      architecture || needs_model_classes(config, options.format) || config.exact_in_transformers();
-  require_input(!vectors || any_length,
-                "{}: sentence-transformers pads a batch to its longest text, and transformers' own "
-                "class takes rows of {} tokens alone; leave out --format transformers, or export "
-                "with --set model.attention.semantics=nystrom",
-                printable_path(source.path), config.segment_means_seq_len);
   const auto loaded = load_model(source.path, loaded_config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
@@ -330,12 +323,17 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   require_input(tokenizer || !vectors,
                 "{}: has no tokenizer, and --sentence-transformers makes vectors of texts",
                 printable_path(source.path));
-  NewFolder written(place);
   ModelCard card;
   card.title = place.filename().string();
   card.config = config;
   card.architecture = architecture;
   card.has_classes = !architecture && needs_model_classes(config, options.format);
+  require_input(!vectors || !takes_one_length(card),
+                "{}: sentence-transformers pads a batch to its longest text, and transformers' own "
+                "class takes rows of {} tokens alone; leave out --format transformers, or export "
+                "with --set model.attention.semantics=nystrom",
+                printable_path(source.path), config.segment_means_seq_len);
+  NewFolder written(place);
   write_model(written.path(), source, model, card, options.format);
   write_onnx_files(written.path() / "onnx", model, options.onnx);
   card.parameters = Model(config).parameters().count();

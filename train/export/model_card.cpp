@@ -31,11 +31,6 @@ Task hub_task_of(const ModelConfig& config) {
   return {"feature-extraction", "encoder without head"};
 }
 
-/// Whether transformers' own class runs Nyström attention, which takes rows of one length.
-bool takes_one_length(const ModelCard& card) {
-  return !card.has_classes && !card.architecture && !card.config.exact_in_transformers();
-}
-
 std::string front_matter(const ModelCard& card) {
   const char* const pipeline = hub_task_of(card.config).pipeline;
   return fmt::format(
@@ -317,6 +312,10 @@ std::string in_nystrom(const ModelCard& card) {
 }
 
 }  // namespace
+
+bool takes_one_length(const ModelCard& card) {
+  return !card.has_classes && !card.architecture && !card.config.exact_in_transformers();
+}
 
 std::string model_card(const ModelCard& card) {
   return front_matter(card) + what_it_is(card) + in_transformers(card) +

@@ -26,6 +26,9 @@ struct ModelCard {
   std::vector<ExportDifference> differences;  ///< empty if not measured
 };
 
+/// Whether transformers' own class runs Nyström attention, which takes rows of one length.
+bool takes_one_length(const ModelCard& card);
+
 /// The card in Markdown with YAML front matter: a description of the model, its use with
 /// transformers and nystrom, and the differences between these. The Python code in it runs in the
 /// card's folder, and so do its commands if they name the folder.
