@@ -115,11 +115,9 @@ nb::object dlpack_of(const Var& x, const nb::kwargs& options) {
 Tensor lent_tensor(const nb::object& array) {
   require_input(!nb::hasattr(array, "mask") || !nb::hasattr(array, "filled"),
                 "a masked array would lose its mask; pass array.filled(…), and the mask by itself");
-  const auto is = [&](const char* name) {
-    return nb::hasattr(array, name) && nb::cast<bool>(nb::bool_(array.attr(name)));
-  };
   if (nb::hasattr(array, "resolve_neg"))  // torch's: their flags are lost on the way
-    require_input(!is("requires_grad") && !nb::cast<bool>(array.attr("is_neg")()) &&
+    require_input(!nb::cast<bool>(array.attr("requires_grad")) &&
+                      !nb::cast<bool>(array.attr("is_neg")()) &&
                       !nb::cast<bool>(array.attr("is_conj")()),
                   "a tensor of torch requires a gradient, or is a view of negated numbers; pass "
                   "tensor.detach().resolve_neg()");

@@ -493,10 +493,8 @@ class NystromModel(NystromPreTrainedModel):
         for name in ("position_ids", "inputs_embeds", "output_attentions", "head_mask"):
             if kwargs.get(name) is not None and kwargs[name] is not False:
                 raise ValueError(f"{name}: a nystrom model takes none")
-        inputs = input_ids, attention_mask, token_type_ids = filled(
-            input_ids, attention_mask, token_type_ids
-        )
-        x = self.embeddings(*inputs, features)
+        ids, attention_mask, types = filled(input_ids, attention_mask, token_type_ids)
+        x = self.embeddings(ids, attention_mask, types, features)
         tokens = tokens_of(attention_mask, x, self.config, self.kinds)
         states, last = [x], None
         for layer in self.encoder["layer"]:

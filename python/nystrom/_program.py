@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-FOLDER_PREFIX = "nystrom-call-"  # of the files of one call
-_folder_of_a_call = re.escape(os.path.join(tempfile.gettempdir(), FOLDER_PREFIX)) + r"\w+/"
+_PREFIX = "nystrom-call-"
+_folder_of_a_call = re.escape(os.path.join(tempfile.gettempdir(), _PREFIX)) + r"\w+/"
 PROGRAM = Path(__file__).with_name("bin") / "nystrom"
 _numbers = {"batch", "top_k", "dimensions", "landmarks", "conv", "length", "sequences"}
 _errors = {2: InputError, 130: Interrupted}
@@ -70,6 +70,11 @@ def run(
                 in_words_of_python(message) or f"nystrom {command} ended with the code {code}"
             )
         return printed
+
+
+def folder_of_a_call() -> tempfile.TemporaryDirectory[str]:
+    """A place for the files of one call, which no message names."""
+    return tempfile.TemporaryDirectory(prefix=_PREFIX)
 
 
 def _without(text: str, places: list[str]) -> str:

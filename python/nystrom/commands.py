@@ -268,12 +268,10 @@ def approximation(
 def _opened(model: ModelLike | Config) -> Iterator[tuple[str, dict[str, Any], GivenData]]:
     """The folder of a model, the flags by which it was loaded, and a place for data in memory. A
     model whose weights may have changed is saved first."""
-    import tempfile
-
     from nystrom._given import GivenData
-    from nystrom._program import FOLDER_PREFIX
+    from nystrom._program import folder_of_a_call
 
-    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder, GivenData(folder) as data:
+    with folder_of_a_call() as folder, GivenData(folder) as data:
         if not isinstance(model, Model):
             yield os.fspath(model), {}, data  # type: ignore[arg-type]
             return
@@ -292,11 +290,9 @@ def _config_file(config: Config) -> Iterator[str]:
     if not isinstance(config, Mapping):
         yield os.fspath(config)
         return
-    import tempfile
+    from nystrom._program import folder_of_a_call
 
-    from nystrom._program import FOLDER_PREFIX
-
-    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder:
+    with folder_of_a_call() as folder:
         name = os.path.join(folder, "config.yaml")
         with open(name, "w", encoding="utf-8") as file:
             file.write(text_of(dict(config)))

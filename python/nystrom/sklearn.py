@@ -30,19 +30,20 @@ if TYPE_CHECKING:
     Columns = tuple[list[str], list[str] | None]
 
 
-def _columns(X: Any, fitted: Sequence[str] | None = None) -> Columns:
+def _columns(X: Any, fitted: Sequence[Any] | None = None) -> Columns:
     """The texts, and the second texts of pairs. `fitted` are the names of a table's columns at the
     time of fit."""
     if isinstance(X, str):
         raise ValueError("X: got one text, expected several: [text]")
-    if hasattr(X, "columns"):  # a table
-        names = list(X.column_names if hasattr(X, "column_names") else X.columns)
-        if len(set(map(str, names))) < len(names):
-            raise ValueError(f"X: two columns have one name: {', '.join(map(str, names))}")
-        if fitted is not None and len(names) == 2 and list(map(str, names)) != list(fitted):
+    names = _names(X)
+    if names is not None:
+        shown = list(map(str, names))
+        if len(set(shown)) < len(names):
+            raise ValueError(f"X: two columns have one name: {', '.join(shown)}")
+        if fitted is not None and len(names) == 2 and shown != list(map(str, fitted)):
             raise ValueError(
-                f"X: the columns are {', '.join(map(str, names))}; expected those passed to fit, in "
-                f"their order: {', '.join(fitted)}"
+                f"X: the columns are {', '.join(shown)}; expected those passed to fit, in their "
+                f"order: {', '.join(map(str, fitted))}"
             )
         parts = [X[name] for name in names]
         parts = [list(p.to_pylist() if hasattr(p, "to_pylist") else p) for p in parts]
@@ -59,10 +60,11 @@ def _columns(X: Any, fitted: Sequence[str] | None = None) -> Columns:
     return texts[0], texts[1] if len(texts) == 2 else None
 
 
-def _names(X: Any) -> list[str] | None:
-    """The names of a table's columns."""
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    return None if names is None else list(map(str, names))
+def _names(X: Any) -> list[Any] | None:
+    """The names of a table's columns; None for what is no table."""
+    if not hasattr(X, "columns"):
+        return None
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
 class _Text(BaseEstimator):
@@ -210,7 +212,8 @@ class Classifier(ClassifierMixin, _Finetuned):
         if not self.multilabel_:
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
         places = {str(each): place for place, each in enumerate(self.classes_)}
-        found: Any = self.model_.predict(*_columns(X, self._fitted_columns))  # from task.threshold on
+        texts, pairs = _columns(X, self._fitted_columns)
+        found: Any = self.model_.predict(texts, pairs)  # from task.threshold on
         result = np.zeros((len(found), len(places)), dtype=int)
         for row, guesses in enumerate(found):
             result[row, [places[str(guess["label"])] for guess in guesses]] = 1
