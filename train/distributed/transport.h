@@ -25,14 +25,16 @@ struct Buffer {
 
 /// What happens to the values of a buffer. All processes take part unless a line says otherwise.
 struct Operation {
-  enum Kind : int {
+  enum class Kind : int {
     all_reduce,  ///< values ← their sum over all processes, with the same bits in each
     reduce,      ///< the same in process `rank` alone; the values of the others stay as they are
     broadcast,   ///< values ← those of process `rank`
     all_gather,  ///< completes them: process r contributes bounds[r] … bounds[r + 1] − 1
     send,        ///< to process `rank`, which receives them; no other takes part
     receive,     ///< values of the same count and type that process `rank` sends
-  } kind;
+  };
+  using enum Kind;
+  Kind kind;
   int rank = 0;
   std::vector<std::int64_t> bounds{};
 };
