@@ -122,17 +122,19 @@ class ConllExamples : public ExampleReader {
            parts[0].find_first_of("-.") != std::string_view::npos;
   }
 
-  /// Throws an InputError if the words of the first sentence count it, 1 2 3, and no column is
-  /// named.
+  /// Throws an InputError if the words of the first sentences count them, 1 2 3, and no column is
+  /// named. Three words tell, be they of one sentence or of several.
   void require_no_numbers(const Example& example) {
-    if (std::exchange(checked_numbers_, true) || word_ || example.words.size() < 3) return;
-    for (const int from : {0, 1}) {
-      bool counts = true;
+    if (word_ || !counted_) return;
+    const auto counts_from = [&](std::size_t from) {
       for (std::size_t i = 0; i < example.words.size(); ++i)
-        counts &= example.words[i] == std::to_string(i + static_cast<std::size_t>(from));
-      require_input(!counts, "{}: the first column numbers the words; set task.columns.text: 2",
-                    example.place());
-    }
+        if (example.words[i] != std::to_string(i + from)) return false;
+      return true;
+    };
+    if (!counts_from(0) && !counts_from(1)) return counted_.reset();
+    *counted_ += example.words.size();
+    require_input(*counted_ < 3, "{}: the first column numbers the words; set task.columns.text: 2",
+                  example.place());
   }
 
   void add(const std::string& line, const std::vector<std::string_view>& parts, Example& example) {
@@ -162,7 +164,7 @@ class ConllExamples : public ExampleReader {
   std::size_t width_ = 0;
   std::size_t word_width_ = 0;  // columns of the file's first word
   bool is_conllu_ = false;
-  bool checked_numbers_ = false;
+  std::optional<std::size_t> counted_ = 0;  // words that count; none once a sentence does not
 };
 
 }  // namespace

@@ -90,8 +90,9 @@ std::vector<std::pair<std::string, std::string>> labels_alike(
   std::vector<std::pair<std::string, std::string>> alike;
   for (const std::string& name : names) {
     const auto number = number_of<double>(name);
+    const bool exact = number && std::abs(*number) < 9007199254740992;  // 2^53
     const auto [first, added] =
-        known.emplace(number ? fmt::format("{}", *number) : folded(name), name);
+        known.emplace(exact ? fmt::format("{}", *number) : folded(name), name);
     if (!added) alike.emplace_back(first->second, name);
   }
   return alike;

@@ -73,7 +73,7 @@ class TableExamples : public ExampleReader {
       : task_(with_own_columns(task, file, format)),
         labelled_(labelled),
         file_(std::make_shared<std::string>(printable_path(file))),
-        places_(columns(format)),
+        places_(columns(task.columns, format)),
         label_names_(places_.label ? names_beside(file, places_.wanted[*places_.label].name)
                                    : std::vector<std::string>()),
         reader_(open_rows(file, table_format(format), *task.header, places_.wanted,
@@ -140,10 +140,12 @@ class TableExamples : public ExampleReader {
     std::vector<WantedColumn> wanted;
     std::optional<std::size_t> text, pair, label, id, impossible;
     std::vector<std::size_t> labels, choices, negatives;
+    std::vector<std::size_t> absent;  // what a row may not have, because the first one has it not
     bool list_of_choices = false, list_of_labels = false;
   };
 
-  Columns columns(TaskFormat format) const {
+  /// `given`: the columns that the task names, of which this file may lack some.
+  Columns columns(const TaskColumns& given, TaskFormat format) const {
     const TaskColumns names = named_columns(task_);
     const TaskKind kind = *task_.kind;
     Columns places;
@@ -182,6 +184,8 @@ class TableExamples : public ExampleReader {
       places.wanted.back().names = places.list_of_choices;
     }
     for (const std::string& name : names.negatives) places.negatives.push_back(want(name, true));
+    if (given.pair && !names.pair) places.absent.push_back(want(*given.pair, false));
+    if (given.label && !names.label) places.absent.push_back(want(*given.label, false));
     return places;
   }
 
@@ -226,6 +230,10 @@ class TableExamples : public ExampleReader {
   void read_texts(TableRow& row, Example& example) {
     example.text = std::move(*row.cells[*places_.text]);
     if (places_.pair) example.pair = std::move(row.cells[*places_.pair]);
+    for (const std::size_t place : places_.absent)
+      if (row.cells[place])
+        throw BadRow(fmt::format("{}: the row has '{}', and the first row of the file has not",
+                                 example.place(), printable(places_.wanted[place].name)));
     if (*task_.kind == TaskKind::questions) {
       if (is_blank(example.text)) throw BadRow(example.place() + ": the question is empty");
       if (is_blank(*example.pair)) throw BadRow(example.place() + ": the context is empty");

@@ -35,7 +35,8 @@ bool begins_and_ends_with_quote(const std::string& cell) {
   return cell.size() >= 2 && cell.front() == '"' && cell.back() == '"';
 }
 
-/// Whether some cell of a line is in quotes and has doubled ones inside, and no single one.
+/// Whether some cell of a line is in quotes and empty, or has doubled ones inside, and no single
+/// one.
 bool has_doubled_quotes(const std::vector<std::string>& cells) {
   return std::ranges::any_of(cells, [](const std::string& cell) {
     if (!begins_and_ends_with_quote(cell)) return false;
@@ -45,7 +46,7 @@ bool has_doubled_quotes(const std::vector<std::string>& cells) {
       if (inner.substr(at, 2) != "\"\"") return false;
       ++quotes;
     }
-    return quotes > 0;
+    return quotes > 0 || inner.empty();
   });
 }
 
@@ -60,18 +61,25 @@ Reading read_plainly(const std::filesystem::path& file) {
   LineReader lines(file);
   Reading reading;
   std::size_t width = 0;
+  std::vector<bool> quoted;  // the columns whose cells so far are all in quotes
   for (std::string line; lines.next(line);) {
     if (line.empty()) continue;
     const auto tabs = static_cast<std::size_t>(std::ranges::count(line, '\t'));
     const bool first = width == 0;
-    if (first) width = tabs + 1;
+    if (first) quoted.assign(width = tabs + 1, true);
     reading.fits &= tabs + 1 == width;
-    if (line.find('"') == line.npos) continue;
+    if (line.find('"') == line.npos) {
+      quoted.assign(width, false);
+      continue;
+    }
     reading.quotes = true;
     const std::vector<std::string> cells = split_cells(line, '\t');
     reading.sign |= has_doubled_quotes(cells) ||
                     (first && std::ranges::all_of(cells, begins_and_ends_with_quote));
+    for (std::size_t i = 0; i < width; ++i)
+      quoted[i] = quoted[i] && i < cells.size() && begins_and_ends_with_quote(cells[i]);
   }
+  reading.sign |= std::ranges::find(quoted, true) != quoted.end();
   return reading;
 }
 
@@ -111,8 +119,11 @@ std::vector<std::string> quoted_cells(LineReader& lines, std::string& line, char
   const std::int64_t first = lines.line();
   std::vector<std::string> cells;
   const auto require_form = [&](bool good, const char* what) {
-    if (!good)
-      throw BadRow(fmt::format("{}:{}: column {} {}", lines.name(), first, cells.size(), what));
+    if (good) return;
+    // What a stray quote has taken for one row is several: to go on would leave them out.
+    require_input(lines.line() == first, "{}:{}: column {}, which goes on to line {}, {}",
+                  lines.name(), first, cells.size(), lines.line(), what);
+    throw BadRow(fmt::format("{}:{}: column {} {}", lines.name(), first, cells.size(), what));
   };
   for (std::size_t at = 0;; ++at) {  // a separator stands before `at`
     std::string& cell = cells.emplace_back();

@@ -14,7 +14,7 @@ std::vector<std::string> split_cells(std::string_view line, char separator);
 /// The cells of a row by RFC 4180: a cell in double quotes may hold separators, line ends and
 /// doubled quotes. `line` is the last line of `lines`; a row that goes on takes more. Throws a
 /// BadRow "file:line: …" for a quote where none may be, and an InputError for one that is not
-/// closed.
+/// closed, or where the row has several lines.
 std::vector<std::string> quoted_cells(LineReader& lines, std::string& line, char separator);
 
 /// Whether quotes in the cells of a table between tabs are those of a writer.
@@ -25,8 +25,9 @@ enum class Quotes {
 };
 
 /// The quotes of a whole file. They are a writer's if each fits RFC 4180, all rows are equally
-/// wide, and there is a sign of a writer: doubled quotes in a cell, a first row
-/// of quoted cells alone, or rows that only so are equally wide.
+/// wide, and there is a sign of a writer: doubled quotes in a cell, or two that are the whole cell,
+/// a first row of quoted cells alone, a column of quoted cells alone, or rows that only so are
+/// equally wide.
 Quotes find_quotes(const std::filesystem::path& file);
 
 }  // namespace nystrom

@@ -7,6 +7,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/table_reader.h"
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
@@ -65,7 +66,7 @@ std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const Ve
     ++row;
   };
   if (options.texts.empty() && options.has_vectors()) {
-    if (options.corpus.ends_with(".jsonl"))
+    if (table_format_of(options.corpus))  // JSON Lines
       read_vectors(options.corpus, rows_at_once, [&](VectorBlock&& block) {
         for (Example& example : block.examples) take(std::move(example));
       });
@@ -87,7 +88,9 @@ void print_json(const Example& query, const std::vector<Neighbour>& neighbours,
     if (const auto found = rows.find(neighbour.key); found != rows.end()) {
       const bool whole_file = found->second.whole_file;
       if (!found->second.id.empty()) object[whole_file ? "document" : "id"] = found->second.id;
-      if (!whole_file) object["text"] = found->second.text;
+      // Of a file of vectors an empty text is an unknown one.
+      if (!whole_file && (found->second.file || !found->second.text.empty()))
+        object["text"] = found->second.text;
     }
     list.push_back(std::move(object));
   }

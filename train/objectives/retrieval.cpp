@@ -81,13 +81,14 @@ std::map<std::string, std::map<std::string, std::int64_t>> read_judgements(const
   return judged;
 }
 
-/// Reads a file of texts and calls use(row, id, text).
+/// Reads a file of texts and calls use(row, id, text). `titled`: a title, if there is one, stands
+/// before the text.
 template <class Use>
-void for_each_text(const fs::path& file, const Use& use) {
+void for_each_text(const fs::path& file, bool titled, const Use& use) {
   const auto reader =
       open_rows(file, TableFormat::jsonl, true, {{"_id"}, {"text"}, {"title", false}});
   while (auto row = reader->next()) {
-    const std::string& title = row->cells[2].value_or("");
+    const std::string title = titled ? row->cells[2].value_or("") : "";
     std::string text = std::move(*row->cells[1]);
     if (!title.empty()) text = text.empty() ? title : title + " " + text;
     use(*row, *row->cells[0], std::move(text));
@@ -98,7 +99,7 @@ void for_each_text(const fs::path& file, const Use& use) {
 void read_document_ids(RetrievalSet& set) {
   const fs::path& corpus = set.corpus;
   std::vector<std::string> ids;
-  for_each_text(corpus, [&](const TableRow&, const std::string& id, const std::string&) {
+  for_each_text(corpus, true, [&](const TableRow&, const std::string& id, const std::string&) {
     ids.push_back(id);
   });
   require_input(!ids.empty(), "{}: there are no documents in it", printable_path(corpus));
@@ -131,7 +132,7 @@ std::vector<std::vector<Neighbour>> rank_documents(
     if (progress) progress(static_cast<std::int64_t>(done), std::ssize(places));
   });
   std::size_t next = 0;
-  for_each_text(set.corpus, [&](const TableRow&, const std::string& id, std::string text) {
+  for_each_text(set.corpus, true, [&](const TableRow&, const std::string& id, std::string text) {
     const bool same =
         next < places.size() && set.document_ids[static_cast<std::size_t>(places[next])] == id;
     require_input(same, "{}: the file changed while being read", printable_path(set.corpus));
@@ -229,7 +230,7 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
   set.split = judgements.stem().string();
   std::set<std::string> seen;
   std::vector<std::string> blank;
-  for_each_text(file, [&](const TableRow& row, const std::string& id, std::string text) {
+  for_each_text(file, false, [&](const TableRow& row, const std::string& id, std::string text) {
     require_input(seen.insert(id).second, "{}: query '{}' is there twice", place_of(file, row),
                   printable(id, 60));
     const auto found = judged.find(id);

@@ -10,16 +10,21 @@
 #include "core/npy_header.h"
 #include "core/safetensors_header.h"
 #include "data/text/line_reader.h"
+#include "data/text/match_files.h"
+#include "data/text/table_reader.h"
 
 namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
 
-void require_finite(const Tensor& vectors, const fs::path& path, std::int64_t first_row) {
+constexpr const char* too_large = "is too large for f32";
+
+void require_finite(const Tensor& vectors, const fs::path& path, std::int64_t first_row,
+                    const char* otherwise) {
   const std::int64_t bad = first_non_finite(vectors), width = vectors.dim(1);
-  require_input(bad < 0, "{}: number {} of vector {} is not finite", printable_path(path),
-                bad % width, first_row + bad / width);
+  require_input(bad < 0, "{}: number {} of vector {} {}", printable_path(path), bad % width,
+                first_row + bad / width, otherwise);
 }
 
 /// Where the rows of a binary file lie.
@@ -77,8 +82,9 @@ void read_binary(const InputFile& file, const StoredRows& stored, std::int64_t r
     const std::span<std::byte> bytes = bytes_of(as_stored);
     file.read(bytes, stored.begin + first * matrix.row_bytes());
     checksum.update(bytes.data(), bytes.size());
+    require_finite(as_stored, file.path(), first, "is not finite");
     Tensor vectors = as_stored.cast(DType::f32);
-    require_finite(vectors, file.path(), first);
+    require_finite(vectors, file.path(), first, too_large);
     require_input(
         first + rows < matrix.rows || stored.checksum.empty() || stored.checksum == checksum.hex(),
         "{}: tensor {} is damaged: its checksum is not that in {}", name, vectors_tensor,
@@ -116,7 +122,7 @@ void read_lines(const fs::path& path, std::int64_t rows_at_once,
     VectorBlock block{Tensor::from(numbers, {std::ssize(examples), width}),
                       std::exchange(examples, {})};
     numbers.clear();
-    require_finite(block.vectors, path, row);
+    require_finite(block.vectors, path, row, too_large);  // JSON has no other
     row += block.vectors.dim(0);
     use(std::move(block));
   };
@@ -147,21 +153,22 @@ void read_lines(const fs::path& path, std::int64_t rows_at_once,
 
 void read_vectors(const fs::path& path, std::int64_t rows,
                   const std::function<void(VectorBlock&&)>& use) {
-  const VectorFormat format = vector_format_of(path);
-  if (format == VectorFormat::jsonl) return read_lines(path, rows, use);
+  if (table_format_of(path) == TableFormat::jsonl) return read_lines(path, rows, use);
+  const bool npy = vector_format_of(path) == VectorFormat::npy;
   const InputFile file = InputFile::open(path);
-  const bool npy = format == VectorFormat::npy;
   read_binary(file, npy ? rows_of_npy(file) : rows_of_safetensors(file), rows, use);
 }
 
 bool holds_vectors(const fs::path& path) {
-  const std::string ending = path.extension().string();
+  const std::string ending = last_ending(path);
   if (ending == ".npy" || ending == ".safetensors") return true;
-  if (ending != ".jsonl" || !fs::is_regular_file(path)) return false;
+  if (table_format_of(path) != TableFormat::jsonl || !fs::is_regular_file(path)) return false;
   std::string line;
   if (!LineReader(path).next(line)) return false;
   const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
-  return object.is_object() && object.contains("vector");
+  // The last two are other programs' names, which read_vectors refuses.
+  return object.is_object() && (object.contains("vector") || object.contains("embedding") ||
+                                object.contains("embeddings"));
 }
 
 }  // namespace nystrom

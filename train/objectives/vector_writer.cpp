@@ -16,6 +16,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/safetensors_header.h"
+#include "data/text/match_files.h"
 
 namespace nystrom {
 namespace {
@@ -65,7 +66,7 @@ std::string header_of(VectorFormat format, const VectorMatrix& matrix,
 }  // namespace
 
 VectorFormat vector_format_of(const std::filesystem::path& path) {
-  const std::string ending = path.extension().string();
+  const std::string ending = last_ending(path);
   if (ending == ".npy") return VectorFormat::npy;
   if (ending == ".safetensors") return VectorFormat::safetensors;
   require_input(ending == ".jsonl",
