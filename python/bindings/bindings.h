@@ -59,8 +59,9 @@ void prepare_for_forks();
 /// Where the messages of a call go: what nystrom._output.sink returns. The lock must be held.
 LogSink log_sink();
 
-/// A tensor on the memory of an array, which lives as long as the tensor. Booleans become u8.
-/// Throws an InputError for element types that nystrom lacks and for negative strides.
+/// A tensor on the memory of an array, which lives as long as the tensor; on a copy where it is
+/// only read and its elements overlap, as in a sliding window. Booleans become u8. Throws an
+/// InputError for element types that nystrom lacks and for negative strides.
 Tensor tensor_of(const Array& array, Memory memory = Memory::read_only);
 /// A NumPy array on the memory of a CPU tensor, read-only if that is. NumPy lacks bf16: such a
 /// tensor becomes an object with __dlpack__ alone.

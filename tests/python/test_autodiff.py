@@ -40,6 +40,12 @@ def test_every_op_is_there():
 # ---- Arrays -------------------------------------------------------------------------------------
 
 
+def test_a_sliding_window_is_multiplied():
+    window = np.lib.stride_tricks.sliding_window_view(np.arange(6, dtype=np.float32), 3)
+    weight = np.eye(3, dtype=np.float32)
+    assert np.array_equal(ops.matmul(window, weight).numpy(), window)
+
+
 def test_a_tensor_shares_the_memory_of_its_array():
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     tensor = nystrom.Tensor(array)
