@@ -20,6 +20,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/places.h"
 #include "tests/support/run_program.h"
+#include "tests/support/says.h"
 #include "train/distributed/processes.h"
 #include "train/distributed/rendezvous.h"
 #include "train/distributed/transport.h"
@@ -216,8 +217,7 @@ TEST_F(NcclTest, QueuesAllSumsBeforeTheFirstIsDone) {
 /// Each process calls something else, and each of them is told.
 template <class Work>
 void expect_refusal(const std::vector<std::string>& messages, const Work& text) {
-  for (const std::string& message : messages)
-    EXPECT_NE(message.find(text), std::string::npos) << message;
+  for (const std::string& message : messages) expect_says(message, text);
 }
 
 TEST_F(NcclTest, ProcessesThatAskForDifferentThingsAreTold) {
@@ -346,10 +346,9 @@ class TorchrunTest : public ::testing::Test {
 TEST_F(TorchrunTest, TheDeathOfAProcessEndsTheOther) {
   const Outcome outcome = run("NYSTROM_NCCL_FAULT='1 40 die'");
   EXPECT_NE(outcome.code, 0);
-  EXPECT_NE(outcome.err.find("NCCL: communication: remote process exited or there was a network "
-                             "error: process 1 is gone"),
-            std::string::npos)
-      << outcome.err;
+  expect_says(
+      outcome.err,
+      "NCCL: communication: remote process exited or there was a network error: process 1 is gone");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "core/threads.h"
 #include "tests/support/errors.h"
 #include "tests/support/models.h"
+#include "tests/support/says.h"
 
 namespace nystrom::testing {
 namespace {
@@ -265,7 +266,7 @@ TEST(LoadWeights, LooksForNoNearNamesAmongThousands) {
   const std::string message = message_of([&] {
     check_weights(store, source_of({{"nystromformer.1001", {1}}}));
   });
-  EXPECT_NE(message.find("unexpected: nystromformer.1001; missing"), message.npos) << message;
+  expect_says(message, "unexpected: nystromformer.1001; missing");
 }
 
 TEST(LoadWeights, PassesOverCopiesThatFilesHold) {

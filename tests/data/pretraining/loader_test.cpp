@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/data/tokenizers/token_sets.h"
+#include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
@@ -254,7 +255,7 @@ TEST_F(LoaderTest, ErrorsOfWorkersSurfaceInTheirPlace) {
   write_bytes(path, bytes);
   const auto set = open_set(folder_ / "x");
   const std::string message = input_error([&] { Packing(set, {.sequence_length = 30}); });
-  EXPECT_NE(message.find("incorrect metadata checksum"), std::string::npos) << message;
+  expect_says(message, "incorrect metadata checksum");
   Prefetcher prefetcher(0, 100, 4, 10, [](std::int64_t number) -> Batch {
     if (number == 7) throw InputError("the seventh");
     Batch batch;

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "data/tasks/labels.h"
+#include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -415,8 +416,7 @@ TEST_F(Examples, ConllUHasCommentsContractionsAndEmptyNodes) {
       write("a.conllu", "# sent_id = 1\n# text = Vámonos al mar\n" + row("1-2", "Vámonos", "_") +
                             row("1", "Vamos", "VERB") + row("2", "nos", "PRON") +
                             row("2.1", "x", "X") + row("3", "thành phố", "NOUN"));
-  EXPECT_NE(input_error([&] { read(task, files); }).find("set task.columns.text: 2"),
-            std::string::npos);
+  expect_says(input_error([&] { read(task, files); }), "set task.columns.text: 2");
   task.columns.text = "2";
   task.columns.label = "4";
   const auto sentences = read(task, files);
@@ -426,10 +426,10 @@ TEST_F(Examples, ConllUHasCommentsContractionsAndEmptyNodes) {
 }
 
 TEST_F(Examples, AColumnThatNumbersTheWordsIsRefused) {
-  EXPECT_NE(input_error([&] {
-              read(task_of(TaskKind::tokens), write("a.tsv", "1\tAnn\tO\n2\tsang\tO\n3\t.\tO\n"));
-            }).find("a.tsv:1: the first column numbers the words; set task.columns.text: 2"),
-            std::string::npos);
+  expect_says(input_error([&] {
+                read(task_of(TaskKind::tokens), write("a.tsv", "1\tAnn\tO\n2\tsang\tO\n3\t.\tO\n"));
+              }),
+              "a.tsv:1: the first column numbers the words; set task.columns.text: 2");
 }
 
 TEST_F(Examples, NumbersOfTagsHaveNames) {
@@ -437,10 +437,8 @@ TEST_F(Examples, NumbersOfTagsHaveNames) {
   TaskConfig task = task_of(TaskKind::tokens);
   task.columns.label = "ner_tags";
   const auto files = write("a.jsonl", row);
-  EXPECT_NE(input_error([&] {
-              read(task, files);
-            }).find("the label '1' is a number; name the labels in the order of their numbers"),
-            std::string::npos);
+  expect_says(input_error([&] { read(task, files); }),
+              "the label '1' is a number; name the labels in the order of their numbers");
   write(
       "dataset_info.json",
       R"({"features": {"ner_tags": {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}}}})");
@@ -452,10 +450,8 @@ TEST_F(Examples, NumbersOfTagsHaveNames) {
         write("b.jsonl", R"({"tokens": ["Ann", "sang"], "ner_tags": )" + numbers + "}");
     return input_error([&] { read(task, other); });
   };
-  EXPECT_NE(problem("[0, 2]").find("b.jsonl:1: the label 2 has no name; task.labels names 0 … 1"),
-            std::string::npos);
-  EXPECT_NE(problem("[0, -100]").find("b.jsonl:1: the label -100, of words that count for nothing"),
-            std::string::npos);
+  expect_says(problem("[0, 2]"), "b.jsonl:1: the label 2 has no name; task.labels names 0 … 1");
+  expect_says(problem("[0, -100]"), "b.jsonl:1: the label -100, of words that count for nothing");
   task.labels = {"B-PER", "O"};
   EXPECT_EQ(read(task, files)[0].labels, (Words{"B-PER", "O"})) << "the data's order";
 }
@@ -474,14 +470,14 @@ TEST_F(Examples, ALabelThatPairsDoNotUseIsNoted) {
   read(task, write("a.jsonl", "{\"text\": \"a\", \"other\": \"b\", \"label\": 0}\n"),
        Labelled::optional);
   ASSERT_EQ(skipped_.notes.size(), 1);
-  EXPECT_NE(skipped_.notes[0].find("set task.columns.label=label"), std::string::npos);
+  expect_says(skipped_.notes[0], "set task.columns.label=label");
 }
 
 TEST_F(Examples, LinesThatLookLikeJsonAreNoted) {
   read(task_of(TaskKind::classification), write("a.txt", "{\"text\": \"a\"}\n"),
        Labelled::optional);
   ASSERT_EQ(skipped_.notes.size(), 1);
-  EXPECT_NE(skipped_.notes[0].find("looks like JSON Lines"), std::string::npos);
+  expect_says(skipped_.notes[0], "looks like JSON Lines");
 }
 
 TEST_F(Examples, FoldersOfLabelsAreReadWhole) {

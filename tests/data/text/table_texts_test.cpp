@@ -8,6 +8,7 @@
 #include "data/text/table_reader.h"
 #include "data/text/text.h"
 #include "tests/support/errors.h"
+#include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -96,8 +97,7 @@ TEST_F(TableTexts, RowsWithoutATextAreLeftOutAndCounted) {
   EXPECT_EQ(statistics_[SkipReason::no_text].count, 2);
   EXPECT_EQ(statistics_[SkipReason::empty].count, 1);
   EXPECT_EQ(statistics_[SkipReason::bad_row].count, 3);
-  EXPECT_NE(statistics_[SkipReason::bad_row].first.find("a.jsonl:6: 'text' is a list"),
-            std::string::npos);
+  expect_says(statistics_[SkipReason::bad_row].first, "a.jsonl:6: 'text' is a list");
   EXPECT_GT(statistics_[SkipReason::bad_row].bytes, 0);
 }
 
@@ -163,7 +163,7 @@ TEST_F(TableTexts, ABadValueOfAColumnCountsAsOneRow) {
 
 TEST_F(TableTexts, FastaIsCountedAndAQuotationIsNot) {
   texts("a.txt", ">seq1 human\nACGTACGT\n");
-  EXPECT_NE(statistics_.first_other_form.find("looks like FASTA"), std::string::npos);
+  expect_says(statistics_.first_other_form, "looks like FASTA");
   texts("b.txt", "> so he said\nand left\n");
   EXPECT_EQ(statistics_.other_forms, 0);
 }
@@ -198,10 +198,9 @@ TEST_F(TableTexts, QuotesOfWritersAreRecognized) {
 TEST_F(TableTexts, ObjectsOfPandasAreRefusedWithTheRemedy) {
   write_bytes(folder_ / "a.json", R"({"text": {"0": "x"}})");
   const auto reader = open_rows(folder_ / "a.json", TableFormat::json, true, {{"text"}});
-  EXPECT_NE(input_error([&] { reader->next(); })
-                .find("'text' is an object, expected a text or a number; pandas writes rows by "
-                      "to_json(orient='records')"),
-            std::string::npos);
+  expect_says(input_error([&] { reader->next(); }),
+              "'text' is an object, expected a text or a number; pandas writes rows by "
+              "to_json(orient='records')");
 }
 
 // ---- Empty lines --------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 
 #include "tests/support/named.h"
 #include "tests/support/places.h"
+#include "tests/support/says.h"
 #include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
 
@@ -783,7 +784,7 @@ TEST(TotalSteps, OfAShareOfAnEpochAreNotRoundedUpTwice) {
 
 TEST(ConfigRoundTrip, KeepsNumbersThatChangeWithTheSteps) {
   RunConfig config;
-  EXPECT_NE(to_yaml(config).find("probability: 0.15"), std::string::npos);
+  expect_says(to_yaml(config), "probability: 0.15");
   config.masking.probability.points = {{"0", 0.3}, {"700", 0.2}, {"end", 0.15}};
   const RunConfig read = parse_resolved_config(to_yaml(config), "written.yaml");
   EXPECT_EQ(read.masking.probability, config.masking.probability);

@@ -9,6 +9,7 @@
 #include "core/base/file_io.h"
 #include "core/threads.h"
 #include "tests/support/numbered_batches.h"
+#include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
 #include "train/loop/trainer.h"
 #include "train/state/run_state.h"
@@ -79,16 +80,12 @@ TEST_F(RollBackTest, EndsAsIfTheBatchesHadNeverBeen) {
     train(config("shorter-" + name, every),
           std::make_unique<ShorterObjective>(0, 1, target, skipped));
     EXPECT_EQ(weights("spiked-" + name), weights("shorter-" + name));
-    EXPECT_NE(log("spiked-" + name)
-                  .find("step 37: the loss has spiked: 9.0000, 9.0000, 9.0000 in the last 3 steps; "
-                        "its baseline is 4.0"),
-              std::string::npos)
-        << log("spiked-" + name);
-    EXPECT_NE(log("spiked-" + name)
-                  .find(fmt::format("rolling back to step {}, skipping the {} batches since then\n",
-                                    target, skipped)),
-              std::string::npos)
-        << log("spiked-" + name);
+    expect_says(log("spiked-" + name),
+                "step 37: the loss has spiked: 9.0000, 9.0000, 9.0000 in the last 3 steps; its "
+                "baseline is 4.0");
+    expect_says(log("spiked-" + name),
+                fmt::format("rolling back to step {}, skipping the {} batches since then\n", target,
+                            skipped));
   }
 }
 
@@ -196,9 +193,7 @@ TEST_F(RollBackTest, AStoppedRunEndsInTheSameBits) {
 
 TEST_F(RollBackTest, WithoutACheckpointBeforeTheSpikeItOnlyWarns) {
   train(config("run", 40), one_spike);
-  EXPECT_NE(log("run").find("; there is no checkpoint before it to roll back to\n"),
-            std::string::npos)
-      << log("run");
+  expect_says(log("run"), "; there is no checkpoint before it to roll back to\n");
   EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 44);
 }
 
@@ -216,12 +211,10 @@ TEST_F(RollBackTest, WhereTheLastCheckpointIsDamagedTheOneBeforeIsTaken) {
 TEST_F(RollBackTest, TheFourthSpikeAfterOneCheckpointEndsTheRun) {
   const auto four_spikes = [](std::int64_t batch) { return batch >= 34 && (batch - 34) % 6 < 3; };
   const std::string message = input_error([&] { train(config("run", 7), four_spikes); });
-  EXPECT_NE(message.find("in the last 3 steps; its baseline is 4.0"), std::string::npos) << message;
-  EXPECT_NE(message.find(", for the fourth time after the checkpoint of step 28; lower "
-                         "optimizer.learning_rate or raise "
-                         "schedule.warmup_steps, in a new run_dir"),
-            std::string::npos)
-      << message;
+  expect_says(message, "in the last 3 steps; its baseline is 4.0");
+  expect_says(message,
+              ", for the fourth time after the checkpoint of step 28; lower "
+              "optimizer.learning_rate or raise schedule.warmup_steps, in a new run_dir");
 }
 
 TEST_F(RollBackTest, WarningAloneGoesOn) {
@@ -229,12 +222,9 @@ TEST_F(RollBackTest, WarningAloneGoesOn) {
   warned.training.on_loss_spike = OnLossSpike::warn;
   train(warned, one_spike);
   EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 44);
-  EXPECT_NE(
-      log("run").find(
-          "; if it stays there, lower optimizer.learning_rate or raise "
-          "schedule.warmup_steps in a new run_dir, or roll back before it as the FAQ describes\n"),
-      std::string::npos)
-      << log("run");
+  expect_says(log("run"),
+              "; if it stays there, lower optimizer.learning_rate or raise schedule.warmup_steps "
+              "in a new run_dir, or roll back before it as the FAQ describes\n");
 }
 
 /// As the FAQ says.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
 #include "train/report/study.h"
 
@@ -38,8 +39,8 @@ TEST(Chart, HasALineALegendAndABandForEachSeries) {
   EXPECT_EQ(count_of(svg, "<polygon"), 1);
   EXPECT_EQ(count_of(svg, ">one</text>"), 1);
   EXPECT_EQ(count_of(svg, ">two</text>"), 1);
-  EXPECT_NE(svg.find(">a &lt; b &amp; c</text>"), std::string::npos);
-  EXPECT_NE(svg.find("prefers-color-scheme:dark"), std::string::npos);
+  expect_says(svg, ">a &lt; b &amp; c</text>");
+  expect_says(svg, "prefers-color-scheme:dark");
 }
 
 TEST(Chart, LogarithmicAxesHavePowersOfTen) {
@@ -47,7 +48,7 @@ TEST(Chart, LogarithmicAxesHavePowersOfTen) {
   chart.y_axis = Axis::logarithmic;
   const std::string svg = render_svg(chart);
   for (const char* tick : {">1</text>", ">10</text>", ">100</text>", ">1000</text>"})
-    EXPECT_NE(svg.find(tick), std::string::npos) << tick;
+    expect_says(svg, tick);
 }
 
 TEST(Chart, LinesBreakWhereThereIsNothing) {
@@ -56,15 +57,15 @@ TEST(Chart, LinesBreakWhereThereIsNothing) {
   chart.series = {{"gaps", {1, 2, 3, 4, 5}, {1, std::nan(""), 3, 0, 5}}};
   const std::string svg = render_svg(chart);
   EXPECT_EQ(count_of(svg, "<polyline"), 3);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  expect_hides(svg, "nan");
+  expect_hides(svg, "inf");
 }
 
 TEST(Chart, WithoutPointsSaysSo) {
   Chart chart;
-  EXPECT_NE(render_svg(chart).find("nothing to draw"), std::string::npos);
+  expect_says(render_svg(chart), "nothing to draw");
   chart.series = {{"empty", {1}, {std::numeric_limits<double>::infinity()}}};
-  EXPECT_NE(render_svg(chart).find("nothing to draw"), std::string::npos);
+  expect_says(render_svg(chart), "nothing to draw");
 }
 
 TEST(Chart, ValuesBelowTheFloorStandOnIt) {
@@ -72,7 +73,7 @@ TEST(Chart, ValuesBelowTheFloorStandOnIt) {
   chart.y_axis = Axis::logarithmic;
   chart.y_floor = 1;
   chart.series[1].y = {1e-17, 1e-17, 1};
-  EXPECT_EQ(render_svg(chart).find("e-17"), std::string::npos);
+  expect_hides(render_svg(chart), "e-17");
 }
 
 TEST(Chart, LevelsCrossTheWholeChart) {
@@ -218,8 +219,8 @@ TEST(Study, WritesTablesAndCharts) {
             "what,count,share\n\"a \"\"b\"\", c\",2,0.333333333\nd,4,nan\n");
   EXPECT_EQ(read_bytes(folder / "new" / "place" / "made_up-lines.svg"), render_svg(two_lines()));
   const std::string json = read_bytes(folder / "new" / "place" / "made_up.json");
-  EXPECT_NE(json.find("\"seed\": 3"), std::string::npos);
-  EXPECT_NE(json.find("\"share\": null"), std::string::npos);
+  expect_says(json, "\"seed\": 3");
+  expect_says(json, "\"share\": null");
   EXPECT_EQ(aligned_text(study.tables[0]),
             "what      count   share\na \"b\", c      2  0.3333\nd             4       -\n");
 }
