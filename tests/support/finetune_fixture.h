@@ -7,7 +7,7 @@
 #include <random>
 #include <sstream>
 
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 
 namespace nystrom::testing {
@@ -55,7 +55,7 @@ inline std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-class FinetuneTest : public ::testing::Test {
+class FinetuneTest : public ProgramTest {
  protected:
   void SetUp() override { write_tiny_tokenizer(folder_ / "tokenizer"); }
 
@@ -83,27 +83,19 @@ class FinetuneTest : public ::testing::Test {
                                           "sentence, label: label}}\n");
   }
 
-  void run(const std::string& arguments) {
-    last_ = run_program(folder_, arguments);
-    ASSERT_EQ(last_.code, 0) << arguments << "\n" << last_.err;
+  void train(Caller caller = Caller::here()) { run("finetune run.yaml --threads 1", caller); }
+  double measured(const std::string& metric, const std::string& file,
+                  Caller caller = Caller::here()) {
+    run("evaluate run --quiet --json --threads 1 --file " + file, caller);
+    return json::parse(last_.out).at(metric).get<double>();
   }
-  void train() { run("finetune run.yaml --threads 1"); }
-  double measured(const std::string& metric, const std::string& file) {
-    last_ = run_program(folder_, "evaluate run --quiet --json --threads 1 --file " + file);
-    EXPECT_EQ(last_.code, 0) << last_.err;
-    return last_.code == 0 ? json::parse(last_.out).at(metric).get<double>() : 0;
-  }
-  json predicted(const std::string& arguments) {
-    last_ = run_program(folder_, "predict run --quiet --json --threads 1 " + arguments);
-    EXPECT_EQ(last_.code, 0) << last_.err;
+  json predicted(const std::string& arguments, Caller caller = Caller::here()) {
+    run("predict run --quiet --json --threads 1 " + arguments, caller);
     json lines = json::array();
     std::istringstream text(last_.out);
     for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
     return lines;
   }
-
-  TemporaryFolder folder_;
-  Outcome last_;
 };
 
 }  // namespace nystrom::testing

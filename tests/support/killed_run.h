@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 
 namespace nystrom::testing {
 
@@ -17,15 +17,13 @@ namespace nystrom::testing {
 /// end in the same bits at step `last`.
 inline void expect_same_bits_after_a_kill(const TemporaryFolder& folder, const std::string& command,
                                           int last) {
-  const Outcome straight = run_program(folder, command + "straight");
-  ASSERT_EQ(straight.code, 0) << straight.err;
+  succeeded(run_program(folder, command + "straight"));
   const pid_t process = start_command(folder, program_word() + command + "killed");
   while (!std::filesystem::exists(folder / "killed/checkpoints/step-7"))
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   ::kill(process, SIGKILL);
   outcome(process);
-  const Outcome resumed = run_program(folder, command + "killed");
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  succeeded(run_program(folder, command + "killed"));
   const std::string end = "checkpoints/step-" + std::to_string(last);
   for (const char* file : {"model.safetensors", "optimizer.safetensors"})
     EXPECT_EQ(read_bytes(folder / "killed" / end / file),

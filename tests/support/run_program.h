@@ -23,7 +23,7 @@ namespace nystrom::testing {
 
 struct Outcome {
   int code;
-  std::string out, err;
+  std::string out, err, command;
 };
 
 /// Shell words that clean the environment. Variables of the tests' own launcher (mpirun, Slurm,
@@ -84,7 +84,7 @@ inline int outcome(pid_t process, std::chrono::seconds limit = std::chrono::minu
 inline Outcome run_command(const TemporaryFolder& folder, const std::string& command) {
   const int code =
       outcome(start_shell(folder, command + " >.out 2>.err </dev/null"), std::chrono::minutes(5));
-  Outcome outcome{code, read_bytes(folder / ".out"), read_bytes(folder / ".err")};
+  Outcome outcome{code, read_bytes(folder / ".out"), read_bytes(folder / ".err"), command};
   for (const char* name : {".out", ".err"}) std::filesystem::remove(folder / name);
   return outcome;
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/support/mpirun.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 
 namespace nystrom::testing {
@@ -79,13 +79,10 @@ class WorldTest : public ::testing::Test {
     const Outcome outcome = run_command(folder, "( " + tools + row_.run + "\n)");
     const std::string output = outcome.out + outcome.err;
     EXPECT_EQ(outcome.code, row_.code) << output;
-    for (const std::string& text : row_.says)
-      EXPECT_NE(output.find(text), output.npos) << "expected: " << text << "\ngot: " << output;
-    for (const std::string& text : row_.hides)
-      EXPECT_EQ(output.find(text), output.npos) << "unexpected: " << text << "\ngot: " << output;
+    for (const std::string& text : row_.says) expect_says(output, text);
+    for (const std::string& text : row_.hides) expect_hides(output, text);
     const auto after = content(folder.path());
-    for (const auto& [name, text] : after)
-      EXPECT_EQ(name.find(".tmp-"), name.npos) << name << " was left behind";
+    for (const auto& [name, text] : after) expect_hides(name, ".tmp-", "was left behind");
     if (row_.code != 2) return;
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
     EXPECT_TRUE(outcome.err.starts_with("nystrom: ")) << outcome.err;

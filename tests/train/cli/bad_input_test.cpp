@@ -7,7 +7,7 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/support/named.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 
 namespace nystrom::testing {
@@ -688,19 +688,15 @@ const Case tasks[] = {
      "--positions: zeros not in {tile,interpolate}; see nystrom extend --help"},
 };
 
-class BadInput : public ::testing::TestWithParam<Case> {};
+class BadInput : public ProgramTest, public ::testing::WithParamInterface<Case> {};
 
 TEST_P(BadInput, EndsInOneLineAndCode2AndLeavesNothing) {
-  const TemporaryFolder folder;
-  furnish_models(folder);
-  furnish_run(folder);
-  furnish_task(folder);
-  const auto before = contents(folder);
-  const Outcome outcome = run_program(folder, GetParam().arguments);
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err, std::string("nystrom: ") + GetParam().message + "\n");
-  EXPECT_EQ(contents(folder), before);
+  furnish_models(folder_);
+  furnish_run(folder_);
+  furnish_task(folder_);
+  const auto before = contents(folder_);
+  expect_refused(GetParam().arguments, GetParam().message);
+  EXPECT_EQ(contents(folder_), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(CommandLines, BadInput, ::testing::ValuesIn(command_lines), case_name);

@@ -7,14 +7,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 
 namespace nystrom::testing {
 namespace {
 
 namespace fs = std::filesystem;
 
-class CacheTest : public ::testing::Test {
+class CacheTest : public ProgramTest {
  protected:
   CacheTest() {
     for (const std::string& entry : others_) fs::create_directories(folder_ / entry);
@@ -38,7 +38,6 @@ class CacheTest : public ::testing::Test {
     return entries;
   }
 
-  TemporaryFolder folder_;
   const std::string a_ = "tokens-0123456789abcdef", b_ = "tokenizer-00112233445566ff",
                     c_ = "tokens-fedcba9876543210.tmp-0123456789abcdef";
   /// Folders of the user, whose names only look like those of entries, or which hold other files.
@@ -73,18 +72,14 @@ TEST_F(CacheTest, PruningSparesWhatIsInUseAndWhatIsNotItsOwn) {
 }
 
 TEST_F(CacheTest, TheCommandTellsAndPrunes) {
-  const Outcome told = run_program(folder_, "cache . --json");
-  EXPECT_EQ(nlohmann::json::parse(told.out).at("entries").size(), 3u) << told.err;
-  const Outcome pruned = run_program(folder_, "cache . --prune");
-  EXPECT_TRUE(pruned.out.ends_with(".: 3 entries, 0.0 KB removed\n")) << pruned.out;
+  EXPECT_EQ(nlohmann::json::parse(run("cache . --json").out).at("entries").size(), 3u);
+  EXPECT_TRUE(run("cache . --prune").out.ends_with(".: 3 entries, 0.0 KB removed\n")) << last_.out;
   EXPECT_EQ(names(), with_others({}));
 }
 
 TEST_F(CacheTest, AFolderThatIsNotThereIsNamed) {
-  const Outcome outcome = run_program(folder_, "cache absent");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: absent: no such folder; name the one that data.cache of your runs names\n");
+  expect_refused("cache absent",
+                 "absent: no such folder; name the one that data.cache of your runs names");
 }
 
 }  // namespace

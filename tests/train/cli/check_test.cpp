@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/objectives/corpus_statistics.h"
 
@@ -25,7 +25,7 @@ schedule: {warmup_steps: 1}
 training: {steps: 30, batch_size: 4, micro_batch_size: 2, dtype: f32}
 )";
 
-class CheckTest : public ::testing::Test {
+class CheckTest : public ProgramTest {
  protected:
   CheckTest() {
     write_tiny_tokenizer(folder_ / "tokenizer");
@@ -34,11 +34,9 @@ class CheckTest : public ::testing::Test {
     write_lines(folder_ / "validation.txt", validation_);
   }
 
-  void expect_errors(const std::string& arguments, const std::string& lines) {
-    const Outcome outcome = run_program(folder_, "check " + arguments);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err, "nystrom: " + lines + "\n");
-    EXPECT_EQ(outcome.out, "");
+  void expect_errors(const std::string& arguments, const std::string& lines,
+                     Caller caller = Caller::here()) {
+    expect_refused("check " + arguments, lines, caller);
   }
   Lines contents() const {
     Lines names;
@@ -49,27 +47,24 @@ class CheckTest : public ::testing::Test {
   }
   std::string here() const { return fs::canonical(folder_.path()).string(); }
 
-  TemporaryFolder folder_;
   Lines train_ = tiny_lines(30, 3), validation_ = tiny_lines(5, 4);
 };
 
 TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
   const Lines before = contents();
-  const Outcome outcome = run_program(folder_, "check run.yaml");
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(run("check run.yaml").err, "");
   ModelConfig config = tiny_masked_lm();
   config.hidden_size = config.intermediate_size = 8;
   config.num_hidden_layers = 1;
   config.max_position_embeddings = 16;
   config.attention.num_landmarks = 4;
-  const std::size_t memory = outcome.out.find("memory: ");
+  const std::size_t memory = last_.out.find("memory: ");
   EXPECT_EQ(
-      outcome.out.substr(0, memory),
+      last_.out.substr(0, memory),
       "ok\nparameters: " + std::to_string(Model(config).parameters().count()) +
           "\ntraining: 30 steps of 4 sequences of at most 16 tokens: at most 64 tokens a step\n"
           "data: not read yet; --data reads and describes it\n");
-  EXPECT_NE(outcome.out.find(" of this machine's ", memory), std::string::npos) << outcome.out;
+  expect_says(last_.out.substr(memory), " of this machine's ");
   EXPECT_EQ(contents(), before);
 }
 
@@ -80,41 +75,33 @@ TEST_F(CheckTest, RefusesWhatNoMachineHolds) {
   const std::string huge =
       " run.yaml --set model.hidden_size=100000 --set model.num_hidden_layers=20";
   for (const std::string command : {"check", "pretrain"}) {
-    const Outcome outcome = run_program(folder_, command + huge);
-    EXPECT_EQ(outcome.code, 2) << command;
-    EXPECT_NE(outcome.err.find(" GB in training, and this machine has "), std::string::npos)
-        << outcome.err;
-    EXPECT_TRUE(outcome.err.ends_with("; choose a smaller model, or training.dtype bf16\n"))
-        << outcome.err;
+    expect_says(refusal(command + huge), " GB in training, and this machine has ");
+    EXPECT_TRUE(last_.err.ends_with("; choose a smaller model, or training.dtype bf16\n"))
+        << last_.err;
   }
   EXPECT_EQ(contents(), before);
 }
 
 TEST_F(CheckTest, TellsWhetherTheRunFits) {
-  const Outcome fits =
-      run_program(folder_, "check run.yaml --gpus 2 --memory 1G --bandwidth 10 --speed 1G");
-  EXPECT_EQ(fits.code, 0) << fits.err;
+  run("check run.yaml --gpus 2 --memory 1G --bandwidth 10 --speed 1G");
   for (const char* part :
        {"memory of each of 2 devices:\n", "  weights ", "  gradients ", "  optimizer ",
         "  communication ", "  activations of 1 layers, ",
         "largest micro_batch_size in 1.00 GB: 2\n", "communication of a step: ",
         "computation of a step: ", "a step: ", " tokens a second, all sequences at full length\n"})
-    EXPECT_NE(fits.out.find(part), std::string::npos) << part << "\n" << fits.out;
-  const Outcome too_large = run_program(folder_, "check run.yaml --memory 10K");
-  EXPECT_EQ(too_large.code, 2);
-  EXPECT_TRUE(too_large.err.starts_with("nystrom: the run needs ")) << too_large.err;
-  EXPECT_TRUE(too_large.err.ends_with(
+    expect_says(last_.out, part);
+  refusal("check run.yaml --memory 10K");
+  EXPECT_TRUE(last_.err.starts_with("nystrom: the run needs ")) << last_.err;
+  EXPECT_TRUE(last_.err.ends_with(
       " KB on each device, --memory allows 10.0 KB; not even one sequence fits: set "
       "training.activation_checkpointing: true, training.zero: 1 or a smaller model\n"))
-      << too_large.err;
-  const auto json =
-      nlohmann::json::parse(run_program(folder_, "check run.yaml --memory 1G --json").out);
+      << last_.err;
+  const auto json = nlohmann::json::parse(run("check run.yaml --memory 1G --json").out);
   EXPECT_EQ(json["memory"]["largest_micro_batch_size"], 4);
   EXPECT_GT(json["memory"]["total"], json["memory"]["activations"]);
-  const Outcome vague = run_program(folder_, "check run.yaml --gpus 2 --speed 1G");
-  EXPECT_EQ(vague.err,
-            "nystrom: --speed with several devices needs --bandwidth, the GB a second in and out "
-            "of each\n");
+  expect_refused(
+      "check run.yaml --gpus 2 --speed 1G",
+      "--speed with several devices needs --bandwidth, the GB a second in and out of each");
 }
 
 TEST_F(CheckTest, TellsAllErrorsOfTheFile) {
@@ -150,14 +137,12 @@ TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
   expect_errors(
       "run.yaml --set training.dtype=f16",
       "run.yaml: training.dtype: f16 is computed only on GPUs; use bf16 or f32, or --device cuda");
-  const Outcome planned =
-      run_program(folder_, "check run.yaml --set training.dtype=f16 --memory 1G");
-  EXPECT_EQ(planned.code, 0) << planned.err << "a plan for other machines needs no GPU here";
+  run("check run.yaml --set training.dtype=f16 --memory 1G");  // a plan for other machines
 }
 
 TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
-  ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=1").code, 0);
-  EXPECT_EQ(run_program(folder_, "check run.yaml").code, 0) << "the number of steps may change";
+  run("pretrain run.yaml --quiet --set training.steps=1");
+  run("check run.yaml");  // the number of steps may change
   expect_errors(
       "run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
       "run.yaml: run_dir: run: holds a run with other settings; changed: "
@@ -166,9 +151,9 @@ TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
 }
 
 TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
-  ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=10").code, 0);
+  run("pretrain run.yaml --quiet --set training.steps=10");
   const std::string by_default = "run.yaml --set schedule.warmup_steps=null --set training.steps=";
-  EXPECT_EQ(run_program(folder_, "check " + by_default + "10").err, "")
+  EXPECT_EQ(run("check " + by_default + "10").err, "")
       << "a tenth of the steps is the one step of the run";
   expect_errors(by_default + "30",
                 "run.yaml: run_dir: run: holds a run with other settings; changed: "
@@ -182,33 +167,24 @@ TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
 }
 
 TEST_F(CheckTest, TakesTheTokenizersFileToo) {
-  EXPECT_EQ(
-      run_program(folder_, "check run.yaml --data --set tokenizer.path=tokenizer/tokenizer.json")
-          .code,
-      0);
+  run("check run.yaml --data --set tokenizer.path=tokenizer/tokenizer.json");
 }
 
 TEST_F(CheckTest, ComparesTheTokensInTheCacheWithTheirChecksums) {
   const std::string check = "check run.yaml --data --set data.cache=tokens";
-  ASSERT_EQ(run_program(folder_, check).code, 0);
+  run(check);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "tokens"))
     if (entry.path().extension() == ".h5") {
       std::string bytes = read_bytes(entry.path());
       bytes[bytes.size() / 2] ^= 1;
       write_bytes(entry.path(), bytes);
     }
-  const Outcome outcome = run_program(folder_, check);
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("does not fit the checksum in the index: the file is damaged"),
-            std::string::npos)
-      << outcome.err;
+  expect_says(refusal(check), "does not fit the checksum in the index: the file is damaged");
 }
 
 TEST_F(CheckTest, ErrorsInJson) {
-  const Outcome outcome =
-      run_program(folder_, "check run.yaml --json --set data.train=[] --set data.validation=[]");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(nlohmann::json::parse(outcome.out),
+  refusal("check run.yaml --json --set data.train=[] --set data.validation=[]");
+  EXPECT_EQ(nlohmann::json::parse(last_.out),
             nlohmann::json({{"ok", false},
                             {"errors",
                              {"run.yaml: data.train is empty; name the text files to train on, "
@@ -218,10 +194,8 @@ TEST_F(CheckTest, ErrorsInJson) {
 }
 
 TEST_F(CheckTest, KnowsTheEpochsOnceTheDataIsInTheCache) {
-  ASSERT_EQ(run_program(folder_, "prepare run.yaml").code, 0);
-  const Outcome outcome = run_program(folder_, "check run.yaml --json --set training.steps=3");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto plan = nlohmann::json::parse(outcome.out);
+  run("prepare run.yaml");
+  const auto plan = nlohmann::json::parse(run("check run.yaml --json --set training.steps=3").out);
   const auto sequences = plan.at("sequences").get<std::int64_t>();
   EXPECT_GE(sequences, 30);
   EXPECT_DOUBLE_EQ(plan.at("epochs").get<double>(), 12.0 / static_cast<double>(sequences));
@@ -237,11 +211,10 @@ TEST_F(CheckTest, CountsTheSequencesThatTheRunTrainsOnWithAndWithoutTheReport) {
                     tiny_lines(8, 90)[1]);
   write_lines(folder_ / "train.txt", lines);
   const std::string order = " --set masking.sentence_order=true --set data.sequence_length=12";
-  ASSERT_EQ(run_program(folder_, "prepare run.yaml" + order).code, 0);
+  run("prepare run.yaml" + order);
   const auto sequences = [&](const std::string& more) {
-    const Outcome outcome = run_program(folder_, "check run.yaml --json --quiet" + more);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return nlohmann::json::parse(outcome.out, nullptr, false).at("sequences").get<std::int64_t>();
+    run("check run.yaml --json --quiet" + more);
+    return nlohmann::json::parse(last_.out).at("sequences").get<std::int64_t>();
   };
   EXPECT_EQ(sequences(order), sequences(order + " --data"));
   EXPECT_NE(sequences(order), sequences(" --set data.sequence_length=12"))
@@ -251,17 +224,13 @@ TEST_F(CheckTest, CountsTheSequencesThatTheRunTrainsOnWithAndWithoutTheReport) {
 TEST_F(CheckTest, RefusesAWarmUpThatIsLongerThanTheEpochs) {
   const std::string epochs =
       " --set training.steps=null --set training.epochs=1 --set schedule.warmup_steps=";
-  const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet" + epochs + "1000");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("nystrom: schedule.warmup_steps 1000 exceeds the number of steps, "),
-            std::string::npos)
-      << outcome.err;
-  EXPECT_EQ(run_program(folder_, "check run.yaml --quiet" + epochs + "1000").err, outcome.err)
+  expect_says(refusal("check run.yaml --data --quiet" + epochs + "1000"),
+              "nystrom: schedule.warmup_steps 1000 exceeds the number of steps, ");
+  EXPECT_EQ(run_program(folder_, "check run.yaml --quiet" + epochs + "1000").err, last_.err)
       << "the data is in the cache now";
-  EXPECT_EQ(run_program(folder_, "pretrain run.yaml --quiet" + epochs + "1000").err, outcome.err);
+  EXPECT_EQ(run_program(folder_, "pretrain run.yaml --quiet" + epochs + "1000").err, last_.err);
   EXPECT_FALSE(fs::exists(folder_ / "run" / "config.yaml"));
-  EXPECT_EQ(run_program(folder_, "pretrain run.yaml --quiet" + epochs + "null").code, 0)
-      << "the default is a share of the steps";
+  run("pretrain run.yaml --quiet" + epochs + "null");  // the default is a share of the steps
 }
 
 /// The data contain two duplicated lines, one of them in the validation text too. They also contain
@@ -285,9 +254,7 @@ class PlantedData : public CheckTest {
   }
 
   nlohmann::json report(const std::string& more = "") {
-    const Outcome outcome = run_program(folder_, "check run.yaml --data --json --quiet " + more);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return nlohmann::json::parse(outcome.out, nullptr, false);
+    return nlohmann::json::parse(run("check run.yaml --data --json --quiet " + more).out);
   }
   std::vector<std::int64_t> lengths(const Lines& lines) const {
     std::vector<std::int64_t> result;
@@ -389,9 +356,7 @@ TEST_F(PlantedData, PaddingIsThatOfTheFirstSteps) {
 }
 
 TEST_F(PlantedData, IsWarnedOf) {
-  const Outcome outcome =
-      run_program(folder_, "check run.yaml --data --quiet --set training.steps=1000");
-  EXPECT_EQ(outcome.code, 0);
+  const Outcome outcome = run("check run.yaml --data --quiet --set training.steps=1000");
   const auto plan = report("--set training.steps=1000");
   const auto number = [&](const char* format, double value) {
     char text[32];
@@ -415,8 +380,7 @@ TEST_F(PlantedData, IsWarnedOf) {
 }
 
 TEST_F(PlantedData, AllIsPrintedForPeople) {
-  const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet");
-  ASSERT_EQ(outcome.code, 0);
+  run("check run.yaml --data --quiet");
   for (const char* line :
        {"\nleft out: not UTF-8                                    1               0\n",
         "\nfirst left out as empty: train.txt:1\n",
@@ -425,7 +389,7 @@ TEST_F(PlantedData, AllIsPrintedForPeople) {
         "held)\n",
         "\nas the model sees it; original→seen: [word→[MASK]] masked, [word→other] replaced, "
         "[word→word] kept\n  [CLS]"}) {
-    EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
+    expect_says(last_.out, line);
   }
 }
 
@@ -434,7 +398,7 @@ TEST_F(PlantedData, SamplesAreTheTextWithItsMasks) {
       report("--set masking.mask=1 --set masking.random=0").at("data").at("samples");
   ASSERT_EQ(samples.size(), 3u);
   for (std::string text : samples) {
-    EXPECT_NE(text.find("→[MASK]]"), std::string::npos) << text;
+    expect_says(text, "→[MASK]]");
     for (std::size_t at = text.find("→[MASK]]"); at != text.npos; at = text.find("→[MASK]]"))
       text.replace(at, 10, "");
     std::erase(text, '[');

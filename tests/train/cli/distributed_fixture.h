@@ -12,8 +12,8 @@
 #include "core/base/file_io.h"
 #include "tests/support/mpirun.h"
 #include "tests/support/places.h"
+#include "tests/support/program_test.h"
 #include "tests/support/recorded_metric.h"
-#include "tests/support/run_program.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -33,7 +33,7 @@ inline const std::string program = "'" + program_folder + "/nystrom' ";
 /// The option of commands that compute.
 inline const std::string device = on_gpus ? "--device cuda " : "";
 
-class DistributedTest : public ::testing::Test {
+class DistributedTest : public ProgramTest {
  protected:
   void SetUp() override {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
@@ -135,8 +135,6 @@ class DistributedTest : public ::testing::Test {
     for (std::size_t i = 0; i < got.size(); ++i)
       EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << "record " << i;
   }
-
-  TemporaryFolder folder_;
 };
 
 }  // namespace nystrom::testing

@@ -18,10 +18,9 @@ namespace {
 TEST_F(DistributedTest, CommunicatorAndStepsHoldInEveryProcess) {
   for (const int processes : {1, 2, 3, 4}) {
     if (on_gpus && processes == 4) continue;  // the emulator takes a minute
-    const Outcome outcome =
-        run_command(folder_, mpirun + "-np " + std::to_string(processes) + " '" + program_folder +
-                                 "/processes_worker'" + (on_gpus ? " cuda" : ""));
-    EXPECT_EQ(outcome.code, 0) << processes << " processes: " << outcome.err;
+    succeeded(run_command(folder_, mpirun + "-np " + std::to_string(processes) + " '" +
+                                       program_folder + "/processes_worker'" +
+                                       (on_gpus ? " cuda" : "")));
   }
 }
 
@@ -33,8 +32,7 @@ TEST_F(DistributedTest, LossesAreThoseOfOneProcess) {
   const std::pair<std::string, double> types[] = {{"f64", 1e-10}, {"f32", 1e-5}};
   for (const auto& [dtype, tolerance] : types) {
     const std::string alone = dtype + "-alone", type = "training.dtype=" + dtype + " ";
-    const Outcome reference = train(1, alone, type);
-    ASSERT_EQ(reference.code, 0) << reference.err;
+    succeeded(train(1, alone, type));
     std::vector<Case> cases = {{2, "training.zero=1 training.micro_batch_size=1"},
                                {4, "training.zero=0"}};
     if (dtype == "f64")
@@ -44,8 +42,7 @@ TEST_F(DistributedTest, LossesAreThoseOfOneProcess) {
       SCOPED_TRACE(dtype + ", " + std::to_string(cases[i].processes) + " processes, " +
                    cases[i].sets);
       const std::string run_dir = dtype + "-" + std::to_string(i);
-      const Outcome outcome = train(cases[i].processes, run_dir, type + cases[i].sets);
-      ASSERT_EQ(outcome.code, 0) << outcome.err;
+      succeeded(train(cases[i].processes, run_dir, type + cases[i].sets));
       expect_near(metric(run_dir, "loss"), metric(alone, "loss"), tolerance);
       expect_near(metric(run_dir, "grad_norm"), metric(alone, "grad_norm"), 10 * tolerance);
       expect_near(metric(run_dir, "validation_loss"), metric(alone, "validation_loss"), tolerance);
@@ -59,28 +56,25 @@ TEST_F(DistributedTest, LossesAreThoseOfOneProcess) {
 
 TEST_F(DistributedTest, MuonIsShardedByWholeMatrices) {
   const std::string type = "training.dtype=f64 optimizer.name=muon ";
-  ASSERT_EQ(train(1, "alone", type).code, 0);
+  succeeded(train(1, "alone", type));
   for (const int processes : {2, 4}) {
     SCOPED_TRACE(processes);
     const std::string run_dir = "run-" + std::to_string(processes);
-    const Outcome outcome = train(processes, run_dir, type + "training.zero=1");
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(train(processes, run_dir, type + "training.zero=1"));
     expect_near(metric(run_dir, "loss"), metric("alone", "loss"), 1e-9);
     expect_near(metric(run_dir, "validation_loss"), metric("alone", "validation_loss"), 1e-9);
   }
   // A run goes on in another number of processes, whose ranges are others.
-  ASSERT_EQ(train(4, "moved", type + "training.zero=1 training.steps=10").code, 0);
-  const Outcome moved = train(2, "moved", type + "training.zero=1");
-  ASSERT_EQ(moved.code, 0) << moved.err;
+  succeeded(train(4, "moved", type + "training.zero=1 training.steps=10"));
+  succeeded(train(2, "moved", type + "training.zero=1"));
   expect_near(metric("moved", "loss"), metric("alone", "loss"), 1e-9);
 }
 
 TEST_F(DistributedTest, OneProcessUnderMpirunGoesTheSameWayToTheSameBits) {
-  ASSERT_EQ(train(1, "alone").code, 0);
+  succeeded(train(1, "alone"));
   for (const std::string zero : {"0", "1"}) {
-    const Outcome outcome = run_command(
-        folder_, mpirun + "-np 1 " + program + options("one-" + zero, "training.zero=" + zero));
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(run_command(
+        folder_, mpirun + "-np 1 " + program + options("one-" + zero, "training.zero=" + zero)));
     EXPECT_EQ(checksum("one-" + zero), checksum("alone"));
     EXPECT_FALSE(metric("one-" + zero, "communication_seconds").empty())
         << "its gradients go through MPI";
@@ -89,14 +83,11 @@ TEST_F(DistributedTest, OneProcessUnderMpirunGoesTheSameWayToTheSameBits) {
 
 TEST_F(DistributedTest, DeterministicRunsGiveTheSameBitsInAnyNumber) {
   const std::string deterministic = "training.deterministic=true training.micro_batch_size=1 ";
-  const Outcome reference = train(1, "alone", deterministic);
-  ASSERT_EQ(reference.code, 0) << reference.err;
+  succeeded(train(1, "alone", deterministic));
   for (const auto& [processes, zero] : {std::pair(2, 0), std::pair(2, 1), std::pair(4, 1)}) {
     const std::string run_dir = std::to_string(processes) + "-" + std::to_string(zero);
     SCOPED_TRACE(run_dir);
-    const Outcome outcome =
-        train(processes, run_dir, deterministic + "training.zero=" + std::to_string(zero));
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(train(processes, run_dir, deterministic + "training.zero=" + std::to_string(zero)));
     EXPECT_EQ(metric(run_dir, "loss"), metric("alone", "loss"));
     EXPECT_EQ(metric(run_dir, "grad_norm"), metric("alone", "grad_norm"));
     EXPECT_EQ(metric(run_dir, "validation_loss"), metric("alone", "validation_loss"));
@@ -107,15 +98,14 @@ TEST_F(DistributedTest, DeterministicRunsGiveTheSameBitsInAnyNumber) {
 TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
   const std::string deterministic =
       "training.deterministic=true training.ema=0.9 training.dtype=bf16 ";
-  ASSERT_EQ(train(1, "straight", deterministic).code, 0);
+  succeeded(train(1, "straight", deterministic));
   struct Leg {
     int processes, zero, steps;
   };
   for (const Leg& leg : {Leg{2, 1, 5}, Leg{4, 1, 8}, Leg{1, 1, 11}, Leg{2, 0, 14}, Leg{4, 1, 20}}) {
-    const Outcome outcome = train(leg.processes, "moved",
-                                  deterministic + "training.zero=" + std::to_string(leg.zero) +
-                                      " training.steps=" + std::to_string(leg.steps));
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(train(leg.processes, "moved",
+                    deterministic + "training.zero=" + std::to_string(leg.zero) +
+                        " training.steps=" + std::to_string(leg.steps)));
   }
   EXPECT_EQ(checksum("moved"), checksum("straight"));
   const fs::path checkpoint = folder_ / "moved" / "checkpoints" / "step-20";
@@ -143,7 +133,7 @@ TEST_F(DistributedTest, EveryChangeOfTheNumberOfProcessesGivesTheSameBits) {
   const std::vector<int> all_changes = {1, 1, 2, 1, 3, 1, 4, 2, 2,
                                         3, 2, 4, 3, 3, 4, 4, 1};  // each pair of neighbours once
   constexpr int last = 40;
-  ASSERT_EQ(train(1, "straight", sets + "training.steps=" + std::to_string(last)).code, 0);
+  succeeded(train(1, "straight", sets + "training.steps=" + std::to_string(last)));
   std::minstd_rand random(5);
   for (int pass = 0; pass < 2 * test_rounds(); ++pass) {
     std::vector<int> cuts(last - 1);
@@ -154,9 +144,7 @@ TEST_F(DistributedTest, EveryChangeOfTheNumberOfProcessesGivesTheSameBits) {
     cuts.push_back(last);
     const std::string run = "moved" + std::to_string(pass);
     for (std::size_t leg = 0; leg < all_changes.size(); ++leg) {
-      const Outcome outcome =
-          train(all_changes[leg], run, sets + "training.steps=" + std::to_string(cuts[leg]));
-      ASSERT_EQ(outcome.code, 0) << outcome.err;
+      succeeded(train(all_changes[leg], run, sets + "training.steps=" + std::to_string(cuts[leg])));
     }
     EXPECT_EQ(checksum(run, last), checksum("straight", last)) << "pass " << pass;
     EXPECT_EQ(metric(run, "loss"), metric("straight", "loss")) << "pass " << pass;
@@ -166,26 +154,23 @@ TEST_F(DistributedTest, EveryChangeOfTheNumberOfProcessesGivesTheSameBits) {
 
 TEST_F(DistributedTest, TheAverageOfWeightsIsThatOfOneProcess) {
   const std::string sets = "training.deterministic=true training.ema=0.9 ";
-  ASSERT_EQ(train(1, "alone", sets).code, 0);
-  const Outcome outcome = train(4, "together", sets + "training.zero=1");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  succeeded(train(1, "alone", sets));
+  succeeded(train(4, "together", sets + "training.zero=1"));
   EXPECT_EQ(metric("together", "validation_loss"), metric("alone", "validation_loss"));
   EXPECT_EQ(checksum("together"), checksum("alone"));
 }
 
 TEST_F(DistributedTest, RoundedSumsChangeLittle) {
-  ASSERT_EQ(train(1, "alone").code, 0);
-  const Outcome outcome = train(2, "rounded", "training.reduction=bf16 training.zero=1");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  succeeded(train(1, "alone"));
+  succeeded(train(2, "rounded", "training.reduction=bf16 training.zero=1"));
   expect_near(metric("rounded", "loss"), metric("alone", "loss"), 1e-4);
   EXPECT_NE(metric("rounded", "grad_norm"), metric("alone", "grad_norm"));
 }
 
 TEST_F(DistributedTest, TextIsPreparedTogetherToTheSameBytes) {
-  ASSERT_EQ(run_command(folder_, program + "prepare run.yaml --set data.cache=alone").code, 0);
-  const Outcome outcome = run_command(
-      folder_, mpirun + "-np 3 " + program + "prepare run.yaml --set data.cache=together");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  succeeded(run_command(folder_, program + "prepare run.yaml --set data.cache=alone"));
+  succeeded(run_command(
+      folder_, mpirun + "-np 3 " + program + "prepare run.yaml --set data.cache=together"));
   std::size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "alone")) {
     if (!entry.is_regular_file()) continue;
@@ -203,13 +188,9 @@ TEST_F(DistributedTest, OtherTextOnAnotherMachineIsNotPrepared) {
   write_bytes(
       folder_ / "one.sh",
       "exec " + program + "prepare run.yaml --set data.train=[text-$OMPI_COMM_WORLD_RANK.txt]\n");
-  const Outcome outcome = run_command(folder_, mpirun + "-np 2 sh one.sh");
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find(" reads other text than rank 0 on "), std::string::npos)
-      << outcome.err;
-  EXPECT_NE(outcome.err.find(", or has another tokenizer: copy the same files to all machines"),
-            std::string::npos)
-      << outcome.err;
+  const std::string error = refused(run_command(folder_, mpirun + "-np 2 sh one.sh"));
+  expect_says(error, " reads other text than rank 0 on ");
+  expect_says(error, ", or has another tokenizer: copy the same files to all machines");
   for (const auto& entry : fs::directory_iterator(folder_ / "cache"))
     EXPECT_FALSE(entry.path().filename().string().starts_with("tokens-") &&
                  fs::exists(entry.path() / "train" / "index.json"))
@@ -217,40 +198,35 @@ TEST_F(DistributedTest, OtherTextOnAnotherMachineIsNotPrepared) {
 }
 
 TEST_F(DistributedTest, EvaluationIsSharedAndToldOnce) {
-  ASSERT_EQ(train(1, "run").code, 0);
+  succeeded(train(1, "run"));
   const std::string words =
       program + "evaluate run --threads 1 " + device + "--text text.txt --batch 7 ";
   for (const std::string json : {"", "--json"}) {
-    const Outcome alone = run_command(folder_, words + json);
-    ASSERT_EQ(alone.code, 0) << alone.err;
-    for (const std::string processes : {"1", "3"}) {
-      const Outcome together =
-          run_command(folder_, mpirun + "-np " + processes + " " + words + json);
-      EXPECT_EQ(together.code, 0) << together.err;
-      EXPECT_EQ(together.out, alone.out);
-    }
+    const Outcome alone = succeeded(run_command(folder_, words + json));
+    for (const std::string processes : {"1", "3"})
+      EXPECT_EQ(
+          succeeded(run_command(folder_, mpirun + "-np " + processes + " " + words + json)).out,
+          alone.out);
   }
 }
 
 TEST_F(DistributedTest, EvaluationOfUnequalTextsIsRefused) {
-  ASSERT_EQ(train(1, "run").code, 0);
+  succeeded(train(1, "run"));
   write_bytes(folder_ / "other.txt", read_bytes(folder_ / "text.txt") + "one line more\n");
   const std::string words = program + "evaluate run --threads 1 " + device + "--text ";
-  const Outcome outcome =
-      run_command(folder_, mpirun + "-np 1 " + words + "text.txt : -np 1 " + words + "other.txt");
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("--text: rank 1 on "), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find(": copy the same ones to all machines"), std::string::npos)
-      << outcome.err;
+  const std::string error = refused(
+      run_command(folder_, mpirun + "-np 1 " + words + "text.txt : -np 1 " + words + "other.txt"));
+  expect_says(error, "--text: rank 1 on ");
+  expect_says(error, ": copy the same ones to all machines");
 }
 
 TEST_F(DistributedTest, WhatOneProcessDoesIsRefusedInSeveral) {
-  ASSERT_EQ(train(1, "run").code, 0);
+  succeeded(train(1, "run"));
   for (const std::string words :
        {"predict run 'the [MASK] was calm'", "extend run longer --length 64", "info run"}) {
     const std::string name = words.substr(0, words.find(' '));
     const Outcome outcome = run_command(folder_, mpirun + "-np 2 " + program + words);
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    refused(outcome);
     EXPECT_EQ(outcome.out, "");
     const std::string line = "nystrom: " + name +
                              " works in one process, and 2 were started; start it without mpirun, "
@@ -261,9 +237,8 @@ TEST_F(DistributedTest, WhatOneProcessDoesIsRefusedInSeveral) {
     EXPECT_EQ(outcome.err.find("nystrom: ", place + 1), std::string::npos) << outcome.err;
   }
   EXPECT_FALSE(fs::exists(folder_ / "longer"));
-  EXPECT_EQ(
-      run_command(folder_, mpirun + "-np 1 " + program + "predict run 'the [MASK] was calm'").code,
-      0);
+  succeeded(
+      run_command(folder_, mpirun + "-np 1 " + program + "predict run 'the [MASK] was calm'"));
 }
 
 class DistributedTaskTest : public FinetuneTest {
@@ -279,10 +254,9 @@ class DistributedTaskTest : public FinetuneTest {
 TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) {
   const std::string sets = "finetune run.yaml --threads 1 " + device +
                            "--set training.deterministic=true --set training.micro_batch_size=4 ";
-  ASSERT_EQ(run_command(folder_, program + sets + "--set run_dir=alone").code, 0);
-  const Outcome together = run_command(
-      folder_, mpirun + "-np 2 " + program + sets + "--set run_dir=together --set training.zero=1");
-  ASSERT_EQ(together.code, 0) << together.err;
+  succeeded(run_command(folder_, program + sets + "--set run_dir=alone"));
+  succeeded(run_command(folder_, mpirun + "-np 2 " + program + sets +
+                                     "--set run_dir=together --set training.zero=1"));
   const auto of = [&](const std::string& run_dir) {
     const fs::path checkpoints = folder_ / run_dir / "checkpoints";
     const std::int64_t step = checkpoint_steps(checkpoints).at(0);
@@ -295,32 +269,26 @@ TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) {
 }
 
 TEST_F(DistributedTaskTest, EvaluationIsSharedAndToldOnce) {
-  ASSERT_EQ(run_command(folder_, program + "finetune run.yaml --threads 1 " + device).code, 0);
+  succeeded(run_command(folder_, program + "finetune run.yaml --threads 1 " + device));
   const std::string words =
       program + "evaluate run --threads 1 " + device + "--file dev.tsv --batch 5";
   const Outcome alone = run_command(folder_, words),
-                together = run_command(folder_, mpirun + "-np 2 " + words);
-  EXPECT_EQ(together.code, 0) << together.err;
+                together = succeeded(run_command(folder_, mpirun + "-np 2 " + words));
   EXPECT_EQ(together.out, alone.out);
 }
 
 TEST_F(DistributedTaskTest, TooFewMicroBatchesAreRefused) {
   const std::string sets = "--set training.batch_size=8 --set training.micro_batch_size=8";
-  const Outcome outcome = run_command(
-      folder_, mpirun + "-np 2 " + program + "finetune run.yaml --threads 1 " + device + sets);
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("training.batch_size 8 makes 1 micro-batches of "
-                             "training.micro_batch_size 8, too few for 2 processes; set "
-                             "training.micro_batch_size to 4 or less"),
-            std::string::npos)
-      << outcome.err;
+  expect_says(refused(run_command(folder_, mpirun + "-np 2 " + program +
+                                               "finetune run.yaml --threads 1 " + device + sets)),
+              "training.batch_size 8 makes 1 micro-batches of training.micro_batch_size 8, too few "
+              "for 2 processes; set training.micro_batch_size to 4 or less");
 }
 
 TEST_F(DistributedTaskTest, SeveralSeedsAreOneTable) {
-  const Outcome outcome =
-      run_command(folder_, mpirun + "-np 2 " + program + "finetune run.yaml --threads 1 " + device +
-                               "--seeds 2 --quiet");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(folder_, mpirun + "-np 2 " + program +
+                                                             "finetune run.yaml --threads 1 " +
+                                                             device + "--seeds 2 --quiet"));
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
   EXPECT_TRUE(fs::exists(folder_ / "run" / "summary.json"));
 }

@@ -14,8 +14,7 @@
 
 #include "data/pretraining/masking.h"
 #include "data/shards/shards.h"
-#include "tests/support/places.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/config/config_io.h"
 #include "train/export/forward.h"
@@ -83,30 +82,23 @@ Expected expected_of(const TinyCheckpoint& tiny, const std::vector<std::string>&
   return sum;
 }
 
-class EvaluateTest : public ::testing::Test {
+class EvaluateTest : public ProgramTest {
  protected:
   EvaluateTest() : tiny_(folder_ / "model") {
     write_lines(folder_ / "text.txt", lines_);
     fs::create_directory(folder_ / "tmp");
+    environment_ = "TMPDIR=tmp ";
   }
 
-  Outcome evaluate(const std::string& arguments) {
-    return run_command(
-        folder_, "TMPDIR=tmp '" + build_folder().string() + "/nystrom' evaluate " + arguments);
-  }
   nlohmann::json result(const std::string& arguments) {
-    const Outcome outcome = evaluate(arguments + " --json");
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return nlohmann::json::parse(outcome.out, nullptr, false);
+    return nlohmann::json::parse(run("evaluate " + arguments + " --json").out);
   }
-  void expect_error(const std::string& arguments, const std::string& message) {
-    const Outcome outcome = evaluate(arguments);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err, "nystrom: " + message + "\n");
+  void expect_error(const std::string& arguments, const std::string& message,
+                    Caller caller = Caller::here()) {
+    expect_refused("evaluate " + arguments, message, caller);
     EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
   }
 
-  TemporaryFolder folder_;
   TinyCheckpoint tiny_;
   std::vector<std::string> lines_ = tiny_lines(40, 7);
 };
@@ -154,7 +146,7 @@ TEST_F(EvaluateTest, OverridesTheModel) {
 
 TEST_F(EvaluateTest, SaysForPeopleWhetherTheModelIsAnyGood) {
   const Expected expected = expected_of(tiny_, lines_, 0.15);
-  const Outcome outcome = evaluate("model --quiet --text text.txt --set data.documents=lines");
+  run("evaluate model --quiet --text text.txt --set data.documents=lines");
   char line[256];
   std::string text = std::to_string(expected.tokens) +
                      " masked tokens\n                          loss    perplexity   accuracy\n";
@@ -170,8 +162,8 @@ TEST_F(EvaluateTest, SaysForPeopleWhetherTheModelIsAnyGood) {
                 "%.4f nats a token\n",
                 expected.loss < expected.frequency_loss ? "better" : "no better",
                 std::abs(expected.frequency_loss - expected.loss));
-  EXPECT_EQ(outcome.out, text + line);
-  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(last_.out, text + line);
+  EXPECT_EQ(last_.err, "");
 }
 
 TEST_F(EvaluateTest, NeedsText) {

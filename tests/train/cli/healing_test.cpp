@@ -7,8 +7,8 @@
 #include "core/base/file_io.h"
 #include "tests/support/golden.h"
 #include "tests/support/mpirun.h"
+#include "tests/support/program_test.h"
 #include "tests/support/recorded_metric.h"
-#include "tests/support/run_program.h"
 #include "tests/support/small_text.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class HealingTest : public ::testing::Test {
+class HealingTest : public ProgramTest {
  protected:
   /// Makes a parent with 16 positions, a converted model with 32, and the configuration of a run.
   void SetUp() override {
@@ -28,7 +28,7 @@ class HealingTest : public ::testing::Test {
     parent.attention.kind = AttentionKind::softmax;
     parent.attention.conv_kernel_size.reset();
     const TinyCheckpoint made(folder_ / "parent", parent);
-    succeed("convert parent turned --landmarks 3 --conv 3 --length 32 --quiet");
+    run("convert parent turned --landmarks 3 --conv 3 --length 32 --quiet --threads 1");
     std::ofstream(folder_ / "run.yaml")
         << "model: {from: turned}\n"
            "data: {train: [text.txt], validation: [held.txt], sequence_length: 32, cache: cache,\n"
@@ -50,10 +50,6 @@ class HealingTest : public ::testing::Test {
            "logging: {every: 1, tensorboard: false}\n";
   }
 
-  void succeed(const std::string& arguments) {
-    const Outcome outcome = run_program(folder_, arguments + " --threads 1");
-    ASSERT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
-  }
   static std::string words(const std::string& run_dir, const std::string& sets) {
     std::string text = "pretrain run.yaml --threads 1 --set run_dir=" + run_dir;
     std::istringstream list(sets);
@@ -71,16 +67,14 @@ class HealingTest : public ::testing::Test {
   std::vector<double> metric(const std::string& run_dir, const std::string& name) {
     return recorded_metric(folder_ / run_dir, name);
   }
-  TemporaryFolder folder_;
 };
 
 TEST_F(HealingTest, RecordsTheTeachersLossesWhileThereIsOne) {
-  const Outcome outcome = train("run");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  succeeded(train("run"));
   const std::string log = read_bytes(folder_ / "run" / "log.txt");
-  EXPECT_NE(log.find("step 10: 8 sequences of 16 tokens a step from here on"), log.npos) << log;
-  EXPECT_NE(log.find("step 13: 16 sequences of 16 tokens a step from here on"), log.npos) << log;
-  EXPECT_NE(log.find("step 16: 8 sequences of 32 tokens a step from here on"), log.npos) << log;
+  expect_says(log, "step 10: 8 sequences of 16 tokens a step from here on");
+  expect_says(log, "step 13: 16 sequences of 16 tokens a step from here on");
+  expect_says(log, "step 16: 8 sequences of 32 tokens a step from here on");
   const auto loss = metric("run", "loss"), masked_lm = metric("run", "masked_lm_loss"),
              logits = metric("run", "distillation_logits"),
              attention = metric("run", "distillation_attention_output");
@@ -93,7 +87,7 @@ TEST_F(HealingTest, RecordsTheTeachersLossesWhileThereIsOne) {
 }
 
 TEST_F(HealingTest, FrozenWeightsKeepTheirBits) {
-  ASSERT_EQ(train("run", "training.dtype=bf16").code, 0);
+  succeeded(train("run", "training.dtype=bf16"));
   const auto before = read_tensors(folder_ / "turned" / "model.safetensors"),
              after = read_tensors(folder_ / "run" / "checkpoints/step-20/model.safetensors");
   for (const auto& [name, values] : before) {
@@ -107,7 +101,7 @@ TEST_F(HealingTest, FrozenWeightsKeepTheirBits) {
 TEST_F(HealingTest, ResumesToTheSameBits) {
   for (const std::string dtype : {"f32", "bf16"}) {
     const std::string sets = "checkpoint.every=3 training.dtype=" + dtype, cut = dtype + "-cut";
-    ASSERT_EQ(train(dtype, sets).code, 0);
+    succeeded(train(dtype, sets));
     for (const std::string step : {"6", "9", "12", "15"}) {
       const pid_t run = start_command(folder_, program_word() + words(cut, sets));
       const fs::path checkpoint = folder_ / cut / "checkpoints" / ("step-" + step);
@@ -116,30 +110,27 @@ TEST_F(HealingTest, ResumesToTheSameBits) {
       ::kill(run, SIGKILL);
       outcome(run);
     }
-    const Outcome last = train(cut, sets);
-    ASSERT_EQ(last.code, 0) << last.err;
+    succeeded(train(cut, sets));
     EXPECT_EQ(checksum(cut), checksum(dtype));
     EXPECT_EQ(checksum(cut, "optimizer.safetensors"), checksum(dtype, "optimizer.safetensors"));
   }
 }
 
 TEST_F(HealingTest, CheckpointingAndLambTrainToo) {
-  ASSERT_EQ(train("plain").code, 0);
-  ASSERT_EQ(train("again", "training.activation_checkpointing=true").code, 0);
+  succeeded(train("plain"));
+  succeeded(train("again", "training.activation_checkpointing=true"));
   EXPECT_EQ(checksum("again"), checksum("plain"));
   EXPECT_EQ(metric("again", "distillation_attention_output"),
             metric("plain", "distillation_attention_output"));
-  const Outcome lamb = train("lamb", "optimizer.name=lamb training.dtype=bf16");
-  EXPECT_EQ(lamb.code, 0) << lamb.err;
+  succeeded(train("lamb", "optimizer.name=lamb training.dtype=bf16"));
 }
 
 TEST_F(HealingTest, AnyNumberOfProcessesGivesTheSameBits) {
   if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
     GTEST_SKIP() << "mpirun is not installed";
-  ASSERT_EQ(train("alone").code, 0);
+  succeeded(train("alone"));
   for (const std::string zero : {"0", "1"}) {
-    const Outcome outcome = train("together" + zero, "training.zero=" + zero, 2);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(train("together" + zero, "training.zero=" + zero, 2));
     EXPECT_EQ(checksum("together" + zero), checksum("alone"));
     for (const char* name : {"loss", "masked_lm_loss", "distillation_logits",
                              "distillation_attention_output", "grad_norm", "validation_loss"})
@@ -148,19 +139,16 @@ TEST_F(HealingTest, AnyNumberOfProcessesGivesTheSameBits) {
 }
 
 TEST_F(HealingTest, AResumedRunHasItsTeacher) {
-  ASSERT_EQ(train("run").code, 0);
+  succeeded(train("run"));
   ModelConfig parent = tiny_masked_lm();
   parent.max_position_embeddings = 16;
   parent.attention.kind = AttentionKind::softmax;
   parent.attention.conv_kernel_size.reset();
   const auto other = make_model(parent, DType::f32, 1);
   write_safetensors(folder_ / "parent" / "model.safetensors", weight_tensors(*other));
-  const Outcome outcome = train("run", "training.steps=22");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("run: its checkpoints had another teacher; bring the files of "
-                             "distillation.teacher back as they were, or choose another run_dir\n"),
-            outcome.err.npos)
-      << outcome.err;
+  expect_says(refused(train("run", "training.steps=22")),
+              "run: its checkpoints had another teacher; bring the files of distillation.teacher "
+              "back as they were, or choose another run_dir\n");
 }
 
 TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
@@ -216,14 +204,9 @@ TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
        "distillation.until_step"},
   };
   for (const Wrong& wrong : cases) {
-    const Outcome outcome = train("refused", wrong.sets);
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
-    EXPECT_NE(outcome.err.find(wrong.message + "\n"), outcome.err.npos)
-        << "expected: " << wrong.message << "\ngot: " << outcome.err;
+    expect_says(refused(train("refused", wrong.sets)), wrong.message + "\n");
     EXPECT_FALSE(fs::exists(folder_ / "refused"));
-    const Outcome check = run_program(folder_, "check run.yaml --set '" + wrong.sets + "'");
-    EXPECT_EQ(check.code, 2);
-    EXPECT_NE(check.err.find(wrong.message + "\n"), check.err.npos) << check.err;
+    expect_says(refusal("check run.yaml --set '" + wrong.sets + "'"), wrong.message + "\n");
   }
 }
 
@@ -234,23 +217,18 @@ TEST_F(HealingTest, TransformersExactNystromformerIsATeacher) {
   config.attention.semantics = Semantics::transformers;
   config.segment_means_seq_len = config.attention.num_landmarks;
   const TinyCheckpoint made(folder_ / "exact", config);
-  const Outcome outcome =
-      run_program(folder_,
-                  "check run.yaml --threads 1 --set distillation.teacher=exact "
-                  "--set distillation.until_step=9 --set data.length_schedule='{0: 8, 9: 32}'");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  run("check run.yaml --threads 1 --set distillation.teacher=exact --set distillation.until_step=9 "
+      "--set data.length_schedule='{0: 8, 9: 32}'");
 }
 
 TEST_F(HealingTest, CheckTellsTheStagesAndTheTeachersMemory) {
-  const Outcome outcome = run_program(folder_, "check run.yaml --threads 1 --memory 1G");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("  from step 1: 16 sequences of at most 8 tokens\n"
-                             "  from step 10: 8 sequences of at most 16 tokens\n"
-                             "  from step 13: 16 sequences of at most 16 tokens\n"
-                             "  from step 16: 8 sequences of at most 32 tokens\n"),
-            outcome.out.npos)
-      << outcome.out;
-  EXPECT_NE(outcome.out.find("\n  teacher "), outcome.out.npos) << outcome.out;
+  run("check run.yaml --threads 1 --memory 1G");
+  expect_says(last_.out,
+              "  from step 1: 16 sequences of at most 8 tokens\n"
+              "  from step 10: 8 sequences of at most 16 tokens\n"
+              "  from step 13: 16 sequences of at most 16 tokens\n"
+              "  from step 16: 8 sequences of at most 32 tokens\n");
+  expect_says(last_.out, "\n  teacher ");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/export/forward.h"
 #include "train/objectives/minimal_pairs.h"
@@ -34,13 +34,9 @@ double expected_score(const TinyCheckpoint& tiny, const Ids& ids) {
   return sum;
 }
 
-class MinimalPairs : public ::testing::Test {
+class MinimalPairs : public ProgramTest {
  protected:
-  Outcome evaluate(const std::string& arguments) {
-    return run_program(folder_, "evaluate model --quiet " + arguments);
-  }
-
-  const TemporaryFolder folder_;
+  const std::string evaluate_ = "evaluate model --quiet --minimal-pairs ";
   const TinyCheckpoint tiny_{folder_ / "model"};
 };
 
@@ -76,9 +72,7 @@ TEST_F(MinimalPairs, FilesAreMeasuredOneByOne) {
               "\n"
               R"({"sentence_good": "old sea", "sentence_bad": "old sea"})");
   write_bytes(folder_ / "b.jsonl", R"({"sentence_good": "old", "sentence_bad": "old"})");
-  const Outcome outcome = evaluate("--minimal-pairs 'a*.jsonl' b.jsonl --json");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto json = nlohmann::json::parse(outcome.out);
+  const auto json = nlohmann::json::parse(run(evaluate_ + "'a*.jsonl' b.jsonl --json").out);
   EXPECT_EQ(json.at("pairs"), 3);
   EXPECT_EQ(json.at("accuracy"), 0);
   EXPECT_EQ(json.at("files").at(0).at("file"), "a.jsonl");
@@ -87,28 +81,22 @@ TEST_F(MinimalPairs, FilesAreMeasuredOneByOne) {
 
 TEST_F(MinimalPairs, KeysMayHaveOtherNames) {
   write_bytes(folder_ / "pairs.tsv", "right\twrong\nthe sea\told old old\n");
-  EXPECT_EQ(evaluate("--minimal-pairs pairs.tsv --good right --bad wrong").code, 0);
-  const Outcome outcome = evaluate("--minimal-pairs pairs.tsv");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("there is no column 'sentence_good'"), std::string::npos)
-      << outcome.err;
+  run(evaluate_ + "pairs.tsv --good right --bad wrong");
+  expect_says(refusal(evaluate_ + "pairs.tsv"), "there is no column 'sentence_good'");
 }
 
 TEST_F(MinimalPairs, BadRowsAreNamed) {
   const auto error = [&](const std::string& content) {
     write_bytes(folder_ / "pairs.jsonl", content);
-    const Outcome outcome = evaluate("--minimal-pairs pairs.jsonl");
-    EXPECT_EQ(outcome.code, 2);
-    return outcome.err;
+    return refusal(evaluate_ + "pairs.jsonl");
   };
   EXPECT_EQ(error(R"({"sentence_good": "the sea", "sentence_bad": ""})"),
             "nystrom: pairs.jsonl:1: has no sentence_bad; a pair has two sentences\n");
   EXPECT_EQ(error(""), "nystrom: pairs.jsonl: has no pairs\n");
   std::string sentence;
   for (int i = 0; i < 500; ++i) sentence += "sea ";
-  EXPECT_NE(error(R"({"sentence_good": "the sea", "sentence_bad": ")" + sentence + R"("})")
-                .find("the model takes at most"),
-            std::string::npos);
+  expect_says(error(R"({"sentence_good": "the sea", "sentence_bad": ")" + sentence + R"("})"),
+              "the model takes at most");
 }
 
 }  // namespace

@@ -6,15 +6,14 @@
 #include <sstream>
 
 #include "tests/support/places.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 
 namespace nystrom::testing {
 namespace {
 
 std::string man_page() {
   const TemporaryFolder folder;
-  const Outcome outcome = run_program(folder, "--man");
-  EXPECT_EQ(outcome.code, 0);
+  const Outcome outcome = succeeded(run_program(folder, "--man"));
   EXPECT_EQ(outcome.err, "");
   return outcome.out;
 }
@@ -25,7 +24,7 @@ TEST(ManPage, HasEveryCommandOptionAndExample) {
   for (const char* part : {".SS nystrom pretrain\n.B nystrom pretrain [OPTIONS] CONFIG\n",
                            ".SS nystrom approximation matrices\n", ".TP\n.B \\-\\-top\\-k N\n",
                            ".EX\n  nystrom doctor\n.EE\n", ".SH EXIT STATUS\n"})
-    EXPECT_NE(page.find(part), std::string::npos) << part;
+    expect_says(page, part);
   const TemporaryFolder folder;
   std::istringstream commands(run_program(folder, "--help").out);
   std::string line;
@@ -33,7 +32,7 @@ TEST(ManPage, HasEveryCommandOptionAndExample) {
   int count = 0;
   for (; std::getline(commands, line) && line.starts_with("  "); ++count) {
     const std::string name = line.substr(2, line.find(' ', 2) - 2);
-    EXPECT_NE(page.find(".SS nystrom " + name + "\n"), std::string::npos) << name;
+    expect_says(page, ".SS nystrom " + name + "\n");
   }
   EXPECT_GE(count, 18);
 }
@@ -42,7 +41,7 @@ TEST(ManPage, HasNoOptionThatHelpHides) {
   const std::string page = man_page();
   const std::size_t begin = page.find(".SS nystrom doctor");
   const std::string doctor = page.substr(begin, page.find(".SS", begin + 1) - begin);
-  EXPECT_EQ(doctor.find("\\-\\-set"), std::string::npos);
+  expect_hides(doctor, "\\-\\-set");
 }
 
 TEST(ManPage, IsFormattedWithoutWarnings) {
@@ -73,7 +72,7 @@ TEST(Changelog, EndsInTheVersionOfTheProgram) {
 
 TEST(Citation, HasTheVersionOfTheProgram) {
   const std::string citation = read_bytes(source_folder() / "CITATION.cff");
-  EXPECT_NE(citation.find("\nversion: " NYSTROM_VERSION "\n"), std::string::npos);
+  expect_says(citation, "\nversion: " NYSTROM_VERSION "\n");
 }
 
 TEST(Install, NamesThePackagesOfThisVersion) {
@@ -81,7 +80,7 @@ TEST(Install, NamesThePackagesOfThisVersion) {
     const std::string text = read_bytes(source_folder() / page);
     for (const char* package : {"nystrom_" NYSTROM_VERSION "_amd64.deb",
                                 "nystrom-" NYSTROM_VERSION "-linux-x86_64.tar.gz"})
-      EXPECT_NE(text.find(package), std::string::npos) << page << " lacks " << package;
+      expect_says(text, package, page);
   }
 }
 

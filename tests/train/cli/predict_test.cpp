@@ -10,7 +10,7 @@
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 #include "tests/support/errors.h"
 #include "tests/support/named.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/export/forward.h"
 #include "train/objectives/fill_mask.h"
@@ -59,48 +59,48 @@ void expect_fills(const std::vector<MaskFill>& fills, const std::vector<double>&
   }
 }
 
-TEST(FillMask, ScoresAreTheProbabilitiesAtTheMask) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
+class FillMask : public ProgramTest {
+ protected:
+  const TinyCheckpoint tiny_{folder_ / "model"};
+};
+
+TEST_F(FillMask, ScoresAreTheProbabilitiesAtTheMask) {
   const std::string text = "the sea was [MASK] and old";
-  const auto ids = ids_of_text(tiny.tokenizer, text);
-  const auto place = std::find(ids.begin(), ids.end(), tiny.tokenizer.special().mask) - ids.begin();
-  const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, text, 7);
+  const auto ids = ids_of_text(tiny_.tokenizer, text);
+  const auto place =
+      std::find(ids.begin(), ids.end(), tiny_.tokenizer.special().mask) - ids.begin();
+  const Masks masks = fill_masks(*tiny_.model, tiny_.tokenizer, text, 7);
   ASSERT_EQ(masks.size(), 1u);
   expect_fills(masks[0],
-               probabilities(*tiny.model, ids, static_cast<std::int64_t>(ids.size()),
+               probabilities(*tiny_.model, ids, static_cast<std::int64_t>(ids.size()),
                              static_cast<std::size_t>(place)),
                7);
 }
 
-TEST(FillMask, RowsArePaddedForAModelOfOneLength) {
-  const TemporaryFolder folder;
+TEST_F(FillMask, RowsArePaddedForAModelOfOneLength) {
   ModelConfig config = tiny_masked_lm();
   config.attention.semantics = Semantics::transformers;
-  const TinyCheckpoint tiny(folder / "model", config);
+  const TinyCheckpoint tiny(folder_ / "other", config);
   const auto ids = ids_of_text(tiny.tokenizer, "[MASK] sea");
   expect_fills(fill_masks(*tiny.model, tiny.tokenizer, "[MASK] sea", 36)[0],
                probabilities(*tiny.model, ids, 24, 1), 36);
 }
 
-TEST(FillMask, TheExactCaseOfTransformersIsNotPadded) {
-  const TemporaryFolder folder;
+TEST_F(FillMask, TheExactCaseOfTransformersIsNotPadded) {
   ModelConfig config = tiny_masked_lm();
   config.attention.semantics = Semantics::transformers;
   config.segment_means_seq_len = config.attention.num_landmarks;
-  const TinyCheckpoint tiny(folder / "model", config);
+  const TinyCheckpoint tiny(folder_ / "other", config);
   const auto ids = ids_of_text(tiny.tokenizer, "[MASK] sea");
   expect_fills(fill_masks(*tiny.model, tiny.tokenizer, "[MASK] sea", 36)[0],
                probabilities(*tiny.model, ids, static_cast<std::int64_t>(ids.size()), 1), 36);
 }
 
-TEST(FillMask, OneMaskLeavesSpecialTokensOutOfTheSequence) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, "the [MASK] sea", 36);
+TEST_F(FillMask, OneMaskLeavesSpecialTokensOutOfTheSequence) {
+  const Masks masks = fill_masks(*tiny_.model, tiny_.tokenizer, "the [MASK] sea", 36);
   for (const MaskFill& fill : masks[0]) {
-    const bool is_special = tiny.tokenizer.is_special(fill.token);
-    const std::string piece = tiny.tokenizer.piece(fill.token);
+    const bool is_special = tiny_.tokenizer.is_special(fill.token);
+    const std::string piece = tiny_.tokenizer.piece(fill.token);
     const bool begins = piece.starts_with("\xE2\x96\x81");
     const std::string word = begins ? piece.substr(3) : piece;
     EXPECT_EQ(fill.token_str, word);
@@ -110,33 +110,29 @@ TEST(FillMask, OneMaskLeavesSpecialTokensOutOfTheSequence) {
   }
 }
 
-TEST(FillMask, ATemplateWithOtherTokenTypesIsRefused) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  auto json = nlohmann::json::parse(tiny.tokenizer.files(24)[0].content);
+TEST_F(FillMask, ATemplateWithOtherTokenTypesIsRefused) {
+  auto json = nlohmann::json::parse(tiny_.tokenizer.files(24)[0].content);
   json["post_processor"] = nlohmann::json::parse(R"({"type": "TemplateProcessing",
       "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 1}},
                  {"Sequence": {"id": "A", "type_id": 1}},
                  {"SpecialToken": {"id": "[SEP]", "type_id": 1}}],
       "pair": [{"Sequence": {"id": "A", "type_id": 0}},
                {"Sequence": {"id": "B", "type_id": 1}}]})");
-  for (const auto& [name, id] : {std::pair("[CLS]", tiny.tokenizer.special().cls),
-                                 std::pair("[SEP]", tiny.tokenizer.special().sep)})
+  for (const auto& [name, id] : {std::pair("[CLS]", tiny_.tokenizer.special().cls),
+                                 std::pair("[SEP]", tiny_.tokenizer.special().sep)})
     json["post_processor"]["special_tokens"][name] = {
         {"id", name}, {"ids", std::vector{id}}, {"tokens", std::vector{std::string(name)}}};
   const auto tokenizer = tokenizer_of_json(json.dump());
-  EXPECT_EQ(input_error([&] { masked_text(tiny.model->config(), *tokenizer, "the [MASK]"); }),
+  EXPECT_EQ(input_error([&] { masked_text(tiny_.model->config(), *tokenizer, "the [MASK]"); }),
             "the tokenizer's template gives a text other token types than 0, and masks are filled "
             "in with 0; correct the template in tokenizer.json");
 }
 
-TEST(FillMask, SeveralMasksKeepTheOthersAndSpecialTokensButNoPadding) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, "[MASK] the [MASK]", 36);
+TEST_F(FillMask, SeveralMasksKeepTheOthersAndSpecialTokensButNoPadding) {
+  const Masks masks = fill_masks(*tiny_.model, tiny_.tokenizer, "[MASK] the [MASK]", 36);
   ASSERT_EQ(masks.size(), 2u);
-  const std::int32_t sea = tiny.tokenizer.find("\xE2\x96\x81sea").value(),
-                     pad = tiny.tokenizer.special().pad;
+  const std::int32_t sea = tiny_.tokenizer.find("\xE2\x96\x81sea").value(),
+                     pad = tiny_.tokenizer.special().pad;
   const auto sequence = [&](std::size_t mask, std::int32_t token) {
     return std::find_if(masks[mask].begin(), masks[mask].end(),
                         [&](const MaskFill& fill) { return fill.token == token; })
@@ -147,7 +143,7 @@ TEST(FillMask, SeveralMasksKeepTheOthersAndSpecialTokensButNoPadding) {
   EXPECT_EQ(sequence(1, pad), "[CLS][MASK] the[SEP]");
 }
 
-TEST(FillMask, JsonIsWhatPythonWrites) {
+TEST_F(FillMask, JsonIsWhatPythonWrites) {
   const MaskFill plain{0.25, 7, "sea", "the sea"},
       odd{1e-05, 8, "\"\xC3\xA9\n", "\xF0\x9F\x99\x82"};
   EXPECT_EQ(
@@ -159,61 +155,50 @@ TEST(FillMask, JsonIsWhatPythonWrites) {
             R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}]])");
 }
 
+using Predict = FillMask;
+
 /// A config.json of Hugging Face whose landmarks do not divide its length.
-TEST(Predict, OverridesMakeAModelOfAFolderThatCannotBeBuiltAsItIs) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  nlohmann::json config = read_json_file(folder / "model" / "config.json");
+TEST_F(Predict, OverridesMakeAModelOfAFolderThatCannotBeBuiltAsItIs) {
+  nlohmann::json config = read_json_file(folder_ / "model" / "config.json");
   const int landmarks = config.at("num_landmarks");
   config["segment_means_seq_len"] = landmarks * 5 + 1;
   config["model_type"] = "nystromformer";
   config.erase("nystrom");
-  write_bytes(folder / "model" / "config.json", config.dump());
-  const Outcome refused = run_program(folder, "predict model 'the [MASK]'");
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_TRUE(refused.err.ends_with(
+  write_bytes(folder_ / "model" / "config.json", config.dump());
+  refusal("predict model 'the [MASK]'");
+  EXPECT_TRUE(last_.err.ends_with(
       "(Hugging Face refuses it too); change it or set attention.semantics to nystrom\n"))
-      << refused.err;
+      << last_.err;
   const std::string ours = " --set model.attention.semantics=nystrom";
-  EXPECT_EQ(run_program(folder, "predict model 'the [MASK]' --json --quiet" + ours).out,
-            fill_mask_json(fill_masks(*tiny.model, tiny.tokenizer, "the [MASK]", 5)) + "\n");
-  for (const char* command : {"info model", "export model exact --attention softmax",
-                              "extend model longer --length 64"}) {
-    const Outcome outcome = run_program(folder, command + ours);
-    EXPECT_EQ(outcome.code, 0) << command << ": " << outcome.err;
-  }
-  const Outcome other = run_program(folder, "info model --set model.hidden_dropout_prob=0");
-  EXPECT_EQ(other.code, 2) << "what an option does not mend is refused";
-  EXPECT_NE(other.err.find("num_landmarks 3 does not divide segment_means_seq_len 16"),
-            std::string::npos)
-      << other.err;
+  EXPECT_EQ(run("predict model 'the [MASK]' --json --quiet" + ours).out,
+            fill_mask_json(fill_masks(*tiny_.model, tiny_.tokenizer, "the [MASK]", 5)) + "\n");
+  for (const char* command :
+       {"info model", "export model exact --attention softmax", "extend model longer --length 64"})
+    run(command + ours);
+  // What an option does not mend is refused.
+  expect_says(refusal("info model --set model.hidden_dropout_prob=0"),
+              "num_landmarks 3 does not divide segment_means_seq_len 16");
 }
 
-TEST(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  write_bytes(folder / "texts.txt", "old [MASK]\n[MASK] men [MASK]\n");
-  const Outcome outcome = run_program(
-      folder, "predict model '[MASK]' texts.txt 'a, [MASK]' --json --top-k 2 --batch 1");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
+TEST_F(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
+  write_bytes(folder_ / "texts.txt", "old [MASK]\n[MASK] men [MASK]\n");
+  EXPECT_EQ(run("predict model '[MASK]' texts.txt 'a, [MASK]' --json --top-k 2 --batch 1").err, "");
   std::string expected;
   for (const char* text : {"[MASK]", "old [MASK]", "[MASK] men [MASK]", "a, [MASK]"}) {
-    expected += fill_mask_json(fill_masks(*tiny.model, tiny.tokenizer, text, 2)) + "\n";
+    expected += fill_mask_json(fill_masks(*tiny_.model, tiny_.tokenizer, text, 2)) + "\n";
   }
-  EXPECT_EQ(outcome.out, expected);
+  EXPECT_EQ(last_.out, expected);
 }
 
 /// Under semantics transformers the texts of a batch share a matrix.
-TEST(FillMask, ABadLineChangesNoOtherOne) {
-  const TemporaryFolder folder;
+TEST_F(FillMask, ABadLineChangesNoOtherOne) {
   ModelConfig config = tiny_masked_lm();
   config.attention.semantics = Semantics::transformers;
-  const TinyCheckpoint tiny(folder / "model", config);
-  write_bytes(folder / "good.txt", "[MASK]\nold [MASK]\n[MASK] men [MASK]\n");
-  write_bytes(folder / "bad.txt", "[MASK]\nold [MASK]\nthe sea\n[MASK] men [MASK]\n");
+  const TinyCheckpoint tiny(folder_ / "other", config);
+  write_bytes(folder_ / "good.txt", "[MASK]\nold [MASK]\n[MASK] men [MASK]\n");
+  write_bytes(folder_ / "bad.txt", "[MASK]\nold [MASK]\nthe sea\n[MASK] men [MASK]\n");
   const auto lines = [&](const std::string& arguments) {
-    return run_program(folder, "predict model --json --top-k 2 " + arguments).out;
+    return run_program(folder_, "predict other --json --top-k 2 " + arguments).out;
   };
   std::string with_bad = lines("bad.txt --skip-bad");
   const std::size_t begin = with_bad.find("{\"error\"");
@@ -223,18 +208,16 @@ TEST(FillMask, ABadLineChangesNoOtherOne) {
   EXPECT_NE(with_bad, lines("good.txt --batch 1")) << "or the test cannot fail";
 }
 
-TEST(FillMask, ABatchOfUnequalTextsGivesWhatEachGivesAlone) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
+TEST_F(FillMask, ABatchOfUnequalTextsGivesWhatEachGivesAlone) {
   std::vector<MaskedText> texts;
   const char* const words[] = {"[MASK] men sang [MASK] old men", "[MASK]", "a, [MASK]",
                                "old [MASK]", "the [MASK] sea"};
   for (const char* text : words)
-    texts.push_back(masked_text(tiny.model->config(), tiny.tokenizer, text));
-  const auto together = fill_masks(*tiny.model, tiny.tokenizer, texts, 3, 4);
+    texts.push_back(masked_text(tiny_.model->config(), tiny_.tokenizer, text));
+  const auto together = fill_masks(*tiny_.model, tiny_.tokenizer, texts, 3, 4);
   ASSERT_EQ(together.size(), texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    const MaskFills alone = fill_masks(*tiny.model, tiny.tokenizer, words[i], 3);
+    const MaskFills alone = fill_masks(*tiny_.model, tiny_.tokenizer, words[i], 3);
     ASSERT_EQ(together[i].size(), alone.size()) << words[i];
     for (std::size_t mask = 0; mask < alone.size(); ++mask) {
       for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -245,36 +228,25 @@ TEST(FillMask, ABatchOfUnequalTextsGivesWhatEachGivesAlone) {
   }
 }
 
-TEST(Predict, ABadTextLeavesThePredictionsBeforeIt) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  write_bytes(folder / "texts.txt", "old [MASK]\nno mask\nmen [MASK]\n");
-  const Outcome outcome = run_program(folder, "predict model texts.txt --json --top-k 1");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
+TEST_F(Predict, ABadTextLeavesThePredictionsBeforeIt) {
+  write_bytes(folder_ / "texts.txt", "old [MASK]\nno mask\nmen [MASK]\n");
+  EXPECT_EQ(refusal("predict model texts.txt --json --top-k 1"),
             "nystrom: texts.txt:2: the text has no [MASK]; write it where a word is to be filled "
             "in\n");
-  EXPECT_EQ(std::ranges::count(outcome.out, '\n'), 1);
+  EXPECT_EQ(std::ranges::count(last_.out, '\n'), 1);
 }
 
-TEST(Predict, ComputesInBf16) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  const Outcome outcome =
-      run_program(folder, "predict model 'the [MASK]' --json --top-k 1 --dtype bf16");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const double score = nlohmann::json::parse(outcome.out)[0]["score"];
-  const double exact = fill_masks(*tiny.model, tiny.tokenizer, "the [MASK]", 1)[0][0].score;
+TEST_F(Predict, ComputesInBf16) {
+  run("predict model 'the [MASK]' --json --top-k 1 --dtype bf16");
+  const double score = nlohmann::json::parse(last_.out)[0]["score"];
+  const double exact = fill_masks(*tiny_.model, tiny_.tokenizer, "the [MASK]", 1)[0][0].score;
   EXPECT_NEAR(score, exact, 0.02);
   EXPECT_NE(score, exact);
 }
 
-TEST(Predict, PrintsAlignedLinesForPeople) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  const Outcome outcome = run_program(folder, "predict model 'the\t[MASK] [MASK]' --top-k 5");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, "the\t[MASK] [MASK]", 5);
+TEST_F(Predict, PrintsAlignedLinesForPeople) {
+  run("predict model 'the\t[MASK] [MASK]' --top-k 5");
+  const Masks masks = fill_masks(*tiny_.model, tiny_.tokenizer, "the\t[MASK] [MASK]", 5);
   std::string expected = "the\\x09[MASK] [MASK]\n";
   for (std::size_t mask = 0; mask < 2; ++mask) {
     expected += "mask " + std::to_string(mask + 1) + " of 2\n";
@@ -287,7 +259,7 @@ TEST(Predict, PrintsAlignedLinesForPeople) {
                   std::string(widest - fill.token_str.size(), ' ') + "  " + fill.sequence + "\n";
     }
   }
-  EXPECT_EQ(outcome.out, expected);
+  EXPECT_EQ(last_.out, expected);
 }
 
 struct Case : Named {
@@ -327,27 +299,22 @@ const Case cases[] = {
      "small: the tokenizer has 36 pieces, the model only 35 rows; they do not belong together"},
 };
 
-class PredictErrors : public ::testing::TestWithParam<Case> {};
+class PredictErrors : public FillMask, public ::testing::WithParamInterface<Case> {};
 
 TEST_P(PredictErrors, SayWhatIsWrong) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
   ModelConfig classes = tiny_masked_lm(), small = tiny_masked_lm();
   classes.head = Head::sequence_classification;
   small.vocab_size = 35;
   for (const char* name : {"classes", "bare", "small"})
-    std::filesystem::create_directory(folder / name);
-  std::filesystem::copy(folder / "model" / "tokenizer.json", folder / "small" / "tokenizer.json");
-  write_bytes(folder / "classes" / "config.json", hf_config_text(classes));
-  write_bytes(folder / "bare" / "config.json", hf_config_text(tiny_masked_lm()));
-  write_bytes(folder / "small" / "config.json", hf_config_text(small));
-  write_bytes(folder / "no_mask.txt", "the sea\n");
-  write_bytes(folder / "binary.txt", "a\xff\n");
-  write_bytes(folder / "empty.txt", "\n \n");
-  const Outcome outcome = run_program(folder, std::string("predict ") + GetParam().arguments);
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err, std::string("nystrom: ") + GetParam().message + "\n");
-  EXPECT_EQ(outcome.out, "");
+    std::filesystem::create_directory(folder_ / name);
+  std::filesystem::copy(folder_ / "model" / "tokenizer.json", folder_ / "small" / "tokenizer.json");
+  write_bytes(folder_ / "classes" / "config.json", hf_config_text(classes));
+  write_bytes(folder_ / "bare" / "config.json", hf_config_text(tiny_masked_lm()));
+  write_bytes(folder_ / "small" / "config.json", hf_config_text(small));
+  write_bytes(folder_ / "no_mask.txt", "the sea\n");
+  write_bytes(folder_ / "binary.txt", "a\xff\n");
+  write_bytes(folder_ / "empty.txt", "\n \n");
+  expect_refused(std::string("predict ") + GetParam().arguments, GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(Arguments, PredictErrors, ::testing::ValuesIn(cases), case_name);

@@ -9,7 +9,7 @@
 #include "tests/support/fixtures.h"
 #include "tests/support/models.h"
 #include "tests/support/places.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/export/forward.h"
@@ -31,80 +31,65 @@ void furnish(const TemporaryFolder& folder) {
 constexpr const char* forward =
     "forward model --quiet --input batch.safetensors --output out.safetensors ";
 
+using Program = ProgramTest;
+
 /// A build without CUDA gives a clear error.
-TEST(Program, RefusesAGpuThatItWasNotBuiltFor) {
-  const TemporaryFolder folder;
-  furnish(folder);
-  const Outcome outcome = run_program(folder, std::string(forward) + "--device cuda");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(
-      outcome.err,
-      "nystrom: --device cuda: this build of nystrom has no CUDA support; use --device cpu\n");
+TEST_F(Program, RefusesAGpuThatItWasNotBuiltFor) {
+  furnish(folder_);
+  expect_refused(std::string(forward) + "--device cuda",
+                 "--device cuda: this build of nystrom has no CUDA support; use --device cpu");
 }
 
-TEST(Program, ReadsAPipeAsAFile) {
-  const TemporaryFolder folder;
-  furnish(folder);
-  ASSERT_EQ(run_program(folder, forward).code, 0);
+TEST_F(Program, ReadsAPipeAsAFile) {
+  furnish(folder_);
+  run(forward);
   for (const char* input : {"--input /dev/stdin", "--input=/dev/fd/0"}) {
-    const Outcome piped = run_command(
-        folder, "{ cat batch.safetensors | " + program_word() +
-                    "forward model --quiet --output piped.safetensors " + input + "; }");
-    EXPECT_EQ(piped.code, 0) << piped.err;
-    EXPECT_EQ(read_bytes(folder / "piped.safetensors"), read_bytes(folder / "out.safetensors"));
-    std::filesystem::remove(folder / "piped.safetensors");
+    succeeded(run_command(folder_, "{ cat batch.safetensors | " + program_word() +
+                                       "forward model --quiet --output piped.safetensors " + input +
+                                       "; }"));
+    EXPECT_EQ(read_bytes(folder_ / "piped.safetensors"), read_bytes(folder_ / "out.safetensors"));
+    std::filesystem::remove(folder_ / "piped.safetensors");
   }
 }
 
-TEST(Program, ReplacesNoFilesOfOthers) {
-  const TemporaryFolder folder;
-  furnish(folder);
-  write_bytes(folder / "out.safetensors", "mine");
-  const Outcome outcome = run_program(folder, forward);
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: out.safetensors: exists already; remove it, or give --output another name\n");
-  write_bytes(folder / "report.html", "<!DOCTYPE html>\nmine");
-  const Outcome report = run_program(folder, "report a b");
-  EXPECT_EQ(report.err,
-            "nystrom: report.html: exists and is no page of nystrom report; move it, or name "
-            "another --output\n");
-  std::filesystem::create_directory(folder / "study");
-  write_bytes(folder / "study" / "matrices-errors.csv", "mine");
-  const Outcome study = run_program(folder, "approximation matrices --output study");
-  EXPECT_EQ(study.err,
-            "nystrom: study/matrices-errors.csv: would be replaced, and belongs to no study of "
-            "nystrom approximation; name another --output\n");
-  EXPECT_EQ(read_bytes(folder / "study" / "matrices-errors.csv"), "mine");
+TEST_F(Program, ReplacesNoFilesOfOthers) {
+  furnish(folder_);
+  write_bytes(folder_ / "out.safetensors", "mine");
+  expect_refused(forward,
+                 "out.safetensors: exists already; remove it, or give --output another name");
+  write_bytes(folder_ / "report.html", "<!DOCTYPE html>\nmine");
+  expect_refused(
+      "report a b",
+      "report.html: exists and is no page of nystrom report; move it, or name another --output");
+  std::filesystem::create_directory(folder_ / "study");
+  write_bytes(folder_ / "study" / "matrices-errors.csv", "mine");
+  expect_refused("approximation matrices --output study",
+                 "study/matrices-errors.csv: would be replaced, and belongs to no study of nystrom "
+                 "approximation; name another --output");
+  EXPECT_EQ(read_bytes(folder_ / "study" / "matrices-errors.csv"), "mine");
 }
 
-TEST(Program, NamesAMissingTmpdir) {
-  const TemporaryFolder folder;
-  const TinyCheckpoint tiny(folder / "model");
-  write_bytes(folder / "text.txt", "the sea\n");
-  const Outcome outcome = run_command(
-      folder, "TMPDIR=/absent/place " + program_word() + "evaluate model --quiet --text text.txt");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("/absent/place: cannot make a folder for temporary files: No such "
-                             "file or directory; set TMPDIR to a folder with room\n"),
-            std::string::npos)
-      << outcome.err;
+TEST_F(Program, NamesAMissingTmpdir) {
+  const TinyCheckpoint tiny(folder_ / "model");
+  write_bytes(folder_ / "text.txt", "the sea\n");
+  expect_says(refused(run_command(folder_, "TMPDIR=/absent/place " + program_word() +
+                                               "evaluate model --quiet --text text.txt")),
+              "/absent/place: cannot make a folder for temporary files: No such file or directory; "
+              "set TMPDIR to a folder with room\n");
 }
 
-TEST(Program, ForwardWritesWhatRunForwardReturns) {
-  const TemporaryFolder folder;
-  furnish(folder);
+TEST_F(Program, ForwardWritesWhatRunForwardReturns) {
+  furnish(folder_);
   for (const auto& [flag, dtype] : {std::pair("f64", DType::f64), std::pair("f32", DType::f32),
                                     std::pair("bf16", DType::bf16)}) {
     SCOPED_TRACE(flag);
-    const Outcome outcome = run_program(folder, std::string(forward) + "--grad --dtype " + flag);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.out + outcome.err, "");
-    auto written = read_tensors(folder / "out.safetensors");
+    run(std::string(forward) + "--grad --dtype " + flag);
+    EXPECT_EQ(last_.out + last_.err, "");
+    auto written = read_tensors(folder_ / "out.safetensors");
     const auto model = load_model(model_folder(), read_model_config(model_folder(), {}), dtype,
                                   StoreMode::training);
     for (const auto& [name, tensor] :
-         run_forward(*model, read_tensors(folder / "batch.safetensors"), true)) {
+         run_forward(*model, read_tensors(folder_ / "batch.safetensors"), true)) {
       ASSERT_TRUE(written.contains(name)) << name;
       EXPECT_EQ(written[name].dtype(), tensor.dtype()) << name;
       EXPECT_EQ(written[name].to_doubles(), tensor.to_doubles()) << name;
@@ -115,25 +100,22 @@ TEST(Program, ForwardWritesWhatRunForwardReturns) {
 }
 
 /// The input is features instead of ids, and the output is the last valid step.
-TEST(Program, ForwardRunsASequenceBlock) {
-  const TemporaryFolder folder;
+TEST_F(Program, ForwardRunsASequenceBlock) {
   ModelConfig config = tiny_config();
   make_sequence_block(config);
   const auto model = make_model(config, DType::f32);
-  std::filesystem::create_directory(folder / "block");
-  write_bytes(folder / "block" / "config.json", hf_config_text(config));
-  write_safetensors(folder / "block" / "model.safetensors", weight_tensors(*model));
+  std::filesystem::create_directory(folder_ / "block");
+  write_bytes(folder_ / "block" / "config.json", hf_config_text(config));
+  write_safetensors(folder_ / "block" / "model.safetensors", weight_tensors(*model));
   const NamedTensors batch = {
       {"features", random_normal({2, 4, 5}, 1).cast(DType::f32)},
       {"attention_mask", Tensor::from(std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 0, 0}, {2, 4})},
       {"loss_weights", random_normal({2, 6}, 2).cast(DType::f32)}};
   std::vector<NamedTensor> written;
   for (const auto& [name, tensor] : batch) written.push_back({name, tensor});
-  write_safetensors(folder / "batch.safetensors", written);
-  const Outcome outcome = run_program(
-      folder, "forward block --quiet --input batch.safetensors --output out.safetensors --grad");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const NamedTensors out = read_tensors(folder / "out.safetensors");
+  write_safetensors(folder_ / "batch.safetensors", written);
+  run("forward block --quiet --input batch.safetensors --output out.safetensors --grad");
+  const NamedTensors out = read_tensors(folder_ / "out.safetensors");
   EXPECT_EQ(out.at("output").shape(), Shape({2, 6}));
   const std::vector<double> states = out.at("last_hidden_state").to_doubles(),
                             last = out.at("output").to_doubles();
@@ -142,22 +124,17 @@ TEST(Program, ForwardRunsASequenceBlock) {
     EXPECT_EQ(last[6 + j], states[(4 + 1) * 6 + j]);
   }
   EXPECT_TRUE(out.contains("loss"));
-  EXPECT_NE(run_program(folder, "forward --help").out.find("features [b, n, width]"),
-            std::string::npos);
+  expect_says(run("forward --help").out, "features [b, n, width]");
 }
 
-TEST(Program, ForwardAnnouncesSemanticsUnlessQuiet) {
-  const TemporaryFolder folder;
-  furnish(folder);
-  const Outcome outcome =
-      run_program(folder, "forward model --input batch.safetensors --output out.safetensors");
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_EQ(outcome.err, semantics_notice(read_model_config(model_folder(), {})) + "\n");
+TEST_F(Program, ForwardAnnouncesSemanticsUnlessQuiet) {
+  furnish(folder_);
+  EXPECT_EQ(run("forward model --input batch.safetensors --output out.safetensors").err,
+            semantics_notice(read_model_config(model_folder(), {})) + "\n");
 }
 
-TEST(Program, InfoCountsParameters) {
-  const TemporaryFolder folder;
-  furnish(folder);
+TEST_F(Program, InfoCountsParameters) {
+  furnish(folder_);
   const std::filesystem::path yaml = source_folder() / "configs" / "base.yaml";
   const std::pair<std::filesystem::path, ModelConfig> targets[] = {
       {model_folder(), read_model_config(model_folder(), {})},
@@ -166,38 +143,30 @@ TEST(Program, InfoCountsParameters) {
   for (const auto& [target, config] : targets) {
     SCOPED_TRACE(target);
     const std::int64_t count = Model(config).parameters().count();
-    const Outcome text = run_program(folder, "info '" + target.string() + "'");
-    ASSERT_EQ(text.code, 0) << text.err;
-    EXPECT_NE(text.out.find("\nparameters: " + std::to_string(count) + " ("), std::string::npos)
-        << text.out;
-    const Outcome json = run_program(folder, "info --json '" + target.string() + "'");
-    ASSERT_EQ(json.code, 0) << json.err;
-    const auto info = nlohmann::json::parse(json.out);
+    const std::string text = run("info '" + target.string() + "'").out;
+    expect_says(text, "\nparameters: " + std::to_string(count) + " (");
+    const auto info = nlohmann::json::parse(run("info --json '" + target.string() + "'").out);
     EXPECT_EQ(info.at("parameters").get<std::int64_t>(), count);
     std::int64_t sum = 0;
     for (const auto& part : info.at("parameters_by_part")) sum += part.get<std::int64_t>();
     EXPECT_EQ(sum, count) << "the parts are all of it";
-    const bool run = target.extension() == ".yaml";
-    EXPECT_EQ(text.out.find("\nmemory:\n  weights ") != std::string::npos, run) << text.out;
-    ASSERT_EQ(info.contains("memory"), run);
-    if (run) {
+    const bool is_run = target.extension() == ".yaml";
+    EXPECT_EQ(text.find("\nmemory:\n  weights ") != std::string::npos, is_run) << text;
+    ASSERT_EQ(info.contains("memory"), is_run);
+    if (is_run) {
       EXPECT_GT(info.at("memory").at("total").get<std::int64_t>(), 18 * count)
           << "weights, exact weights, gradients, moments";
     }
   }
 }
 
-TEST(Program, BenchPrintsOneObject) {
-  const TemporaryFolder folder;
+TEST_F(Program, BenchPrintsOneObject) {
   for (const std::string mode : {"train", "forward"}) {
     SCOPED_TRACE(mode);
-    const Outcome outcome = run_program(folder,
-                                        "bench --layers 1 --hidden 8 --heads 2 --landmarks 2 "
-                                        "--length 8 --batch 2 --vocab 20 --conv 3 "
-                                        "--steps 3 --dtype bf16 --json --mode " +
-                                            mode);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    const auto result = nlohmann::json::parse(outcome.out);
+    run("bench --layers 1 --hidden 8 --heads 2 --landmarks 2 --length 8 --batch 2 --vocab 20 "
+        "--conv 3 --steps 3 --dtype bf16 --json --mode " +
+        mode);
+    const auto result = nlohmann::json::parse(last_.out);
     for (const char* key : {"median_step_seconds", "tokens_per_second", "peak_memory_bytes",
                             "flops_per_step", "product_flops_per_second", "share_of_limit"}) {
       EXPECT_GT(result.at(key).get<double>(), 0) << key;
@@ -209,14 +178,11 @@ TEST(Program, BenchPrintsOneObject) {
   }
 }
 
-TEST(Program, BenchTimesSeveralLengthsInOneProcess) {
-  const TemporaryFolder folder;
+TEST_F(Program, BenchTimesSeveralLengthsInOneProcess) {
   const std::string small =
       "bench --layers 1 --hidden 8 --heads 2 --landmarks 2 --vocab 20 --conv 3 --json ";
-  const Outcome outcome =
-      run_program(folder, small + "--length 8 4 --tokens 16 --warmup 1 --steps 2 --profile");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  std::istringstream lines(outcome.out);
+  run(small + "--length 8 4 --tokens 16 --warmup 1 --steps 2 --profile");
+  std::istringstream lines(last_.out);
   for (const int length : {8, 4}) {
     std::string line;
     ASSERT_TRUE(std::getline(lines, line));
@@ -231,9 +197,8 @@ TEST(Program, BenchTimesSeveralLengthsInOneProcess) {
                                 kernel.at("calls") >= 4 && kernel.at("seconds") > 0);
     EXPECT_TRUE(has_layer) << result.at("kernels");
   }
-  EXPECT_NE(run_program(folder, small + "--length 8 --tokens 12").err.find("no multiple"),
-            std::string::npos);
-  EXPECT_NE(run_program(folder, small + "--products").err.find("--device cuda"), std::string::npos);
+  expect_says(refusal(small + "--length 8 --tokens 12"), "no multiple");
+  expect_says(refusal(small + "--products"), "--device cuda");
 }
 
 double seconds_of_children() {
@@ -247,8 +212,7 @@ double seconds_of_children() {
 
 /// The documents promise 20 ms, and the test prints the measured time. The limit is five times
 /// higher, because the machine may be busy or the build instrumented.
-TEST(Program, HelpHasAnExampleAndIsQuick) {
-  const TemporaryFolder folder;
+TEST_F(Program, HelpHasAnExampleAndIsQuick) {
   const std::string commands[] = {"doctor",
                                   "config",
                                   "check",
@@ -273,12 +237,10 @@ TEST(Program, HelpHasAnExampleAndIsQuick) {
     double best = 1e9;
     for (int i = 0; i < 3; ++i) {
       const double before = seconds_of_children();
-      const Outcome outcome = run_program(folder, command + " --help");
+      run(command + " --help");
       best = std::min(best, seconds_of_children() - before);
-      EXPECT_EQ(outcome.code, 0);
-      EXPECT_EQ(outcome.err, "");
-      EXPECT_NE(outcome.out.find("\n  nystrom " + command), std::string::npos)
-          << "no example of " << command;
+      EXPECT_EQ(last_.err, "");
+      expect_says(last_.out, "\n  nystrom " + command, "an example");
     }
     RecordProperty(command + "_help_microseconds", static_cast<int>(best * 1e6));
     if (!sanitized) {
@@ -287,16 +249,13 @@ TEST(Program, HelpHasAnExampleAndIsQuick) {
   }
 }
 
-TEST(Program, TellsItsVersion) {
-  const TemporaryFolder folder;
-  const Outcome outcome = run_program(folder, "--version");
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_EQ(outcome.err, "");
+TEST_F(Program, TellsItsVersion) {
+  EXPECT_EQ(run("--version").err, "");
   const std::regex expected("nystrom " NYSTROM_VERSION
                             "\ncommit   (unknown|[0-9a-f]{12}(-dirty)?)\n"
                             "vectors  (baseline|avx2|avx512|avx512_bf16|amx)\n"
                             "CUDA     (not in this build|[0-9.]+; .+)\n");
-  EXPECT_TRUE(std::regex_match(outcome.out, expected)) << outcome.out;
+  EXPECT_TRUE(std::regex_match(last_.out, expected)) << last_.out;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "nn/model.h"
 #include "tests/support/places.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/start_defaults.h"
 #include "train/config/config_io.h"
 #include "train/config/validation.h"
@@ -107,22 +107,17 @@ TEST(Recipes, LongOnesTakeTheLengthOfTheirNameAndAsManyTokensAStep) {
 
 TEST(Recipes, AreListedWithWhatTheyAre) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_program(folder, "config --list");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_program(folder, "config --list"));
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'),
             static_cast<std::ptrdiff_t>(recipes().size()));
-  EXPECT_NE(
-      outcome.out.find("\nbase-4096      The paper's base model (width 768) for sequences of 4096 "
-                       "tokens.\n"),
-      std::string::npos)
-      << outcome.out;
+  expect_says(
+      outcome.out,
+      "\nbase-4096      The paper's base model (width 768) for sequences of 4096 tokens.\n");
 }
 
 TEST(Recipes, ArePrintedByteForByte) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_program(folder, "config base");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, find_recipe("base").text);
+  EXPECT_EQ(succeeded(run_program(folder, "config base")).out, find_recipe("base").text);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/support/golden.h"
+#include "tests/support/program_test.h"
 #include "tests/support/recorded_metric.h"
-#include "tests/support/run_program.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/state/hf_config.h"
 
@@ -34,7 +34,7 @@ std::string roberta_vocabulary() {
   return pieces.dump();
 }
 
-class WarmStartCommands : public ::testing::TestWithParam<const char*> {
+class WarmStartCommands : public ProgramTest, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
     const fs::path model = folder_ / "model";
@@ -52,24 +52,19 @@ class WarmStartCommands : public ::testing::TestWithParam<const char*> {
     write_bytes(folder_ / "rows.tsv", rows);
   }
   bool robertas() const { return std::string(GetParam()).starts_with("roberta"); }
-  std::string run(const std::string& arguments) {
-    const Outcome outcome = run_program(folder_, arguments + " --threads 1 --quiet");
-    EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
-    return outcome.out;
+  std::string run(const std::string& arguments, Caller caller = Caller::here()) {
+    return ProgramTest::run(arguments + " --threads 1 --quiet", caller).out;
   }
   void write_run(const std::string& name, const std::string& sections,
                  const std::string& from = "model") {
     write_bytes(folder_ / (name + ".yaml"), "model: {from: " + from + "}\nrun_dir: " + name +
                                                 "\nlogging: {tensorboard: false}\n" + sections);
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_P(WarmStartCommands, TakeItAsItIs) {
-  EXPECT_NE(run("info model").find("NystromformerForMaskedLM"), std::string::npos);
-  EXPECT_NE(run("evaluate model --text text.txt --set data.documents=lines").find("loss"),
-            std::string::npos);
+  expect_says(run("info model"), "NystromformerForMaskedLM");
+  expect_says(run("evaluate model --text text.txt --set data.documents=lines"), "loss");
   const std::string mask = robertas() ? "<mask>" : "[MASK]";
   EXPECT_FALSE(run("predict model 'a " + mask + " b'").empty());
   run("forward model --input model/batch.safetensors --output out.safetensors --dtype f64");
@@ -98,7 +93,7 @@ TEST_P(WarmStartCommands, FinetuneAndPredict) {
             "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n");
   run("finetune task.yaml");
   EXPECT_FALSE(run("predict task 'the sea'").empty());
-  EXPECT_NE(run("evaluate task --file rows.tsv").find("accuracy"), std::string::npos);
+  expect_says(run("evaluate task --file rows.tsv"), "accuracy");
 }
 
 /// From a folder to a classifier of texts that are longer than the parent's.
@@ -115,7 +110,7 @@ TEST_P(WarmStartCommands, ConvertHealFinetuneAndPredict) {
       "--set schedule.warmup_steps=1 --set 'logging={every: 1, tensorboard: false}'");
   EXPECT_EQ(recorded_metric(folder_ / "healed", "distillation_logits").size(), 2U);
   run("export healed exported --onnx f32 --verify --text text.txt");
-  EXPECT_NE(run("info exported --json").find(R"("layers":{"1":"softmax"})"), std::string::npos);
+  expect_says(run("info exported --json"), R"("layers":{"1":"softmax"})");
   write_run("task",
             "task: {kind: classification, train: [rows.tsv], validation: [rows.tsv], "
             "columns: {text: sentence, label: label}}\ndata: {sequence_length: 30}\n" +

@@ -3,7 +3,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/places.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/temporary_folder.h"
 #include "train/distributed/hang_detector.h"
 #include "train/distributed/processes.h"
@@ -65,11 +65,8 @@ TEST(Processes, TheEnvironmentTellsThePlace) {
 
 TEST(Processes, VariablesOfOtherLaunchersAreRefused) {
   const TemporaryFolder folder;
-  const Outcome outcome =
-      run_command(folder, "env WORLD_SIZE=2 RANK=0 '" + build_folder().string() +
-                              "/nystrom' pretrain run.yaml");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
+  EXPECT_EQ(refused(run_command(folder, "env WORLD_SIZE=2 RANK=0 '" + build_folder().string() +
+                                            "/nystrom' pretrain run.yaml")),
             "nystrom: WORLD_SIZE is 2, but on CPUs nystrom's processes are started by mpirun or "
             "srun: mpirun -np 2 nystrom …; unset it to "
             "train in one process\n");
@@ -104,10 +101,7 @@ TEST(Processes, TorchrunsVariablesTellThePlace) {
 TEST(Processes, WithoutTheModuleThereIsOneLine) {
   const TemporaryFolder folder;
   fs::copy_file(build_folder().string() + "/nystrom", folder / "nystrom");
-  const Outcome outcome =
-      run_command(folder, "env OMPI_COMM_WORLD_SIZE=2 ./nystrom pretrain run.yaml");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
+  EXPECT_EQ(refused(run_command(folder, "env OMPI_COMM_WORLD_SIZE=2 ./nystrom pretrain run.yaml")),
             "nystrom: started as one of several processes, but libnystrom_mpi.so is not beside the "
             "program; build it where these are "
             "installed: openmpi-bin libopenmpi-dev; or start one process\n");
@@ -149,16 +143,14 @@ TEST_F(HangDetectorTest, NamesTheRankThatLags) {
   EXPECT_FALSE(first.waiting(7, 2).has_value());
   EXPECT_FALSE(second.waiting(5, 2).has_value());
   EXPECT_FALSE(last.waiting(7, 2).has_value());
-  EXPECT_NE(
-      first.waiting(7, 4).value_or("").find("rank 1 on node did not come along within 4 seconds"),
-      std::string::npos);
+  expect_says(first.waiting(7, 4).value_or(""),
+              "rank 1 on node did not come along within 4 seconds");
 }
 
 TEST_F(HangDetectorTest, WhenAllWaitTheNetworkIsAtFault) {
   HangDetector first = of(0), second = of(1), last = of(2);
   for (HangDetector* each : {&first, &second, &last}) EXPECT_FALSE(each->waiting(7, 2).has_value());
-  EXPECT_NE(first.waiting(7, 4).value_or("").find("is the network between them down?"),
-            std::string::npos);
+  expect_says(first.waiting(7, 4).value_or(""), "is the network between them down?");
 }
 
 TEST_F(HangDetectorTest, AnAnswerClearsTheFiles) {

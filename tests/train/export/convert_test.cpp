@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/fixtures.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/export/conversion_study.h"
 #include "train/export/export.h"
@@ -130,45 +130,37 @@ ModelConfig exact_config() {
   return config;
 }
 
-class ConvertTest : public ::testing::Test {
+class ConvertTest : public ProgramTest {
  protected:
   ConvertTest() : exact_(folder_ / "exact", exact_config()) {
     write_lines(folder_ / "text.txt", tiny_lines(40, 3));
   }
-  nlohmann::json run(const std::string& arguments) {
-    const Outcome outcome = run_program(folder_, arguments + " --quiet --json --threads 1");
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return nlohmann::json::parse(outcome.out);
+  nlohmann::json result(const std::string& arguments) {
+    return nlohmann::json::parse(run(arguments + " --quiet --json --threads 1").out);
   }
-  void expect_error(const std::string& arguments, const std::string& message) {
-    const Outcome outcome = run_program(folder_, "convert " + arguments + " --quiet");
-    EXPECT_EQ(outcome.code, 2) << arguments;
-    EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(outcome.err, "nystrom: " + message + "\n");
+  void expect_error(const std::string& arguments, const std::string& message,
+                    Caller caller = Caller::here()) {
+    expect_refused("convert " + arguments + " --quiet", message, caller);
     EXPECT_FALSE(fs::exists(folder_ / "turned")) << arguments;
   }
 
-  TemporaryFolder folder_;
   TinyCheckpoint exact_;
 };
 
 TEST_F(ConvertTest, SaysWhatItWrote) {
-  const Outcome outcome =
-      run_program(folder_, "convert exact turned --landmarks 4 --length 48 --keep-exact 1 --quiet");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out,
+  EXPECT_EQ(run("convert exact turned --landmarks 4 --length 48 --keep-exact 1 --quiet").out,
             "turned: attention nystrom (layers 1: softmax), 4 landmarks, convolution of 33 taps, "
             "48 positions, " +
                 std::to_string(exact_.model->parameters().count() + 24 * 6 + 2 * 2 * 33) +
                 " parameters; train on with model.from before use\n");
-  EXPECT_EQ(run_program(folder_, "predict turned 'the [MASK]' --quiet").code, 0);
+  run("predict turned 'the [MASK]' --quiet");
 }
 
 TEST_F(ConvertTest, ComparesBothModelsOnAText) {
   const std::string options = " --text text.txt --set data.sequence_length=20";
-  const nlohmann::json text = run("convert exact turned --landmarks 4" + options)["text"];
-  const nlohmann::json parent = run("evaluate exact" + options),
-                       turned = run("evaluate turned" + options);
+  const nlohmann::json text = result("convert exact turned --landmarks 4" + options)["text"];
+  const nlohmann::json parent = result("evaluate exact" + options),
+                       turned = result("evaluate turned" + options);
   EXPECT_EQ(text["parent_loss"], parent["loss"]) << "the masks are those of nystrom evaluate";
   EXPECT_EQ(text["converted_loss"], turned["loss"]);
   EXPECT_NE(text["parent_loss"], text["converted_loss"]);
@@ -182,20 +174,18 @@ TEST_F(ConvertTest, ComparesBothModelsOnAText) {
 }
 
 TEST_F(ConvertTest, PrintsATable) {
-  const Outcome outcome =
-      run_program(folder_, "convert exact turned --landmarks 4 --text text.txt --quiet");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  run("convert exact turned --landmarks 4 --text text.txt --quiet");
   for (const char* line : {"\nparent, exact ", "\nconverted ",
                            "\nlayer   kind            32      64     128     256    advice\n",
                            "\n0       nystrom      0.000   0.000   0.000   0.000        32\n"})
-    EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
+    expect_says(last_.out, line);
 }
 
 TEST_F(ConvertTest, KeepsAConvolution) {
   ModelConfig config = exact_config();
   config.attention.conv_kernel_size = 7;
   const TinyCheckpoint convolved(folder_ / "convolved", config);
-  EXPECT_EQ(run("convert convolved turned --landmarks 4")["convolution"], 7);
+  EXPECT_EQ(result("convert convolved turned --landmarks 4")["convolution"], 7);
   const auto model = load_model(folder_ / "turned", read_hf_config(folder_ / "turned"), DType::f32,
                                 StoreMode::inference);
   for (const Parameter& parameter : convolved.model->parameters().parameters())
@@ -226,10 +216,10 @@ TEST(ConversionStudy, ErrorsShrinkWithTheLandmarks) {
   const TemporaryFolder folder;
   const TinyCheckpoint parent(folder / "parent", config);
   write_lines(folder / "text.txt", tiny_lines(400, 3));
-  const Outcome outcome = run_program(folder,
-                                      "convert parent turned --text text.txt --json --quiet "
-                                      "--threads 1 --set data.sequence_length=200");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome =
+      succeeded(run_program(folder,
+                            "convert parent turned --text text.txt --json --quiet "
+                            "--threads 1 --set data.sequence_length=200"));
   const nlohmann::json found = nlohmann::json::parse(outcome.out);
   for (const auto& layer : found["text"]["layers"]) {
     EXPECT_GT(layer["errors"][0], 0.01);

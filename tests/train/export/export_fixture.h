@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/models.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/program_test.h"
 #include "train/export/export.h"
 #include "train/export/model_classes.h"
 #include "train/state/hf_config.h"
@@ -37,7 +37,7 @@ inline Names names_below(const std::filesystem::path& folder) {
 }
 
 /// A source folder, a target folder, and the models in them.
-class ExportTest : public ::testing::Test {
+class ExportTest : public ProgramTest {
  protected:
   /// Writes a model folder like a checkpoint of the trainer.
   ModelFolder write_model(const ModelConfig& config, DType dtype = DType::f32) {
@@ -58,6 +58,7 @@ class ExportTest : public ::testing::Test {
 
   std::filesystem::path source() const { return folder_ / "source"; }
   std::filesystem::path target() const { return folder_ / "target"; }
+  using ProgramTest::run;
   ExportResult run(const ModelFolder& model, const ExportOptions& options = {}) {
     return export_model(model, target(), options, log_);
   }
@@ -72,7 +73,6 @@ class ExportTest : public ::testing::Test {
                       StoreMode::inference);
   }
 
-  TemporaryFolder folder_;
   Log log_{true};
 };
 

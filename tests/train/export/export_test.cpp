@@ -4,7 +4,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/named.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/train/export/export_fixture.h"
 #include "train/config/config_io.h"
 #include "train/export/forward.h"
@@ -29,12 +29,12 @@ TEST_F(ExportTest, TheCardTellsOfZeroKernelsWhereThereIsNoConvolution) {
   ModelConfig config = masked_lm_config();
   config.attention.conv_kernel_size.reset();
   run(write_model(config), plain);
-  EXPECT_NE(card().find("The model has no convolution."), std::string::npos);
+  expect_says(card(), "The model has no convolution.");
 }
 
 TEST_F(ExportTest, TheCardTellsOfNoZeroKernelsWhereThereIsAConvolution) {
   run(write_model(masked_lm_config()), plain);
-  EXPECT_EQ(card().find("The model has no convolution."), std::string::npos);
+  expect_hides(card(), "The model has no convolution.");
 }
 
 TEST_F(ExportTest, KeepsTheConfiguration) {
@@ -257,11 +257,11 @@ TEST_F(ExportTest, AnEditedClassIsReportedAndReplaced) {
   run(write_model(masked_lm_config()));
   write_bytes(target() / "modeling_nystrom.py", "# mine\n");
   EXPECT_EQ(foreign_classes(target()), "modeling_nystrom.py");
-  const Outcome outcome = run_program(folder_, "export target again");
+  run("export target again");
   EXPECT_TRUE(
-      outcome.err.starts_with("note: modeling_nystrom.py of target was edited, or is of another "
-                              "version; the export has this version's\n"))
-      << outcome.err;
+      last_.err.starts_with("note: modeling_nystrom.py of target was edited, or is of another "
+                            "version; the export has this version's\n"))
+      << last_.err;
   EXPECT_EQ(foreign_classes(folder_ / "again"), "");
 }
 
@@ -309,7 +309,7 @@ TEST_F(ExportTest, SentenceTransformersGetsItsFiles) {
   EXPECT_EQ(read_json_file(target() / "sentence_bert_config.json")["max_seq_length"], 9);
   EXPECT_EQ(read_json_file(target() / "config_sentence_transformers.json")["similarity_fn_name"],
             "cosine");
-  EXPECT_NE(card().find("SentenceTransformer(\".\", trust_remote_code=True)"), std::string::npos);
+  expect_says(card(), "SentenceTransformer(\".\", trust_remote_code=True)");
 }
 
 TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
@@ -349,8 +349,7 @@ TEST_F(ExportTest, VectorsOfOneLengthAreRefused) {
     run(write_model_with_tokenizer(masked_lm_config()),
         {.format = ExportFormat::transformers, .sentence_transformers = true});
   });
-  EXPECT_NE(error.find("takes rows of 9 tokens alone; leave out --format"), std::string::npos)
-      << error;
+  expect_says(error, "takes rows of 9 tokens alone; leave out --format");
 }
 
 TEST_F(ExportTest, AFolderKeepsTheLengthOfItsVectors) {
@@ -377,7 +376,7 @@ TEST_F(ExportTest, SentenceTransformersHasNoLandmarks) {
 TEST_F(ExportTest, TheCardNamesTheOnnxFile) {
   run(write_model(masked_lm_config()), {.onnx = OnnxExport::f32});
   EXPECT_TRUE(fs::exists(target() / "onnx" / "model.onnx"));
-  EXPECT_NE(card().find("`onnx/model.onnx` computes the same as nystrom"), std::string::npos);
+  expect_says(card(), "`onnx/model.onnx` computes the same as nystrom");
 }
 
 TEST_F(ExportTest, SentenceTransformersNeedsATokenizer) {
@@ -516,9 +515,8 @@ TEST_F(ExportTest, TokenizersOfEveryKindBecomeTokenizerJson) {
   EXPECT_EQ(run(model, verified).files, (Names{"README.md", "config.json", "model.safetensors",
                                                "tokenizer.json", "tokenizer_config.json"}));
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["mask_token"], "<mask>");
-  EXPECT_NE(card().find("tokenizer = AutoTokenizer.from_pretrained(\".\")"), std::string::npos);
-  EXPECT_NE(card().find("nystrom predict THIS_FOLDER \"She opened the <mask> and looked out.\""),
-            std::string::npos);
+  expect_says(card(), "tokenizer = AutoTokenizer.from_pretrained(\".\")");
+  expect_says(card(), "nystrom predict THIS_FOLDER \"She opened the <mask> and looked out.\"");
 }
 
 TEST_F(ExportTest, ATokenizerThatIsNoneIsRefused) {
@@ -533,11 +531,8 @@ TEST_F(ExportTest, ATokenizerThatIsNoneIsRefused) {
 
 TEST_F(ExportTest, TheProgramPrintsOneObject) {
   write_model(masked_lm_config());
-  const Outcome outcome =
-      run_program(folder_, "export source target --verify --json --quiet --format transformers");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
-  const auto result = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(run("export source target --verify --json --quiet --format transformers").err, "");
+  const auto result = nlohmann::json::parse(last_.out);
   EXPECT_EQ(result["folder"], "target");
   EXPECT_EQ(result["parameters"], Model(masked_lm_config()).parameters().count());
   EXPECT_EQ(result["files"], (Names{"README.md", "config.json", "model.safetensors"}));
@@ -546,15 +541,13 @@ TEST_F(ExportTest, TheProgramPrintsOneObject) {
 
 TEST_F(ExportTest, TheProgramSaysWhatIsDifferent) {
   write_model(masked_lm_config());
-  const Outcome outcome = run_program(folder_, "export source target --format transformers");
-  EXPECT_EQ(outcome.err,
+  EXPECT_EQ(run("export source target --format transformers").err,
             "note: source has no tokenizer, so neither has the export\n"
             "note: transformers computes another Nyström attention than nystrom: landmarks and "
             "convolution see padding, and the texts of a batch "
             "share a scaling factor\n");
-  EXPECT_EQ(outcome.out,
-            "target: " + std::to_string(Model(masked_lm_config()).parameters().count()) +
-                " parameters; README.md, config.json, model.safetensors\n");
+  EXPECT_EQ(last_.out, "target: " + std::to_string(Model(masked_lm_config()).parameters().count()) +
+                           " parameters; README.md, config.json, model.safetensors\n");
 }
 
 TEST_F(ExportTest, TheProgramRefusesInOneLine) {
@@ -572,11 +565,7 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
       {"export absent new",
        "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
        "model of the hub is fetched by: hf download absent"}};
-  for (const auto& [arguments, message] : cases) {
-    const Outcome outcome = run_program(folder_, arguments);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err, std::string("nystrom: ") + message + "\n");
-  }
+  for (const auto& [arguments, message] : cases) expect_refused(arguments, message);
   EXPECT_EQ(names_below(folder_.path()), (Names{"source", "target"}));
 }
 
@@ -600,10 +589,8 @@ TEST_F(ExportTest, ARunDirectoryIsExported) {
               "training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}\n");
   for (const char* command :
        {"pretrain run.yaml --quiet", "pretrain run.yaml --quiet --set training.steps=3",
-        "export run target --quiet --format transformers"}) {
-    const Outcome outcome = run_program(folder_, command);
-    ASSERT_EQ(outcome.code, 0) << command << ": " << outcome.err;
-  }
+        "export run target --quiet --format transformers"})
+    run(command);
   const fs::path checkpoint = folder_ / "run" / "checkpoints" / "step-3";
   EXPECT_TRUE(read_tensors(checkpoint / "model.safetensors").contains(first_kernel));
   EXPECT_EQ(read_bytes(target() / "model.safetensors"),

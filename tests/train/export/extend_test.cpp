@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 
 namespace nystrom::testing {
@@ -22,13 +22,12 @@ TEST(ExtendedPositions, InterpolateStretchesThemFromEndToEnd) {
             (std::vector<double>{1, 2, 10, 15, 20, 30, 40}));
 }
 
-class ExtendTest : public ::testing::Test {
+class ExtendTest : public ProgramTest {
  protected:
   ExtendTest() : tiny_(folder_ / "base") {}
-  void expect_error(const std::string& arguments, const std::string& message) {
-    const Outcome outcome = run_program(folder_, "extend " + arguments + " --quiet");
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err, "nystrom: " + message + "\n");
+  void expect_error(const std::string& arguments, const std::string& message,
+                    Caller caller = Caller::here()) {
+    expect_refused("extend " + arguments + " --quiet", message, caller);
     EXPECT_FALSE(std::filesystem::exists(folder_ / "longer"));
   }
   /// Compares all weights of `model`, and the first rows of the position table.
@@ -42,26 +41,23 @@ class ExtendTest : public ::testing::Test {
       EXPECT_EQ(before, after) << parameter.name();
     }
   }
-  TemporaryFolder folder_;
   TinyCheckpoint tiny_;
 };
 
 TEST_F(ExtendTest, WritesAFolderThatDiffersInThePositionsAlone) {
-  const Outcome outcome =
-      run_program(folder_, "extend base longer --length 48 --positions tile --quiet");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "longer: 48 positions instead of 24, 3 landmarks, " +
-                             std::to_string(tiny_.model->parameters().count() + 24 * 6) +
-                             " parameters; train on with model.from before use\n");
+  EXPECT_EQ(run("extend base longer --length 48 --positions tile --quiet").out,
+            "longer: 48 positions instead of 24, 3 landmarks, " +
+                std::to_string(tiny_.model->parameters().count() + 24 * 6) +
+                " parameters; train on with model.from before use\n");
   const ModelConfig config = read_model_config(folder_ / "longer", {});
   EXPECT_EQ(config.max_position_embeddings, 48);
   EXPECT_EQ(config.segment_means_seq_len, 48);
   expect_same_weights(*tiny_.model, "longer");
-  EXPECT_EQ(run_program(folder_, "predict longer 'the [MASK]' --quiet").code, 0);
+  run("predict longer 'the [MASK]' --quiet");
 }
 
 TEST_F(ExtendTest, LandmarksMayGrow) {
-  ASSERT_EQ(run_program(folder_, "extend base longer --length 48 --landmarks 12 --quiet").code, 0);
+  run("extend base longer --length 48 --landmarks 12 --quiet");
   EXPECT_EQ(read_model_config(folder_ / "longer", {}).attention.num_landmarks, 12);
 }
 
@@ -86,10 +82,9 @@ TEST_F(ExtendTest, WritesModelsOfEveryOption) {
     test.change(config);
     const TinyCheckpoint from(folder_ / test.name, config);
     const std::string longer = std::string("longer-") + test.name;
-    const Outcome outcome = run_program(
-        folder_, std::string("extend ") + test.name + " " + longer + " --length " + test.length);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.err, "");
+    EXPECT_EQ(
+        run(std::string("extend ") + test.name + " " + longer + " --length " + test.length).err,
+        "");
     const ModelConfig read = read_model_config(folder_ / longer, {});
     EXPECT_EQ(read.attention.kind, config.attention.kind);
     EXPECT_EQ(std::to_string(read.max_position_embeddings), test.length);
@@ -104,9 +99,7 @@ TEST_F(ExtendTest, ExactAttentionInTransformersStaysExact) {
   config.attention.kind = AttentionKind::softmax;
   config.segment_means_seq_len = config.attention.num_landmarks;
   const TinyCheckpoint from(folder_ / "softmax", config);
-  const Outcome outcome = run_program(folder_, "extend softmax longer --length 50");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(run("extend softmax longer --length 50").err, "");
   const ModelFolder longer{folder_ / "longer", read_model_config(folder_ / "longer", {})};
   EXPECT_EQ(longer.config.segment_means_seq_len, longer.config.attention.num_landmarks);
   EXPECT_EQ(trained_length(longer), 50);
@@ -116,7 +109,7 @@ TEST_F(ExtendTest, KeepsTheHeadOfSentenceOrder) {
   ModelConfig config = tiny_masked_lm();
   config.sentence_order = true;
   const TinyCheckpoint from(folder_ / "ordered", config);
-  ASSERT_EQ(run_program(folder_, "extend ordered longer --length 48 --quiet").code, 0);
+  run("extend ordered longer --length 48 --quiet");
   EXPECT_TRUE(read_model_config(folder_ / "longer", {}).sentence_order);
   expect_same_weights(*from.model, "longer");
 }

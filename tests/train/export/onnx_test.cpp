@@ -11,7 +11,7 @@
 #include <set>
 
 #include "data/tokenizers/protobuf_reader.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/train/export/export_fixture.h"
 
 namespace nystrom::testing {
@@ -180,7 +180,7 @@ TEST_F(OnnxTest, TheCheckFindsErrors) {
   std::string bytes = read_bytes(write(masked_lm_config()));
   bytes.replace(bytes.find("LayerNormalization\x2a"), 5, "Later");
   write_bytes(folder_ / "other.onnx", bytes);
-  EXPECT_NE(check("other.onnx").find("LaterNormalization"), std::string::npos);
+  expect_says(check("other.onnx"), "LaterNormalization");
 }
 
 TEST_F(OnnxTest, NodesHaveTheNamesOfModules) {
@@ -250,7 +250,7 @@ TEST_F(OnnxTest, LargeWeightsAreBesideTheFile) {
   EXPECT_EQ(outside, 2U) << "the word table and the decoder's bias";
   EXPECT_EQ(check("model.onnx"), "");
   fs::remove(folder_ / "model.onnx_data");
-  EXPECT_NE(check("model.onnx").find("model.onnx_data"), std::string::npos);
+  expect_says(check("model.onnx"), "model.onnx_data");
 }
 
 TEST_F(OnnxTest, Int8RoundsEveryOutputChannelByItself) {
@@ -349,11 +349,9 @@ TEST_F(OnnxExportTest, FilesStandInAFolderOfTheExport) {
       {"--onnx int8", {"onnx/model.onnx", "onnx/model_int8.onnx"}}};
   for (const auto& [option, files] : cases) {
     fs::remove_all(target());
-    const Outcome outcome =
-        run_program(folder_, std::string("export source target --quiet --json ") + option);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    run(std::string("export source target --quiet --json ") + option);
     Names written;
-    const auto result = nlohmann::json::parse(outcome.out);
+    const auto result = nlohmann::json::parse(last_.out);
     for (const std::string name : result["files"]) {
       if (name.starts_with("onnx")) written.push_back(name);
     }
@@ -366,10 +364,8 @@ TEST_F(OnnxExportTest, FilesStandInAFolderOfTheExport) {
 TEST_F(OnnxExportTest, Int8ComesWithTheChangeOfTheResults) {
   write_model_with_tokenizer(masked_lm_config());
   write_bytes(folder_ / "text.txt", "The boats left with the tide, and nine came back.\n");
-  const Outcome outcome =
-      run_program(folder_, "export source target --onnx int8 --text text.txt --quiet --json");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto scores = nlohmann::json::parse(outcome.out)["scores"];
+  run("export source target --onnx int8 --text text.txt --quiet --json");
+  const auto scores = nlohmann::json::parse(last_.out)["scores"];
   ASSERT_EQ(scores.size(), 2U);
   EXPECT_EQ(scores[0]["runtime"], "nystrom");
   EXPECT_EQ(scores[1]["runtime"], "ONNX int8");
@@ -380,11 +376,10 @@ TEST_F(OnnxExportTest, Int8ComesWithTheChangeOfTheResults) {
 
 TEST_F(OnnxExportTest, WithoutDataNoChangeIsMeasuredAndTheProgramSaysSo) {
   write_model(masked_lm_config());
-  const Outcome outcome = run_program(folder_, "export source target --onnx int8 --quiet");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_TRUE(outcome.out.ends_with(
+  run("export source target --onnx int8 --quiet");
+  EXPECT_TRUE(last_.out.ends_with(
       "no loss was measured: no file of validation data was found; --text FILE gives one\n"))
-      << outcome.out;
+      << last_.out;
 }
 
 TEST_F(OnnxExportTest, SoftmaxHoldsForTheOnnxFileToo) {

@@ -13,7 +13,7 @@
 namespace nystrom::testing {
 namespace {
 
-class BagsRun : public ::testing::Test {
+class BagsRun : public ProgramTest {
  protected:
   void SetUp() override { write_bags(folder_.path(), 96, 1); }
 
@@ -30,16 +30,9 @@ class BagsRun : public ::testing::Test {
                     "}\noptimizer: {learning_rate: 3.0e-3}\nlogging: {tensorboard: false}\n"
                     "training: {dtype: f32, epochs: 30, batch_size: 4, micro_batch_size: 2}\n");
   }
-  void run(const std::string& arguments) {
-    last_ = run_program(folder_, arguments);
-    ASSERT_EQ(last_.code, 0) << arguments << "\n" << last_.err;
-  }
   json test_scores(const std::string& run) {
     return json::parse(read_bytes(folder_ / run / "test.json"));
   }
-
-  TemporaryFolder folder_;
-  Outcome last_;
 };
 
 TEST_F(BagsRun, EveryPoolingFindsTheSignalAndItsRows) {
@@ -51,10 +44,10 @@ TEST_F(BagsRun, EveryPoolingFindsTheSignalAndItsRows) {
       {"none", " --set model.attention.kind=none"}};
   for (const auto& [name, more] : settings) {
     configure(name == "token" ? "token" : "attention");
-    ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set run_dir=" + name + more));
+    run("finetune run.yaml --threads 1 --set run_dir=" + name + more);
     EXPECT_GE(test_scores(name).at("auc"), 0.95) << name;
-    EXPECT_NE(last_.err.find("test: 32 examples, auc "), std::string::npos) << last_.err;
-    ASSERT_NO_FATAL_FAILURE(run("predict " + name + " bags/s2.h5 --json --attention map.h5"));
+    expect_says(last_.err, "test: 32 examples, auc ");
+    run("predict " + name + " bags/s2.h5 --json --attention map.h5");
     const json line = json::parse(last_.out);
     EXPECT_EQ(line.at("bag"), "bags/s2.h5");
     EXPECT_EQ(line.at("prediction").size(), 2U);
@@ -76,7 +69,7 @@ TEST_F(BagsRun, EveryPoolingFindsTheSignalAndItsRows) {
 
 TEST_F(BagsRun, AllFoldsMakeATable) {
   configure("attention", ", balance: sampling");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --folds all --quiet"));
+  run("finetune run.yaml --threads 1 --folds all --quiet");
   EXPECT_TRUE(last_.out.starts_with("fold        accuracy         f1   f1_macro")) << last_.out;
   const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
   const json& runs = summary.at("points").at(0).at("runs");
@@ -92,15 +85,12 @@ TEST_F(BagsRun, AllFoldsMakeATable) {
   const json& tested = summary.at("points").at(0).at("test").at("auc");
   EXPECT_NEAR(tested.at("mean").get<double>(), mean, 1e-12);
   const std::string table = last_.out;
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --folds all --quiet"));
-  EXPECT_EQ(last_.out, table);
-  ASSERT_NO_FATAL_FAILURE(run("report run --quiet"));
-  EXPECT_NE(read_bytes(folder_ / "run" / "report.html").find("fold-2"), std::string::npos);
-  const Outcome outcome = run_program(folder_, "predict run bags/s0.h5");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: run: holds a run for each fold, each tested on other data; name one of them, "
-            "such as run/fold-0\n");
+  EXPECT_EQ(run("finetune run.yaml --threads 1 --folds all --quiet").out, table);
+  run("report run --quiet");
+  expect_says(read_bytes(folder_ / "run" / "report.html"), "fold-2");
+  expect_refused("predict run bags/s0.h5",
+                 "run: holds a run for each fold, each tested on other data; name one of them, "
+                 "such as run/fold-0");
 }
 
 TEST_F(BagsRun, KilledRunsEndInTheSameBits) {
@@ -115,11 +105,6 @@ TEST_F(BagsRun, KilledRunsEndInTheSameBits) {
 
 TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
   configure("token");
-  const auto refusal = [&](const std::string& command) {
-    const Outcome outcome = run_program(folder_, command);
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
-    return outcome.err;
-  };
   fs::copy_file(folder_ / "bags/s0.h5", folder_ / "bags/s99.h5");
   write_bytes(folder_ / "leak.csv", read_bytes(folder_ / "slides.csv") + "s99,normal,p99\n");
   bool refused = false;
@@ -131,25 +116,21 @@ TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
                         std::to_string(fold))
             .err.find("have the same features, and are in different parts") != std::string::npos;
   EXPECT_TRUE(refused);
-  EXPECT_NE(refusal("finetune run.yaml --seeds 2 --folds all").find("--seeds and --folds"),
-            std::string::npos);
-  EXPECT_NE(refusal("finetune run.yaml --folds all --set task.folds=null --set "
-                    "task.validation=[slides.csv]")
-                .find("--folds all: there are no folds"),
-            std::string::npos);
-  EXPECT_NE(refusal("finetune run.yaml --set task.validation=[slides.csv]")
-                .find("task.validation holds examples out, but task.folds parts"),
-            std::string::npos);
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set training.epochs=1"));
-  EXPECT_NE(refusal("predict run bags/s0.h5 bags/s1.h5 --attention map.h5").find("one bag"),
-            std::string::npos);
-  EXPECT_NE(refusal("predict run bags/s0.h5 --attention map.csv").find(".h5"), std::string::npos);
+  expect_says(refusal("finetune run.yaml --seeds 2 --folds all"), "--seeds and --folds");
+  expect_says(
+      refusal(
+          "finetune run.yaml --folds all --set task.folds=null --set task.validation=[slides.csv]"),
+      "--folds all: there are no folds");
+  expect_says(refusal("finetune run.yaml --set task.validation=[slides.csv]"),
+              "task.validation holds examples out, but task.folds parts");
+  run("finetune run.yaml --threads 1 --set training.epochs=1");
+  expect_says(refusal("predict run bags/s0.h5 bags/s1.h5 --attention map.h5"), "one bag");
+  expect_says(refusal("predict run bags/s0.h5 --attention map.csv"), ".h5");
   write_bytes(folder_ / "map.png", "mine");
-  EXPECT_NE(refusal("predict run bags/s0.h5 --attention map.h5")
-                .find("map.png exists, and would be replaced by the map's picture"),
-            std::string::npos);
+  expect_says(refusal("predict run bags/s0.h5 --attention map.h5"),
+              "map.png exists, and would be replaced by the map's picture");
   EXPECT_EQ(read_bytes(folder_ / "map.png"), "mine");
-  EXPECT_NE(refusal("export run exported").find("pooling is token"), std::string::npos);
+  expect_says(refusal("export run exported"), "pooling is token");
 }
 
 TEST_F(BagsRun, AModelOfThreeClassesIsTrainedFurther) {
@@ -161,9 +142,9 @@ TEST_F(BagsRun, AModelOfThreeClassesIsTrainedFurther) {
   text.replace(text.find("columns: {group: patient}, metric: auc"), 38, "metric: accuracy");
   write_bytes(folder_ / "run.yaml", text);
   const std::string command = "finetune run.yaml --threads 1 --set training.epochs=1";
-  ASSERT_NO_FATAL_FAILURE(run(command));
-  ASSERT_NO_FATAL_FAILURE(run(command + " --set model.from=run --set run_dir=next"));
-  EXPECT_EQ(last_.err.find("fresh:"), std::string::npos) << "the head is kept: " << last_.err;
+  run(command);
+  run(command + " --set model.from=run --set run_dir=next");
+  expect_hides(last_.err, "fresh:", "the head is kept");
 }
 
 TEST_F(BagsRun, NumbersCanBePredicted) {
@@ -175,7 +156,7 @@ TEST_F(BagsRun, NumbersCanBePredicted) {
   std::string text = read_bytes(folder_ / "run.yaml");
   text.replace(text.find("{group: patient}, metric: auc"), 29, "{value: score}");
   write_bytes(folder_ / "run.yaml", text);
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1"));
+  run("finetune run.yaml --threads 1");
   EXPECT_GE(test_scores("run").at("pearson"), 0.8);
 }
 

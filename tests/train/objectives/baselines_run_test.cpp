@@ -15,7 +15,8 @@ const std::pair<const char*, const char*> kinds[] = {
     {"linformer", ", projected_length: 8, projection_sharing: per_head"},
     {"reformer", ", num_hashes: 2, bucket_size: 8"}};
 
-class RivalRun : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
+class RivalRun : public ProgramTest,
+                 public ::testing::WithParamInterface<std::pair<const char*, const char*>> {
  protected:
   void SetUp() override {
     write_small_text(folder_ / "text.txt");
@@ -33,23 +34,16 @@ class RivalRun : public ::testing::TestWithParam<std::pair<const char*, const ch
             "training: {steps: 6, batch_size: 8, micro_batch_size: 4, dtype: f32}\n"
             "logging: {tensorboard: false}\n");
   }
-  Outcome run(const std::string& arguments) {
-    const Outcome outcome = run_program(folder_, arguments);
-    EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
-    return outcome;
-  }
   std::string weights(const std::string& run_dir) {
     return read_bytes(folder_ / run_dir / "checkpoints" / "step-6" / "model.safetensors");
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_P(RivalRun, IsPretrainedResumedAndEvaluated) {
   const std::string pretrain = "pretrain run.yaml --threads 1 --set run_dir=";
   run(pretrain + "straight");
   run(pretrain + "resumed --set training.steps=3");
-  EXPECT_NE(run(pretrain + "resumed").err.find("resuming at step 3\n"), std::string::npos);
+  expect_says(run(pretrain + "resumed").err, "resuming at step 3\n");
   EXPECT_EQ(weights("resumed"), weights("straight"));
   const json evaluation =
       json::parse(run("evaluate resumed --text text.txt --threads 1 --json").out);

@@ -36,7 +36,7 @@ TEST_F(DocumentTasks, WindowsSeeWhatTheBeginningDoesNotShow) {
   const double accuracy = measured("accuracy", "dev");
   EXPECT_GT(accuracy, 0.9);
   run("finetune run.yaml --threads 1 --set task.windows=first --set run_dir=first");
-  last_ = run_program(folder_, "evaluate first --quiet --json --file dev");
+  run("evaluate first --quiet --json --file dev");
   EXPECT_LT(json::parse(last_.out).at("accuracy"), 0.8);
 }
 
@@ -53,7 +53,7 @@ TEST_F(DocumentTasks, FoldersArePredictedFileByFile) {
   }
   EXPECT_EQ(right / 24, accuracy);
   EXPECT_EQ(predicted("dev/water/0.txt")[0].at("document"), "dev/water/0.txt");
-  last_ = run_program(folder_, "predict run --quiet dev/water/0.txt");
+  run("predict run --quiet dev/water/0.txt");
   EXPECT_TRUE(last_.out.starts_with("dev/water/0.txt\n  ")) << "the name, not the text";
 }
 
@@ -65,27 +65,20 @@ TEST_F(DocumentTasks, AnyClassifierReadsThemOnRequest) {
   EXPECT_EQ(predicted("--document dev/water/0.txt").size(), 1u);
   EXPECT_EQ(predicted("dev/water/0.txt").size(), 2u) << "otherwise a file is read line by line";
   run("evaluate run --quiet --file dev --document");
-  last_ = run_program(folder_, "predict run dev");
-  EXPECT_EQ(last_.err,
-            "nystrom: dev: is a folder, and --document reads each file in it as one text; give a "
-            "text, or the name of a file; --as-text takes it for a text\n");
-  last_ = run_program(folder_, "evaluate run --text dev/water/0.txt");
-  EXPECT_NE(last_.err.find(
-                ": is no masked language model, which --text evaluates; it is a "
-                "NystromformerForSequenceClassification: --file gives it the files of its task\n"),
-            std::string::npos)
-      << last_.err;
+  expect_refused("predict run dev",
+                 "dev: is a folder, and --document reads each file in it as one text; give a text, "
+                 "or the name of a file; --as-text takes it for a text");
+  expect_says(refusal("evaluate run --text dev/water/0.txt"),
+              ": is no masked language model, which --text evaluates; it is a "
+              "NystromformerForSequenceClassification: --file gives it the files of its task\n");
 }
 
 TEST_F(DocumentTasks, AModelThatLearnsNothingIsToldSo) {
   configure_classification("epochs: 1");
   run("finetune run.yaml --threads 1 --set optimizer.learning_rate=1.0e-9");
-  EXPECT_NE(last_.err.find("is no better than always the most frequent label ("), std::string::npos)
-      << last_.err;
-  EXPECT_NE(last_.err.find("; try optimizer.learning_rate=0.001, the default of a model of this "
-                           "width\n"),
-            std::string::npos)
-      << last_.err;
+  expect_says(last_.err, "is no better than always the most frequent label (");
+  expect_says(last_.err,
+              "; try optimizer.learning_rate=0.001, the default of a model of this width\n");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "core/base/json.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -14,32 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class EmbedCommandTest : public ::testing::Test {
+class EmbedCommandTest : public ProgramTest {
  protected:
   EmbedCommandTest() { write_lines(folder_ / "texts.txt", lines_); }
 
-  /// The standard output of a command that succeeds.
-  std::string run(const std::string& arguments) {
-    const Outcome outcome = run_program(folder_, arguments);
-    EXPECT_EQ(outcome.code, 0) << arguments << ": " << outcome.err;
-    return outcome.out;
-  }
-  /// The message of a command that fails as the user's fault.
-  std::string error(const std::string& arguments) {
-    const Outcome outcome = run_program(folder_, arguments);
-    EXPECT_EQ(outcome.code, 2) << arguments;
-    EXPECT_EQ(outcome.out, "") << arguments;
-    return outcome.err;
-  }
   std::string bytes_of(const char* name) { return read_bytes(folder_ / name); }
 
-  TemporaryFolder folder_;
   TinyCheckpoint tiny_{folder_ / "model"};
   std::vector<std::string> lines_ = tiny_lines(400, 3);
 };
 
 TEST_F(EmbedCommandTest, KeepsTheOrderOfTexts) {
-  std::istringstream out(run("embed model texts.txt 'the sea' --quiet"));
+  std::istringstream out(run("embed model texts.txt 'the sea' --quiet").out);
   std::string line;
   for (const std::string& text : lines_) {
     ASSERT_TRUE(std::getline(out, line));
@@ -57,7 +43,7 @@ TEST_F(EmbedCommandTest, EveryFormHoldsTheSameVectors) {
   const std::string npy = bytes_of("v.npy").substr(128), safetensors = bytes_of("v.safetensors");
   EXPECT_EQ(npy.size(), 400U * 6 * 4);
   EXPECT_TRUE(safetensors.ends_with(npy));
-  EXPECT_EQ(bytes_of("v.jsonl"), run("embed model texts.txt --quiet"));
+  EXPECT_EQ(bytes_of("v.jsonl"), run("embed model texts.txt --quiet").out);
   run("embed model texts.txt --output one.npy --batch 1 --quiet");
   EXPECT_EQ(bytes_of("one.npy"), bytes_of("v.npy"));
 }
@@ -90,21 +76,19 @@ TEST_F(EmbedCommandTest, AMegabyteOfOneTextNeedsLittleMemory) {
   while (text.size() < 1'000'000) text += lines_[text.size() % 400] + " ";
   write_bytes(folder_ / "long.txt", text + "\n");
   // Most of these addresses are the program's and its libraries'.
-  const Outcome outcome =
+  const Outcome outcome = succeeded(
       run_command(folder_, "sh -c 'ulimit -v 1500000; exec " + build_folder().string() +
-                               "/nystrom embed model long.txt --threads 1 --output v.npy'");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(
-      outcome.err.find(
-          "note: 1 of 1 texts have more than 24 tokens: their vectors are means over windows"),
-      std::string::npos);
+                               "/nystrom embed model long.txt --threads 1 --output v.npy'"));
+  expect_says(outcome.err,
+              "note: 1 of 1 texts have more than 24 tokens: their vectors are means over windows");
 }
 
 TEST_F(EmbedCommandTest, SearchFindsATextItself) {
   run("embed model texts.txt --output v.npy --quiet");
   run("embed model texts.txt --output v.jsonl --quiet");
   for (const std::string corpus : {"v.npy", "v.npy --texts texts.txt", "v.jsonl", "texts.txt"}) {
-    const std::string out = run("search model " + corpus + " '" + lines_[7] + "' --json --top-k 3");
+    const std::string out =
+        run("search model " + corpus + " '" + lines_[7] + "' --json --top-k 3").out;
     const auto found = parse_json(out, corpus);
     EXPECT_EQ(found["query"], lines_[7]);
     ASSERT_EQ(found["neighbours"].size(), 3U);
@@ -124,7 +108,7 @@ TEST_F(EmbedCommandTest, DocumentsAreKnownByTheirNames) {
   run("embed model docs --document --output v.jsonl --quiet");
   const std::string text = bytes_of("v.jsonl");
   EXPECT_TRUE(text.starts_with("{\"document\": \"docs/a.txt\", \"vector\": [")) << text;
-  const std::string out = run("search model v.jsonl 'old ships' --top-k 1");
+  const std::string out = run("search model v.jsonl 'old ships' --top-k 1").out;
   EXPECT_EQ(out, "old ships\n  1.0000  docs/b.txt\n");
 }
 
@@ -134,7 +118,7 @@ TEST_F(EmbedCommandTest, EvaluatesABeirFolder) {
   write_bytes(folder_ / "beir/corpus.jsonl",
               "{\"_id\": \"a\", \"text\": \"old ships\"}\n{\"_id\": \"b\", \"text\": \"men\"}\n");
   write_bytes(folder_ / "beir/qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\ta\t1\n");
-  EXPECT_EQ(run("evaluate model --retrieval beir --json --quiet"),
+  EXPECT_EQ(run("evaluate model --retrieval beir --json --quiet").out,
             "{\"queries\":1,\"documents\":2,\"ndcg_at_10\":1.0,\"mrr_at_10\":1.0,"
             "\"recall_at_100\":1.0,\"map_at_100\":1.0}\n");
 }
@@ -194,10 +178,9 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
       {"evaluate model --text a --test b", "--test is for --classify; with --text leave it out"},
   };
   for (const auto& [arguments, message] : cases)
-    EXPECT_EQ(error(std::string(arguments) + " --quiet"),
-              std::string("nystrom: ") + message + "\n");
+    expect_refused(std::string(arguments) + " --quiet", message);
   for (const auto& entry : fs::directory_iterator(folder_.path()))
-    EXPECT_EQ(entry.path().string().find(".partial"), std::string::npos) << entry.path();
+    expect_hides(entry.path().string(), ".partial");
 }
 
 }  // namespace

@@ -74,10 +74,9 @@ class EmbeddingTest : public FinetuneTest {
     return metric("loss");
   }
 
-  void expect_refused(const std::string& message) {
-    const Outcome outcome = run_program(folder_, "finetune run.yaml --quiet");
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err, "nystrom: " + message + "\n");
+  using FinetuneTest::expect_refused;
+  void expect_refused(const std::string& message, Caller caller = Caller::here()) {
+    FinetuneTest::expect_refused("finetune run.yaml --quiet", message, caller);
   }
 };
 
@@ -102,22 +101,16 @@ TEST_F(EmbeddingTest, RetrievalMeasuresARun) {
   ASSERT_EQ(gains.size(), 2U);
   // The four documents of the right topic are equal: found at random, they give 0.64.
   EXPECT_GT(gains.back(), 0.5);
-  const Outcome evaluated =
-      run_program(folder_, "evaluate run --retrieval beir --json --threads 1");
-  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
-  const json scores = json::parse(evaluated.out);
+  run("evaluate run --retrieval beir --json --threads 1");
+  const json scores = json::parse(last_.out);
   EXPECT_NEAR(scores["ndcg_at_10"].get<double>(), std::max(gains[0], gains[1]), 1e-6);
 }
 
 TEST_F(EmbeddingTest, JudgementsForDevelopmentArePreferred) {
   configure_retrieval("metric: map_at_100, ");
   write_bytes(folder_ / "beir" / "qrels" / "dev.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n");
-  const Outcome checked = run_program(folder_, "check run.yaml --data");
-  ASSERT_EQ(checked.code, 0) << checked.err;
-  EXPECT_NE(checked.out.find("validation: 1 queries of qrels/dev.tsv and the documents in "
-                             "beir/corpus.jsonl"),
-            std::string::npos)
-      << checked.out;
+  expect_says(run("check run.yaml --data").out,
+              "validation: 1 queries of qrels/dev.tsv and the documents in beir/corpus.jsonl");
 }
 
 TEST_F(EmbeddingTest, RetrievalDoesNotDependOnProcesses) {
@@ -125,11 +118,9 @@ TEST_F(EmbeddingTest, RetrievalDoesNotDependOnProcesses) {
   run("finetune run.yaml --threads 1 --set training.dtype=f64 --set training.micro_batch_size=4");
   const std::vector<double> alone = metric("validation_map_at_100");
   fs::remove_all(folder_ / "run");
-  const Outcome outcome =
-      run_command(folder_, mpirun + "-np 2 " + program_word() +
-                               "finetune run.yaml --threads 1 --set training.dtype=f64 --set "
-                               "training.micro_batch_size=4");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  succeeded(run_command(folder_, mpirun + "-np 2 " + program_word() +
+                                     "finetune run.yaml --threads 1 --set training.dtype=f64 --set "
+                                     "training.micro_batch_size=4"));
   expect_near(alone, metric("validation_map_at_100"), 1e-9);
 }
 
@@ -144,9 +135,7 @@ TEST_F(EmbeddingTest, WrongValidationFoldersAreRefused) {
       "beir/queries.jsonl: no such file; beir is no folder of BEIR's form: queries.jsonl, "
       "corpus.jsonl and qrels/*.tsv";
   expect_refused(missing);
-  const Outcome checked = run_program(folder_, "check run.yaml");
-  EXPECT_EQ(checked.code, 2);
-  EXPECT_EQ(checked.err, "nystrom: run.yaml: task.validation: " + missing + "\n");
+  expect_refused("check run.yaml", "run.yaml: task.validation: " + missing);
 }
 
 TEST_F(EmbeddingTest, LossDoesNotDependOnMicroBatches) {
@@ -172,10 +161,9 @@ TEST_F(EmbeddingTest, LossDoesNotDependOnProcesses) {
       "training.micro_batch_size=4");
   for (const int processes : {2, 4}) {
     fs::remove_all(folder_ / "run");
-    const Outcome outcome =
-        run_command(folder_, mpirun + "-np " + std::to_string(processes) + " " + program_word() +
-                                 "finetune run.yaml --threads 1 " + options);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(run_command(folder_, mpirun + "-np " + std::to_string(processes) + " " +
+                                       program_word() + "finetune run.yaml --threads 1 " +
+                                       options));
     expect_near(alone, metric("loss"), 1e-9);
   }
 }
@@ -232,11 +220,9 @@ TEST_F(EmbeddingTest, LabelledTextsAreMeasuredByPairs) {
   const std::string train = "--set task.train=[labelled.csv] --set embedding_loss.name=";
   EXPECT_EQ(losses(train + "multiple_negatives_ranking").size(), 12U);
   EXPECT_EQ(metric("validation_mrr").size(), 2U);
-  const Outcome wrong = run_program(
-      folder_, "finetune run.yaml --quiet --set run_dir=other --set task.columns.label=tropic");
-  EXPECT_EQ(wrong.err,
-            "nystrom: task.columns.label: no file of task.train and task.validation has the column "
-            "'tropic'; correct it, or leave it out\n");
+  expect_refused("finetune run.yaml --quiet --set run_dir=other --set task.columns.label=tropic",
+                 "task.columns.label: no file of task.train and task.validation has the column "
+                 "'tropic'; correct it, or leave it out");
 }
 
 TEST_F(EmbeddingTest, WrongInputsAreRefused) {
@@ -308,13 +294,10 @@ TEST_F(EmbeddingTest, ScoredPairsAreMeasuredAsByEvaluate) {
         filler + " " + end + "\t" + std::string(end) + "\t" + std::to_string(end[0] % 5) + "\n";
   write_bytes(folder_ / "dev.tsv", pairs);
   run("finetune run.yaml --threads 1 --set training.steps=1 --set evaluation.every=1");
-  const Outcome evaluated = run_program(
-      folder_,
-      "evaluate run --pairs dev.tsv --json --threads 1 --set task.columns.text=query --set "
+  run("evaluate run --pairs dev.tsv --json --threads 1 --set task.columns.text=query --set "
       "task.columns.pair=answer --set task.columns.label=score");
-  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
-  EXPECT_NE(evaluated.err.find("means over windows"), std::string::npos) << evaluated.err;
-  const json scores = json::parse(evaluated.out);
+  expect_says(last_.err, "means over windows");
+  const json scores = json::parse(last_.out);
   EXPECT_NEAR(scores["spearman"].get<double>(), metric("validation_spearman").back(), 1e-9);
   EXPECT_NEAR(scores["pearson"].get<double>(), metric("validation_pearson").back(), 1e-6);
 }
@@ -339,33 +322,25 @@ TEST_F(EmbeddingTest, OverlapOfTrainingAndValidationIsNamed) {
       "validation: 96 of its pairs are in the training data too; their score is no test";
   for (const char* command :
        {"check run.yaml --data", "finetune run.yaml --set training.steps=1"}) {
-    const Outcome outcome = run_program(folder_, command);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_NE((outcome.out + outcome.err).find(warning), std::string::npos) << outcome.err;
+    run(command);
+    expect_says(last_.out + last_.err, warning);
   }
 }
 
 TEST_F(EmbeddingTest, TwoEqualViewsAreRefused) {
   configure("text: query");
   write_bytes(folder_ / "texts.txt", "the sea\nthe men\n");
-  const Outcome outcome =
-      run_program(folder_,
-                  "finetune run.yaml --quiet --set task.train=[texts.txt] --set "
-                  "model.hidden_dropout_prob=0");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: task.views dropout: without dropout both views of a text are equal; set "
-            "model.hidden_dropout_prob, for example to 0.1, or task.views to crops\n");
+  expect_refused(
+      "finetune run.yaml --quiet --set task.train=[texts.txt] --set model.hidden_dropout_prob=0",
+      "task.views dropout: without dropout both views of a text are equal; set "
+      "model.hidden_dropout_prob, for example to 0.1, or task.views to crops");
 }
 
 TEST_F(EmbeddingTest, PredictNamesTheCommandForVectors) {
   configure();
   losses("");
-  const Outcome outcome = run_program(folder_, "predict run text");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("is a model of vectors; nystrom embed computes them, and"),
-            std::string::npos)
-      << outcome.err;
+  expect_says(refusal("predict run text"),
+              "is a model of vectors; nystrom embed computes them, and");
 }
 
 }  // namespace

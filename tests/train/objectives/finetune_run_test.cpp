@@ -66,56 +66,45 @@ TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
 
 TEST_F(FinetuneTest, OtherExamplesAreRefusedInTheSameFolder) {
   configure_classification("steps: 3");
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   write_classification("train.tsv", 192, 9);
-  const Outcome outcome = run_program(folder_, "finetune run.yaml --quiet");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: run: its checkpoints come from other text; bring the files of task.train "
-            "back as they were, or choose another "
-            "run_dir\n");
+  expect_refused("finetune run.yaml --quiet",
+                 "run: its checkpoints come from other text; bring the files of task.train back as "
+                 "they were, or choose another run_dir");
 }
 
 TEST_F(FinetuneTest, AFinishedRunIsFoundAgainWithTheSameSettings) {
   configure_classification("steps: 3");
-  ASSERT_NO_FATAL_FAILURE(train());
-  ASSERT_NO_FATAL_FAILURE(train());
-  EXPECT_NE(last_.err.find("resuming at step 3\n"), std::string::npos) << last_.err;
+  train();
+  train();
+  expect_says(last_.err, "resuming at step 3\n");
 }
 
 TEST_F(FinetuneTest, AShareOfTheExamplesValidates) {
   configure_classification("steps: 6");
   const std::string command =
       "finetune run.yaml --threads 1 --set task.validation=[] --set task.validation_fraction=";
-  ASSERT_NO_FATAL_FAILURE(run(command + "0.25 --set training.steps=3"));
-  EXPECT_NE(last_.err.find("training: 144 examples"), std::string::npos) << last_.err;
-  EXPECT_NE(last_.err.find("validation: 48 examples"), std::string::npos) << last_.err;
-  ASSERT_NO_FATAL_FAILURE(run(command + "0.25"));
-  EXPECT_NE(last_.err.find("resuming at step 3\n"), std::string::npos) << last_.err;
-  EXPECT_EQ(run_program(folder_, command + "0.2").err,
-            "nystrom: run: holds a run with other settings; changed: task.validation_fraction "
-            "(0.25, now 0.2); choose another run_dir, or undo the changes\n");
-  ASSERT_NO_FATAL_FAILURE(run("report run"));
-  EXPECT_NE(read_bytes(folder_ / "run" / "report.html").find("48 examples of the validation data"),
-            std::string::npos);
-  ASSERT_NO_FATAL_FAILURE(run("export run exported --onnx int8"));
-  EXPECT_NE(last_.out.find("on 48 examples of train.tsv"), std::string::npos) << last_.out;
-  ASSERT_NO_FATAL_FAILURE(
-      run("check run.yaml --data --set run_dir=other --set task.validation=[] "
-          "--set task.validation_fraction=0.25"));
-  EXPECT_NE(last_.out.find("validation: 48 examples"), std::string::npos) << last_.out;
-  EXPECT_EQ(run_program(folder_, "finetune run.yaml --set task.validation_fraction=0.1").err,
-            "nystrom: task.validation_fraction and task.validation exclude each other; give one of "
-            "them\n");
+  expect_says(run(command + "0.25 --set training.steps=3").err, "training: 144 examples");
+  expect_says(last_.err, "validation: 48 examples");
+  expect_says(run(command + "0.25").err, "resuming at step 3\n");
+  expect_refused(command + "0.2",
+                 "run: holds a run with other settings; changed: task.validation_fraction (0.25, "
+                 "now 0.2); choose another run_dir, or undo the changes");
+  run("report run");
+  expect_says(read_bytes(folder_ / "run" / "report.html"), "48 examples of the validation data");
+  expect_says(run("export run exported --onnx int8").out, "on 48 examples of train.tsv");
+  run("check run.yaml --data --set run_dir=other --set task.validation=[] --set "
+      "task.validation_fraction=0.25");
+  expect_says(last_.out, "validation: 48 examples");
+  expect_refused(
+      "finetune run.yaml --set task.validation_fraction=0.1",
+      "task.validation_fraction and task.validation exclude each other; give one of them");
 }
 
 TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
   configure_classification("epochs: 30");
-  ASSERT_NO_FATAL_FAILURE(
-      run("finetune run.yaml --threads 1 --set evaluation.early_stop_patience=2"));
-  EXPECT_NE(last_.err.find("stopped early: 2 evaluations without a better accuracy than step "),
-            std::string::npos)
-      << last_.err;
+  run("finetune run.yaml --threads 1 --set evaluation.early_stop_patience=2");
+  expect_says(last_.err, "stopped early: 2 evaluations without a better accuracy than step ");
 }
 
 TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsDoNoStep) {
@@ -123,7 +112,7 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsDoNoStep) {
   const std::string command =
       "finetune run.yaml --threads 1 --seeds 2 --grid learning_rate=1e-3,3e-3 --set "
       "training.batch_size=32";
-  ASSERT_NO_FATAL_FAILURE(run(command));
+  run(command);
   const std::string log = last_.err;
   EXPECT_EQ(log.find("training: 192 examples"), log.rfind("training: 192 examples"))
       << "all runs have the same data";
@@ -139,35 +128,27 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsDoNoStep) {
   EXPECT_EQ(summary.at("points")[1].at("runs")[1].at("run_dir"), "learning_rate=3e-3/seed-43");
   const std::string table = last_.out;
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4) << table;
-  ASSERT_NO_FATAL_FAILURE(run(command));
-  EXPECT_EQ(last_.out, table);
-  EXPECT_NE(last_.err.find("run 4 of 4: run/learning_rate=3e-3/seed-43\nresuming at step 4\n"),
-            std::string::npos)
-      << last_.err;
+  EXPECT_EQ(run(command).out, table);
+  expect_says(last_.err, "run 4 of 4: run/learning_rate=3e-3/seed-43\nresuming at step 4\n");
 }
 
 /// Results of other data or of another length would stand in one table.
 TEST_F(FinetuneTest, ASweepRefusesRunsOfOtherDataOrLength) {
   configure_classification("steps: 4");
   const std::string command = "finetune run.yaml --threads 1 --seeds 1";
-  ASSERT_NO_FATAL_FAILURE(run(command));
-  const auto refused = [&](const std::string& sets, const std::string& message) {
-    const Outcome outcome = run_program(folder_, command + sets);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.err.find("nystrom: run/seed-42: " + message), std::string::npos)
-        << outcome.err;
-  };
-  refused(" --set training.steps=5",
-          "holds a run with training.steps 4, and the sweep has training.steps 5; choose another "
-          "run_dir\n");
+  run(command);
+  expect_says(refusal(command + " --set training.steps=5"),
+              "nystrom: run/seed-42: holds a run with training.steps 4, and the sweep has "
+              "training.steps 5; choose another run_dir\n");
   const std::string held_out = read_bytes(folder_ / "dev.tsv");
   write_bytes(folder_ / "dev.tsv", held_out + held_out.substr(held_out.find('\n') + 1));
-  refused("", "its checkpoints were evaluated on other data");
+  expect_says(refusal(command),
+              "nystrom: run/seed-42: its checkpoints were evaluated on other data");
 }
 
 TEST_F(FinetuneTest, OtherWeightsToStartFromAreRefused) {
   configure_classification("steps: 4");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set run_dir=base"));
+  run("finetune run.yaml --threads 1 --set run_dir=base");
   write_bytes(folder_ / "second.yaml",
               "run_dir: second\nmodel: {from: base, fresh_head: true}\n"
               "data: {sequence_length: 32}\n"
@@ -175,23 +156,18 @@ TEST_F(FinetuneTest, OtherWeightsToStartFromAreRefused) {
               "       columns: {text: sentence, label: label}}\n"
               "training: {steps: 2, batch_size: 16, micro_batch_size: 8, dtype: f32}\n"
               "evaluation: {every: 2}\n");
-  ASSERT_NO_FATAL_FAILURE(run("finetune second.yaml --threads 1"));
-  ASSERT_NO_FATAL_FAILURE(run("finetune second.yaml --threads 1"));
-  ASSERT_NO_FATAL_FAILURE(
-      run("finetune run.yaml --threads 1 --set run_dir=base --set training.steps=40"));
-  const Outcome outcome = run_program(folder_, "finetune second.yaml --threads 1");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("second: its checkpoints started from other weights; bring the files "
-                             "of model.from back as they were, or choose another run_dir\n"),
-            std::string::npos)
-      << outcome.err;
+  run("finetune second.yaml --threads 1");
+  run("finetune second.yaml --threads 1");
+  run("finetune run.yaml --threads 1 --set run_dir=base --set training.steps=40");
+  expect_says(refusal("finetune second.yaml --threads 1"),
+              "second: its checkpoints started from other weights; bring the files of model.from "
+              "back as they were, or choose another run_dir\n");
 }
 
 TEST_F(FinetuneTest, PointsThatDifferInPunctuationHaveFoldersOfTheirOwn) {
   configure_classification("steps: 1");
-  ASSERT_NO_FATAL_FAILURE(
-      run("finetune run.yaml --threads 1 "
-          "--grid 'groups=[{parameters: \"*.bias\"}],[{parameters: \"?*.bias\"}]'"));
+  run("finetune run.yaml --threads 1 --grid 'groups=[{parameters: \"*.bias\"}],[{parameters: "
+      "\"?*.bias\"}]'");
   const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
   std::vector<std::string> folders;
   for (const json& point : summary.at("points"))
@@ -206,8 +182,7 @@ TEST_F(FinetuneTest, LongPointsHaveFoldersWithShortNames) {
   const auto group = [](std::size_t stars) {
     return "[{parameters: \"" + std::string(stars, '*') + ".bias\"}]";
   };
-  ASSERT_NO_FATAL_FAILURE(
-      run("finetune run.yaml --threads 1 --grid 'groups=" + group(90) + "," + group(91) + "'"));
+  run("finetune run.yaml --threads 1 --grid 'groups=" + group(90) + "," + group(91) + "'");
   std::vector<std::size_t> lengths;
   for (const auto& entry : fs::directory_iterator(folder_ / "run"))
     if (entry.is_directory()) lengths.push_back(entry.path().filename().string().size());
@@ -218,51 +193,47 @@ TEST_F(FinetuneTest, ASweepIsWholeWhereverItIs) {
   configure_classification("steps: 4");
   const std::string command =
       "finetune run.yaml --threads 1 --grid learning_rate=1e-3 --set run_dir=";
-  ASSERT_NO_FATAL_FAILURE(run(command + "run"));
+  run(command + "run");
   const std::string table = last_.out;
   fs::copy(folder_ / "run", folder_ / "copy", fs::copy_options::recursive);
   fs::rename(folder_ / "run", folder_ / "moved");
   const fs::path seed = fs::path("learning_rate=1e-3") / "seed-42";
   for (const std::string name : {"copy", "moved"}) {
-    ASSERT_NO_FATAL_FAILURE(run("info " + name));
+    run("info " + name);
     EXPECT_TRUE(last_.err.starts_with(name + ": is a sweep; taking its best run " + seed.string()))
         << last_.err;
-    ASSERT_NO_FATAL_FAILURE(run(command + name));
+    run(command + name);
     EXPECT_EQ(last_.out.substr(0, table.find("; its best run")),
               table.substr(0, table.find("; its best run")));
   }
   fs::rename(folder_ / "copy" / seed, folder_ / "elsewhere");
   fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "copy" / seed);
-  for (const std::string& refused : {std::string("info copy"), command + "copy"}) {
-    const Outcome outcome = run_program(folder_, refused);
-    EXPECT_EQ(outcome.code, 2) << refused;
-    EXPECT_NE(outcome.err.find("seed-42: is a symbolic link"), std::string::npos) << outcome.err;
-  }
+  for (const std::string& each : {std::string("info copy"), command + "copy"})
+    expect_says(refusal(each), "seed-42: is a symbolic link");
   write_bytes(folder_ / "moved" / "summary.json",
               R"({"metric": "accuracy", "points": [{"options": [], "runs": [{"run_dir": "moved",
                   "value": 1}]}]})");
-  EXPECT_EQ(run_program(folder_, "info moved").code, 2) << "a sweep that names itself";
+  refusal("info moved");  // a sweep that names itself
 }
 
 TEST_F(FinetuneTest, ASweepDoesNotWriteIntoAFolderOfOthers) {
   configure_classification("steps: 4");
   fs::create_directory(folder_ / "run");
   write_bytes(folder_ / "run" / "summary.json", "mine");
-  const Outcome outcome = run_program(folder_, "finetune run.yaml --threads 1 --seeds 1");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err, "nystrom: run: is not empty and holds no run; choose another run_dir\n");
+  expect_refused("finetune run.yaml --threads 1 --seeds 1",
+                 "run: is not empty and holds no run; choose another run_dir");
   EXPECT_EQ(read_bytes(folder_ / "run" / "summary.json"), "mine");
 }
 
 TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
   configure_classification("steps: 4");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 2"));
+  run("finetune run.yaml --threads 1 --seeds 2");
   const std::string described = "training: 192 examples";
   EXPECT_EQ(last_.err.find(described), last_.err.rfind(described)) << "all runs have the same data";
   const json runs = json::parse(read_bytes(folder_ / "run" / "summary.json"))["points"][0]["runs"];
   const json& best = runs[0].at("value") >= runs[1].at("value") ? runs[0] : runs[1];
   EXPECT_EQ(measured("accuracy", "dev.tsv"), best.at("value"));
-  ASSERT_NO_FATAL_FAILURE(run("evaluate run --file dev.tsv"));
+  run("evaluate run --file dev.tsv");
   EXPECT_TRUE(last_.err.starts_with("run: is a sweep; taking its best run " +
                                     best.at("run_dir").get<std::string>() + "\n"))
       << last_.err;
@@ -270,7 +241,7 @@ TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
   fs::remove_all(folder_ / "run" / "seed-43");
   fs::create_directory(folder_ / "run" / "seed-43");
   write_bytes(folder_ / "run" / "seed-43" / "mine", "");
-  EXPECT_EQ(run_program(folder_, "finetune run.yaml --threads 1 --seeds 2").code, 2);
+  refusal("finetune run.yaml --threads 1 --seeds 2");
   EXPECT_EQ(read_bytes(folder_ / "run" / "summary.json"), summary) << "no run is lost of it";
 }
 
@@ -284,16 +255,15 @@ TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
                   "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], "
                   "columns: {text: text, label: score}}\n");
   const std::string command = "finetune run.yaml --threads 1 --seeds 2";
-  ASSERT_NO_FATAL_FAILURE(run(command));
+  run(command);
   const std::string table = last_.out;
   EXPECT_TRUE(table.ends_with("best: none, for pearson is undefined in a run of every line\n"))
       << table;
   const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
   EXPECT_TRUE(summary.at("points")[0].at("mean").is_null()) << summary;
   EXPECT_TRUE(summary.at("points")[0].at("runs")[0].at("value").is_null()) << summary;
-  ASSERT_NO_FATAL_FAILURE(run(command));
-  EXPECT_EQ(last_.out, table) << "finished runs are found again";
-  ASSERT_NO_FATAL_FAILURE(run("report run"));
+  EXPECT_EQ(run(command).out, table) << "finished runs are found again";
+  run("report run");
 }
 
 TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
@@ -334,12 +304,11 @@ TEST_F(FinetuneTest, ANewHeadOfRegressionBeginsAtTheMean) {
                   "steps: 1}\n"
                   "task: {kind: regression, train: [train.csv], validation: [train.csv], "
                   "columns: {text: text, label: score}}\n");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set optimizer.learning_rate=1e-9"));
+  run("finetune run.yaml --threads 1 --set optimizer.learning_rate=1e-9");
   EXPECT_NEAR(measured("mse", "train.csv"), 1.5, 0.5) << "the variance";
-  ASSERT_NO_FATAL_FAILURE(
-      run("finetune run.yaml --threads 1 --set model.from=run --set "
-          "run_dir=next --set optimizer.learning_rate=1e-9"));
-  EXPECT_EQ(last_.err.find("fresh:"), std::string::npos) << "the head is kept: " << last_.err;
+  run("finetune run.yaml --threads 1 --set model.from=run --set run_dir=next --set "
+      "optimizer.learning_rate=1e-9");
+  expect_hides(last_.err, "fresh:", "the head is kept");
 }
 
 // ---- The warm-up of a run whose data decide the number of steps ---------------------------------
@@ -354,22 +323,20 @@ TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
       "place\n";
   for (const char* command : {"finetune run.yaml --quiet", "check run.yaml --data",
                               "finetune run.yaml --quiet --seeds 2"}) {
-    const Outcome outcome =
-        run_program(folder_, command + std::string(" --set schedule.warmup_steps=500"));
-    EXPECT_EQ(outcome.code, 2) << command;
-    EXPECT_TRUE(outcome.err.ends_with(message)) << outcome.err;
+    refusal(command + std::string(" --set schedule.warmup_steps=500"));
+    EXPECT_TRUE(last_.err.ends_with(message)) << last_.err;
     EXPECT_FALSE(fs::exists(folder_ / "run")) << command;
   }
-  ASSERT_NO_FATAL_FAILURE(run("check run.yaml --set schedule.warmup_steps=500"));
+  run("check run.yaml --set schedule.warmup_steps=500");
   EXPECT_EQ(last_.err,
             "warning: training.epochs decide the steps: whether schedule.warmup_steps 500 is fewer "
             "is known with --data\n");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set schedule.warmup_steps=24"));
+  run("finetune run.yaml --threads 1 --set schedule.warmup_steps=24");
 }
 
 TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
   configure_classification("epochs: 2");
-  ASSERT_NO_FATAL_FAILURE(run("check run.yaml --data --json"));
+  run("check run.yaml --data --json");
   const json plan = json::parse(last_.out);
   EXPECT_EQ(plan.at("ok"), true);
   EXPECT_EQ(plan.at("steps"), 24);
@@ -385,8 +352,8 @@ TEST_F(FinetuneTest, NamesOfChoicesStayWithTheRun) {
                                         "steps: 1}\ntask: {kind: choice, train: [train.csv], "
                                         "validation: [train.csv], columns: {choices: [a, "
                                         "b]}, labels: [A, B]}\n");
-  ASSERT_NO_FATAL_FAILURE(train());
-  ASSERT_NO_FATAL_FAILURE(run("evaluate run --file train.csv"));
+  train();
+  run("evaluate run --file train.csv");
 }
 
 // ---- Initial weights ----------------------------------------------------------------------------
@@ -405,20 +372,14 @@ class StartTest : public FinetuneTest {
                 "validation: [dev.tsv], columns: {text: sentence, "
                 "label: label}}}\n");
   }
-  std::string error(const std::string& arguments) {
-    const Outcome outcome = run_program(folder_, arguments + " --quiet");
-    EXPECT_EQ(outcome.code, 2);
-    return outcome.err;
-  }
 };
 
 TEST_F(StartTest, SaysWhichWeightsAreFreshAndWhichAreUnused) {
-  ASSERT_NO_FATAL_FAILURE(train());
-  EXPECT_NE(last_.err.find("tensors of base; fresh: classifier.dense.weight, "
-                           "classifier.dense.bias, classifier.out_proj.weight, "
-                           "classifier.out_proj.bias; unused: cls.predictions.bias, "),
-            std::string::npos)
-      << last_.err;
+  train();
+  expect_says(
+      last_.err,
+      "tensors of base; fresh: classifier.dense.weight, classifier.dense.bias, "
+      "classifier.out_proj.weight, classifier.out_proj.bias; unused: cls.predictions.bias, ");
   const RunConfig config = read_resolved_config((folder_ / "run" / "config.yaml").string());
   EXPECT_EQ(config.model.hidden_size, 6) << "the folder's";
   EXPECT_EQ(config.data.sequence_length, 24) << "the length that it was trained with";
@@ -439,21 +400,19 @@ TEST_F(StartTest, AFreshHeadFollowsFromTheSeed) {
 }
 
 TEST_F(StartTest, AHeadOfOtherLabelsIsRefusedWithTheWayOut) {
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   std::string more = read_bytes(folder_ / "train.tsv");
   write_bytes(folder_ / "train.tsv", more + "sky\tpale stars\n");
-  EXPECT_EQ(error("finetune run.yaml --set model.from=run --set run_dir=next"),
-            "nystrom: run/checkpoints/step-2: its head tells 2 labels (people, water), the task "
-            "has 3 (people, sky, water); name the same in "
-            "task.labels, or start a new head with model.fresh_head: true\n");
-  ASSERT_NO_FATAL_FAILURE(
-      run("finetune run.yaml --set model.from=run --set run_dir=next --set model.fresh_head=true"));
+  expect_refused(
+      "finetune run.yaml --set model.from=run --set run_dir=next --quiet",
+      "run/checkpoints/step-2: its head tells 2 labels (people, water), the task has 3 (people, "
+      "sky, water); name the same in task.labels, or start a new head with model.fresh_head: true");
+  run("finetune run.yaml --set model.from=run --set run_dir=next --set model.fresh_head=true");
 }
 
 TEST_F(StartTest, AHeadOfTheSameLabelsGoesOn) {
-  ASSERT_NO_FATAL_FAILURE(train());
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.from=run --set run_dir=next"));
-  EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
+  train();
+  expect_hides(run("finetune run.yaml --set model.from=run --set run_dir=next").err, "fresh");
 }
 
 TEST_F(StartTest, AHeadKeepsItsOrderOfTheSameLabels) {
@@ -461,9 +420,9 @@ TEST_F(StartTest, AHeadKeepsItsOrderOfTheSameLabels) {
     return read_hf_config(folder_ / run_dir / "checkpoints" / "step-2").labels;
   };
   const std::vector<std::string> turned = {"water", "people"};
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set task.labels=[water,people]"));
+  run("finetune run.yaml --set task.labels=[water,people]");
   ASSERT_EQ(labels("run"), turned) << "or the test cannot fail";
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.from=run --set run_dir=next"));
+  run("finetune run.yaml --set model.from=run --set run_dir=next");
   EXPECT_EQ(labels("next"), turned);
 }
 
@@ -475,18 +434,19 @@ TEST_F(StartTest, NamesOfTransformersStandForNoOtherOfThem) {
       text.replace(at, std::strlen(from), to);
   write_bytes(folder_ / "train.tsv", text);
   write_bytes(folder_ / "dev.tsv", text);
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml"));
-  EXPECT_EQ(error("finetune run.yaml --set model.from=run --set run_dir=next --set "
-                  "task.labels=[LABEL_1,LABEL_0]"),
-            "nystrom: run/checkpoints/step-2: its head tells 2 labels (LABEL_0, LABEL_1), the task "
-            "has 2 (LABEL_1, LABEL_0); name the same in task.labels, or start a new head with "
-            "model.fresh_head: true\n");
+  run("finetune run.yaml");
+  expect_refused(
+      "finetune run.yaml --set model.from=run --set run_dir=next --set "
+      "task.labels=[LABEL_1,LABEL_0] --quiet",
+      "run/checkpoints/step-2: its head tells 2 labels (LABEL_0, LABEL_1), the task has 2 "
+      "(LABEL_1, LABEL_0); name the same in task.labels, or start a new head with "
+      "model.fresh_head: true");
 }
 
 TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
-  EXPECT_EQ(error("finetune run.yaml --set model.max_position_embeddings=64"),
-            "nystrom: model.max_position_embeddings is 64, but base has 24; nystrom extend makes a "
-            "folder with a longer table\n");
+  expect_refused("finetune run.yaml --set model.max_position_embeddings=64 --quiet",
+                 "model.max_position_embeddings is 64, but base has 24; nystrom extend makes a "
+                 "folder with a longer table");
 }
 
 /// A folder of Hugging Face whose landmarks do not divide its length. Options of the run override
@@ -497,22 +457,20 @@ TEST_F(StartTest, OptionsOfTheRunComeBeforeTheCheckOfTheFolder) {
   config["model_type"] = "nystromformer";
   config.erase("nystrom");
   write_bytes(folder_ / "base" / "config.json", config.dump());
-  EXPECT_NE(error("finetune run.yaml")
-                .find("model.attention.num_landmarks 3 does not divide segment_means_seq_len 16"),
-            std::string::npos);
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.attention.semantics=nystrom"));
+  expect_says(refusal("finetune run.yaml --quiet"),
+              "model.attention.num_landmarks 3 does not divide segment_means_seq_len 16");
+  run("finetune run.yaml --set model.attention.semantics=nystrom");
 }
 
 TEST_F(StartTest, PretrainingGoesOnFromAModelThatWasExtended) {
-  ASSERT_NO_FATAL_FAILURE(run("extend base longer --length 48 --landmarks 6"));
+  run("extend base longer --length 48 --landmarks 6");
   write_lines(folder_ / "text.txt", tiny_lines(60, 3));
   write_bytes(folder_ / "more.yaml",
               "{run_dir: more, model: {from: longer}, data: {train: [text.txt], "
               "validation_fraction: 0.2, cross_documents: true, documents: "
               "lines, cache: cache}, schedule: {warmup_steps: 1}, training: {steps: 2, batch_size: "
               "4, micro_batch_size: 4, dtype: f32}}\n");
-  ASSERT_NO_FATAL_FAILURE(run("pretrain more.yaml --threads 1"));
-  EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
+  expect_hides(run("pretrain more.yaml --threads 1").err, "fresh");
   const RunConfig config = read_resolved_config((folder_ / "more" / "config.yaml").string());
   EXPECT_EQ(config.data.sequence_length, 48);
   EXPECT_EQ(config.model.attention.num_landmarks, 6);
@@ -588,8 +546,7 @@ TEST_F(PredictFileTest, TenThousandResultsComeInOrderAndInBoundedMemory) {
   };
   const Watched few = predict("few.txt"), many = predict("texts.txt");
   ASSERT_EQ(many.code, 0) << read_bytes(folder_ / "log");
-  EXPECT_NE(read_bytes(folder_ / "log").find("1 of 10000 were not predicted\n"), std::string::npos)
-      << read_bytes(folder_ / "log");
+  expect_says(read_bytes(folder_ / "log"), "1 of 10000 were not predicted\n");
   ASSERT_EQ(few.lines.size(), 100u);
   ASSERT_EQ(many.lines.size(), 10000u);
   EXPECT_EQ(json::parse(many.lines[5000]), json({{"error", "texts.txt:5001: the line is empty"}}));
@@ -614,16 +571,13 @@ TEST_F(PredictFileTest, ANameOfDataMustBeAFileAndASentenceNeedNot) {
   for (const std::string ending :
        {".txt", ".tsv", ".csv", ".json", ".jsonl", ".h5", ".hdf5", ".conll"}) {
     for (const std::string packed : {"", ".gz", ".zst"}) {
-      const Outcome outcome =
-          run_program(folder_, "predict run 'the sea' absent" + ending + packed);
-      EXPECT_EQ(outcome.code, 2);
-      EXPECT_EQ(outcome.out, "");
-      EXPECT_EQ(outcome.err, "nystrom: absent" + ending + packed +
-                                 ": no such file or folder; --as-text takes it for a text\n");
+      expect_refused(
+          "predict run 'the sea' absent" + ending + packed,
+          "absent" + ending + packed + ": no such file or folder; --as-text takes it for a text");
     }
   }
-  EXPECT_EQ(run_program(folder_, "predict run 'my notes.txt'").err,
-            "nystrom: my notes.txt: no such file or folder; --as-text takes it for a text\n");
+  expect_refused("predict run 'my notes.txt'",
+                 "my notes.txt: no such file or folder; --as-text takes it for a text");
   EXPECT_EQ(predicted("'the old men sang.' sea 'www.sea.home' 'calm, pale'").size(), 4u);
 }
 
@@ -649,14 +603,12 @@ TEST_F(PredictFileTest, ATextThatIsCutIsTold) {
 
 TEST_F(PredictFileTest, ABadLineEndsItOrIsMarkedInItsPlace) {
   write_bytes(folder_ / "texts.txt", "the sea\n\nold \xff men\nmen sang\n");
-  const Outcome stopped = run_program(folder_, "predict run texts.txt --quiet --json");
-  EXPECT_EQ(stopped.code, 2);
-  EXPECT_EQ(stopped.err,
+  EXPECT_EQ(refusal("predict run texts.txt --quiet --json"),
             "nystrom: texts.txt:2: the line is empty; --skip-bad marks such a line and goes on\n");
-  EXPECT_EQ(std::count(stopped.out.begin(), stopped.out.end(), '\n'), 1)
-      << "what came before it: " << stopped.out;
+  EXPECT_EQ(std::count(last_.out.begin(), last_.out.end(), '\n'), 1)
+      << "what came before it: " << last_.out;
   const json lines = predicted("texts.txt --skip-bad");
-  EXPECT_NE(last_.err.find("2 of 4 were not predicted\n"), std::string::npos) << last_.err;
+  expect_says(last_.err, "2 of 4 were not predicted\n");
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[1], json({{"error", "texts.txt:2: the line is empty"}}));
   EXPECT_TRUE(lines[2].contains("error")) << lines[2];
@@ -669,33 +621,24 @@ TEST_F(PredictFileTest, AFileOfTheTaskNeedsNoLabels) {
 }
 
 TEST_F(PredictFileTest, PartsThatTheTaskDoesNotHaveAreRefused) {
-  const auto error = [&](const std::string& arguments) {
-    return run_program(folder_, "predict run --quiet " + arguments).err;
-  };
-  EXPECT_EQ(error("'the sea' --pair old"),
-            "nystrom: 'the sea': the task has single texts (task.columns.pair is null); leave "
-            "--pair out, or give --set task.columns.pair=pair\n");
-  EXPECT_EQ(
-      error("'the sea' --choice old --choice men"),
-      "nystrom: 'the sea': a task of kind classification has no choices; leave --choice out\n");
-  EXPECT_EQ(error("dev.tsv --pair old"),
-            "nystrom: --pair goes with a text on the command line, for a task; 'dev.tsv' is a file "
-            "or folder\n");
+  expect_refused("predict run --quiet 'the sea' --pair old",
+                 "'the sea': the task has single texts (task.columns.pair is null); leave --pair "
+                 "out, or give --set task.columns.pair=pair");
+  expect_refused("predict run --quiet 'the sea' --choice old --choice men",
+                 "'the sea': a task of kind classification has no choices; leave --choice out");
+  expect_refused(
+      "predict run --quiet dev.tsv --pair old",
+      "--pair goes with a text on the command line, for a task; 'dev.tsv' is a file or folder");
 }
 
 TEST_F(PredictFileTest, OtherLabelsThanTheModelsAreRefused) {
-  const auto error = [&](const std::string& labels) {
-    return run_program(folder_,
-                       "evaluate run --quiet --file dev.tsv --set 'task.labels=[" + labels + "]'")
-        .err;
-  };
-  const std::string where =
-      "nystrom: run/checkpoints/step-1: its labels are 'people' and 'water', but task.labels are ";
-  EXPECT_EQ(error("water,people"),
-            where + "'water' and 'people'; leave task.labels out, or choose another model\n");
-  EXPECT_EQ(error("x,y,z"),
-            where + "'x', 'y' and 'z'; leave task.labels out, or choose another model\n");
-  EXPECT_EQ(error("people,water"), "");
+  const std::string
+      command = "evaluate run --quiet --file dev.tsv --set task.labels=",
+      where = "run/checkpoints/step-1: its labels are 'people' and 'water', but task.labels are ",
+      advice = "; leave task.labels out, or choose another model";
+  expect_refused(command + "[water,people]", where + "'water' and 'people'" + advice);
+  expect_refused(command + "[x,y,z]", where + "'x', 'y' and 'z'" + advice);
+  EXPECT_EQ(run(command + "[people,water]").err, "");
 }
 
 TEST_F(PredictFileTest, TheTextColumnIsThatOfOtherCommands) {
@@ -705,12 +648,10 @@ TEST_F(PredictFileTest, TheTextColumnIsThatOfOtherCommands) {
 }
 
 TEST_F(PredictFileTest, AnExportPredictsTheSame) {
-  ASSERT_NO_FATAL_FAILURE(run("export run exported --quiet"));
+  run("export run exported --quiet");
   const json ours = predicted("'the old sea'");
-  const Outcome outcome =
-      run_program(folder_, "predict exported --quiet --json --threads 1 'the old sea'");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(json::parse(outcome.out), ours[0]);
+  run("predict exported --quiet --json --threads 1 'the old sea'");
+  EXPECT_EQ(json::parse(last_.out), ours[0]);
   const json config = json::parse(read_bytes(folder_ / "exported" / "config.json"));
   EXPECT_EQ(config.at("id2label"), json({{"0", "people"}, {"1", "water"}}));
   EXPECT_EQ(config.at("label2id"), json({{"people", 0}, {"water", 1}}));

@@ -7,8 +7,8 @@ namespace {
 
 TEST_F(FinetuneTest, LearnsToClassify) {
   configure_classification();
-  ASSERT_NO_FATAL_FAILURE(train());
-  EXPECT_NE(last_.err.find("  labels: people 104, water 88\n"), std::string::npos) << last_.err;
+  train();
+  expect_says(last_.err, "  labels: people 104, water 88\n");
   EXPECT_GE(measured("accuracy", "dev.tsv"), 0.95);
   const json guesses = predicted("'the old sea was calm' 'men sang'");
   EXPECT_EQ(guesses[0][0].at("label"), "water");
@@ -21,7 +21,7 @@ TEST_F(FinetuneTest, LearnsToClassify) {
 /// average, and an accuracy of about one half.
 TEST_F(FinetuneTest, AnAverageOfAShortRunClassifiesToo) {
   configure_classification("epochs: 6, ema: 0.999");
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   EXPECT_GE(measured("accuracy", "dev.tsv"), 0.95);
 }
 
@@ -40,7 +40,7 @@ TEST_F(FinetuneTest, LearnsANumberOfAPair) {
                                         "epochs: 6}\ntask: {kind: regression, train: [train.csv], "
                                         "validation: [dev.csv], columns: "
                                         "{text: a, pair: b, label: score}}\n");
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   EXPECT_GE(measured("pearson", "dev.csv"), 0.95);
   EXPECT_NEAR(predicted("'the old' --pair 'sea was calm'")[0].at("value").get<double>(), 1.5, 0.5);
 }
@@ -59,7 +59,7 @@ TEST_F(FinetuneTest, LearnsToTagWords) {
       folder_ / "run.yaml",
       tiny_model +
           "epochs: 12}\ntask: {kind: tokens, train: [train.conll], validation: [dev.conll]}\n");
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   EXPECT_GE(measured("f1", "dev.conll"), 0.9);
   const json found = predicted("'the men sang'")[0];
   ASSERT_EQ(found.size(), 1u) << found;
@@ -89,9 +89,8 @@ TEST_F(FinetuneTest, LearnsToAnswer) {
   write_bytes(folder_ / "run.yaml", tiny_model +
                                         "epochs: 8}\ntask: {kind: questions, train: [train.json], "
                                         "validation: [dev.json], stride: 4}\n");
-  ASSERT_NO_FATAL_FAILURE(train());
-  EXPECT_NE(last_.err.find(" windows, "), std::string::npos)
-      << "long contexts are cut: " << last_.err;
+  train();
+  expect_says(last_.err, " windows, ", "long contexts are cut");
   EXPECT_GE(measured("f1", "dev.json"), 0.8);
   const json answers = predicted("'the old' --pair 'the pale sea was calm'")[0];
   EXPECT_EQ(answers[0].at("answer"), "sea");
@@ -118,7 +117,7 @@ TEST_F(FinetuneTest, LearnsToChoose) {
                                         "epochs: 6}\ntask: {kind: choice, train: [train.jsonl], "
                                         "validation: [dev.jsonl], columns: "
                                         "{text: before, choices: [endings], label: right}}\n");
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   EXPECT_GE(measured("accuracy", "dev.jsonl"), 0.9);
   EXPECT_EQ(predicted("'the old' --choice 'calm men' --choice 'calm sea'")[0][0].at("choice"),
             "calm sea");
@@ -128,7 +127,7 @@ TEST_F(FinetuneTest, LearnsClassesOfFeatures) {
   write_features(folder_ / "train.h5", true, 256, 7);
   write_features(folder_ / "dev.h5", true, 64, 8);
   write_bytes(folder_ / "run.yaml", features_model);
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   EXPECT_GE(measured("accuracy", "dev.h5"), 0.85);
   const json guesses = predicted("dev.h5");
   ASSERT_EQ(guesses.size(), 64u);
@@ -139,7 +138,7 @@ TEST_F(FinetuneTest, LearnsNumbersOfFeatures) {
   write_features(folder_ / "train.h5", false, 256, 7);
   write_features(folder_ / "dev.h5", false, 64, 8);
   write_bytes(folder_ / "run.yaml", features_model);
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   EXPECT_GE(measured("pearson", "dev.h5"), 0.85);
   EXPECT_EQ(predicted("dev.h5").size(), 64u);
 }

@@ -30,8 +30,7 @@ class LongRangeArena : public FinetuneTest {
     return read_hf_config(find_model(folder_ / "run", quiet));
   }
   void expect_no_export() {
-    last_ = run_program(folder_, "export run out --quiet --format transformers");
-    EXPECT_EQ(last_.code, 2);
+    refusal("export run out --quiet --format transformers");
     EXPECT_FALSE(fs::exists(folder_ / "out"));
     EXPECT_TRUE(
         last_.err.ends_with("cannot be exported for transformers' own class: pooling is mean, and "
@@ -77,18 +76,16 @@ TEST_F(LongRangeArena, ATaskMayFollowPretrainingOnItsInputs) {
            "text_column: Source, sequence_length: 32, cache: cache}\n"
            "schedule: {warmup_steps: 1}\n"
            "training: {steps: 3, batch_size: 8, dtype: f32}\n";
-    run("prepare " + start + ".yaml");
-    EXPECT_NE(last_.err.find("pieces: " + tokenizer), std::string::npos) << last_.err;
+    expect_says(run("prepare " + start + ".yaml").err, "pieces: " + tokenizer);
     run("pretrain " + start + ".yaml --quiet");
     run("evaluate " + start + " --text data/basic_test.tsv --json --quiet");
-    EXPECT_NE(last_.out.find("\"loss\":"), std::string::npos) << last_.out;
+    expect_says(last_.out, "\"loss\":");
     std::ofstream(folder_ / "task.yaml")
         << "run_dir: task-" << tokenizer << "\nmodel: {from: " << start << "}\n"
         << "task: {recipe: listops, train: [data/basic_train.tsv], validation: "
            "[data/basic_val.tsv]}\n"
            "data: {sequence_length: 32}\ntraining: {epochs: 1, batch_size: 8, dtype: f32}\n";
-    run("finetune task.yaml");
-    EXPECT_NE(last_.err.find("starting from "), std::string::npos) << last_.err;
+    expect_says(run("finetune task.yaml").err, "starting from ");
   }
 }
 
@@ -142,22 +139,19 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
   EXPECT_GT(measured("accuracy", "dev.tsv"), 0.9);
   EXPECT_EQ(predicted("\"old zzz\" --pair \"zzz calm home\" --top-k 1")[0][0]["label"], "1.0");
   EXPECT_EQ(predicted("\"old zzz\" --pair \"qqq calm home\" --top-k 1")[0][0]["label"], "0.0");
-  run("info run --quiet");
-  EXPECT_NE(last_.out.find("classifier.dense"), std::string::npos);
+  expect_says(run("info run --quiet").out, "classifier.dense");
   const auto parameters_of = [&](const std::string& target) {
-    last_ = run_program(folder_, "info --json --quiet " + target);
-    return json::parse(last_.out).at("parameters").get<std::int64_t>();
+    return json::parse(run("info --json --quiet " + target).out)
+        .at("parameters")
+        .get<std::int64_t>();
   };
   EXPECT_EQ(parameters_of("run.yaml"), parameters_of("run")) << "the vocabulary is that of bytes";
-  last_ = run_program(folder_, "predict run \"old zzz\" --quiet");
-  EXPECT_EQ(last_.err,
-            "nystrom: 'old zzz': the task has pairs of texts; give the second by --pair TEXT\n");
+  expect_refused("predict run 'old zzz' --quiet",
+                 "'old zzz': the task has pairs of texts; give the second by --pair TEXT");
   write_bytes(folder_ / "lines.txt", "one text\n");
-  last_ = run_program(folder_, "predict run lines.txt --quiet");
-  EXPECT_EQ(
-      last_.err,
-      "nystrom: lines.txt: lines gives each example one text, and the task has pairs of texts; "
-      "give a table with the columns '4' and '5'\n");
+  expect_refused("predict run lines.txt --quiet",
+                 "lines.txt: lines gives each example one text, and the task has pairs of texts; "
+                 "give a table with the columns '4' and '5'");
   expect_no_export();
 }
 

@@ -40,7 +40,7 @@ void write_latent_bags(const fs::path& folder, int count, std::uint32_t seed) {
   write_bytes(folder / "slides.csv", table);
 }
 
-class MaskedFeaturesRun : public ::testing::Test {
+class MaskedFeaturesRun : public ProgramTest {
  protected:
   void SetUp() override { write_latent_bags(folder_.path(), 60, 1); }
 
@@ -61,13 +61,9 @@ class MaskedFeaturesRun : public ::testing::Test {
                   "bags, folds: 3, columns: {group: patient}",
               model);
   }
-  void run(const std::string& arguments) {
-    last_ = run_program(folder_, arguments);
-    ASSERT_EQ(last_.code, 0) << arguments << "\n" << last_.err;
-  }
-  std::string refusal(const std::string& arguments) {
-    last_ = run_program(folder_, arguments);
-    EXPECT_EQ(last_.code, 2) << arguments << last_.out << last_.err;
+  /// An error message of one line.
+  std::string refusal(const std::string& arguments, Caller caller = Caller::here()) {
+    ProgramTest::refusal(arguments, caller);
     EXPECT_EQ(std::ranges::count(last_.err, '\n'), 1) << last_.err;
     return last_.err;
   }
@@ -75,9 +71,6 @@ class MaskedFeaturesRun : public ::testing::Test {
     return recorded_metric(folder_ / run_dir, name);
   }
   RunSpec spec() { return resolve(config_file(folder_ / "run.yaml"), {}, RunKind::pretraining); }
-
-  TemporaryFolder folder_;
-  Outcome last_;
 };
 
 /// The loss of always the mean, as the last evaluation records it.
@@ -158,35 +151,28 @@ TEST_F(MaskedFeaturesRun, LearnsWhatRowsShareAndFineTunes) {
     kept[bag.file] = read_bytes(bag.file);
     write_bytes(bag.file, "broken");
   }
-  ASSERT_NO_FATAL_FAILURE(run("pretrain run.yaml --threads 1 --set run_dir=self"));
+  run("pretrain run.yaml --threads 1 --set run_dir=self");
   const double best = std::ranges::min(metric("self", "validation_loss")),
                baseline = last_of(metric("self", "validation_baseline"));
   EXPECT_NEAR(baseline, 1, 0.15);
   EXPECT_LE(best, 0.3 * baseline);
-  EXPECT_NE(last_.err.find("always the mean row: "), std::string::npos) << last_.err;
-  EXPECT_EQ(last_.err.find("no better"), std::string::npos) << last_.err;
+  expect_says(last_.err, "always the mean row: ");
+  expect_hides(last_.err, "no better");
   for (const auto& [file, bytes] : kept) write_bytes(file, bytes);
-  ASSERT_NO_FATAL_FAILURE(run("report self --quiet"));
-  EXPECT_NE(read_bytes(folder_ / "self/report.html").find("pretraining on features"),
-            std::string::npos);
-  ASSERT_NO_FATAL_FAILURE(run("info self"));
-  EXPECT_NE(last_.out.find("NystromformerForMaskedFeatures\noutput: logits [b, n, 6]"),
-            std::string::npos);
-  ASSERT_NO_FATAL_FAILURE(
-      run("finetune run.yaml --threads 1 --set training.epochs=2 --set run_dir=tuned --set "
-          "model.from=self --set model.pooling=token"));
-  EXPECT_NE(last_.err.find("fresh: nystromformer.embeddings.class_token.weight, classifier."),
-            std::string::npos)
-      << last_.err;
-  EXPECT_NE(last_.err.find("unused: feature_predictions."), std::string::npos) << last_.err;
+  run("report self --quiet");
+  expect_says(read_bytes(folder_ / "self/report.html"), "pretraining on features");
+  expect_says(run("info self").out, "NystromformerForMaskedFeatures\noutput: logits [b, n, 6]");
+  run("finetune run.yaml --threads 1 --set training.epochs=2 --set run_dir=tuned --set "
+      "model.from=self --set model.pooling=token");
+  expect_says(last_.err, "fresh: nystromformer.embeddings.class_token.weight, classifier.");
+  expect_says(last_.err, "unused: feature_predictions.");
   const std::string advice =
       "says masked rows of features and does no task; nystrom finetune with model.from trains one "
       "on it\n";
   for (const char* command : {"predict self bags/s0.h5", "evaluate self --file slides.csv",
                               "evaluate self --text slides.csv"})
     EXPECT_TRUE(refusal(std::string(command) + " --quiet").ends_with(advice)) << last_.err;
-  EXPECT_NE(refusal("export self out --quiet").find("cannot be exported: it says masked rows"),
-            std::string::npos);
+  expect_says(refusal("export self out --quiet"), "cannot be exported: it says masked rows");
 }
 
 TEST_F(MaskedFeaturesRun, KilledRunsEndInTheSameBits) {
@@ -204,9 +190,8 @@ TEST_F(MaskedFeaturesRun, LossesAreThoseOfOneProcess) {
   const std::string command = program_word() +
                               "pretrain run.yaml --threads 1 --set training.epochs=2 --set "
                               "training.dtype=f64 --set evaluation.every=2 --set run_dir=";
-  ASSERT_EQ(run_command(folder_, command + "alone").code, 0);
-  const Outcome three = run_command(folder_, mpirun + "-np 3 " + command + "three");
-  ASSERT_EQ(three.code, 0) << three.err;
+  succeeded(run_command(folder_, command + "alone"));
+  succeeded(run_command(folder_, mpirun + "-np 3 " + command + "three"));
   for (const char* name : {"loss", "grad_norm", "validation_loss", "validation_baseline"}) {
     const auto expected = metric("alone", name), got = metric("three", name);
     ASSERT_EQ(got.size(), expected.size());
@@ -220,25 +205,20 @@ TEST_F(MaskedFeaturesRun, ReadsFilesOfManySamples) {
   write_features(folder_ / "train.h5", true, 64, 1);
   write_features(folder_ / "dev.h5", false, 16, 2);
   configure("train: [train.h5], validation: [dev.h5], metric: loss, balance: sampling");
-  ASSERT_NO_FATAL_FAILURE(
-      run("pretrain run.yaml --threads 1 --set data.sequence_length=8 --set training.epochs=1"));
-  EXPECT_NE(last_.err.find("training: 64 samples with "), std::string::npos) << last_.err;
-  EXPECT_NE(last_.err.find("is no better than always the mean row"), std::string::npos)
-      << "the rows share nothing: " << last_.err;
+  run("pretrain run.yaml --threads 1 --set data.sequence_length=8 --set training.epochs=1");
+  expect_says(last_.err, "training: 64 samples with ");
+  expect_says(last_.err, "is no better than always the mean row", "the rows share nothing");
 }
 
 TEST_F(MaskedFeaturesRun, IsChecked) {
   write_bytes(folder_ / "unlabelled.csv", "id\ns0\ns1\ns2\ns3\ns4\n");
   configure("train: [unlabelled.csv], validation_fraction: 0.2, features_folder: bags");
-  ASSERT_NO_FATAL_FAILURE(run("check run.yaml --pretraining"));
-  ASSERT_NO_FATAL_FAILURE(run("check run.yaml --pretraining --data"));
-  EXPECT_NE(last_.out.find("data: 4 sequences; the run goes over them 40.00 times"),
-            std::string::npos)
-      << last_.out;
-  EXPECT_NE(last_.out.find("training: 4 samples with "), std::string::npos) << last_.out;
-  EXPECT_NE(refusal("check run.yaml --data").find("there is no column 'label'"), std::string::npos);
-  EXPECT_NE(refusal("check run.yaml --pretraining --set masking.mask=0.5").find("masking.mask is"),
-            std::string::npos);
+  run("check run.yaml --pretraining");
+  run("check run.yaml --pretraining --data");
+  expect_says(last_.out, "data: 4 sequences; the run goes over them 40.00 times");
+  expect_says(last_.out, "training: 4 samples with ");
+  expect_says(refusal("check run.yaml --data"), "there is no column 'label'");
+  expect_says(refusal("check run.yaml --pretraining --set masking.mask=0.5"), "masking.mask is");
 }
 
 TEST_F(MaskedFeaturesRun, RefusesOptionsThatItDoesNotRead) {
@@ -249,26 +229,20 @@ TEST_F(MaskedFeaturesRun, RefusesOptionsThatItDoesNotRead) {
         "training.z_loss=0.1", "logging.fill_masks=[a]", "tokenizer.train.kind=bpe",
         "data.cache=there"}) {
     const std::string name = std::string(option).substr(0, std::string(option).find('='));
-    EXPECT_NE(refusal(std::string("pretrain run.yaml --set ") + option)
-                  .find(name + " is for pretraining on texts, and task.kind is features; leave it "
-                               "out"),
-              std::string::npos)
-        << last_.err;
+    expect_says(refusal(std::string("pretrain run.yaml --set ") + option),
+                name + " is for pretraining on texts, and task.kind is features; leave it out");
   }
-  EXPECT_NE(refusal("pretrain run.yaml --set model.attention.kind=none")
-                .find("model.attention.kind is none, and a masked row is known"),
-            std::string::npos);
-  EXPECT_NE(refusal("prepare run.yaml").find("there is nothing to prepare"), std::string::npos);
+  expect_says(refusal("pretrain run.yaml --set model.attention.kind=none"),
+              "model.attention.kind is none, and a masked row is known");
+  expect_says(refusal("prepare run.yaml"), "there is nothing to prepare");
   write_bytes(folder_ / "one.csv", "id,patient\no0,a\no1,b\no2,c\no3,d\n");
   for (int i = 0; i < 4; ++i)
     write_bag(folder_ / "bags" / fmt::format("o{}.h5", i), 2, {1.0 * i, 2});
-  EXPECT_NE(refusal("pretrain run.yaml --set task.train=[one.csv]")
-                .find("task.train: every sample has a single row"),
-            std::string::npos);
+  expect_says(refusal("pretrain run.yaml --set task.train=[one.csv]"),
+              "task.train: every sample has a single row");
   for (int i = 0; i < 4; ++i)
     write_bag(folder_ / "bags" / fmt::format("o{}.h5", i), 1, {1.0 * i, 2});
-  EXPECT_NE(refusal("pretrain run.yaml --set task.train=[one.csv]").find("model.embed_dim is 1"),
-            std::string::npos);
+  expect_says(refusal("pretrain run.yaml --set task.train=[one.csv]"), "model.embed_dim is 1");
 }
 
 }  // namespace

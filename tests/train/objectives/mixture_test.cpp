@@ -7,15 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
+#include "tests/support/program_test.h"
 #include "tests/support/recorded_metric.h"
-#include "tests/support/run_program.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {
 
-class MixtureRun : public ::testing::Test {
+class MixtureRun : public ProgramTest {
  protected:
   void SetUp() override {
     write_small_text(folder_ / "novels.txt");
@@ -44,16 +44,11 @@ class MixtureRun : public ::testing::Test {
            "checkpoint: {every: 6, keep: 2}\n";
   }
 
-  Outcome pretrain(const std::string& run, const std::string& more = "") {
-    return run_program(folder_, "pretrain run.yaml --threads 1 --set run_dir=" + run + more);
-  }
-
-  TemporaryFolder folder_;
+  const std::string pretrain_ = "pretrain run.yaml --threads 1 --set run_dir=";
 };
 
 TEST_F(MixtureRun, RecordsTheLossOfEachSource) {
-  const Outcome outcome = pretrain("run");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  run(pretrain_ + "run");
   const auto loss = recorded_metric(folder_ / "run", "validation_loss"),
              novels = recorded_metric(folder_ / "run", "validation_loss_novels"),
              numbers = recorded_metric(folder_ / "run", "validation_loss_numbers");
@@ -65,29 +60,25 @@ TEST_F(MixtureRun, RecordsTheLossOfEachSource) {
 }
 
 TEST_F(MixtureRun, ResumesToTheSameBits) {
-  ASSERT_EQ(pretrain("whole").code, 0);
-  ASSERT_EQ(pretrain("parts", " --set training.steps=6").code, 0);
-  ASSERT_EQ(pretrain("parts").code, 0);
+  run(pretrain_ + "whole");
+  run(pretrain_ + "parts --set training.steps=6");
+  run(pretrain_ + "parts");
   EXPECT_EQ(file_checksum(folder_ / "whole/checkpoints/step-12/model.safetensors"),
             file_checksum(folder_ / "parts/checkpoints/step-12/model.safetensors"));
 }
 
 TEST_F(MixtureRun, RefusesOtherWeightsInTheSameFolder) {
-  ASSERT_EQ(pretrain("run").code, 0);
+  run(pretrain_ + "run");
   write_yaml(
       "{files: [novels.txt], name: novels, weight: 2}, {files: [numbers.txt], name: "
       "numbers, weight: 1}");
-  const Outcome outcome = pretrain("run", " --set training.steps=18");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("run: holds a run with other settings; changed: data.train"),
-            std::string::npos)
-      << outcome.err;
+  expect_says(refusal(pretrain_ + "run --set training.steps=18"),
+              "run: holds a run with other settings; changed: data.train");
 }
 
 TEST_F(MixtureRun, CheckTellsTheShareOfEachSource) {
-  const Outcome outcome = run_program(folder_, "check run.yaml --data --json --quiet");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto sources = nlohmann::json::parse(outcome.out)["data"]["sources"];
+  run("check run.yaml --data --json --quiet");
+  const auto sources = nlohmann::json::parse(last_.out)["data"]["sources"];
   ASSERT_EQ(sources.size(), 2);
   EXPECT_EQ(sources[0]["name"], "novels");
   EXPECT_DOUBLE_EQ(sources[0]["share"], 0.75);
@@ -98,10 +89,8 @@ TEST_F(MixtureRun, CheckTellsTheShareOfEachSource) {
 
 TEST_F(MixtureRun, RefusesAFileInTwoSources) {
   write_yaml("{files: [novels.txt], name: a}, {files: [n*.txt], name: b}");
-  const Outcome outcome = pretrain("run");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: data.train: novels.txt is in two sources, a and b; name it in one of them\n");
+  expect_refused(pretrain_ + "run",
+                 "data.train: novels.txt is in two sources, a and b; name it in one of them");
 }
 
 }  // namespace

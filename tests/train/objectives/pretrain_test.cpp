@@ -13,9 +13,9 @@
 #include "core/base/json.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "tests/support/places.h"
+#include "tests/support/program_test.h"
 #include "tests/support/recorded_metric.h"
 #include "tests/support/rounds.h"
-#include "tests/support/run_program.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
 #include "train/objectives/mask_samples.h"
@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-class PretrainTest : public ::testing::Test {
+class PretrainTest : public ProgramTest {
  protected:
   void SetUp() override {
     write_small_text(folder_ / "text.txt");
@@ -47,13 +47,18 @@ class PretrainTest : public ::testing::Test {
            "checkpoint: {every: 6, keep: 2}\n";
   }
 
-  /// Starts `nystrom pretrain` in the folder on one thread. Its messages go to the file `log`.
-  pid_t start(const std::string& run_dir, const std::string& more = "training.steps=60") {
-    return start_command(folder_, program_word() + "pretrain run.yaml --threads 1 --set run_dir=" +
-                                      run_dir + " --set '" + more + "'");
+  /// A run on one thread.
+  static std::string words(const std::string& run_dir,
+                           const std::string& more = "training.steps=60") {
+    return "pretrain run.yaml --threads 1 --set run_dir=" + run_dir + " --set '" + more + "'";
   }
-  int run(const std::string& run_dir, const std::string& more = "training.steps=60") {
-    return outcome(start(run_dir, more));
+  /// Starts a run, whose messages go to the file `log`.
+  pid_t start(const std::string& run_dir, const std::string& more = "training.steps=60") {
+    return start_command(folder_, program_word() + words(run_dir, more));
+  }
+  void train(const std::string& run_dir, const std::string& more = "training.steps=60",
+             Caller caller = Caller::here()) {
+    run(words(run_dir, more), caller);
   }
 
   std::string checksum(const std::string& run_dir, const std::string& file) {
@@ -74,27 +79,23 @@ class PretrainTest : public ::testing::Test {
     std::vector<std::string> passed_over;
     return newest_checkpoint(folder_ / run_dir / "checkpoints", passed_over).value_or(0);
   }
-  /// The step at which the last start resumed; 0 for a new run. Nothing when the start did not get
-  /// that far.
-  std::optional<std::int64_t> resumed_at() {
-    const std::string log = read_bytes(folder_ / "log"), words = "resuming at step ";
+  /// The step at which a start resumed, by its messages; 0 for a new run. Nothing when the start
+  /// did not get that far.
+  static std::optional<std::int64_t> resumed_at(const std::string& log) {
+    const std::string words = "resuming at step ";
     const std::size_t at = log.find(words);
     if (at != std::string::npos) return std::stoll(log.substr(at + words.size()));
     return log.find(" parameters on ") == std::string::npos ? std::nullopt
                                                             : std::optional<std::int64_t>(0);
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(PretrainTest, ThreadsThatAreRefusedLeaveNoWorkUndone) {
   const auto weights = [&](const std::string& run_dir, const std::string& environment,
                            unsigned threads) {
-    const Outcome outcome =
-        run_command(folder_, environment + " " + program_word() +
-                                 "pretrain run.yaml --set training.steps=6 --threads " +
-                                 std::to_string(threads) + " --set run_dir=" + run_dir);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(run_command(folder_, environment + " " + program_word() +
+                                       "pretrain run.yaml --set training.steps=6 --threads " +
+                                       std::to_string(threads) + " --set run_dir=" + run_dir));
     return file_checksum(folder_ / run_dir / "checkpoints/step-6/model.safetensors");
   };
   /// Dynamic teams have at most one thread for each core.
@@ -105,8 +106,8 @@ TEST_F(PretrainTest, ThreadsThatAreRefusedLeaveNoWorkUndone) {
 
 /// Two runs with the same seed: one records every step, the other every fifth.
 TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
-  ASSERT_EQ(run("each", "logging.every=1"), 0) << read_bytes(folder_ / "log");
-  ASSERT_EQ(run("fifth", "logging.every=5"), 0);
+  train("each", "logging.every=1");
+  train("fifth", "logging.every=5");
   const auto each = recorded_metric(folder_ / "each", "loss"),
              means = recorded_metric(folder_ / "fifth", "mean_loss");
   const auto accuracies = recorded_metric(folder_ / "each", "accuracy"),
@@ -125,39 +126,35 @@ TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
     EXPECT_NEAR(mean_accuracies[i], mean_of(accuracies), 1e-12);
     char shown[32];
     std::snprintf(shown, sizeof shown, "loss %.4f,", means[i]);
-    EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt")
-                  .find("step " + std::to_string(5 * i + 5) + "/60 ["),
-              std::string::npos);
-    EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt").find(shown), std::string::npos) << shown;
+    expect_says(read_bytes(folder_ / "fifth" / "log.txt"),
+                "step " + std::to_string(5 * i + 5) + "/60 [");
+    expect_says(read_bytes(folder_ / "fifth" / "log.txt"), shown);
   }
 }
 
 /// A tokenizer in the cache has the length of the run that trained it.
 TEST_F(PretrainTest, RunsOfTwoLengthsShareATokenizerAndGoOn) {
-  ASSERT_EQ(run("short", "data.sequence_length=16"), 0) << read_bytes(folder_ / "log");
-  ASSERT_EQ(run("long"), 0) << read_bytes(folder_ / "log");
-  EXPECT_EQ(read_bytes(folder_ / "log").find("training a tokenizer"), std::string::npos);
+  train("short", "data.sequence_length=16");
+  train("long");
+  expect_hides(last_.err, "training a tokenizer");
   const std::string whole = checksum("long", "model.safetensors");
   fs::remove_all(folder_ / "long" / "checkpoints" / "step-60");
-  ASSERT_EQ(run("long"), 0) << read_bytes(folder_ / "log");
-  EXPECT_GT(resumed_at(), 0);
+  train("long");
+  EXPECT_GT(resumed_at(last_.err), 0);
   EXPECT_EQ(checksum("long", "model.safetensors"), whole);
 }
 
 TEST_F(PretrainTest, ATokenizerOfOtherPiecesThanTheWeightsIsRefused) {
-  ASSERT_EQ(run("first"), 0) << read_bytes(folder_ / "log");
-  ASSERT_EQ(run("other", "tokenizer.train.kind=bpe"), 0) << read_bytes(folder_ / "log");
-  EXPECT_EQ(run("same", "model.from=first' --set 'tokenizer.path=first"), 0)
-      << read_bytes(folder_ / "log");
-  EXPECT_EQ(run("mixed", "model.from=first' --set 'tokenizer.path=other"), 2);
-  EXPECT_NE(read_bytes(folder_ / "log").find("to whose pieces the weights belong"),
-            std::string::npos)
-      << read_bytes(folder_ / "log");
+  train("first");
+  train("other", "tokenizer.train.kind=bpe");
+  train("same", "model.from=first' --set 'tokenizer.path=first");
+  expect_says(refusal(words("mixed", "model.from=first' --set 'tokenizer.path=other")),
+              "to whose pieces the weights belong");
   EXPECT_FALSE(fs::exists(folder_ / "mixed"));
 }
 
 TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
-  ASSERT_EQ(run("straight"), 0) << read_bytes(folder_ / "log");
+  train("straight");
   std::minstd_rand random(7);
   const int wanted = 200 * test_rounds();
   int kills = 0, while_training = 0;
@@ -177,13 +174,13 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
     kills += code == -SIGKILL;
     while_training += code == -SIGKILL && progress("killed") != before;
     ASSERT_TRUE(code == 0 || code == -SIGKILL) << read_bytes(folder_ / "log");
-    const auto resumed = resumed_at();
+    const auto resumed = resumed_at(read_bytes(folder_ / "log"));
     ASSERT_GE(resumed.value_or(saved), saved) << read_bytes(folder_ / "log");
     if (code == 0) fs::remove_all(folder_ / "killed");
   }
   EXPECT_EQ(kills, wanted);
   EXPECT_GT(while_training, wanted / 4);
-  ASSERT_EQ(run("killed"), 0) << read_bytes(folder_ / "log");
+  train("killed");
   for (const char* file : {"model.safetensors", "optimizer.safetensors"})
     EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
   for (const auto& entry : fs::directory_iterator(folder_ / "killed" / "checkpoints")) {
@@ -206,8 +203,7 @@ TEST_F(PretrainTest, ACopyThatLeavesThePlateauEndsAsAShorterRun) {
   fs::copy(folder_ / "plateau", folder_ / "branch", fs::copy_options::recursive);
   const std::int64_t left = newest("plateau"), steps = 2 * left;  // its decay has a tenth of them
   for (const char* run_dir : {"branch", "straight"})
-    ASSERT_EQ(run(run_dir, "training.steps=" + std::to_string(steps)), 0)
-        << read_bytes(folder_ / "log");
+    train(run_dir, "training.steps=" + std::to_string(steps));
   const auto weights = [&](const char* run_dir) {
     return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(steps)) /
                          "model.safetensors");
@@ -219,8 +215,8 @@ TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
   std::ofstream(folder_ / "run.yaml", std::ios::app)
       << "logging: {fill_masks: [\"the [MASK] and [MASK]\", \"" + std::string(200, 'a') +
              " [MASK]\"]}\n";
-  ASSERT_EQ(run("once", "training.steps=40"), 0) << read_bytes(folder_ / "log");
-  ASSERT_EQ(run("once"), 0) << read_bytes(folder_ / "log");
+  train("once", "training.steps=40");
+  train("once");
   const MaskSamples samples = read_mask_samples(folder_ / "once");
   EXPECT_EQ(samples.note, "");
   ASSERT_EQ(samples.texts, std::vector<std::string>{"the [MASK] and [MASK]"})
@@ -239,17 +235,17 @@ TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
 
 TEST_F(PretrainTest, AnAverageOfTheWeightsGoesOnInTheSameBits) {
   const std::string ema = "training.ema=0.9";
-  ASSERT_EQ(run("straight", ema), 0) << read_bytes(folder_ / "log");
+  train("straight", ema);
   const pid_t process = start("killed", ema);
   for (int i = 0; i < 4000 && !fs::exists(folder_ / "killed" / "checkpoints" / "step-12"); ++i)
     std::this_thread::sleep_for(milliseconds(1));
   ::kill(process, SIGKILL);
   outcome(process);
-  ASSERT_EQ(run("killed", ema), 0) << read_bytes(folder_ / "log");
+  train("killed", ema);
   for (const char* file : {"model.safetensors", "optimizer.safetensors"})
     EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
   // The average does not change training; the saved model is the average.
-  ASSERT_EQ(run("plain"), 0) << read_bytes(folder_ / "log");
+  train("plain");
   const std::string bias = "nystromformer.embeddings.LayerNorm.bias";
   const auto tensor = [&](const char* run_dir, const char* file, const std::string& name) {
     return TensorFile::open(folder_ / run_dir / "checkpoints" / "step-60" / file)
@@ -263,40 +259,32 @@ TEST_F(PretrainTest, AnAverageOfTheWeightsGoesOnInTheSameBits) {
 }
 
 TEST_F(PretrainTest, LearnsTheOrderOfSegments) {
-  ASSERT_EQ(run("run", "masking.sentence_order=true"), 0) << read_bytes(folder_ / "log");
+  train("run", "masking.sentence_order=true");
   const std::string metrics = read_bytes(folder_ / "run" / "metrics.jsonl");
-  EXPECT_NE(metrics.find("\"sentence_order_accuracy\":"), std::string::npos);
-  EXPECT_NE(metrics.find("\"validation_sentence_order_accuracy\":"), std::string::npos);
+  expect_says(metrics, "\"sentence_order_accuracy\":");
+  expect_says(metrics, "\"validation_sentence_order_accuracy\":");
   const auto has_head = [&](const fs::path& folder) {
     return TensorFile::open(folder_ / folder / "model.safetensors")
         .contains("cls.seq_relationship.weight");
   };
   EXPECT_TRUE(has_head("run/checkpoints/step-60"));
-  const Outcome evaluated = run_program(folder_, "evaluate run --text text.txt --json");
-  EXPECT_NE(evaluated.out.find("\"sentence_order_accuracy\":"), std::string::npos) << evaluated.err;
-  const Outcome exported = run_program(folder_, "export run out --attention softmax");
-  EXPECT_EQ(exported.code, 0) << exported.err;
-  EXPECT_NE(exported.err.find("the sentence-order head (cls.seq_relationship) is left out"),
-            std::string::npos)
-      << exported.err;
-  EXPECT_NE(read_bytes(folder_ / "out" / "README.md").find("sentence-order head"),
-            std::string::npos);
+  expect_says(run("evaluate run --text text.txt --json").out, "\"sentence_order_accuracy\":");
+  expect_says(run("export run out --attention softmax").err,
+              "the sentence-order head (cls.seq_relationship) is left out");
+  expect_says(read_bytes(folder_ / "out" / "README.md"), "sentence-order head");
   EXPECT_FALSE(has_head("out"));
-  EXPECT_EQ(run_program(folder_, "predict out 'the [MASK] was calm'").code, 0);
+  run("predict out 'the [MASK] was calm'");
   // Training can start from a folder with the head without using it, and the reverse.
-  EXPECT_EQ(run("without", "model.from=run"), 0) << read_bytes(folder_ / "log");
-  EXPECT_NE(read_bytes(folder_ / "log").find("unused: cls.seq_relationship."), std::string::npos)
-      << read_bytes(folder_ / "log");
-  const Outcome with = run_program(folder_,
-                                   "pretrain run.yaml --set run_dir=with --set model.from=without "
-                                   "--set masking.sentence_order=true");
-  EXPECT_EQ(with.code, 0) << with.err;
-  EXPECT_NE(with.err.find("fresh: cls.seq_relationship.weight"), std::string::npos) << with.err;
+  train("without", "model.from=run");
+  expect_says(last_.err, "unused: cls.seq_relationship.");
+  expect_says(run("pretrain run.yaml --set run_dir=with --set model.from=without --set "
+                  "masking.sentence_order=true")
+                  .err,
+              "fresh: cls.seq_relationship.weight");
 }
 
 TEST_F(PretrainTest, RecordsWhatItsAttentionDoes) {
-  ASSERT_EQ(run("run", "logging={every: 10, attention_every: 4, attention_error_limit: 1.0e-9}"), 0)
-      << read_bytes(folder_ / "log");
+  train("run", "logging={every: 10, attention_every: 4, attention_error_limit: 1.0e-9}");
   std::ifstream metrics(folder_ / "run" / "metrics.jsonl");
   std::vector<std::int64_t> watched;
   for (std::string line; std::getline(metrics, line);) {
@@ -315,12 +303,10 @@ TEST_F(PretrainTest, RecordsWhatItsAttentionDoes) {
   const std::size_t at = log.find(line);
   ASSERT_NE(at, std::string::npos) << log;
   EXPECT_EQ(log.find(line, at + 1), std::string::npos) << "one line is enough";
-  EXPECT_EQ(log.find("warning"), std::string::npos) << "an error of attention predicts no harm";
-  EXPECT_NE(log.find("; what that costs in loss: nystrom approximation model run TEXT\n"),
-            std::string::npos)
-      << log;
-  ASSERT_EQ(run("unwatched", "logging.attention_every=null"), 0) << read_bytes(folder_ / "log");
-  EXPECT_EQ(read_bytes(folder_ / "unwatched" / "metrics.jsonl").find("layer_0"), std::string::npos);
+  expect_hides(log, "warning", "an error of attention predicts no harm");
+  expect_says(log, "; what that costs in loss: nystrom approximation model run TEXT\n");
+  train("unwatched", "logging.attention_every=null");
+  expect_hides(read_bytes(folder_ / "unwatched" / "metrics.jsonl"), "layer_0");
   EXPECT_EQ(checksum("unwatched", "model.safetensors"), checksum("run", "model.safetensors"));
 }
 
@@ -330,7 +316,7 @@ TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
     std::this_thread::sleep_for(milliseconds(5));
   ::kill(process, SIGTERM);
   EXPECT_EQ(outcome(process), 130);
-  EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped after step "), std::string::npos);
+  expect_says(read_bytes(folder_ / "log"), "nystrom: stopped after step ");
 }
 
 /// The signal comes while the tokenizer is trained, or while text is converted to tokens.
@@ -354,10 +340,9 @@ TEST_F(PretrainTest, ASignalWhileTextIsPreparedLeavesNothing) {
     for (int i = 0; i < 60000 && !begun(); ++i) std::this_thread::sleep_for(milliseconds(1));
     ::kill(process, SIGTERM);
     EXPECT_EQ(outcome(process), 130) << read_bytes(folder_ / "log");
-    EXPECT_NE(read_bytes(folder_ / "log")
-                  .find("nystrom: stopped during preparation of the text; the same command "
-                        "continues with the finished part\n"),
-              std::string::npos);
+    expect_says(read_bytes(folder_ / "log"),
+                "nystrom: stopped during preparation of the text; the same command continues with "
+                "the finished part\n");
     EXPECT_FALSE(begun());
   }
 }
@@ -367,47 +352,39 @@ TEST_F(PretrainTest, TakesATokenizerOfAnyKind) {
   fs::create_directory(folder_ / "tokenizer");
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
     fs::copy_file(tokenizer / name, folder_ / "tokenizer" / name);
-  ASSERT_EQ(run("run", "tokenizer.path=tokenizer"), 0) << read_bytes(folder_ / "log");
+  train("run", "tokenizer.path=tokenizer");
   const fs::path checkpoint = folder_ / "run" / "checkpoints" / "step-60";
   EXPECT_EQ(open_tokenizer(checkpoint)->encode("the <mask> was", SpecialNames::tokens),
             open_tokenizer(tokenizer)->encode("the <mask> was", SpecialNames::tokens));
   EXPECT_EQ(read_json_file(checkpoint / "config.json")["vocab_size"], 501);
   EXPECT_EQ(read_json_file(checkpoint / "config.json")["pad_token_id"], 1);
-  const Outcome predicted =
-      run_program(folder_, "predict run 'the <mask> was calm' --top-k 2 --json");
-  EXPECT_EQ(predicted.code, 0) << predicted.err;
-  EXPECT_EQ(nlohmann::json::parse(predicted.out).size(), 2u);
-  EXPECT_EQ(run_program(folder_, "evaluate run --text text.txt --json").code, 0);
+  run("predict run 'the <mask> was calm' --top-k 2 --json");
+  EXPECT_EQ(nlohmann::json::parse(last_.out).size(), 2u);
+  run("evaluate run --text text.txt --json");
 }
 
 TEST_F(PretrainTest, ATokenizerWithoutMaskIsRefused) {
   fs::create_directory(folder_ / "tokenizer");
   write_bytes(folder_ / "tokenizer/vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
   write_bytes(folder_ / "tokenizer/merges.txt", "#version: 0.2\n");
-  EXPECT_EQ(run("run", "tokenizer.path=tokenizer"), 2);
-  EXPECT_EQ(read_bytes(folder_ / "log"),
-            "nystrom: the tokenizer has no cls token; masked language models need cls, sep, pad "
-            "and mask: name it as cls_token in "
-            "tokenizer_config.json\n");
+  expect_refused(words("run", "tokenizer.path=tokenizer"),
+                 "the tokenizer has no cls token; masked language models need cls, sep, pad and "
+                 "mask: name it as cls_token in tokenizer_config.json");
 }
 
 TEST_F(PretrainTest, OtherSettingsAreRefusedInTheSameFolder) {
-  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
-  EXPECT_EQ(run("run", "optimizer.learning_rate=2.0e-3"), 2);
-  EXPECT_EQ(read_bytes(folder_ / "log"),
-            "nystrom: run: holds a run with other settings; changed: optimizer.learning_rate "
-            "(0.001, now 0.002); choose another run_dir, or undo the changes\n");
+  train("run", "training.steps=6");
+  expect_refused(words("run", "optimizer.learning_rate=2.0e-3"),
+                 "run: holds a run with other settings; changed: optimizer.learning_rate (0.001, "
+                 "now 0.002); choose another run_dir, or undo the changes");
 }
 
 TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
-  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  train("run", "training.steps=6");
   std::ofstream(folder_ / "text.txt", std::ios::app) << "the sea was calm\n";
-  EXPECT_EQ(run("run", "training.steps=12"), 2);
-  EXPECT_NE(read_bytes(folder_ / "log")
-                .find("nystrom: run: its checkpoints come from other text; bring the files "
-                      "of data.train back"),
-            std::string::npos)
-      << read_bytes(folder_ / "log");
+  expect_says(
+      refusal(words("run", "training.steps=12")),
+      "nystrom: run: its checkpoints come from other text; bring the files of data.train back");
 }
 
 TEST_F(PretrainTest, OtherValidationTextIsRefusedInTheSameFolder) {
@@ -415,16 +392,11 @@ TEST_F(PretrainTest, OtherValidationTextIsRefusedInTheSameFolder) {
   const std::string held_out =
       "data.validation=[held-out.txt]' --set 'data.validation_fraction=null' --set "
       "'training.steps=";
-  ASSERT_EQ(run("run", held_out + "6"), 0) << read_bytes(folder_ / "log");
+  train("run", held_out + "6");
   std::ofstream(folder_ / "held-out.txt", std::ios::app) << "the sea was calm\n";
-  EXPECT_EQ(run("run", held_out + "12"), 2);
-  EXPECT_NE(
-      read_bytes(folder_ / "log")
-          .find("nystrom: run: its checkpoints were evaluated on other data; bring the files of "
-                "data.validation back as they were, or "
-                "choose another run_dir\n"),
-      std::string::npos)
-      << read_bytes(folder_ / "log");
+  expect_says(refusal(words("run", held_out + "12")),
+              "nystrom: run: its checkpoints were evaluated on other data; bring the files of "
+              "data.validation back as they were, or choose another run_dir\n");
 }
 
 TEST_F(PretrainTest, AFileThatIsTrainedAndJudgedOnIsToldByEveryCommand) {
@@ -432,13 +404,10 @@ TEST_F(PretrainTest, AFileThatIsTrainedAndJudgedOnIsToldByEveryCommand) {
                               " is matched by both data.train and data.validation: the model would "
                               "be evaluated on its training data; name different files\n";
   for (const std::string command : {"check", "prepare", "pretrain"}) {
-    const Outcome told =
-        run_program(folder_, command +
-                                 " run.yaml --set run_dir=run --set training.steps=5 --set "
-                                 "data.validation_fraction=null "
-                                 "--set 'data.validation=[./t*.txt]'");
-    EXPECT_EQ(told.code, 0) << told.err;
-    EXPECT_NE(told.err.find(warning), std::string::npos) << command << ":\n" << told.err;
+    expect_says(run(command + " run.yaml --set run_dir=run --set training.steps=5 --set "
+                              "data.validation_fraction=null --set 'data.validation=[./t*.txt]'")
+                    .err,
+                warning, command);
   }
 }
 
@@ -446,22 +415,22 @@ TEST_F(PretrainTest, WithoutACheckpointSettingsMayChange) {
   fs::create_directory(folder_ / "run");
   { const RunLock marked(folder_ / "run"); }
   write_bytes(folder_ / "run" / "config.yaml", "optimizer: {learning_rate: 1.0e-1}\n");
-  EXPECT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  train("run", "training.steps=6");
 }
 
 TEST_F(PretrainTest, MoreStepsMayBeAskedFor) {
-  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
-  EXPECT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
+  train("run", "training.steps=6");
+  train("run", "training.steps=12");
   EXPECT_TRUE(fs::exists(folder_ / "run" / "checkpoints" / "step-12"));
 }
 
 TEST_F(PretrainTest, WhatKilledWritesLeftGoes) {
-  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  train("run", "training.steps=6");
   const fs::path metrics = folder_ / "run" / "metrics.jsonl.tmp-0123456789abcdef",
                  latest = folder_ / "run" / "checkpoints" / "latest.tmp-0123456789abcdef",
                  own = folder_ / "run" / "data.tmp-2024";
   for (const fs::path& path : {metrics, latest, own}) write_bytes(path, "{");
-  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  train("run", "training.steps=6");
   EXPECT_FALSE(fs::exists(metrics));
   EXPECT_FALSE(fs::exists(latest));
   EXPECT_TRUE(fs::exists(own)) << "the user's";
@@ -470,24 +439,21 @@ TEST_F(PretrainTest, WhatKilledWritesLeftGoes) {
 TEST_F(PretrainTest, AFolderOfOthersIsLeftAsItIs) {
   fs::create_directory(folder_ / "run");
   write_bytes(folder_ / "run" / "config.yaml", "# my settings\nseed: 1\n");
-  EXPECT_EQ(run("run", "training.steps=6"), 2);
-  EXPECT_EQ(read_bytes(folder_ / "log"),
-            "nystrom: run: is not empty and holds no run; choose another run_dir\n");
+  expect_refused(words("run", "training.steps=6"),
+                 "run: is not empty and holds no run; choose another run_dir");
   EXPECT_EQ(read_bytes(folder_ / "run" / "config.yaml"), "# my settings\nseed: 1\n");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "run"), {}), 1);
 }
 
 TEST_F(PretrainTest, ALinkInARunIsNotFollowed) {
-  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  train("run", "training.steps=6");
   write_bytes(folder_ / "diary", "mine\n");
   for (const char* name : {"log.txt", "metrics.jsonl"}) {
     const fs::path link = folder_ / "run" / name;
     fs::rename(link, folder_ / "kept");
     fs::create_symlink(folder_ / "diary", link);
-    EXPECT_EQ(run("run", "training.steps=12"), 2) << name;
-    EXPECT_NE(read_bytes(folder_ / "log").find(std::string(name) + ": is a symbolic link"),
-              std::string::npos)
-        << read_bytes(folder_ / "log");
+    expect_says(refusal(words("run", "training.steps=12")),
+                std::string(name) + ": is a symbolic link");
     EXPECT_EQ(read_bytes(folder_ / "diary"), "mine\n");
     fs::rename(folder_ / "kept", link);
   }
@@ -499,9 +465,7 @@ TEST_F(PretrainTest, TextOfTheSameSizeAndTimeIsReadAnew) {
     text[0] = letter;
     write_bytes(folder_ / "text.txt", text);
     fs::last_write_time(folder_ / "text.txt", fs::file_time_type{});
-    const Outcome outcome = run_program(folder_, "prepare run.yaml --threads 1");
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return outcome.err;
+    return run("prepare run.yaml --threads 1").err;
   };
   const auto folders = [](const std::string& messages) {
     std::set<std::string> names;
@@ -512,22 +476,20 @@ TEST_F(PretrainTest, TextOfTheSameSizeAndTimeIsReadAnew) {
   const std::string a = prepared('a'), b = prepared('b'), again = prepared('a');
   for (const std::string& name : folders(a)) EXPECT_FALSE(folders(b).contains(name)) << name;
   EXPECT_EQ(folders(again), folders(a));
-  EXPECT_EQ(again.find("training a tokenizer"), std::string::npos) << again;
+  expect_hides(again, "training a tokenizer");
 }
 
 TEST_F(PretrainTest, ADamagedCheckpointIsPassedOver) {
-  ASSERT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
+  train("run", "training.steps=12");
   std::ofstream(folder_ / "run" / "checkpoints" / "step-12" / "state.json", std::ios::app) << " ";
-  ASSERT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
-  EXPECT_NE(read_bytes(folder_ / "log").find("step-12: passed over: state.json has "),
-            std::string::npos);
+  train("run", "training.steps=12");
+  expect_says(last_.err, "step-12: passed over: state.json has ");
 }
 
 TEST_F(PretrainTest, MissingTextIsOneLine) {
-  EXPECT_EQ(run("run", "data.train=[absent/*.txt]"), 2);
-  const std::string log = read_bytes(folder_ / "log");
+  const std::string log = refusal(words("run", "data.train=[absent/*.txt]"));
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
-  EXPECT_NE(log.find("absent/*.txt"), std::string::npos) << log;
+  expect_says(log, "absent/*.txt");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The content of metrics.jsonl, also of a resumed run.
 #include <gtest/gtest.h>
 
+#include "tests/support/program_test.h"
 #include "tests/support/recorded_metric.h"
-#include "tests/support/run_program.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -26,9 +26,7 @@ TEST(RunMetrics, EveryStepAndEvaluationIsRecordedOnceWhenARunGoesOn) {
          "checkpoint: {every: 2}\n"
          "logging: {every: 1}\n";
   for (const std::string steps : {"4", "8"}) {
-    const Outcome outcome =
-        run_program(folder, "pretrain run.yaml --quiet --set training.steps=" + steps);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(run_program(folder, "pretrain run.yaml --quiet --set training.steps=" + steps));
   }
   EXPECT_EQ(recorded_metric(folder / "run", "loss").size(), 8U);
   EXPECT_EQ(recorded_metric(folder / "run", "validation_loss").size(), 4U);

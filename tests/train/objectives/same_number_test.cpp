@@ -291,7 +291,7 @@ TEST_P(SameNumberOf, InTrainingEvaluationAndPrediction) {
               tokenizer + model_of(task.model) + "task: {" + task.options + ", train: [" +
                   train_file + "], validation: [" + file +
                   "]}\ntraining: {dtype: f32, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
-  ASSERT_NO_FATAL_FAILURE(train());
+  train();
   const json evaluation = evaluated("--file " + file);
   // All classes; of answers as many as evaluation asks for.
   const Numbers numbers =
@@ -302,9 +302,8 @@ TEST_P(SameNumberOf, InTrainingEvaluationAndPrediction) {
     EXPECT_NEAR(value, recorded(name), 2e-5) << name << ", of predictions and in training";
   }
   EXPECT_NEAR(evaluation.at("loss").get<double>(), recorded("loss"), 2e-5);
-  const Outcome exported = run_program(folder_, "export run exported --verify --json --quiet");
-  ASSERT_EQ(exported.code, 0) << exported.err;
-  const json score = json::parse(exported.out).at("scores").at(0);
+  run("export run exported --verify --json --quiet");
+  const json score = json::parse(last_.out).at("scores").at(0);
   EXPECT_EQ(score.at("runtime"), "nystrom");
   EXPECT_NEAR(score.at("loss").get<double>(), recorded("loss"), 2e-5);
   const auto& [metric, value] = numbers[0];
@@ -357,7 +356,7 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
               yaml + config_text +
                   "masking: {probability: 0.3, mask: 1.0, random: 0.0}\n"
                   "training: {dtype: f32, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
-  ASSERT_NO_FATAL_FAILURE(run("pretrain run.yaml --threads 1"));
+  run("pretrain run.yaml --threads 1");
   const json evaluation = evaluated("--text dev.txt");
   EXPECT_NEAR(evaluation.at("loss").get<double>(), recorded("loss"), 2e-5);
   EXPECT_NEAR(evaluation.at("accuracy").get<double>(), recorded("accuracy"), 2e-5);
@@ -426,8 +425,7 @@ TEST_P(SameNumberOfFeatures, InTrainingEvaluationAndPrediction) {
   write_features(folder_ / "train.h5", classes, 64, 7);
   const std::vector<double> truth = write_features(folder_ / "dev.h5", classes, 32, 8);
   write_bytes(folder_ / "run.yaml", features_model);
-  ASSERT_NO_FATAL_FAILURE(
-      run("finetune run.yaml --threads 1 --set training.epochs=3 --set evaluation.every=6"));
+  run("finetune run.yaml --threads 1 --set training.epochs=3 --set evaluation.every=6");
   const json evaluation = evaluated("--file dev.h5");
   for (const auto& [name, value] : evaluation.items()) {
     if (name == "examples") continue;
@@ -461,7 +459,7 @@ TEST_F(SameNumber, OfARunInBf16) {
               tokenizer + model_of("hidden_dropout_prob: 0.0, ") + "task: {" + task.options +
                   ", train: [train.tsv], validation: [dev.tsv]}\n"
                   "training: {dtype: bf16, steps: 18, batch_size: 16, micro_batch_size: 8}\n");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set model.initializer_range=0.02"));
+  run("finetune run.yaml --threads 1 --set model.initializer_range=0.02");
   const json rounded = evaluated("--file dev.tsv --dtype bf16"),
              exact = evaluated("--file dev.tsv");
   for (const char* name : {"pearson", "spearman", "mse", "loss"}) {

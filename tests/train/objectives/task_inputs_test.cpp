@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "core/base/file_io.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config_io.h"
 #include "train/objectives/corpus.h"
@@ -15,7 +15,7 @@
 namespace nystrom::testing {
 namespace {
 
-class TaskInputs : public ::testing::Test {
+class TaskInputs : public ProgramTest {
  protected:
   /// Writes run.yaml with a tokenizer and a task whose files are in the folder.
   void write_run(const std::string& tokenizer, const std::string& task) {
@@ -36,8 +36,6 @@ class TaskInputs : public ::testing::Test {
     return prepare_corpus(with_named_tokenizer(spec), quiet, alone);
   }
   std::string path(const char* name) { return (folder_ / name).string(); }
-
-  TemporaryFolder folder_;
 };
 
 /// The documents of a data set as text of bytes.
@@ -112,23 +110,19 @@ TEST_F(TaskInputs, APixelIsAByteAndNeedsTheTokenizerOfBytes) {
 TEST_F(TaskInputs, TheSameFilePretrainsAndFineTunes) {
   write_bytes(folder_ / "train.tsv", "text\tlabel\nyes it is\tp\nno it is not\tn\nperhaps\tp\n");
   write_run("builtin: bytes", "kind: classification, train: [train.tsv], validation: [train.tsv]");
-  const auto run = [&](const std::string& words) {
-    const Outcome done = run_program(folder_, words);
-    EXPECT_EQ(done.code, 0) << done.err;
-    return done.out + done.err;
+  const auto told = [&](const std::string& words) {
+    run(words);
+    return last_.out + last_.err;
   };
-  EXPECT_NE(
-      run("pretrain run.yaml --set run_dir=self").find("3 of 3 texts are among those to train on"),
-      std::string::npos);
+  expect_says(told("pretrain run.yaml --set run_dir=self"),
+              "3 of 3 texts are among those to train on");
   run("finetune run.yaml --quiet --set run_dir=tuned --set model.from=self");
-  EXPECT_NE(
-      run("pretrain run.yaml --set run_dir=self --set training.steps=3").find("done: 3 steps"),
-      std::string::npos)
-      << "goes on";
-  EXPECT_NE(run("prepare run.yaml").find("training: 3 documents"), std::string::npos);
+  expect_says(told("pretrain run.yaml --set run_dir=self --set training.steps=3"), "done: 3 steps",
+              "goes on");
+  expect_says(told("prepare run.yaml"), "training: 3 documents");
   run("report self");
-  EXPECT_EQ(read_bytes(folder_ / "self/config.yaml").find("train.tsv"), std::string::npos)
-      << "its rows are no texts of data.train";
+  expect_hides(read_bytes(folder_ / "self/config.yaml"), "train.tsv",
+               "its rows are no texts of data.train");
   run("pretrain run.yaml --quiet --set run_dir=replaced --set "
       "pretraining.objective=replaced_tokens");
 }

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/places.h"
-#include "tests/support/run_program.h"
+#include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
@@ -153,8 +152,7 @@ TEST(CostStudy, FitsNothingToTooFewLengths) {
   ASSERT_EQ(study.verdict.size(), 3U);
   EXPECT_TRUE(study.verdict[0].starts_with("linear: ")) << study.verdict[0];
   EXPECT_EQ(study.verdict[1], "an exponent is fitted to 3 lengths; these are 2");
-  for (const std::string& sentence : study.verdict)
-    EXPECT_EQ(sentence.find("nan"), std::string::npos) << sentence;
+  for (const std::string& sentence : study.verdict) expect_hides(sentence, "nan");
 }
 
 TEST(CostStudy, SaysUnderItsChartsWhatWasMeasured) {
@@ -167,32 +165,27 @@ TEST(CostStudy, SaysUnderItsChartsWhatWasMeasured) {
 
 TEST(CostStudy, TheProgramDrawsItsBarOnceAtTheEnd) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_program(folder,
-                                      "approximation cost --kinds softmax linear --shortest 16 "
-                                      "--longest 32 --repeats 1 --mode forward");
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_NE(outcome.err.find("measurement 4/4"), std::string::npos) << outcome.err;
-  EXPECT_EQ(outcome.err.find("measurement 1/4"), std::string::npos) << outcome.err;
+  const Outcome outcome =
+      succeeded(run_program(folder,
+                            "approximation cost --kinds softmax linear --shortest 16 "
+                            "--longest 32 --repeats 1 --mode forward"));
+  expect_says(outcome.err, "measurement 4/4");
+  expect_hides(outcome.err, "measurement 1/4");
 }
 
 // ---- A model ------------------------------------------------------------------------------------
 
-class ApproximationModelTest : public ::testing::Test {
+class ApproximationModelTest : public ProgramTest {
  protected:
   ApproximationModelTest() : tiny_(folder_ / "model") {
     write_lines(folder_ / "text.txt", tiny_lines(60, 7));
     fs::create_directory(folder_ / "tmp");
-  }
-  Outcome study(const std::string& arguments) {
-    return run_command(folder_, "TMPDIR=tmp '" + build_folder().string() +
-                                    "/nystrom' approximation model model text.txt --quiet " +
-                                    arguments);
+    environment_ = "TMPDIR=tmp ";
   }
   nlohmann::json result(const std::string& arguments) {
-    const Outcome outcome = study(arguments + " --json");
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    run(study_ + arguments + " --json");
     EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
-    return nlohmann::json::parse(outcome.out, nullptr, false);
+    return nlohmann::json::parse(last_.out);
   }
   static nlohmann::json variant(const nlohmann::json& study, const std::string& group,
                                 const std::string& setting) {
@@ -203,7 +196,7 @@ class ApproximationModelTest : public ::testing::Test {
     return {};
   }
 
-  TemporaryFolder folder_;
+  const std::string study_ = "approximation model model text.txt --quiet ";
   TinyCheckpoint tiny_;
 };
 
@@ -263,12 +256,10 @@ TEST_F(ApproximationModelTest, LossesAreThoseOfEvaluate) {
   for (const auto& [group, setting, option] :
        {std::tuple("kind", "linear", "model.attention.kind=linear"),
         std::tuple("inverse", "identity", "model.attention.inverse=identity")}) {
-    const Outcome outcome = run_program(
-        folder_,
-        std::string(
+    run(std::string(
             "evaluate model --text text.txt --quiet --json --set data.documents=lines --set ") +
-            option);
-    const auto evaluated = nlohmann::json::parse(outcome.out, nullptr, false);
+        option);
+    const auto evaluated = nlohmann::json::parse(last_.out);
     EXPECT_NEAR(variant(found, group, setting).at("loss").get<double>(),
                 evaluated.at("loss").get<double>(), 1e-5)
         << setting;
@@ -292,8 +283,7 @@ TEST_F(ApproximationModelTest, OfAModelWithParametersOfItsOwnSaysWhatItCan) {
 }
 
 TEST_F(ApproximationModelTest, WritesFiles) {
-  const Outcome outcome = study("--sequences 1 --output study");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  run(study_ + "--sequences 1 --output study");
   for (const char* name :
        {"model.json", "model-heads.csv", "model-variants.csv", "model-errors.csv",
         "model-residuals.csv", "model-spectrum.csv", "model-landmarks.svg", "model-steps.svg",
@@ -302,16 +292,16 @@ TEST_F(ApproximationModelTest, WritesFiles) {
 }
 
 TEST_F(ApproximationModelTest, RefusesWhatItCannotStudy) {
-  const auto error = [&](const std::string& arguments) { return study(arguments).err; };
-  EXPECT_EQ(error("--set data.sequence_length=100"),
-            "nystrom: --set data.sequence_length=100: data.sequence_length 100 exceeds "
-            "model.max_position_embeddings 24; shorten the "
-            "sequences or enlarge the model's position table\n");
-  EXPECT_EQ(error("--set training.steps=3"),
-            "nystrom: --set training.steps=3: this command takes options of model, data, masking, "
-            "seed\n");
-  EXPECT_TRUE(run_program(folder_, "approximation model model absent.txt --quiet")
-                  .err.starts_with("nystrom: 'absent.txt' matches no file"));
+  expect_refused(study_ + "--set data.sequence_length=100",
+                 "--set data.sequence_length=100: data.sequence_length 100 exceeds "
+                 "model.max_position_embeddings 24; shorten the sequences or enlarge the model's "
+                 "position table");
+  expect_refused(
+      study_ + "--set training.steps=3",
+      "--set training.steps=3: this command takes options of model, data, masking, seed");
+  EXPECT_TRUE(refusal("approximation model model absent.txt --quiet")
+                  .starts_with("nystrom: 'absent.txt' matches no file"))
+      << last_.err;
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }
 
