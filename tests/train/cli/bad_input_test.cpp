@@ -39,7 +39,6 @@ void furnish_run(const TemporaryFolder& folder) {
   write_bytes(folder / "nul.txt", std::string("a\0b\n", 4));
   write_bytes(folder / "empty.txt", "");
   write_bytes(folder / "fake.gz", "not gzip");
-  write_bytes(folder / "fake.zst", "not zstd");
   write_bytes(folder / "run.yaml",
               "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
               "intermediate_size: 32, max_position_embeddings: 32,\n"
@@ -50,7 +49,6 @@ void furnish_run(const TemporaryFolder& folder) {
               "schedule: {warmup_steps: 1}\n"
               "training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}\n");
   write_bytes(folder / "two_errors.yaml", "sead: 1\nmodel: {hidden_size: -4}\n");
-  write_bytes(folder / "broken.yaml", "model: {hidden_size: 16\n");
 }
 
 /// The folder of a model with its tokenizer, created once for all tests.
@@ -267,18 +265,12 @@ const Case configurations[] = {
      "text.txt:1:1: got 'the sea was calm and the old ships sailed home under pale stars the sea "
      "was calm…', expected sections such as "
      "'model:'"},
-    {"broken_yaml", "pretrain broken.yaml",
-     "broken.yaml:1:1: not valid YAML: end of map flow not found"},
     {"several_errors", "pretrain two_errors.yaml",
      "two_errors.yaml:1:1: unknown key 'sead'; did you mean 'seed'?\n"
      "two_errors.yaml:2:22: model.hidden_size: got '-4', expected a whole number at least 1"},
     {"zero_steps", PRETRAIN "training.steps=0",
      "--set training.steps=0: training.steps: got '0', expected a whole number at least 1, or "
      "null"},
-    {"batch", PRETRAIN "training.batch_size=3",
-     "--set training.batch_size=3: training.batch_size 3 is not divisible by micro_batch_size 4; a "
-     "step is a whole number of "
-     "micro-batches"},
     {"run_of_f16_without_a_gpu", PRETRAIN "training.dtype=f16",
      "training.dtype: f16 is computed only on GPUs; use bf16 or f32, or --device cuda"},
     {"zero_and_lamb", PRETRAIN "training.zero=1 --set optimizer.name=lamb",
@@ -294,14 +286,9 @@ const Case configurations[] = {
      "--set masking.sentence_order=true: pretraining.objective replaced_tokens and "
      "masking.sentence_order exclude each other; its head beside it is that of a masked language "
      "model"},
-    {"one_beta", PRETRAIN "'optimizer.betas=[0.9]'",
-     "--set optimizer.betas=[0.9]: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
     {"beta_of_one", PRETRAIN "'optimizer.betas=[0.9,1]'",
      "--set optimizer.betas=[0.9,1]: optimizer.betas[1]: got '1', expected a number at least 0 and "
      "below 1"},
-    {"warmup", PRETRAIN "schedule.warmup_steps=5",
-     "--set schedule.warmup_steps=5: schedule.warmup_steps 5 exceeds training.steps 2; the "
-     "learning rate would never reach its peak"},
     {"masking_beyond_the_run", PRETRAIN "'masking.probability={0: 0.3, 5: 0.15}'",
      "--set masking.probability={0: 0.3, 5: 0.15}: masking.probability reaches step 5 of a run of "
      "2; begin earlier, or write end"},
@@ -328,14 +315,6 @@ const Case configurations[] = {
     {"order_without_types", PRETRAIN "masking.sentence_order=true --set model.type_vocab_size=1",
      "--set model.type_vocab_size=1: masking.sentence_order needs model.type_vocab_size 2, got 1; "
      "each segment has a type of its own"},
-    {"heads", PRETRAIN "model.num_attention_heads=3",
-     "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by "
-     "num_attention_heads 3; each head takes an equal share of "
-     "the width"},
-    {"landmarks", PRETRAIN "model.attention.num_landmarks=64",
-     "--set model.attention.num_landmarks=64: model.attention.num_landmarks 64 exceeds "
-     "max_position_embeddings 32; no sequence is long "
-     "enough to have them"},
     {"causal", PRETRAIN "model.causal=true",
      "--set model.causal=true: unknown key 'model.causal'; a causal Nyström model cannot be built: "
      "landmarks are means over the whole "
@@ -366,9 +345,6 @@ const Case configurations[] = {
     {"group_without_match", PRETRAIN "'optimizer.groups=[{parameters: \"*.convolution.weight\"}]'",
      "optimizer.groups[0].parameters '*.convolution.weight' matches no parameter of the model; "
      "nystrom info lists the names, such as cls.predictions.bias"},
-    {"group_mistyped", PRETRAIN "'optimizer.groups=[{parameters: \"*.quary.weight\"}]'",
-     "optimizer.groups[0].parameters '*.quary.weight' matches no parameter of the model; did you "
-     "mean 'query' in place of 'quary'?"},
     {"group_without_name", PRETRAIN "'optimizer.groups=[{freeze: true}]'",
      "optimizer.groups[0].parameters is empty; give a pattern of names, such as "
      "\"*.conv.weight\""},
@@ -391,12 +367,6 @@ const Case configurations[] = {
      PRETRAIN "'optimizer.groups=[{parameters: \"*.bias\", freeze: true, weight_decay: 0}]'",
      "optimizer.groups[0].freeze true excludes learning_rate_factor and weight_decay; frozen "
      "parameters do not change: leave these out, or set freeze to false"},
-    {"group_replaced",
-     PRETRAIN "'optimizer.groups=[{parameters: \"*.bias\"}, {parameters: \"*\"}]'",
-     "optimizer.groups[0].parameters '*.bias' matches only parameters of later groups, which "
-     "replace it; put it behind them, or remove it"},
-    {"all_frozen", PRETRAIN "'optimizer.groups=[{parameters: \"*\", freeze: true}]'",
-     "optimizer.groups freezes all parameters; leave some to train"},
     {"lengths_without_steps", PRETRAIN "'data.length_schedule={soon: 16}'",
      "data.length_schedule 'soon' is no number of steps; "
      "expected whole numbers, as in {0: 16, 300: 32}"},
@@ -463,14 +433,9 @@ const Case texts[] = {
      "(first: empty.txt:1))"},
     {"gzip", PREPARE "'data.train=[fake.gz]'",
      "fake.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew"},
-    {"zstd", PREPARE "'data.train=[fake.zst]'",
-     "fake.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make it anew"},
     {"small_vocabulary", PREPARE "tokenizer.train.vocab_size=16",
      "tokenizer: vocab_size 16 is smaller than the 22 characters and special tokens of the text; "
      "raise it"},
-    {"large_vocabulary", PREPARE "tokenizer.train.vocab_size=5000",
-     "tokenizer: vocab_size 5000 is too large for 2268 bytes of text; expected at most 26: lower "
-     "it or give more text"},
     {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent: no such file or folder"},
     {"cache_in_a_file", PREPARE "data.cache=text.txt/cache",
      "text.txt: is no folder; name another place"},
@@ -517,17 +482,11 @@ const Case tasks[] = {
     {"inputs_without_a_tokenizer", "pretrain task.yaml --quiet --set model.from=null",
      "pretraining on the inputs of a task trains no tokenizer; name one in tokenizer.path or "
      "tokenizer.builtin, or start from a model"},
-    {"recipe_of_a_task", FINETUNE "task.recipe=sst",
-     "--set task.recipe=sst: task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of "
-     "sst2, cola, mrpc, stsb, qqp, mnli, qnli, "
-     "rte, imdb, trec, listops, aan, cifar10, pathfinder"},
     {"no_training_files", FINETUNE "'task.train=[]'",
      "task.train is empty; name the files to train on"},
     {"no_validation_files", FINETUNE "'task.validation=[]' --set task.validation_fraction=null",
      "task.validation is empty; name held-out files, which choose the best checkpoint, or set "
      "task.validation_fraction, such as 0.1"},
-    {"two_validations_of_a_task", FINETUNE "task.validation_fraction=0.1",
-     "task.validation_fraction and task.validation exclude each other; give one of them"},
     {"column", FINETUNE "task.columns.text=txt",
      "train.tsv:1: there is no column 'txt'; columns: 'sentence', 'label'"},
     {"unknown_label", FINETUNE "'task.labels=[good,bad]'",
@@ -584,11 +543,6 @@ const Case tasks[] = {
     {"rolling_back_in_a_task", FINETUNE "training.on_loss_spike=roll_back",
      "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a single "
      "wrong answer"},
-    {"warm_up_of_more_steps_than_epochs", FINETUNE "schedule.warmup_steps=500",
-     "schedule.warmup_steps 500 exceeds the number of steps, 1, that training.epochs 4 make of 2 "
-     "samples in batches of 32; the learning "
-     "rate "
-     "would never reach its peak: lower it, or give schedule.warmup_share in its place"},
     {"two_warmups", FINETUNE "schedule.warmup_steps=1 --set schedule.warmup_share=0.2",
      "--set schedule.warmup_share=0.2: schedule.warmup_steps 1 and schedule.warmup_share 0.2 "
      "exclude each other; set one of them to null"},
@@ -623,11 +577,6 @@ const Case tasks[] = {
     {"listops_into_a_folder_in_use", "listops base", "base: is not empty; name a new folder"},
     {"listops_without_end", "listops data --max-depth 1000000",
      "max_depth 1000000 and max_arguments 10 must be at most 1000"},
-    {"listops_of_no_length", "listops data --min-length 5 --max-length 6",
-     "no expression is longer than 5 and shorter than 6 symbols"},
-    {"listops_of_nothing_new", "listops data --max-depth 1 --min-length 0 --max-length 3 --quiet",
-     "of 1000000 expressions none is new, longer than 0 and shorter than 3 symbols; ask for fewer "
-     "samples or other lengths"},
     {"listops_of_one_argument", "listops data --max-args 1",
      "--max-args: Value 1 not in range 2 to 1073741824; see nystrom listops --help"},
     {"listops_with_options", "listops data --set seed=1",
