@@ -1,6 +1,10 @@
 // A test that runs the program in a folder of its own, and what a run may end with.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <string>
+
 #include "tests/support/run_program.h"
 #include "tests/support/says.h"
 

@@ -38,20 +38,14 @@ class DistributedTest : public ProgramTest {
   void SetUp() override {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
       GTEST_SKIP() << "mpirun is not installed";
-    write_small_text(folder_ / "text.txt");
-    std::ofstream(folder_ / "run.yaml")
-        << "model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, "
-           "intermediate_size: 32, "
-           "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
-           "tokenizer: {train: {vocab_size: 32}}\n"
-           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: "
-           "32, cache: cache}\n"
-           "optimizer: {learning_rate: 1.0e-4}\n"
-           "schedule: {warmup_steps: 2, decay: constant}\n"
-           "training: {steps: 20, batch_size: 8, micro_batch_size: 2, dtype: f32}\n"
-           "evaluation: {every: 10}\n"
-           "checkpoint: {every: 5, keep: 2}\n"
-           "logging: {every: 1, tensorboard: false}\n";
+    write_small_run(folder_,
+                    "optimizer: {learning_rate: 1.0e-4}\n"
+                    "schedule: {warmup_steps: 2, decay: constant}\n"
+                    "training: {steps: 20, batch_size: 8, micro_batch_size: 2, dtype: f32}\n"
+                    "evaluation: {every: 10}\n"
+                    "checkpoint: {every: 5, keep: 2}\n"
+                    "logging: {every: 1, tensorboard: false}\n",
+                    "num_landmarks: 4, conv_kernel_size: 5", 2);
   }
 
   static std::string options(const std::string& run_dir, const std::string& sets) {

@@ -5,6 +5,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/named.h"
 #include "tests/support/program_test.h"
+#include "tests/support/small_text.h"
 #include "tests/train/export/export_fixture.h"
 #include "train/config/config_io.h"
 #include "train/export/forward.h"
@@ -572,21 +573,11 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
 /// A trained run without convolution, so that its checkpoint has zero kernels, is resumed and
 /// exported by its run directory.
 TEST_F(ExportTest, ARunDirectoryIsExported) {
-  std::ofstream text(folder_ / "text.txt");
-  for (int line = 0; line < 200; ++line)
-    text << "the sea was calm and old ships sailed home under pale stars while men sang " << line
-         << '\n';
-  text.close();
-  write_bytes(folder_ / "run.yaml",
-              "run_dir: run\n"
-              "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
-              "intermediate_size: 32, max_position_embeddings: 32,\n"
-              "        attention: {num_landmarks: 4, conv_kernel_size: null}}\n"
-              "tokenizer: {train: {vocab_size: 40}}\n"
-              "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, "
-              "sequence_length: 32, cache: cache}\n"
-              "schedule: {warmup_steps: 1}\n"
-              "training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}\n");
+  write_small_run(folder_,
+                  "run_dir: run\n"
+                  "schedule: {warmup_steps: 1}\n"
+                  "training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}\n",
+                  "num_landmarks: 4, conv_kernel_size: null");
   for (const char* command :
        {"pretrain run.yaml --quiet", "pretrain run.yaml --quiet --set training.steps=3",
         "export run target --quiet --format transformers"})

@@ -19,20 +19,12 @@ class RivalRun : public ProgramTest,
                  public ::testing::WithParamInterface<std::pair<const char*, const char*>> {
  protected:
   void SetUp() override {
-    write_small_text(folder_ / "text.txt");
-    write_bytes(
-        folder_ / "run.yaml",
-        std::string("model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, "
-                    "intermediate_size: 32, "
-                    "max_position_embeddings: 32, attention: {conv_kernel_size: 5, kind: ") +
-            GetParam().first + GetParam().second +
-            "}}\n"
-            "tokenizer: {train: {vocab_size: 32}}\n"
-            "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, "
-            "sequence_length: 32, cache: cache}\n"
-            "schedule: {warmup_steps: 1, decay: constant}\n"
-            "training: {steps: 6, batch_size: 8, micro_batch_size: 4, dtype: f32}\n"
-            "logging: {tensorboard: false}\n");
+    write_small_run(
+        folder_,
+        "schedule: {warmup_steps: 1, decay: constant}\n"
+        "training: {steps: 6, batch_size: 8, micro_batch_size: 4, dtype: f32}\n"
+        "logging: {tensorboard: false}\n",
+        std::string("conv_kernel_size: 5, kind: ") + GetParam().first + GetParam().second, 2);
   }
   std::string weights(const std::string& run_dir) {
     return read_bytes(folder_ / run_dir / "checkpoints" / "step-6" / "model.safetensors");

@@ -32,19 +32,12 @@ using std::chrono::milliseconds;
 class PretrainTest : public ProgramTest {
  protected:
   void SetUp() override {
-    write_small_text(folder_ / "text.txt");
-    std::ofstream(folder_ / "run.yaml")
-        << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
-           "intermediate_size: 32, "
-           "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
-           "tokenizer: {train: {vocab_size: 32}}\n"
-           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: "
-           "32, cache: cache}\n"
-           "optimizer: {learning_rate: 1.0e-3}\n"
-           "schedule: {warmup_steps: 5}\n"
-           "training: {steps: 60, batch_size: 8, micro_batch_size: 4, dtype: bf16}\n"
-           "evaluation: {every: 20}\n"
-           "checkpoint: {every: 6, keep: 2}\n";
+    write_small_run(folder_,
+                    "optimizer: {learning_rate: 1.0e-3}\n"
+                    "schedule: {warmup_steps: 5}\n"
+                    "training: {steps: 60, batch_size: 8, micro_batch_size: 4, dtype: bf16}\n"
+                    "evaluation: {every: 20}\n"
+                    "checkpoint: {every: 6, keep: 2}\n");
   }
 
   /// A run on one thread.
