@@ -13,14 +13,14 @@ using ReportCommand = ProgramTest;
 TEST_F(ReportCommand, ShowsWhatTheBestCheckpointFills) {
   const fs::path run_dir = write_run(folder_, "run");
   EXPECT_EQ(run("report run --quiet --text 'the [MASK] was calm'").out, "run/report.html\n");
-  EXPECT_TRUE(holds(read_bytes(run_dir / "report.html"), "neither config.json nor checkpoints"));
+  expect_says(read_bytes(run_dir / "report.html"), "neither config.json nor checkpoints");
 }
 
 /// The page shows the files of approximation --output RUN/approximation: sentences and charts of
 /// every study.
 TEST_F(ReportCommand, ShowsTheStudiesOfARun) {
   const fs::path run_dir = write_run(folder_, "run");
-  EXPECT_FALSE(holds(page_of(run_dir), "Quality of the approximation"));
+  expect_hides(page_of(run_dir), "Quality of the approximation");
   for (const char* study : {"matrices --length 6 --trials 2",
                             "cost --shortest 16 --longest 32 --heads 1 --head-dim 8 --repeats 1"})
     run(std::string("approximation ") + study + " --output run/approximation --quiet");
@@ -30,11 +30,10 @@ TEST_F(ReportCommand, ShowsTheStudiesOfARun) {
   ASSERT_GE(found.verdict.size(), 3U);
   run("report run --quiet");
   const std::string page = read_bytes(run_dir / "report.html");
-  EXPECT_TRUE(holds(page, ">Quality of the approximation</h2>"));
-  for (const std::string& sentence : found.verdict)
-    EXPECT_TRUE(holds(page, html_text(sentence))) << sentence;
+  expect_says(page, ">Quality of the approximation</h2>");
+  for (const std::string& sentence : found.verdict) expect_says(page, html_text(sentence));
   for (const std::string& picture : found.pictures)
-    EXPECT_TRUE(holds(page, html_image(picture, "picture of the approximation study")));
+    expect_says(page, html_image(picture, "picture of the approximation study"));
 }
 
 TEST_F(ReportCommand, OfADamagedStudyNamesTheFile) {
@@ -54,8 +53,8 @@ TEST_F(ReportCommand, OfASweepComparesItsRuns) {
                            "metric": "accuracy", "value": 0.5}]}]})");
   run("report sweep");
   const std::string page = read_bytes(folder_ / "sweep" / "report.html");
-  EXPECT_TRUE(holds(page, "accuracy, mean"));
-  EXPECT_TRUE(holds(page, "rate=1/<wbr>seed-3"));
+  expect_says(page, "accuracy, mean");
+  expect_says(page, "rate=1/<wbr>seed-3");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/says.h"
 #include "tests/support/start_defaults.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config_io.h"
@@ -40,10 +41,6 @@ inline fs::path write_run(
 }
 
 inline std::string page_of(const fs::path& run) { return run_page(read_run_history(run), {}, {}); }
-
-inline bool holds(const std::string& page, const std::string& part) {
-  return page.find(part) != page.npos;
-}
 
 inline int count_of(const std::string& text, const std::string& part) {
   int count = 0;
