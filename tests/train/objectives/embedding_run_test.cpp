@@ -101,8 +101,7 @@ TEST_F(EmbeddingTest, RetrievalMeasuresARun) {
   ASSERT_EQ(gains.size(), 2U);
   // The four documents of the right topic are equal: found at random, they give 0.64.
   EXPECT_GT(gains.back(), 0.5);
-  run("evaluate run --retrieval beir --json --threads 1");
-  const json scores = json::parse(last_.out);
+  const json scores = json::parse(run("evaluate run --retrieval beir --json --threads 1").out);
   EXPECT_NEAR(scores["ndcg_at_10"].get<double>(), std::max(gains[0], gains[1]), 1e-6);
 }
 

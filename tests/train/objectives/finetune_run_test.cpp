@@ -336,8 +336,7 @@ TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
 
 TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
   configure_classification("epochs: 2");
-  run("check run.yaml --data --json");
-  const json plan = json::parse(last_.out);
+  const json plan = json::parse(run("check run.yaml --data --json").out);
   EXPECT_EQ(plan.at("ok"), true);
   EXPECT_EQ(plan.at("steps"), 24);
   EXPECT_EQ(plan.at("parameters"), 9960);
