@@ -122,7 +122,8 @@ class LoadedModel {
     };
     const auto tell = [&] { warn_of_cut(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {
-      add(predict_features(task, texts, batch_size, top_k, threshold));
+      add(nystrom::predict(task, task.reader->read(texts, Labelled::optional),
+                           {batch_size, top_k, threshold}));
       tell();
       return result;
     }
@@ -136,10 +137,9 @@ class LoadedModel {
       examples.push_back(example_of(options, described, std::move(given)));
     }
     in_parts(examples.size(), batch_size, [&](std::size_t begin, std::size_t end) {
-      add(predict_examples(task,
-                           {examples.begin() + static_cast<std::ptrdiff_t>(begin),
-                            examples.begin() + static_cast<std::ptrdiff_t>(end)},
-                           batch_size, top_k, threshold));
+      const std::vector<Example> part(examples.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      examples.begin() + static_cast<std::ptrdiff_t>(end));
+      add(nystrom::predict(task, part, {batch_size, top_k, threshold}));
     });
     tell();
     return result;

@@ -275,15 +275,16 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
   }
   EncodingCounts counts;
   for (const std::string& file : options.arguments.texts) {
+    const auto dataset = task.reader->read({file}, Labelled::optional);
     const Predictions predictions =
-        predict_features(task, {file}, options.batch, options.top_k.value_or(default_answers));
+        predict(task, dataset, {options.batch, options.top_k.value_or(default_answers)});
     counts.add_cut(predictions.counts);
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
-      example.text = predictions.names[i];
+      example.text = dataset->sample_name(static_cast<std::int64_t>(i));
       if (!options.common.json)
         fmt::print("{}\n", rendered(example, predictions.all[i]));
-      else if (!predictions.bags)
+      else if (!dataset->has_bags())
         fmt::print("{}\n", prediction_json(task, predictions.all[i]));
       else
         fmt::print("{{\"bag\":{},\"prediction\":{}}}\n", nlohmann::json(example.text).dump(),
@@ -307,7 +308,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
   EncodingCounts counts;
   PredictionStream stream(options, [&](const std::vector<Example>& examples) {
     const Predictions predictions =
-        predict_examples(task, examples, options.batch, options.top_k.value_or(default_answers));
+        predict(task, examples, {options.batch, options.top_k.value_or(default_answers)});
     counts.add_cut(predictions.counts);
     std::vector<std::string> outputs;
     for (std::size_t i = 0; i < examples.size(); ++i) {

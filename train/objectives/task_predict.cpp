@@ -38,13 +38,13 @@ bool tells_entities(const TaskModel& task) {
 /// Runs the model on a data set and turns its outputs into predictions.
 class Predictor {
  public:
-  Predictor(const TaskModel& task, const TaskDataset& dataset, std::int64_t top_k,
-            std::optional<double> threshold, bool entities)
+  Predictor(const TaskModel& task, const TaskDataset& dataset, const PredictionOptions& options)
       : task_(task),
         dataset_(dataset),
-        entities_(entities && tells_entities(task)),
-        threshold_(threshold.value_or(threshold_of(task.settings.task))),
-        top_k_(dataset.target() == TaskTarget::label_set ? dataset.labels().size() : top_k) {}
+        entities_(options.entities && tells_entities(task)),
+        threshold_(options.threshold.value_or(threshold_of(task.settings.task))),
+        top_k_(dataset.target() == TaskTarget::label_set ? dataset.labels().size()
+                                                         : options.top_k) {}
 
   std::vector<Prediction> operator()(TaskEvaluationLoader& loader) {
     const bool spans = dataset_.target() == TaskTarget::span;
@@ -77,27 +77,14 @@ class Predictor {
     std::vector<std::vector<double>> outputs;
     for (const SampleOutputs& window : windows) outputs.push_back(window.first);
     const std::vector<double> scores = merge_windows(task_.settings.task.windows, outputs);
-    Prediction result;
-    switch (*task_.settings.task.kind) {
-      case TaskKind::tokens: result.guesses = label_words(sample, scores); break;
-      case TaskKind::choice:
-        result.guesses =
-            ranked_guesses(softmax_of(scores), dataset_.example(example_of(sample)).choices);
-        break;
-      case TaskKind::classification:
-      case TaskKind::regression:
-      case TaskKind::features:
-      case TaskKind::embeddings:
-      case TaskKind::questions:
-        if (dataset_.target() == TaskTarget::label_set) {
-          result.guesses = reached(scores);
-        } else if (task_.model->config().num_labels() == 1) {
-          result.value = scores[0];
-        } else {
-          result.guesses = ranked_guesses(softmax_of(scores), task_.model->config().labels);
-        }
-    }
-    return result;
+    const TaskKind kind = *task_.settings.task.kind;
+    if (kind == TaskKind::tokens) return {{}, label_words(sample, scores)};
+    if (kind == TaskKind::choice)
+      return {{}, ranked_guesses(softmax_of(scores), dataset_.example(example_of(sample)).choices)};
+    if (dataset_.target() == TaskTarget::label_set) return {{}, reached(scores)};
+    const ModelConfig& model = task_.model->config();
+    if (model.num_labels() == 1) return {scores[0], {}};
+    return {{}, ranked_guesses(softmax_of(scores), model.labels)};
   }
 
   /// The labels that reach the threshold.
@@ -165,24 +152,6 @@ class Predictor {
   std::int64_t top_k_;
 };
 
-struct PredictOptions {
-  std::int64_t batch_size, top_k;
-  std::optional<double> threshold = {};
-  bool entities = true;
-  std::int64_t most = std::numeric_limits<std::int64_t>::max();
-};
-
-Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
-                        const PredictOptions& how) {
-  TaskLoaderOptions options;
-  options.batch_size = options.micro_batch_size = how.batch_size;
-  options.equal_lengths = task.model->config().needs_equal_lengths();
-  options.most = how.most;
-  TaskEvaluationLoader loader(dataset, options);
-  Predictor predictor(task, *dataset, how.top_k, how.threshold, how.entities);
-  return {predictor(loader), dataset->counts()};
-}
-
 }  // namespace
 
 Example example_of(const TaskConfig& task, bool described, Example given) {
@@ -214,40 +183,31 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
   return given;
 }
 
-Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
-                             std::int64_t batch_size, std::int64_t top_k,
-                             std::optional<double> threshold, bool entities) {
-  const PredictOptions how{batch_size, top_k, threshold, entities};
+Predictions predict(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
+                    const PredictionOptions& options) {
+  TaskLoaderOptions loading;
+  loading.batch_size = loading.micro_batch_size = options.batch_size;
+  loading.equal_lengths = task.model->config().needs_equal_lengths();
+  loading.most = options.most;
+  TaskEvaluationLoader loader(dataset, loading);
+  return {Predictor(task, *dataset, options)(loader), dataset->counts()};
+}
+
+Predictions predict(const TaskModel& task, const std::vector<Example>& examples,
+                    const PredictionOptions& options) {
   std::map<std::size_t, std::vector<std::size_t>> places;  // by the number of choices
   for (std::size_t i = 0; i < examples.size(); ++i) places[examples[i].choices.size()].push_back(i);
-  if (places.size() <= 1) return predict_all(task, task.reader->from(examples), how);
+  if (places.size() <= 1) return predict(task, task.reader->from(examples), options);
   Predictions result;
   result.all.resize(examples.size());
   for (const auto& [choices, own] : places) {
     std::vector<Example> equal;
     for (const std::size_t place : own) equal.push_back(examples[place]);
-    Predictions found = predict_all(task, task.reader->from(equal), how);
+    Predictions found = predict(task, task.reader->from(equal), options);
     for (std::size_t i = 0; i < own.size(); ++i) result.all[own[i]] = std::move(found.all[i]);
     result.counts.add_cut(found.counts);
   }
   return result;
-}
-
-std::vector<Prediction> predict_samples(const TaskModel& task,
-                                        const std::shared_ptr<const TaskDataset>& dataset,
-                                        std::int64_t batch_size, std::int64_t most) {
-  return predict_all(task, dataset, {.batch_size = batch_size, .top_k = 1, .most = most}).all;
-}
-
-Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
-                             std::int64_t batch_size, std::int64_t top_k,
-                             std::optional<double> threshold) {
-  const auto dataset = task.reader->read(files, Labelled::optional);
-  Predictions predictions = predict_all(task, dataset, {batch_size, top_k, threshold});
-  predictions.bags = dataset->has_bags();
-  for (std::int64_t i = 0; i < dataset->size(); ++i)
-    predictions.names.push_back(dataset->sample_name(i));
-  return predictions;
 }
 
 std::string prediction_json(const TaskModel& task, const Prediction& prediction) {

@@ -1,6 +1,7 @@
 // Predictions of a fine-tuned model.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,8 +34,16 @@ struct Prediction {
 struct Predictions {
   std::vector<Prediction> all;
   EncodingCounts counts;
-  std::vector<std::string> names{};  ///< features: of the samples
-  bool bags = false;                 ///< whether the samples are bags
+};
+
+/// How a model predicts.
+struct PredictionOptions {
+  std::int64_t batch_size, top_k;  ///< top_k: most labels, answers or choices of a prediction
+  /// With task.multi_label: the probability from which a label is predicted; nothing:
+  /// task.threshold.
+  std::optional<double> threshold = {};
+  bool entities = true;  ///< false: words with entity tags have their labels, as other words have
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();  ///< samples of a data set
 };
 
 /// An example of `task`, which is resolved, from texts that come from no file: text, pair (the
@@ -43,21 +52,12 @@ struct Predictions {
 /// for one. The message names the options of the command line.
 Example example_of(const TaskConfig& task, bool described, Example given);
 
-/// Predicts examples in batches of `batch_size` and ignores their labels. A prediction has at most
-/// `top_k` labels, answers or choices. With task.multi_label it has those from the probability
-/// `threshold` on; nothing: task.threshold. Without `entities`, words with entity tags
-/// have their labels, as other words have. Throws an InputError for an invalid example.
-Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
-                             std::int64_t batch_size, std::int64_t top_k,
-                             std::optional<double> threshold = {}, bool entities = true);
-/// The same for the first samples of a data set of features, at most `most`.
-std::vector<Prediction> predict_samples(const TaskModel& task,
-                                        const std::shared_ptr<const TaskDataset>& dataset,
-                                        std::int64_t batch_size, std::int64_t most);
-/// The same for the samples in files of features.
-Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
-                             std::int64_t batch_size, std::int64_t top_k,
-                             std::optional<double> threshold = {});
+/// Predicts the first samples of a data set, whose labels are ignored.
+Predictions predict(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
+                    const PredictionOptions& options);
+/// Predicts examples of texts. Throws an InputError for an invalid example.
+Predictions predict(const TaskModel& task, const std::vector<Example>& examples,
+                    const PredictionOptions& options);
 
 /// A prediction as JSON, with the fields of Hugging Face's pipelines. A value is {value}. All
 /// others are lists. Items are {label, score} for classes, {answer, score, start, end} for

@@ -101,7 +101,7 @@ JudgedExample judged(const Example& example, const Prediction& prediction) {
 std::vector<JudgedExample> judge_words(const TaskModel& task,
                                        const std::vector<Example>& examples) {
   const Predictions predictions =
-      predict_examples(task, examples, batch_size, 1, std::nullopt, /*entities=*/false);
+      predict(task, examples, {.batch_size = batch_size, .top_k = 1, .entities = false});
   std::vector<JudgedExample> words;
   for (std::size_t i = 0; i < examples.size(); ++i)
     for (const Guess& guess : predictions.all[i].guesses)
@@ -114,7 +114,8 @@ std::vector<JudgedExample> judge_words(const TaskModel& task,
 /// Judges samples of feature files, which stay on disk.
 TaskFindings judge_features(const TaskModel& task, std::int64_t most) {
   const auto dataset = task.reader->read_validation(task.settings.seed);
-  const std::vector<Prediction> predictions = predict_samples(task, dataset, batch_size, most);
+  const std::vector<Prediction> predictions =
+      predict(task, dataset, {.batch_size = batch_size, .top_k = 1, .most = most}).all;
   const std::int64_t count = std::min(most, dataset->size());
   std::vector<JudgedExample> examples;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -140,8 +141,7 @@ TaskFindings judge_texts_of_label_sets(const TaskModel& task,
                                        const std::vector<Example>& examples) {
   const std::vector<std::string>& names = task.reader->labels().names();
   const double threshold = threshold_of(task.settings.task);
-  const Predictions predictions =
-      predict_examples(task, examples, batch_size, std::ssize(names), 0.0);
+  const Predictions predictions = predict(task, examples, {batch_size, std::ssize(names), 0.0});
   LabelSets sets{task.reader->labels().size()};
   std::vector<JudgedExample> judged;
   for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -176,7 +176,7 @@ TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
   if (tokens) {
     examples = judge_words(task, read.examples);
   } else if (!*config.multi_label) {
-    const Predictions predictions = predict_examples(task, read.examples, batch_size, 1);
+    const Predictions predictions = predict(task, read.examples, {batch_size, 1});
     for (std::size_t i = 0; i < read.examples.size(); ++i)
       examples.push_back(judged(read.examples[i], predictions.all[i]));
   }
