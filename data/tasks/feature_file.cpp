@@ -94,10 +94,11 @@ std::int64_t FeatureFile::length(std::int64_t sample) const {
 }
 
 void FeatureFile::read(std::int64_t sample, std::span<float> features) const {
-  require(static_cast<std::int64_t>(features.size()) == length(sample) * width(),
+  const std::int64_t kept = std::ssize(features) / width();
+  require(std::ssize(features) == kept * width() && kept <= length(sample),
           "FeatureFile: room for {} numbers", features.size());
   std::vector<double> numbers(features.size());
-  const std::int64_t first[] = {sample, 0, 0}, count[] = {1, length(sample), width()};
+  const std::int64_t first[] = {sample, 0, 0}, count[] = {1, kept, width()};
   if (features_.is_half()) {  // the library converts them in 70 ns each
     std::vector<f16> halves(features.size());
     features_.read(first, count, std::span(halves));

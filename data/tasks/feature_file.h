@@ -40,7 +40,7 @@ class FeatureFile {
   /// The path of the file.
   const std::filesystem::path& path() const { return path_; }
 
-  /// Fills `features` with the first length(sample) · width numbers of the sample. Throws an
+  /// Fills `features` with the first steps of the sample, at most length(sample). Throws an
   /// InputError for a non-finite number, with file, sample, step and column.
   void read(std::int64_t sample, std::span<float> features) const;
 

@@ -98,7 +98,6 @@ void TaskDataset::add_file(const std::filesystem::path& path, Labelled labelled,
                 "{}: '{}' holds classes and the other numbers, or one of them nothing, to predict",
                 name, printable_path(first.path()));
   require_same_width(file, first);
-  first_of_file_.push_back(std::ssize(samples_));
   for (std::int64_t i = 0; i < file.samples(); ++i) {
     if (!takes(i)) continue;
     const std::int64_t length = file.length(i), kept = std::min(length, sequence_length);
@@ -106,8 +105,7 @@ void TaskDataset::add_file(const std::filesystem::path& path, Labelled labelled,
     const auto at = static_cast<std::size_t>(i);
     if (target_ == TaskTarget::classes) sample.label = file.labels()[at];
     if (target_ == TaskTarget::value) sample.value = file.values()[at];
-    add_features(std::move(sample), length, kept, digest_of(file, i));
-    numbers_.push_back(i);
+    add_features(std::move(sample), length, kept, digest_of(file, i), {files_.size(), i});
     if (length > kept && counts_.truncated.count++ == 0)
       counts_.truncated.first = fmt::format("{}: sample {}", name, i);
   }
@@ -116,13 +114,14 @@ void TaskDataset::add_file(const std::filesystem::path& path, Labelled labelled,
 
 /// Adds a sample of features, whose target is set. `kept` of its steps are used.
 void TaskDataset::add_features(EncodedSample sample, std::int64_t length, std::int64_t kept,
-                               const Digest& digest) {
+                               const Digest& digest, Source source) {
   sample.example = counts_.examples++;
   sample.labelled = target_ != TaskTarget::none;
   sample.full_length = length;
   samples_.push_back(std::move(sample));
   lengths_.push_back(kept);
   digests_.push_back(digest);
+  sources_.push_back(std::move(source));
   ++counts_.samples;
   counts_.tokens += kept;
   counts_.longest = std::max(counts_.longest, length);
@@ -155,12 +154,11 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   data.labels_ = labels.size() > 0     ? labels
                  : task.labels.empty() ? numbered_labels(std::max<std::int64_t>(largest + 1, 2))
                                        : LabelSet(task.labels);
-  for (std::int64_t i = 0; i < data.size(); ++i)
-    require_input(data.sample(i).label < data.labels_.size(),
+  for (std::size_t i = 0; i < data.samples_.size(); ++i)
+    require_input(data.samples_[i].label < data.labels_.size(),
                   "{}: labels[{}] is {}, but there are {} labels, numbered from 0",
-                  printable_path(data.file_of(i).path()),
-                  data.numbers_[static_cast<std::size_t>(i)], data.sample(i).label,
-                  data.labels_.size());
+                  printable_path(data.files_[data.sources_[i].file].path()),
+                  data.sources_[i].number, data.samples_[i].label, data.labels_.size());
   return data;
 }
 
@@ -176,9 +174,8 @@ void TaskDataset::add_bag(const Bag& bag) {
                   printable(*bag.label, 80), did_you_mean(*bag.label, labels_.names()),
                   describe(labels_));
   }
-  add_features(std::move(sample), file.rows(), file.rows(), file.digest());
-  names_.push_back(bag.id);
-  weights_.push_back(bag.weight);
+  add_features(std::move(sample), file.rows(), file.rows(), file.digest(),
+               {bags_.size(), 0, bag.id, bag.weight});
   bags_.push_back(std::move(file));
 }
 
@@ -193,21 +190,11 @@ TaskDataset TaskDataset::of_bags(const TaskConfig& task, const std::vector<Bag>&
   return data;
 }
 
-/// The file of a sample.
-const FeatureFile& TaskDataset::file_of(std::int64_t index) const {
-  const auto behind = std::ranges::upper_bound(first_of_file_, index) - first_of_file_.begin();
-  return files_[static_cast<std::size_t>(behind - 1)];
-}
-
-void TaskDataset::read_sample_features(std::int64_t index, std::span<float> features) const {
-  const FeatureFile& file = file_of(index);
-  const std::int64_t kept = length(index) * width(),
-                     number = numbers_[static_cast<std::size_t>(index)];
-  require(std::ssize(features) == kept, "read_sample_features: room for {} numbers of {}",
-          features.size(), kept);
-  std::vector<float> all(static_cast<std::size_t>(file.length(number) * width()));
-  file.read(number, all);
-  std::copy_n(all.begin(), kept, features.begin());
+void TaskDataset::read_rows(std::int64_t index, Tensor features) const {
+  if (has_bags()) return bag(index).read(features);
+  const Source& source = sources_[static_cast<std::size_t>(index)];
+  files_[source.file].read(source.number,
+                           {features.data<float>(), static_cast<std::size_t>(features.numel())});
 }
 
 // ---- What there is ------------------------------------------------------------------------------
@@ -256,17 +243,18 @@ const BagFile& TaskDataset::bag(std::int64_t index) const {
   return bags_[static_cast<std::size_t>(index)];
 }
 
-DType TaskDataset::bag_dtype() const {
+DType TaskDataset::feature_dtype() const {
   const auto is_half = [](const BagFile& bag) { return bag.dtype() == DType::f16; };
-  return std::ranges::all_of(bags_, is_half) ? DType::f16 : DType::f32;
+  return has_bags() && std::ranges::all_of(bags_, is_half) ? DType::f16 : DType::f32;
 }
 
 std::string TaskDataset::sample_name(std::int64_t index) const {
-  return has_bags() ? names_[static_cast<std::size_t>(index)] : fmt::format("sample {}", index);
+  return has_bags() ? sources_[static_cast<std::size_t>(index)].name
+                    : fmt::format("sample {}", index);
 }
 
 double TaskDataset::weight(std::int64_t index) const {
-  return has_bags() ? weights_[static_cast<std::size_t>(index)] : 1;
+  return has_bags() ? sources_[static_cast<std::size_t>(index)].weight : 1;
 }
 
 void TaskDataset::add_notes(const std::vector<std::string>& notes) {

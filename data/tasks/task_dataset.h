@@ -81,14 +81,15 @@ class TaskDataset {
   std::int64_t width() const;
   /// The first file of features. Throws an Error for text.
   const std::filesystem::path& first_file() const;
-  /// Fills `features` with the length(index) · width() numbers of a sample that is no bag.
-  void read_sample_features(std::int64_t index, std::span<float> features) const;
+  /// Fills `features` [length(index), width()], f32 or for bags feature_dtype(), contiguous and on
+  /// the CPU.
+  void read_rows(std::int64_t index, Tensor features) const;
   /// Whether the samples are bags, one a file.
   bool has_bags() const { return !bags_.empty(); }
   /// A bag by its index.
   const BagFile& bag(std::int64_t index) const;
-  /// The type in which all bags can be read without a loss: f16 or f32.
-  DType bag_dtype() const;
+  /// The type in which all features are read: f16 if they are those of bags in f16, else f32.
+  DType feature_dtype() const;
   /// The name of a sample of features: the id of a bag, or "sample 7".
   std::string sample_name(std::int64_t index) const;
   /// The factor of a sample's loss in training.
@@ -113,10 +114,17 @@ class TaskDataset {
   void add(const TaskEncoder& encoder, Example&& example);
   void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length,
                 const std::function<bool(std::int64_t)>& takes);
-  void add_features(EncodedSample sample, std::int64_t length, std::int64_t kept,
-                    const Digest& digest);
   void add_bag(const Bag& bag);
-  const FeatureFile& file_of(std::int64_t index) const;
+
+  /// Where a sample of features comes from.
+  struct Source {
+    std::size_t file;     // in files_ or bags_
+    std::int64_t number;  // in its file
+    std::string name{};   // of a bag
+    double weight = 1;
+  };
+  void add_features(EncodedSample sample, std::int64_t length, std::int64_t kept,
+                    const Digest& digest, Source source);
 
   TaskConfig task_;
   TaskTarget target_ = TaskTarget::none;
@@ -130,11 +138,8 @@ class TaskDataset {
   SkippedRows skipped_;
   WordCutFinder words_;
   std::vector<FeatureFile> files_;
-  std::vector<std::int64_t> first_of_file_;  // index of each file's first sample
-  std::vector<std::int64_t> numbers_;        // of each sample in its file
   std::vector<BagFile> bags_;
-  std::vector<std::string> names_;  // of the bags
-  std::vector<double> weights_;     // of the bags
+  std::vector<Source> sources_;  // of each sample; empty for texts
 };
 
 }  // namespace nystrom

@@ -38,18 +38,10 @@ Tensor row_of(const Samples& samples, Number EncodedSample::*number) {
 }
 
 void fill_features(const TaskDataset& data, Batch& batch) {
-  const std::int64_t width = data.width();
-  batch.input.features =
-      Tensor::empty({batch.tokens, width}, data.has_bags() ? data.bag_dtype() : DType::f32);
-  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
-    const std::int64_t first = batch.input.offsets[i], end = batch.input.offsets[i + 1];
-    if (data.has_bags())
-      data.bag(batch.samples[i]).read(batch.input.features.slice(0, first, end));
-    else
-      data.read_sample_features(batch.samples[i],
-                                {batch.input.features.data<float>() + first * width,
-                                 static_cast<std::size_t>((end - first) * width)});
-  }
+  batch.input.features = Tensor::empty({batch.tokens, data.width()}, data.feature_dtype());
+  for (std::size_t i = 0; i < batch.samples.size(); ++i)
+    data.read_rows(batch.samples[i], batch.input.features.slice(0, batch.input.offsets[i],
+                                                                batch.input.offsets[i + 1]));
 }
 
 Tensor label_sets(const Samples& samples, std::int64_t labels) {

@@ -29,7 +29,6 @@ std::string checksum_of(const TaskDataset& dataset) {
   const auto add = [&](const auto& values) {
     checksum.update(values.data(), values.size() * sizeof(values[0]));
   };
-  std::vector<float> features;
   if (dataset.has_bags()) add(dataset.digests());  // their features are too many to read twice
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const EncodedSample& sample = dataset.sample(i);
@@ -42,9 +41,9 @@ std::string checksum_of(const TaskDataset& dataset) {
                               static_cast<double>(sample.start), static_cast<double>(sample.end)};
     checksum.update(numbers, sizeof(numbers));
     if (dataset.width() == 0 || dataset.has_bags()) continue;
-    features.resize(static_cast<std::size_t>(dataset.length(i) * dataset.width()));
-    dataset.read_sample_features(i, features);
-    add(features);
+    const Tensor features = Tensor::empty({dataset.length(i), dataset.width()}, DType::f32);
+    dataset.read_rows(i, features);
+    checksum.update(features.data<float>(), static_cast<std::size_t>(features.bytes()));
   }
   return checksum.hex();
 }
