@@ -5,7 +5,7 @@
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
-#include "train/objectives/text_blocks.h"
+#include "train/objectives/text_embedder.h"
 #include "train/objectives/vector_file.h"
 #include "train/state/hf_config.h"
 

@@ -12,7 +12,7 @@
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
 #include "train/objectives/nearest.h"
-#include "train/objectives/text_blocks.h"
+#include "train/objectives/text_embedder.h"
 #include "train/objectives/vector_file.h"
 
 namespace nystrom {

@@ -9,7 +9,7 @@
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
-#include "train/objectives/text_blocks.h"
+#include "train/objectives/text_embedder.h"
 #include "train/objectives/vector_evaluation.h"
 
 namespace nystrom {

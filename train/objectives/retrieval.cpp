@@ -12,7 +12,7 @@
 #include "data/tasks/text_range.h"
 #include "data/text/table_reader.h"
 #include "train/objectives/nearest.h"
-#include "train/objectives/text_blocks.h"
+#include "train/objectives/text_embedder.h"
 
 namespace nystrom {
 namespace {

@@ -10,7 +10,7 @@
 #include "data/tasks/labels.h"
 #include "data/tasks/task_metrics.h"
 #include "train/objectives/logistic_regression.h"
-#include "train/objectives/text_blocks.h"
+#include "train/objectives/text_embedder.h"
 
 namespace nystrom {
 namespace {
