@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
 #include "train/loop/metrics.h"
-#include "train/objectives/mask_samples.h"
+#include "train/objectives/fill_mask.h"
 #include "train/report/report_page.h"
 
 namespace {

@@ -20,7 +20,7 @@
 #include "train/loop/train_step.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
-#include "train/objectives/task_loss.h"
+#include "train/objectives/task_evaluation.h"
 #include "train/objectives/task_settings.h"
 #include "train/state/hf_config.h"
 

@@ -65,7 +65,7 @@ class RecordFile {
 };
 
 /// The name of the file that records masked-token predictions for a few texts, one line an
-/// evaluation (train/objectives/mask_samples.h).
+/// evaluation (train/objectives/fill_mask.h).
 inline constexpr const char* mask_samples_file = "fill-masks.jsonl";
 
 /// The `metrics.jsonl` of a run, and if enabled its scalars in TensorBoard's format (TFRecord

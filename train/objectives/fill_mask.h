@@ -1,7 +1,9 @@
-// Predicts the tokens at the masks of a text, like Hugging Face's fill-mask pipeline.
+// Predicts the tokens at the masks of a text, like Hugging Face's fill-mask pipeline, and records
+// those of a few texts during training for the report.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,5 +58,27 @@ MaskFills sample_fills(const Model& model, const Tokenizer& tokenizer, std::stri
 /// The result as JSON, formatted like json.dumps of the pipeline's result: a list of objects for
 /// one mask, or a list of such lists for several masks.
 std::string fill_mask_json(const MaskFills& masks);
+
+/// The predictions after one step.
+struct FilledMasks {
+  std::int64_t step = 0;
+  std::vector<MaskFills> texts;  ///< [text][mask][rank]
+};
+
+/// The recorded predictions of a run.
+struct MaskSamples {
+  std::vector<std::string> texts;
+  std::vector<FilledMasks> steps;  ///< in the order of the file
+  std::string note;                ///< the reason why the record cannot be read; else empty
+};
+
+/// A line of mask_samples_file (train/loop/metrics.h) with the predictions for `texts` after one
+/// step: {"step": …, "samples": [{"text": …, "masks": [[{"token_str": …, "score": …}, …], …]}, …]}.
+std::string mask_samples_line(const std::vector<std::string>& texts, const FilledMasks& filled);
+
+/// Reads the recorded predictions of a run. If the texts changed during the run, only the records
+/// of the last texts are returned. The result is empty if there is no record, and has only a note
+/// and the text "[MASK]" if it is damaged. An incomplete last line is ignored.
+MaskSamples read_mask_samples(const std::filesystem::path& run_dir);
 
 }  // namespace nystrom

@@ -16,7 +16,6 @@
 #include "train/loop/run_memory.h"
 #include "train/objectives/embedding_objective.h"
 #include "train/objectives/task_evaluation.h"
-#include "train/objectives/task_loss.h"
 #include "train/optim/schedule.h"
 #include "train/state/model_folder.h"
 

@@ -1,4 +1,4 @@
-#include "train/objectives/mask_samples.h"
+#include "train/objectives/fill_mask.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::vector<MaskFill>> masks_in(const Json& json) {
-  std::vector<std::vector<MaskFill>> masks;
+MaskFills masks_in(const Json& json) {
+  MaskFills masks;
   for (const Json& mask : json) {
     masks.emplace_back();
     for (const Json& fill : mask)

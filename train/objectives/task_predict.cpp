@@ -14,7 +14,7 @@
 #include "data/tasks/text_range.h"
 #include "data/tasks/word_cut.h"
 #include "train/objectives/probabilities.h"
-#include "train/objectives/task_loss.h"
+#include "train/objectives/task_evaluation.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "train/objectives/mask_samples.h"
+#include "train/objectives/fill_mask.h"
 #include "train/objectives/sweep.h"
 #include "train/report/run_history.h"
 #include "train/report/study.h"

@@ -18,7 +18,7 @@
 #include "tests/support/rounds.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
-#include "train/objectives/mask_samples.h"
+#include "train/objectives/fill_mask.h"
 #include "train/state/checkpoint.h"
 #include "train/state/run_folder.h"
 #include "train/state/safetensors.h"

@@ -1,5 +1,4 @@
 // A step on a task must not depend on padding or on the division into micro-batches.
-#include "train/objectives/task_loss.h"
 
 #include <gtest/gtest.h>
 
