@@ -22,22 +22,6 @@ double share(Number part, Number whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-/// Ranks from 1, where ties have their mean rank.
-std::vector<double> ranks(std::span<const double> values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
-  std::vector<double> result(values.size());
-  for (std::size_t begin = 0; begin < order.size();) {
-    std::size_t end = begin;
-    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
-    for (std::size_t i = begin; i < end; ++i)
-      result[order[i]] = static_cast<double>(begin + 1 + end) / 2;
-    begin = end;
-  }
-  return result;
-}
-
 bool is_constant(std::span<const double> values) {
   return std::ranges::all_of(values, [&](double value) { return value == values[0]; });
 }
@@ -223,6 +207,21 @@ double mean_auc(std::span<const ClassFigures> classes) {
   return classes.empty() ? NAN : sum / static_cast<double>(classes.size());
 }
 
+std::vector<double> mean_ranks(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
+  std::vector<double> result(values.size());
+  for (std::size_t begin = 0; begin < order.size();) {
+    std::size_t end = begin;
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    for (std::size_t i = begin; i < end; ++i)
+      result[order[i]] = static_cast<double>(begin + 1 + end) / 2;
+    begin = end;
+  }
+  return result;
+}
+
 double pearson_correlation(std::span<const double> a, std::span<const double> b) {
   check_sizes(a, b);
   if (a.size() < 2 || !all_finite(a) || !all_finite(b) || is_constant(a) || is_constant(b))
@@ -241,7 +240,7 @@ double pearson_correlation(std::span<const double> a, std::span<const double> b)
 double spearman_correlation(std::span<const double> a, std::span<const double> b) {
   check_sizes(a, b);
   if (!all_finite(a) || !all_finite(b)) return NAN;
-  return pearson_correlation(ranks(a), ranks(b));
+  return pearson_correlation(mean_ranks(a), mean_ranks(b));
 }
 
 double sigmoid(double logit) {
@@ -313,6 +312,33 @@ void predict_frequent_labels(LabelSets& sets) {
   for (std::int64_t i = 0; i < sets.examples(); ++i)
     sets.predicted.insert(sets.predicted.end(), chosen.begin(), chosen.end());
   sets.scores.assign(sets.truth.size(), 0);
+}
+
+void require_finite(std::span<const double> scores) {
+  require_input(std::ranges::all_of(scores, [](double score) { return std::isfinite(score); }),
+                "the model's scores are not finite: its weights have grown beyond use, or beyond "
+                "what the type of the computation holds");
+}
+
+std::vector<double> softmax_of(std::span<const double> scores) {
+  require_finite(scores);
+  std::vector<double> values(scores.begin(), scores.end());
+  const double top = *std::ranges::max_element(values);
+  double total = 0;
+  for (double& value : values) total += value = std::exp(value - top);
+  for (double& value : values) value /= total;
+  return values;
+}
+
+std::vector<std::size_t> largest(std::span<const double> numbers, std::int64_t count) {
+  std::vector<std::size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto end = order.begin() + std::min(count, std::ssize(order));
+  std::partial_sort(order.begin(), end, order.end(), [&](std::size_t a, std::size_t b) {
+    return numbers[a] > numbers[b] || (!(numbers[b] > numbers[a]) && a < b);
+  });
+  order.erase(end, order.end());
+  return order;
 }
 
 }  // namespace nystrom

@@ -1,6 +1,6 @@
-// Published metrics of predictions, computed as by their reference implementations. All are shares
-// or correlations, not per cent. Those of answers are in answers.h, those of entities in
-// entities.h.
+// Probabilities from the scores of a model, and published metrics of predictions, computed as by
+// their reference implementations. All are shares or correlations, not per cent. Those of answers
+// are in answers.h, those of entities in entities.h.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +73,8 @@ double mean_auc(std::span<const ClassFigures> classes);
 
 // ---- Numbers ------------------------------------------------------------------------------------
 
+/// Ranks of finite numbers from 1, where ties have their mean rank.
+std::vector<double> mean_ranks(std::span<const double> values);
 /// Pearson's r (scipy.stats.pearsonr). NaN for fewer than 2 entries, and if either side is
 /// constant.
 double pearson_correlation(std::span<const double> a, std::span<const double> b);
@@ -110,5 +112,16 @@ double subset_accuracy(const LabelSets& sets);
 /// Sets predictions that ignore the input: for every example the most frequent labels, as many as
 /// give the largest micro F1. All scores are equal.
 void predict_frequent_labels(LabelSets& sets);
+
+/// Throws an InputError if a score of a model is NaN or infinite: what follows from it would be an
+/// answer all the same.
+void require_finite(std::span<const double> scores);
+
+/// The softmax of scores, which require_finite.
+std::vector<double> softmax_of(std::span<const double> scores);
+
+/// The indices of the `count` largest numbers, or of all if there are fewer, largest first. Equal
+/// ones are in the order of their indices.
+std::vector<std::size_t> largest(std::span<const double> numbers, std::int64_t count);
 
 }  // namespace nystrom

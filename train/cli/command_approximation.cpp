@@ -13,7 +13,6 @@
 #include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/task_settings.h"
-#include "train/objectives/text_statistics.h"
 #include "train/report/approximation.h"
 
 namespace nystrom {

@@ -17,7 +17,7 @@
 #include "train/objectives/embedding_objective.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/finetune.h"
-#include "train/objectives/masked_features.h"
+#include "train/objectives/pretrain.h"
 #include "train/optim/schedule.h"
 #include "train/plan/memory_plan.h"
 

@@ -10,7 +10,6 @@
 #include "data/tasks/task_statistics.h"
 #include "train/cli/commands.h"
 #include "train/cli/text_arguments.h"
-#include "train/objectives/attention_file.h"
 #include "train/objectives/fill_mask.h"
 #include "train/objectives/task_predict.h"
 #include "train/objectives/vector_file.h"

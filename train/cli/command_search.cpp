@@ -11,7 +11,7 @@
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
-#include "train/objectives/nearest.h"
+#include "train/objectives/retrieval.h"
 #include "train/objectives/text_embedder.h"
 #include "train/objectives/vector_file.h"
 

@@ -1,4 +1,4 @@
-#include "train/objectives/attention_file.h"
+#include "train/objectives/task_predict.h"
 
 #include <png.h>
 
@@ -6,15 +6,14 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/hdf5/hdf5.h"
+#include "data/tasks/task_metrics.h"
 #include "data/text/match_files.h"
 #include "nn/attention_map.h"
-#include "train/objectives/probabilities.h"
 
 namespace nystrom {
 namespace {
@@ -61,17 +60,9 @@ Axis axis_of(const std::vector<double>& numbers, double step) {
 
 /// Ranks from 0 (lowest) to 1; equal scores have their mean rank, and one alone 0.5.
 std::vector<double> ranks_of(const std::vector<double>& scores) {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return scores[i]; });
-  std::vector<double> ranks(scores.size());
-  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    while (end < order.size() && scores[order[end]] == scores[order[begin]]) ++end;
-    const double last = static_cast<double>(std::max<std::size_t>(order.size(), 2) - 1),
-                 middle = static_cast<double>(begin + end - 1) / 2;
-    for (std::size_t i = begin; i < end; ++i)
-      ranks[order[i]] = order.size() == 1 ? 0.5 : middle / last;
-  }
+  std::vector<double> ranks = mean_ranks(scores);
+  const double last = static_cast<double>(std::max<std::size_t>(scores.size(), 2) - 1);
+  for (double& rank : ranks) rank = scores.size() == 1 ? 0.5 : (rank - 1) / last;
   return ranks;
 }
 

@@ -17,7 +17,6 @@
 #include "data/text/table_reader.h"
 #include "data/tokenizers/sentencepiece_train.h"
 #include "data/tokenizers/tokenizer_folder.h"
-#include "train/objectives/text_statistics.h"
 #include "train/state/model_folder.h"
 
 namespace nystrom {

@@ -7,8 +7,8 @@
 #include "core/base/printable.h"
 #include "core/base/progress.h"
 #include "core/check.h"
+#include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
-#include "train/objectives/text_statistics.h"
 
 namespace nystrom {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "train/objectives/probabilities.h"
+#include "data/tasks/task_metrics.h"
 #include "train/objectives/text_batches.h"
 
 namespace nystrom {

@@ -1,4 +1,4 @@
-#include "train/objectives/masked_features.h"
+#include "train/objectives/pretrain.h"
 
 #include <algorithm>
 #include <numeric>

@@ -6,9 +6,9 @@
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/task_metrics.h"
 #include "data/tasks/text_range.h"
 #include "data/text/table_reader.h"
-#include "train/objectives/probabilities.h"
 #include "train/objectives/text_batches.h"
 
 namespace nystrom {

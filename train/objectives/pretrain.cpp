@@ -11,7 +11,6 @@
 #include "train/loop/teacher.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/fill_mask.h"
-#include "train/objectives/masked_features.h"
 #include "train/objectives/replaced_tokens.h"
 #include "train/optim/schedule.h"
 

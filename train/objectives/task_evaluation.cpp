@@ -9,7 +9,7 @@
 
 #include "core/base/interruption.h"
 #include "core/check.h"
-#include "train/objectives/probabilities.h"
+#include "data/tasks/task_metrics.h"
 
 namespace nystrom {
 namespace {

@@ -11,7 +11,6 @@
 #include "data/tasks/examples.h"
 #include "data/tokenizers/builtin_tokenizer.h"
 #include "train/objectives/corpus.h"
-#include "train/objectives/text_statistics.h"
 
 namespace nystrom {
 namespace {

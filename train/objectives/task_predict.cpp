@@ -13,7 +13,6 @@
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/text_range.h"
 #include "data/tasks/word_cut.h"
-#include "train/objectives/probabilities.h"
 #include "train/objectives/task_evaluation.h"
 
 namespace nystrom {

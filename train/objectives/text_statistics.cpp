@@ -1,4 +1,4 @@
-#include "train/objectives/text_statistics.h"
+#include "train/objectives/corpus.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

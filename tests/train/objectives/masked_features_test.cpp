@@ -1,6 +1,6 @@
 // Pretraining on features: masks and targets, runs on bags and on files of many samples, and what
 // is refused.
-#include "train/objectives/masked_features.h"
+#include "train/objectives/pretrain.h"
 
 #include <cmath>
 #include <csignal>

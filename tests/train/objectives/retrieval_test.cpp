@@ -9,7 +9,6 @@
 #include "data/tasks/task_metrics.h"
 #include "tests/support/errors.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/objectives/nearest.h"
 #include "train/objectives/vector_evaluation.h"
 
 namespace nystrom::testing {

@@ -5,7 +5,6 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/objectives/logistic_regression.h"
 
 namespace nystrom::testing {
 namespace {
