@@ -1,4 +1,4 @@
-#include "data/tasks/bag_file.h"
+#include "data/tasks/feature_file.h"
 
 #include <algorithm>
 #include <array>

@@ -10,7 +10,6 @@
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
 #include "core/check.h"
-#include "data/tasks/bag_file.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/feature_file.h"
 #include "data/tasks/labels.h"
@@ -164,44 +163,39 @@ BagParts parts_of_split(const fs::path& file, std::vector<Bag> bags) {
 
 /// The bags of a group, or one bag without a group.
 struct BagGroup {
-  std::string name;
   std::vector<std::size_t> bags;
   std::map<std::string, std::int64_t> labels;  ///< bags of each label
 };
+using BagGroups = std::map<std::string, BagGroup>;  // by name
 
-std::vector<BagGroup> groups_of(const std::vector<Bag>& bags) {
-  std::map<std::string, BagGroup> groups;
+BagGroups groups_of(const std::vector<Bag>& bags) {
+  BagGroups groups;
   for (std::size_t i = 0; i < bags.size(); ++i) {
     const bool grouped = !bags[i].group.empty();
-    const std::string name = grouped ? "group " + bags[i].group : "bag " + bags[i].id;
-    BagGroup& group = groups[name];
-    group.name = name;
+    BagGroup& group = groups[grouped ? "group " + bags[i].group : "bag " + bags[i].id];
     group.bags.push_back(i);
     ++group.labels[bags[i].label.value_or("")];
   }
-  std::vector<BagGroup> all;
-  for (auto& [name, group] : groups) all.push_back(std::move(group));
-  return all;
+  return groups;
 }
 
 /// The groups in an order of the attempt, without a pattern. At first the largest come first: small
 /// ones level the folds.
-std::vector<const BagGroup*> in_order(const std::vector<BagGroup>& groups, std::int64_t attempt) {
+std::vector<const BagGroup*> in_order(const BagGroups& groups, std::int64_t attempt) {
   std::vector<std::tuple<std::int64_t, std::string, const BagGroup*>> keyed;
-  for (const BagGroup& group : groups)
-    keyed.emplace_back(
-        attempt == 0 ? -std::ssize(group.bags) : 0,
-        text_checksum(attempt == 0 ? group.name : fmt::format("{} {}", group.name, attempt)),
-        &group);
+  for (const auto& [name, group] : groups)
+    keyed.emplace_back(attempt == 0 ? -std::ssize(group.bags) : 0,
+                       text_checksum(attempt == 0 ? name : fmt::format("{} {}", name, attempt)),
+                       &group);
   std::ranges::sort(keyed);
   std::vector<const BagGroup*> sorted;
   for (const auto& [size, order, group] : keyed) sorted.push_back(group);
   return sorted;
 }
 
-void require_enough(const std::vector<BagGroup>& groups, std::int64_t folds) {
+void require_enough(const BagGroups& groups, std::int64_t folds) {
   std::map<std::string, std::int64_t> counts;
-  for (const BagGroup& group : groups)
+  for (const auto& [name, group] : groups)
     for (const auto& [label, bags] : group.labels) ++counts[label];
   for (const auto& [label, count] : counts)
     require_input(count >= folds,
@@ -243,7 +237,7 @@ std::vector<std::int64_t> divide(const std::vector<const BagGroup*>& groups, std
 /// no such division is found.
 std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_t folds) {
   constexpr std::int64_t attempts = 200;
-  const std::vector<BagGroup> groups = groups_of(bags);
+  const BagGroups groups = groups_of(bags);
   require_enough(groups, folds);
   std::set<std::string> labels;
   for (const Bag& bag : bags) labels.insert(bag.label.value_or(""));

@@ -48,13 +48,10 @@ std::string checksum_of(const EmbeddingTexts& read) {
 }  // namespace
 
 const char* describe(TextRoles roles) {
-  switch (roles) {
-    case TextRoles::pairs: return "pairs of texts";
-    case TextRoles::scores: return "scored pairs";
-    case TextRoles::labels: return "labelled texts";
-    case TextRoles::texts: return "texts";
-  }
-  return "";
+  return roles == TextRoles::pairs    ? "pairs of texts"
+         : roles == TextRoles::scores ? "scored pairs"
+         : roles == TextRoles::labels ? "labelled texts"
+                                      : "texts";
 }
 
 std::string describe(const EmbeddingTexts& texts) {

@@ -1,4 +1,4 @@
-#include "data/tasks/embedding_loader.h"
+#include "data/tasks/embedding_data.h"
 
 #include <algorithm>
 

@@ -11,8 +11,16 @@
 
 namespace nystrom {
 
+/// Whether a format is that of tables: these come first, in the order of TableFormat.
+inline bool is_table(TaskFormat format) { return format <= TaskFormat::json; }
+static_assert(TaskFormat::tsv == TaskFormat{static_cast<int>(TableFormat::tsv)} &&
+              TaskFormat::json == TaskFormat{static_cast<int>(TableFormat::json)});
 /// The form of a table that task.format names; TSV for formats that are no tables.
-TableFormat table_format(TaskFormat format);
+inline TableFormat table_format(TaskFormat format) {
+  return is_table(format) ? static_cast<TableFormat>(format) : TableFormat::tsv;
+}
+/// The columns that are named, each behind its option: {"text", "sentence"}.
+std::vector<std::pair<std::string, std::string>> given_columns(TaskColumns columns);
 /// Opens a TSV, CSV or JSON Lines file.
 std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
                                           TaskFormat format, Labelled labelled);

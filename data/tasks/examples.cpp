@@ -15,14 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TaskFormat task_format_of(TableFormat format) {
-  switch (format) {
-    case TableFormat::tsv: return TaskFormat::tsv;
-    case TableFormat::csv: return TaskFormat::csv;
-    case TableFormat::jsonl: return TaskFormat::jsonl;
-    case TableFormat::json: return TaskFormat::json;
-  }
-  return TaskFormat::tsv;
+/// Whether a file of this format is one text, or one a line, without columns.
+bool is_plain(TaskFormat format) {
+  return format == TaskFormat::folders || format == TaskFormat::lines ||
+         format == TaskFormat::documents;
 }
 
 TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labelled) {
@@ -35,7 +31,7 @@ TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labe
   if (tokens && (name == ".tsv" || name == ".txt")) return TaskFormat::conll;
   if (name == ".conll" || name == ".conllu") return TaskFormat::conll;
   if (name == ".json" && *task.kind == TaskKind::questions) return TaskFormat::squad;
-  if (const auto table = table_format_of(file)) return task_format_of(*table);
+  if (const auto table = table_format_of(file)) return static_cast<TaskFormat>(*table);
   if (name == ".bin") return TaskFormat::cifar10;
   if (name == ".npy") return TaskFormat::pathfinder;
   throw InputError(fmt::format("{}: the ending of its name does not tell its form; set task.format",
@@ -54,54 +50,33 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
   require_input(!*task.multi_label || !single || labelled == Labelled::optional,
                 "{}: {} gives each example one label; leave task.multi_label out, or give a table",
                 printable_path(file), enum_name(format));
-  const bool whole = format == TaskFormat::folders || format == TaskFormat::lines ||
-                     format == TaskFormat::documents;
   const TaskColumns names = named_columns(task);
-  if (whole && names.pair &&
+  if (is_plain(format) && names.pair &&
       (task.kind == TaskKind::classification || task.kind == TaskKind::regression))
     throw InputError(fmt::format(
         "{}: {} gives each example one text, and the task has pairs of texts; give a table with "
         "the columns '{}' and '{}'",
         printable_path(file), enum_name(format), printable(*names.text), printable(*names.pair)));
-  switch (format) {
-    case TaskFormat::tsv:
-    case TaskFormat::csv:
-    case TaskFormat::jsonl:
-    case TaskFormat::json: return open_table(task, file, format, labelled);
-    case TaskFormat::conll: return open_conll(task, file, labelled);
-    case TaskFormat::squad: return open_squad(task, file, labelled);
-    case TaskFormat::folders: return open_folders(task, file, labelled);
-    case TaskFormat::lines:
-    case TaskFormat::documents:
-      require_input(labelled == Labelled::optional,
-                    "{}: task.format {} has no labels, and this file needs them",
-                    printable_path(file), enum_name(format));
-      return format == TaskFormat::lines ? open_lines(task, file) : open_document(file);
-    case TaskFormat::cifar10: return open_cifar10(file, labelled);
-    case TaskFormat::pathfinder: return open_pathfinder(file, labelled);
-    case TaskFormat::hdf5: break;
-  }
-  throw Error("features are no examples");
+  if (is_table(format)) return open_table(task, file, format, labelled);
+  if (format == TaskFormat::conll) return open_conll(task, file, labelled);
+  if (format == TaskFormat::squad) return open_squad(task, file, labelled);
+  if (format == TaskFormat::folders) return open_folders(task, file, labelled);
+  if (format == TaskFormat::cifar10) return open_cifar10(file, labelled);
+  if (format == TaskFormat::pathfinder) return open_pathfinder(file, labelled);
+  require(is_plain(format), "features are no examples");
+  require_input(labelled == Labelled::optional,
+                "{}: task.format {} has no labels, and this file needs them", printable_path(file),
+                enum_name(format));
+  return format == TaskFormat::lines ? open_lines(task, file) : open_document(file);
 }
 
 /// The columns that files of a form have, of which a text has one; nothing for tables, which have
 /// any.
 std::optional<std::vector<std::string>> columns_of(TaskFormat format) {
-  switch (format) {
-    case TaskFormat::tsv:
-    case TaskFormat::csv:
-    case TaskFormat::jsonl:
-    case TaskFormat::json: return std::nullopt;
-    case TaskFormat::conll: return {{"text", "label"}};
-    case TaskFormat::squad: return {{"id"}};
-    case TaskFormat::folders:
-    case TaskFormat::lines:
-    case TaskFormat::documents: return {{"text"}};
-    case TaskFormat::hdf5:
-    case TaskFormat::cifar10:
-    case TaskFormat::pathfinder: break;
-  }
-  return {{}};
+  if (is_table(format)) return std::nullopt;
+  if (format == TaskFormat::conll) return {{"text", "label"}};
+  if (format == TaskFormat::squad) return {{"id"}};
+  return is_plain(format) ? std::vector<std::string>{"text"} : std::vector<std::string>();
 }
 
 /// Reads several files one after another.
@@ -215,16 +190,7 @@ std::string describe_unreadable(const std::vector<std::string>& patterns,
 }
 
 void require_read_columns(const TaskConfig& task) {
-  std::vector<std::string> given;
-  const auto visit = [&](const auto& column, const std::string& name, const char*) {
-    if constexpr (is_vector<std::decay_t<decltype(column)>>) {
-      if (!column.empty()) given.push_back(name);
-    } else if (column) {
-      given.push_back(name);
-    }
-  };
-  TaskColumns columns = task.columns;
-  fields(visit, columns);
+  const auto given = given_columns(task.columns);
   const bool features = task.kind == TaskKind::features;
   const bool validates_by_table = std::ranges::any_of(
       task.validation, [](const std::string& file) { return table_format_of(file).has_value(); });
@@ -243,7 +209,7 @@ void require_read_columns(const TaskConfig& task) {
         fmt::format("{}: task.{} is for tables, and {} is read otherwise; leave it out",
                     printable_path(file), option, enum_name(format)));
   };
-  for (const std::string& name : given)
+  for (const auto& [name, column] : given)
     if (std::ranges::find(*known, name) == known->end()) refuse("columns." + name);
   if (task.features_folder) refuse("features_folder");
 }

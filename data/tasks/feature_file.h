@@ -1,12 +1,16 @@
-// Feature sequences in HDF5 files of h5py and the HDF5 library.
+// Files of features: HDF5 files with many sequences, of h5py and the HDF5 library, and files of one
+// bag, with one row of numbers a patch, spectrum or time step.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/base/checksum.h"
+#include "core/tensor.h"
 #include "data/hdf5/hdf5.h"
 
 namespace nystrom {
@@ -59,5 +63,53 @@ class FeatureFile {
 
 /// A hash of a sample's valid features.
 Digest digest_of(const FeatureFile& file, std::int64_t sample);
+
+/// A small array of numbers that lies beside the features of a bag.
+struct BagArray {
+  std::vector<double> values;  ///< [rows, columns]
+  std::int64_t columns = 0;
+  bool whole = false;  ///< whether they are integers
+};
+
+/// A file with features [rows, width], or [1, rows, width], of f16, f32 or f64:
+/// - .h5, .hdf5: the array `features`
+/// - .npy: NumPy's array, in C order
+/// - .safetensors: the tensor `features`, or the only one of such a shape; also bf16
+///
+/// Opening checks form and size, and closes the file again. Reading opens it, and checks that it is
+/// still the same and that its numbers are finite. Thread-safe.
+class BagFile {
+ public:
+  /// Throws an InputError that names the file when it has another form.
+  explicit BagFile(const std::filesystem::path& file);
+
+  /// The number of rows.
+  std::int64_t rows() const;
+  /// The width of the features.
+  std::int64_t width() const;
+  /// The type in which features are read without a loss: f16, or f32 (f64 is rounded to it).
+  DType dtype() const;
+  /// The path of the file.
+  const std::filesystem::path& path() const;
+
+  /// Fills `features` [rows, width], f32 or dtype(), which is contiguous and on the CPU. Throws an
+  /// InputError for a number that is not finite, with its row and column.
+  void read(Tensor features) const;
+  /// The array `coords` [rows, columns] of an HDF5 file, with at least 2 columns; nothing if it has
+  /// none.
+  std::optional<BagArray> coords() const;
+  /// A hash of the shape and of 16 rows from all over the file, to find equal files; of all rows
+  /// where some of the 16 are equal.
+  Digest digest() const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+/// Whether a file is a bag: .npy and .safetensors are; .h5 and .hdf5 if their `features` are [rows,
+/// width]. For a task `of_bags` those of [1, rows, width] without labels, values or lengths are
+/// bags too, and no samples (FeatureFile).
+bool is_bag_file(const std::filesystem::path& file, bool of_bags = false);
 
 }  // namespace nystrom

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "core/check.h"
-#include "data/tasks/bag_file.h"
 #include "data/tasks/bags.h"
 #include "data/tasks/feature_file.h"
 #include "data/text/match_files.h"

@@ -429,13 +429,6 @@ class LineExamples : public ExampleReader {
 
 }  // namespace
 
-TableFormat table_format(TaskFormat format) {
-  return format == TaskFormat::csv     ? TableFormat::csv
-         : format == TaskFormat::jsonl ? TableFormat::jsonl
-         : format == TaskFormat::json  ? TableFormat::json
-                                       : TableFormat::tsv;
-}
-
 std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
                                           TaskFormat format, Labelled labelled) {
   return std::make_unique<TableExamples>(task, file, format, labelled);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/base/checksum.h"
-#include "data/tasks/bag_file.h"
 #include "data/tasks/bags.h"
 #include "data/tasks/encoder.h"
 #include "data/tasks/feature_file.h"

@@ -7,7 +7,7 @@
 
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
-#include "data/tasks/task_config.h"
+#include "data/tasks/example_files.h"
 
 namespace nystrom {
 namespace {
@@ -45,25 +45,13 @@ bool is_column_number(const std::string& text) {
          text.find_first_not_of("0123456789") == text.npos;
 }
 
-/// Calls use(name, column) for each column that is named.
-template <class Use>
-void for_each_column(TaskColumns columns, const Use& use) {
-  auto visit = [&](const auto& named, const std::string& name, const char*) {
-    if constexpr (is_vector<std::decay_t<decltype(named)>>)
-      for (const std::string& column : named) use(name, column);
-    else if (named)
-      use(name, *named);
-  };
-  fields(visit, columns);
-}
-
 /// A column with two uses would show the model its target, or one text twice.
 void check_distinct_columns(const TaskConfig& task, Problems& found) {
   std::map<std::string, std::string> first_use;
-  for_each_column(named_columns(task), [&](const std::string& name, const std::string& column) {
-    if (name == "id") return;
+  for (const auto& [name, column] : given_columns(named_columns(task))) {
+    if (name == "id") continue;
     const auto [first, added] = first_use.emplace(column, name);
-    if (added) return;
+    if (added) continue;
     const std::vector<std::string> options = {"columns." + first->second, "columns." + name};
     if (first->second == name)
       add(found, options, "task.columns.{} has '{}' twice", name, printable(column));
@@ -71,18 +59,17 @@ void check_distinct_columns(const TaskConfig& task, Problems& found) {
       add(found, options,
           "task.columns.{} and task.columns.{} are both '{}'; each needs a column of its own",
           first->second, name, printable(column));
-  });
+  }
 }
 
 void check_columns(const TaskConfig& task, Problems& found) {
   const TaskColumns& columns = task.columns;
   if (task.header == false)
-    for_each_column(columns, [&](const std::string& name, const std::string& column) {
+    for (const auto& [name, column] : given_columns(columns))
       if (!is_column_number(column))
         add(found, {"columns." + name, "header"},
             "task.columns.{} '{}' is no number; without a header columns are numbers from 1", name,
             printable(column));
-    });
   check_distinct_columns(task, found);
   const TaskKind kind = *task.kind;
   if (kind == TaskKind::choice && columns.choices.empty())
@@ -210,6 +197,18 @@ void check_multi_label(const TaskConfig& task, Problems& found) {
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> given_columns(TaskColumns columns) {
+  std::vector<std::pair<std::string, std::string>> given;
+  auto visit = [&](const auto& named, const std::string& name, const char*) {
+    if constexpr (is_vector<std::decay_t<decltype(named)>>)
+      for (const std::string& column : named) given.emplace_back(name, column);
+    else if (named)
+      given.emplace_back(name, *named);
+  };
+  fields(visit, columns);
+  return given;
+}
 
 Problems problems(const TaskConfig& given) {
   Problems found;

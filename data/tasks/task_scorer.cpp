@@ -150,12 +150,6 @@ LabelSets true_label_sets(const TaskDataset& data) {
   return sets;
 }
 
-TaskScores constant_label_set_scores(const TaskDataset& data) {
-  LabelSets sets = true_label_sets(data);
-  predict_frequent_labels(sets);
-  return label_set_scores(sets);
-}
-
 /// The mean entropy of the decisions about each label.
 double constant_label_set_loss(const LabelSets& sets) {
   double sum = 0;
@@ -167,29 +161,24 @@ double constant_label_set_loss(const LabelSets& sets) {
   return sum / static_cast<double>(sets.labels);
 }
 
-TaskScores constant_word_scores(const TaskDataset& data) {
-  std::vector<std::int64_t> labels;
-  for (std::int64_t i = 0; i < data.size(); ++i) {
-    const std::vector<std::int64_t>& each = data.sample(i).labels;
-    labels.insert(labels.end(), each.begin(), each.end());
-  }
-  Tags tags = true_tags(data);
-  for (auto& sentence : tags)
-    std::ranges::fill(sentence, data.labels().name(most_frequent(labels)));
-  return word_scores(data, tags);
-}
-
 TaskScores scores_of_constant(const TaskDataset& data) {
-  switch (data.target()) {
-    case TaskTarget::value: return constant_value_scores(data);
-    case TaskTarget::label_set: return constant_label_set_scores(data);
-    case TaskTarget::word_classes: return constant_word_scores(data);
-    case TaskTarget::span:
-      return span_scores(data, std::vector<std::string>(static_cast<std::size_t>(data.examples())));
-    case TaskTarget::classes:
-    case TaskTarget::choice:
-    case TaskTarget::none: break;
+  if (data.target() == TaskTarget::value) return constant_value_scores(data);
+  if (data.target() == TaskTarget::label_set) {
+    LabelSets sets = true_label_sets(data);
+    predict_frequent_labels(sets);
+    return label_set_scores(sets);
   }
+  if (data.target() == TaskTarget::word_classes) {
+    std::vector<std::int64_t> labels;
+    for (std::int64_t i = 0; i < data.size(); ++i)
+      std::ranges::copy(data.sample(i).labels, std::back_inserter(labels));
+    Tags tags = true_tags(data);
+    for (auto& sentence : tags)
+      std::ranges::fill(sentence, data.labels().name(most_frequent(labels)));
+    return word_scores(data, tags);
+  }
+  if (data.target() == TaskTarget::span)
+    return span_scores(data, std::vector<std::string>(static_cast<std::size_t>(data.examples())));
   const std::vector<std::int64_t> truth = of_examples(data, &EncodedSample::label);
   return class_scores(data, truth, std::vector<std::int64_t>(truth.size(), most_frequent(truth)),
                       {});
@@ -397,16 +386,11 @@ void require_decidable(const TaskDataset& data, TaskMetric metric, const std::st
 }
 
 const char* constant_prediction(TaskTarget target) {
-  switch (target) {
-    case TaskTarget::value: return "the mean value";
-    case TaskTarget::label_set: return "the most frequent labels";
-    case TaskTarget::span: return "no answer";
-    case TaskTarget::choice: return "the most frequent choice";
-    case TaskTarget::classes:
-    case TaskTarget::word_classes:
-    case TaskTarget::none: break;
-  }
-  return "the most frequent label";
+  return target == TaskTarget::value       ? "the mean value"
+         : target == TaskTarget::label_set ? "the most frequent labels"
+         : target == TaskTarget::span      ? "no answer"
+         : target == TaskTarget::choice    ? "the most frequent choice"
+                                           : "the most frequent label";
 }
 
 TaskMetric deciding_metric(const TaskDataset& dataset) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
@@ -14,18 +15,6 @@ namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::int64_t bytes_in(const fs::path& folder) {
-  std::int64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code vanished;
-    const auto size = entry->is_regular_file(vanished) ? entry->file_size(vanished) : 0;
-    if (!vanished) bytes += static_cast<std::int64_t>(size);
-  }
-  return bytes;
-}
 
 /// Whether `name` is that of an entry, or of one that is written or removed.
 bool is_entry_name(std::string_view name) {
@@ -46,17 +35,20 @@ bool is_own_file(const fs::path& file) {
          own == "rows.jsonl";
 }
 
-/// Whether a folder holds own files alone, directly or in folders.
-bool has_own_files_alone(const fs::path& folder) {
+/// The bytes of a folder that holds own files alone, directly or in folders; nothing for others.
+std::optional<std::int64_t> bytes_of_own(const fs::path& folder) {
+  std::int64_t bytes = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code vanished;
     const fs::file_type type = entry->symlink_status(vanished).type();
     if (vanished || type == fs::file_type::directory) continue;
-    if (type != fs::file_type::regular || !is_own_file(entry->path())) return false;
+    if (type != fs::file_type::regular || !is_own_file(entry->path())) return std::nullopt;
+    if (const auto size = entry->file_size(vanished); !vanished)
+      bytes += static_cast<std::int64_t>(size);
   }
-  return true;
+  return bytes;
 }
 
 }  // namespace
@@ -93,10 +85,11 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
        item.increment(error)) {
     const std::string name = item->path().filename().string();
     std::error_code vanished;
-    if (item->symlink_status(vanished).type() != fs::file_type::directory || !is_entry_name(name) ||
-        !has_own_files_alone(item->path()))
+    if (item->symlink_status(vanished).type() != fs::file_type::directory || !is_entry_name(name))
       continue;
-    CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
+    const std::optional<std::int64_t> bytes = bytes_of_own(item->path());
+    if (!bytes) continue;
+    CacheEntry entry{item->path(), *bytes, item->last_write_time(vanished)};
     // This exclusive lock fails while a run uses the entry (shared lock) or creates it.
     entry.in_use = !lock_folder(entry.path).is_open();
     if (!vanished) entries.push_back(std::move(entry));

@@ -177,25 +177,6 @@ std::int64_t sequences_of(const Corpus& corpus, std::int64_t length, const RunCo
   return sequences;
 }
 
-}  // namespace
-
-double passes_over(const Corpus& corpus, std::int64_t sequences, const RunConfig& config) {
-  const std::int64_t steps = total_steps(config.training, sequences);
-  const std::vector<Stage> stages = stages_of(config);
-  double passes = 0;
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const std::int64_t end = i + 1 < stages.size() ? stages[i + 1].begin : steps;
-    const std::int64_t length = stages[i].length;
-    const std::int64_t all =
-        length == config.data.sequence_length ? sequences : sequences_of(corpus, length, config);
-    passes += static_cast<double>((end - stages[i].begin) * stages[i].sequences) /
-              static_cast<double>(all);
-  }
-  return passes;
-}
-
-namespace {
-
 /// Adds how often each source of the training data is drawn.
 void add_sources(const RunConfig& config, const Corpus& corpus,
                  const std::vector<MaskedSamples>& samples, CorpusStatistics& report) {
@@ -239,6 +220,21 @@ void try_batches(const RunConfig& config, const std::vector<MaskedSamples>& sour
 }
 
 }  // namespace
+
+double passes_over(const Corpus& corpus, std::int64_t sequences, const RunConfig& config) {
+  const std::int64_t steps = total_steps(config.training, sequences);
+  const std::vector<Stage> stages = stages_of(config);
+  double passes = 0;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const std::int64_t end = i + 1 < stages.size() ? stages[i + 1].begin : steps;
+    const std::int64_t length = stages[i].length;
+    const std::int64_t all =
+        length == config.data.sequence_length ? sequences : sequences_of(corpus, length, config);
+    passes += static_cast<double>((end - stages[i].begin) * stages[i].sequences) /
+              static_cast<double>(all);
+  }
+  return passes;
+}
 
 CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus, Log& log) {
   const auto samples = masked_sources(corpus.train, *corpus.tokenizer, config);

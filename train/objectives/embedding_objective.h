@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tasks/embedding_loader.h"
+#include "data/tasks/embedding_data.h"
 #include "train/config/config.h"
 #include "train/distributed/communicator.h"
 #include "train/loop/objective.h"

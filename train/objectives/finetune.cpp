@@ -148,6 +148,59 @@ class TaskObjective : public Objective {
   std::unique_ptr<TaskLoader> loader_;
 };
 
+/// Evaluates the best checkpoint of a finished run on the test part.
+TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
+                             Communicator& communicator) {
+  const RunConfig& options = run.spec.options;
+  Log quiet(true);
+  const ModelFolder folder = open_model_folder(options.run_dir, {}, quiet);
+  const auto model =
+      load_model(folder.path, folder.config, DType::f32, StoreMode::inference, device);
+  TaskEvaluation result =
+      evaluate_task(*model, run.test, options.training.micro_batch_size, communicator);
+  const bool by_loss = result.scores.metric == "loss";
+  log.say(fmt::format("test: {} examples, {}{}", run.test->examples(), describe(result.scores),
+                      by_loss ? "" : fmt::format(", loss {:.4f}", result.loss)));
+  if (communicator.is_first()) {
+    auto json = evaluation_json(*run.test, result);
+    for (std::int64_t i = 0; i < run.test->size(); ++i)
+      json["bags"].push_back(run.test->sample_name(i));
+    write_text_file(std::filesystem::path(options.run_dir) / "test.json",
+                    results_text(json) + "\n");
+  }
+  return result;
+}
+
+/// What to change where a run has learned nothing: the learning rate if it is far from the default
+/// of the model's width, which is the best of most measured runs.
+std::string advice_for(const RunConfig& options) {
+  const double rate = options.optimizer.learning_rate,
+               usual = finetuning_rate(options.model.hidden_size);
+  if (rate > 1.5 * usual || rate < usual / 1.5)
+    return fmt::format("optimizer.learning_rate={:.2g}, the default of a model of this width",
+                       usual);
+  return fmt::format("more training.epochs, or optimizer.learning_rate={:.1g}", rate / 3);
+}
+
+RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
+                              Communicator& communicator, bool describe_data,
+                              const RunObserver& observer) {
+  RunSpec complete = spec;
+  EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
+  require_schedules_within_run(complete.options, std::ssize(data.train->content().samples));
+  require_same_run(complete);
+  const RunSession session(spec, log, communicator);
+  if (describe_data) {
+    for (const std::string& line : describe(data)) log.say(line);
+    for (const std::string& line : embedding_warnings(data)) log.warn(line);
+  }
+  return with_recorded_errors(log, [&] {
+    const auto objective =
+        make_embedding_objective(complete.options, std::move(data), communicator);
+    return train_run(session, complete, *objective, device, observer);
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> describe(const TaskStatistics& report, const RunConfig& config) {
@@ -261,63 +314,6 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
       "the tokenizer makes all text lower case, and names begin with capital letters; a model "
       "pretrained with tokenizer.train.lower_case: false finds more of them"};
 }
-
-namespace {
-
-/// Evaluates the best checkpoint of a finished run on the test part.
-TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
-                             Communicator& communicator) {
-  const RunConfig& options = run.spec.options;
-  Log quiet(true);
-  const ModelFolder folder = open_model_folder(options.run_dir, {}, quiet);
-  const auto model =
-      load_model(folder.path, folder.config, DType::f32, StoreMode::inference, device);
-  TaskEvaluation result =
-      evaluate_task(*model, run.test, options.training.micro_batch_size, communicator);
-  const bool by_loss = result.scores.metric == "loss";
-  log.say(fmt::format("test: {} examples, {}{}", run.test->examples(), describe(result.scores),
-                      by_loss ? "" : fmt::format(", loss {:.4f}", result.loss)));
-  if (communicator.is_first()) {
-    auto json = evaluation_json(*run.test, result);
-    for (std::int64_t i = 0; i < run.test->size(); ++i)
-      json["bags"].push_back(run.test->sample_name(i));
-    write_text_file(std::filesystem::path(options.run_dir) / "test.json",
-                    results_text(json) + "\n");
-  }
-  return result;
-}
-
-/// What to change where a run has learned nothing: the learning rate if it is far from the default
-/// of the model's width, which is the best of most measured runs.
-std::string advice_for(const RunConfig& options) {
-  const double rate = options.optimizer.learning_rate,
-               usual = finetuning_rate(options.model.hidden_size);
-  if (rate > 1.5 * usual || rate < usual / 1.5)
-    return fmt::format("optimizer.learning_rate={:.2g}, the default of a model of this width",
-                       usual);
-  return fmt::format("more training.epochs, or optimizer.learning_rate={:.1g}", rate / 3);
-}
-
-RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
-                              Communicator& communicator, bool describe_data,
-                              const RunObserver& observer) {
-  RunSpec complete = spec;
-  EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
-  require_schedules_within_run(complete.options, std::ssize(data.train->content().samples));
-  require_same_run(complete);
-  const RunSession session(spec, log, communicator);
-  if (describe_data) {
-    for (const std::string& line : describe(data)) log.say(line);
-    for (const std::string& line : embedding_warnings(data)) log.warn(line);
-  }
-  return with_recorded_errors(log, [&] {
-    const auto objective =
-        make_embedding_objective(complete.options, std::move(data), communicator);
-    return train_run(session, complete, *objective, device, observer);
-  });
-}
-
-}  // namespace
 
 FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
                         bool describe_data, const RunObserver& observer) {

@@ -184,6 +184,58 @@ void require_comparable(const RunConfig& first, const RunConfig& other, bool fol
                 fmt::join(changed, ", "));
 }
 
+/// A run of a sweep, and the index of its point.
+struct PlannedRun {
+  std::size_t point;
+  RunSpec spec;  // its options; resolved when it begins
+};
+
+/// The runs of a sweep, all of whose options are checked before the first begins. Appends to
+/// `points`.
+std::vector<PlannedRun> plan_of(const ConfigText& yaml, const std::vector<std::string>& overrides,
+                                const SweepOptions& options, const RunConfig& base,
+                                std::vector<SweepPoint>& points) {
+  std::vector<std::string> varied;
+  for (const auto& axis : options.grid) varied.push_back(axis[0].substr(0, axis[0].find('=')));
+  require_distinct("--grid", varied);
+  require_input(!options.folds || std::ranges::find(varied, "task.fold") == varied.end(),
+                "--grid: --folds trains every fold; leave task.fold out");
+  std::map<std::string, std::string> seen;
+  std::vector<PlannedRun> plan;
+  for (const auto& choice : points_of(options.grid)) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), choice.begin(), choice.end());
+    points.push_back({choice, {}});
+    RunSpec spec = read_run(yaml, all);
+    RunConfig& config = spec.options;
+    require_none(validate_finetuning(config));
+    const auto [same, fresh] = seen.emplace(to_yaml(config), points.back().name());
+    require_input(fresh, "--grid: {} and {} are the same settings; leave one out", same->second,
+                  points.back().name());
+    const fs::path folder = fs::path(base.run_dir) / as_file_name(points.back().name());
+    const std::int64_t folds = config.task.folds.value_or(std::ssize(config.task.splits));
+    require_input(!options.folds || folds > 0,
+                  "--folds all: there are no folds; give task.folds or task.splits");
+    for (std::int64_t i = 0; i < (options.folds ? folds : options.seeds); ++i) {
+      if (options.folds)
+        config.task.fold = i;
+      else
+        config.seed = base.seed + i;
+      config.run_dir = (folder / (options.folds ? fmt::format("fold-{}", i)
+                                                : fmt::format("seed-{}", config.seed)))
+                           .string();
+      plan.push_back({points.size() - 1, spec});
+    }
+  }
+  for (const PlannedRun& each : plan)
+    require_comparable(plan[0].spec.options, each.spec.options, options.folds);
+  return plan;
+}
+
+std::string with_deviation(const SweepPoint& point) {
+  return shown(point.mean()) + (point.runs.size() < 2 ? "" : " ± " + shown(point.deviation()));
+}
+
 }  // namespace
 
 std::vector<std::string> parse_grid_axis(const std::string& text) {
@@ -260,58 +312,6 @@ const SweepPoint& SweepResult::best() const {
   });
 }
 
-namespace {
-
-/// A run of a sweep, and the index of its point.
-struct PlannedRun {
-  std::size_t point;
-  RunSpec spec;  // its options; resolved when it begins
-};
-
-/// The runs of a sweep, all of whose options are checked before the first begins. Appends to
-/// `points`.
-std::vector<PlannedRun> plan_of(const ConfigText& yaml, const std::vector<std::string>& overrides,
-                                const SweepOptions& options, const RunConfig& base,
-                                std::vector<SweepPoint>& points) {
-  std::vector<std::string> varied;
-  for (const auto& axis : options.grid) varied.push_back(axis[0].substr(0, axis[0].find('=')));
-  require_distinct("--grid", varied);
-  require_input(!options.folds || std::ranges::find(varied, "task.fold") == varied.end(),
-                "--grid: --folds trains every fold; leave task.fold out");
-  std::map<std::string, std::string> seen;
-  std::vector<PlannedRun> plan;
-  for (const auto& choice : points_of(options.grid)) {
-    std::vector<std::string> all = overrides;
-    all.insert(all.end(), choice.begin(), choice.end());
-    points.push_back({choice, {}});
-    RunSpec spec = read_run(yaml, all);
-    RunConfig& config = spec.options;
-    require_none(validate_finetuning(config));
-    const auto [same, fresh] = seen.emplace(to_yaml(config), points.back().name());
-    require_input(fresh, "--grid: {} and {} are the same settings; leave one out", same->second,
-                  points.back().name());
-    const fs::path folder = fs::path(base.run_dir) / as_file_name(points.back().name());
-    const std::int64_t folds = config.task.folds.value_or(std::ssize(config.task.splits));
-    require_input(!options.folds || folds > 0,
-                  "--folds all: there are no folds; give task.folds or task.splits");
-    for (std::int64_t i = 0; i < (options.folds ? folds : options.seeds); ++i) {
-      if (options.folds)
-        config.task.fold = i;
-      else
-        config.seed = base.seed + i;
-      config.run_dir = (folder / (options.folds ? fmt::format("fold-{}", i)
-                                                : fmt::format("seed-{}", config.seed)))
-                           .string();
-      plan.push_back({points.size() - 1, spec});
-    }
-  }
-  for (const PlannedRun& each : plan)
-    require_comparable(plan[0].spec.options, each.spec.options, options.folds);
-  return plan;
-}
-
-}  // namespace
-
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
                       const SweepOptions& options, Log& log, Device device,
                       Communicator& communicator) {
@@ -377,14 +377,6 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   std::erase_if(result.points, [](const SweepPoint& point) { return point.runs.empty(); });
   return result;
 }
-
-namespace {
-
-std::string with_deviation(const SweepPoint& point) {
-  return shown(point.mean()) + (point.runs.size() < 2 ? "" : " ± " + shown(point.deviation()));
-}
-
-}  // namespace
 
 std::string sweep_table(const SweepResult& result) {
   std::size_t width = 7;

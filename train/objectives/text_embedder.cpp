@@ -87,13 +87,6 @@ Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
       batches_by_length(lengths, model_.config(), options_.batch_size, max_batch_tokens);
   const auto world = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->size()) : 1;
   const auto rank = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->rank()) : 0;
-  Tensor result = Tensor::zeros({windows.size(), width}, DType::f32);
-  const auto place = [&](const std::vector<std::int64_t>& batch, const float* vectors) {
-    for (const std::int64_t window : batch) {
-      std::copy_n(vectors, width, result.data<float>() + window * width);
-      vectors += width;
-    }
-  };
   std::string own;
   for (std::size_t i = rank; i < all.size(); i += world) {
     check_interruption();
@@ -103,21 +96,20 @@ Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
                                .to(cpu_device)
                                .cast(DType::f32)
                                .contiguous();
-    if (world == 1)
-      place(all[i], vectors.data<float>());
-    else
-      own.append(reinterpret_cast<const char*>(vectors.data<float>()),
-                 static_cast<std::size_t>(vectors.bytes()));
+    own.append(reinterpret_cast<const char*>(vectors.data<float>()),
+               static_cast<std::size_t>(vectors.bytes()));
   }
-  if (world == 1) return result;
-  const std::vector<std::string> parts = communicator_->gather(own);
+  const std::vector<std::string> parts =
+      world > 1 ? communicator_->gather(own) : std::vector{std::move(own)};
+  Tensor result = Tensor::zeros({windows.size(), width}, DType::f32);
+  const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(float);
   for (std::size_t r = 0; r < world; ++r) {
-    std::vector<float> vectors(parts[r].size() / sizeof(float));
-    std::memcpy(vectors.data(), parts[r].data(), parts[r].size());
-    const float* next = vectors.data();
+    const char* next = parts[r].data();
     for (std::size_t i = r; i < all.size(); i += world) {
-      place(all[i], next);
-      next += std::ssize(all[i]) * width;
+      for (const std::int64_t window : all[i]) {
+        std::memcpy(result.data<float>() + window * width, next, bytes);
+        next += bytes;
+      }
     }
   }
   return result;

@@ -11,18 +11,11 @@ namespace {
 /// How to turn documents into readable ones; "" where the first one's place helps, or says how.
 std::string advice(SkipReason reason, const std::string& first) {
   if (first.find("; the file is ") != first.npos) return "";
-  switch (reason) {
-    case SkipReason::invalid_utf8:
-      return "; convert them, for example from Latin-1: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW";
-    case SkipReason::nul_byte:
-      return "; text in UTF-16 looks so: iconv -f UTF-16 -t UTF-8 OLD > NEW";
-    case SkipReason::no_text:
-    case SkipReason::bad_row:
-    case SkipReason::decompression_bomb:
-    case SkipReason::vanished:
-    case SkipReason::empty: break;
-  }
-  return "";
+  if (reason == SkipReason::invalid_utf8)
+    return "; convert them, for example from Latin-1: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW";
+  return reason == SkipReason::nul_byte
+             ? "; text in UTF-16 looks so: iconv -f UTF-16 -t UTF-8 OLD > NEW"
+             : "";
 }
 
 }  // namespace

@@ -55,12 +55,8 @@ std::string safetensors_header(const VectorMatrix& matrix, const std::string& ch
 /// The bytes before the vectors.
 std::string header_of(VectorFormat format, const VectorMatrix& matrix,
                       const std::string& checksum) {
-  switch (format) {
-    case VectorFormat::npy: return npy_header(matrix);
-    case VectorFormat::safetensors: return safetensors_header(matrix, checksum);
-    case VectorFormat::jsonl: break;
-  }
-  return "";
+  if (format == VectorFormat::npy) return npy_header(matrix);
+  return format == VectorFormat::safetensors ? safetensors_header(matrix, checksum) : "";
 }
 
 }  // namespace

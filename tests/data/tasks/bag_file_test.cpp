@@ -1,5 +1,5 @@
 // Bags of features in files of every form.
-#include "data/tasks/bag_file.h"
+#include "data/tasks/feature_file.h"
 
 #include <cmath>
 #include <cstring>
