@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,18 @@ class Checksum {
 
   /// Adds a piece of data.
   void update(const void* data, std::size_t bytes);
+  /// Adds the items of an array, or the bytes of a text.
+  template <class Items>
+  void add(const Items& items) {
+    update(std::data(items), std::size(items) * sizeof(*std::data(items)));
+  }
+  /// The same behind their number, so that neighbours keep their boundary.
+  template <class Items>
+  void add_counted(const Items& items) {
+    const std::uint64_t count = std::size(items);
+    update(&count, sizeof count);
+    add(items);
+  }
   /// The checksum of all data so far.
   Digest digest() const;
   /// The checksum as 32 hexadecimal digits.
@@ -34,6 +47,14 @@ class Checksum {
   struct State;
   State* state_;
 };
+
+/// The checksum of the items of an array, or of the bytes of a text.
+template <class Items>
+Digest checksum_of_items(const Items& items) {
+  Checksum checksum;
+  checksum.add(items);
+  return checksum.digest();
+}
 
 /// The checksum of a text, as 32 hexadecimal digits.
 std::string text_checksum(std::string_view text);

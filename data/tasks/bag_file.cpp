@@ -241,8 +241,7 @@ Digest BagFile::digest() const {
   const State& s = *state_;
   const Rows source(s.open(), s.place);
   Checksum checksum;
-  const std::int64_t shape[] = {rows(), width()};
-  checksum.update(shape, sizeof shape);
+  checksum.add(std::array{rows(), width()});
   std::set<std::vector<float>> different;
   const auto add = [&](std::int64_t count) {
     const std::int64_t at_once = count < rows() ? source.least() : source.block();

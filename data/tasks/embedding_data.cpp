@@ -1,5 +1,6 @@
 #include "data/tasks/embedding_data.h"
 
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -24,23 +25,12 @@ double score_of(const Example& example, double max_score) {
   return *example.value / max_score;
 }
 
-Digest digest_of(const void* data, std::size_t bytes) {
-  Checksum checksum;
-  checksum.update(data, bytes);
-  return checksum.digest();
-}
-
 std::string checksum_of(const EmbeddingTexts& read) {
   Checksum checksum;
-  for (const std::string& text : read.texts) {
-    const std::size_t size = text.size();
-    checksum.update(&size, sizeof size);
-    checksum.update(text.data(), size);
-  }
+  for (const std::string& text : read.texts) checksum.add_counted(text);
   for (const EmbeddingSample& sample : read.samples) {
-    checksum.update(sample.texts.data(), sample.texts.size() * sizeof(sample.texts[0]));
-    const double numbers[] = {sample.score, static_cast<double>(sample.label)};
-    checksum.update(numbers, sizeof numbers);
+    checksum.add(sample.texts);
+    checksum.add(std::array{sample.score, static_cast<double>(sample.label)});
   }
   return checksum.hex();
 }
@@ -88,13 +78,13 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
     if (roles == TextRoles::scores) sample.score = score_of(example, task.max_score);
     std::vector<Digest> digests;
     for (const std::string& text : texts) {
-      digests.push_back(digest_of(text.data(), text.size()));
+      digests.push_back(checksum_of_items(text));
       const auto [number, added] = numbers.emplace(digests.back(), std::ssize(numbers));
       if (added) result.texts.push_back(text);
       sample.texts.push_back(number->second);
     }
     result.digests.push_back(
-        digest_of(digests.data(), std::min<std::size_t>(digests.size(), 2) * sizeof(Digest)));
+        checksum_of_items(std::span(digests).first(std::min<std::size_t>(digests.size(), 2))));
     result.groups.resize(result.texts.size());
     const auto place = std::ssize(result.samples);
     if (roles == TextRoles::labels) {

@@ -96,7 +96,6 @@ class TaskEncoder {
   const TaskConfig& task() const { return task_; }
   /// The labels, in the order of the model's outputs.
   const LabelSet& labels() const { return labels_; }
-  /// The tokenizer.
   const Tokenizer& tokenizer() const { return tokenizer_; }
   /// The largest number of tokens of a row.
   std::int64_t sequence_length() const { return sequence_length_; }

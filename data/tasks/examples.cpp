@@ -150,16 +150,11 @@ std::string Example::place() const {
 
 Digest digest_of(const Example& example) {
   Checksum checksum;
-  const auto add = [&](std::string_view part) {
-    const std::uint64_t size = part.size();
-    checksum.update(&size, sizeof size);
-    checksum.update(part.data(), part.size());
-  };
-  add(example.text);
-  add({reinterpret_cast<const char*>(example.pixels.data()), example.pixels.size()});
-  if (example.pair) add(*example.pair);
-  for (const std::string& word : example.words) add(word);
-  for (const std::string& choice : example.choices) add(choice);
+  checksum.add_counted(example.text);
+  checksum.add_counted(example.pixels);
+  if (example.pair) checksum.add_counted(*example.pair);
+  for (const std::string& word : example.words) checksum.add_counted(word);
+  for (const std::string& choice : example.choices) checksum.add_counted(choice);
   return checksum.digest();
 }
 

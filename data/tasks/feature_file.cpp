@@ -120,9 +120,7 @@ void FeatureFile::read(std::int64_t sample, std::span<float> features) const {
 Digest digest_of(const FeatureFile& file, std::int64_t sample) {
   std::vector<float> features(static_cast<std::size_t>(file.length(sample) * file.width()));
   file.read(sample, features);
-  Checksum checksum;
-  checksum.update(features.data(), features.size() * sizeof(float));
-  return checksum.digest();
+  return checksum_of_items(features);
 }
 
 }  // namespace nystrom

@@ -29,11 +29,8 @@ class FeatureFile {
   /// `values` is an error.
   explicit FeatureFile(std::filesystem::path file);
 
-  /// The number of samples.
   std::int64_t samples() const { return features_.shape()[0]; }
-  /// The number of steps.
   std::int64_t steps() const { return features_.shape()[1]; }
-  /// The width of the features.
   std::int64_t width() const { return features_.shape()[2]; }
   /// The number of valid steps of a sample.
   std::int64_t length(std::int64_t sample) const;
@@ -41,7 +38,6 @@ class FeatureFile {
   const std::vector<std::int64_t>& labels() const { return labels_; }
   /// The values of all samples; empty if the file has none.
   const std::vector<double>& values() const { return values_; }
-  /// The path of the file.
   const std::filesystem::path& path() const { return path_; }
 
   /// Fills `features` with the first steps of the sample, at most length(sample). Throws an
@@ -83,13 +79,10 @@ class BagFile {
   /// Throws an InputError that names the file when it has another form.
   explicit BagFile(const std::filesystem::path& file);
 
-  /// The number of rows.
   std::int64_t rows() const;
-  /// The width of the features.
   std::int64_t width() const;
   /// The type in which features are read without a loss: f16, or f32 (f64 is rounded to it).
   DType dtype() const;
-  /// The path of the file.
   const std::filesystem::path& path() const;
 
   /// Fills `features` [rows, width], f32 or dtype(), which is contiguous and on the CPU. Throws an

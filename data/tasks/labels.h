@@ -20,7 +20,6 @@ class LabelSet {
   /// Throws an InputError for an empty or duplicate label.
   explicit LabelSet(std::vector<std::string> names);
 
-  /// The number of labels.
   std::int64_t size() const { return static_cast<std::int64_t>(names_.size()); }
   /// All labels in order.
   const std::vector<std::string>& names() const { return names_; }

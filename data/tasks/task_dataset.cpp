@@ -50,11 +50,7 @@ void TaskDataset::add(const TaskEncoder& encoder, Example&& example) {
                              example.place(), example.choices.size(), samples_[0].rows.size()));
   Checksum inputs;  // as the model reads them: a tokenizer may leave out case and spaces
   for (EncodedSample& sample : encoder.encode(example, counts_)) {
-    for (const WrappedIds& row : sample.rows) {
-      const std::size_t size = row.ids.size();
-      inputs.update(&size, sizeof size);
-      inputs.update(row.ids.data(), size * sizeof(row.ids[0]));
-    }
+    for (const WrappedIds& row : sample.rows) inputs.add_counted(row.ids);
     lengths_.push_back(sample.length());
     samples_.push_back(std::move(sample));
   }
@@ -180,9 +176,11 @@ void TaskDataset::add_bag(const Bag& bag) {
 }
 
 TaskDataset TaskDataset::of_bags(const TaskConfig& task, const std::vector<Bag>& bags,
-                                 Labelled labelled, const LabelSet& labels) {
+                                 Labelled labelled, const LabelSet& labels,
+                                 const std::vector<std::string>& notes) {
   require(task.kind == TaskKind::features, "of_bags: the task is not of features");
   TaskDataset data(task);
+  data.skipped_.notes = notes;
   data.labels_ = labels;
   if (labelled == Labelled::required)
     data.target_ = task.columns.value ? TaskTarget::value : TaskTarget::classes;
@@ -255,10 +253,6 @@ std::string TaskDataset::sample_name(std::int64_t index) const {
 
 double TaskDataset::weight(std::int64_t index) const {
   return has_bags() ? sources_[static_cast<std::size_t>(index)].weight : 1;
-}
-
-void TaskDataset::add_notes(const std::vector<std::string>& notes) {
-  std::ranges::copy(notes, std::back_inserter(skipped_.notes));
 }
 
 }  // namespace nystrom

@@ -44,14 +44,13 @@ class TaskDataset {
                                    Labelled labelled, const LabelSet& labels,
                                    std::int64_t sequence_length);
 
-  /// Opens the files of bags, as read_bags returns them. Their labels must be in `labels`. Throws
-  /// an InputError for files of other widths.
+  /// Opens the files of bags, as read_bags returns them. Their labels must be in `labels`. `notes`
+  /// are added to those of skipped(). Throws an InputError for files of other widths.
   static TaskDataset of_bags(const TaskConfig& task, const std::vector<Bag>& bags,
-                             Labelled labelled, const LabelSet& labels);
+                             Labelled labelled, const LabelSet& labels,
+                             const std::vector<std::string>& notes = {});
 
-  /// The kind of the task.
   TaskKind kind() const { return *task_.kind; }
-  /// The target of the samples.
   TaskTarget target() const { return target_; }
   /// The resolved task.
   const TaskConfig& task() const { return task_; }
@@ -61,11 +60,9 @@ class TaskDataset {
   /// spans, 0 without a target.
   std::int64_t outputs() const;
 
-  /// The number of samples.
   std::int64_t size() const { return std::ssize(samples_); }
   /// The number of examples, at most size().
   std::int64_t examples() const { return counts_.examples; }
-  /// A sample by its index.
   const EncodedSample& sample(std::int64_t index) const;
   /// Whether a sample is the first of its example.
   bool begins_example(std::int64_t index) const {
@@ -93,12 +90,8 @@ class TaskDataset {
   std::string sample_name(std::int64_t index) const;
   /// The factor of a sample's loss in training.
   double weight(std::int64_t index) const;
-  /// Adds sentences for the user to those of skipped().
-  void add_notes(const std::vector<std::string>& notes);
 
-  /// Counts of encoding.
   const EncodingCounts& counts() const { return counts_; }
-  /// The rows that were skipped.
   const SkippedRows& skipped() const { return skipped_; }
   /// Tokens: how the examples are cut into words.
   WordCut word_cut() const { return words_.cut(); }

@@ -60,11 +60,8 @@ VectorJob make_job(const EmbedOptions& options, const VectorModel& model,
   Checksum checksum;
   const auto reader = open_texts(options, model);
   while (const auto example = reader->next()) {
-    for (const std::string* part : {&example->id, &example->text}) {
-      const std::uint64_t size = part->size();
-      checksum.update(&size, sizeof size);
-      checksum.update(part->data(), part->size());
-    }
+    checksum.add_counted(example->id);
+    checksum.add_counted(example->text);
     ++job.matrix.rows;
   }
   job.texts = checksum.hex();

@@ -305,11 +305,10 @@ void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer,
   encode(own, tokenizer);
   if (size == 1) return;
   Checksum text;
-  const auto add = [&](std::string_view bytes) { text.update(bytes.data(), bytes.size()); };
-  add(tokenizer_key(tokenizer));
+  text.add(tokenizer_key(tokenizer));
   for (const Piece& piece : pieces) {
-    add(piece.begins ? "\1" : "\2");
-    add(piece.text);
+    text.update(piece.begins ? "\1" : "\2", 1);
+    text.add(piece.text);
   }
   std::string message = text.hex();
   const std::size_t header = message.size();

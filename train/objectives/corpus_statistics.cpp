@@ -31,7 +31,7 @@ Document read_document(const TokenDataset& set, std::int64_t number, std::int64_
   Checksum checksum;
   for (std::int64_t at = first; at < end; at += part) {
     const std::vector<std::uint32_t> ids = set.read(at, std::min(part, end - at));
-    checksum.update(ids.data(), ids.size() * sizeof(ids[0]));
+    checksum.add(ids);
     document.unknown += std::count(ids.begin(), ids.end(), unknown);
   }
   document.digest = checksum.digest();

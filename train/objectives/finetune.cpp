@@ -1,6 +1,7 @@
 #include "train/objectives/finetune.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -25,20 +26,17 @@ namespace {
 /// A hash of the content of all samples.
 std::string checksum_of(const TaskDataset& dataset) {
   Checksum checksum;
-  const auto add = [&](const auto& values) {
-    checksum.update(values.data(), values.size() * sizeof(values[0]));
-  };
-  if (dataset.has_bags()) add(dataset.digests());  // their features are too many to read twice
+  if (dataset.has_bags())
+    checksum.add(dataset.digests());  // their features are too many to read twice
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const EncodedSample& sample = dataset.sample(i);
     for (const WrappedIds& row : sample.rows) {
-      add(row.ids);
-      add(row.type_ids);
+      checksum.add(row.ids);
+      checksum.add(row.type_ids);
     }
-    add(sample.labels);
-    const double numbers[] = {static_cast<double>(sample.label), sample.value,
-                              static_cast<double>(sample.start), static_cast<double>(sample.end)};
-    checksum.update(numbers, sizeof(numbers));
+    checksum.add(sample.labels);
+    checksum.add(std::array{static_cast<double>(sample.label), sample.value,
+                            static_cast<double>(sample.start), static_cast<double>(sample.end)});
     if (dataset.width() == 0 || dataset.has_bags()) continue;
     const Tensor features = Tensor::empty({dataset.length(i), dataset.width()}, DType::f32);
     dataset.read_rows(i, features);

@@ -59,7 +59,7 @@ double squared_distance(const Tensor& rows, const std::vector<double>& mean) {
 /// A hash of the samples as they are read.
 std::string features_checksum(const TaskDataset& data) {
   Checksum checksum;
-  checksum.update(data.digests().data(), data.digests().size() * sizeof(Digest));
+  checksum.add(data.digests());
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const std::int64_t length = data.length(i);
     checksum.update(&length, sizeof length);

@@ -1,7 +1,6 @@
 #include "train/objectives/retrieval.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include "core/check.h"
 #include "data/tasks/text_range.h"
 #include "data/text/table_reader.h"
+#include "data/text/words.h"
 #include "train/objectives/text_embedder.h"
 
 namespace nystrom {
@@ -68,12 +68,10 @@ std::map<std::string, std::map<std::string, std::int64_t>> read_judgements(const
   std::map<std::string, std::map<std::string, std::int64_t>> judged;
   while (const auto row = reader->next()) {
     const std::string &query = *row->cells[0], &document = *row->cells[1], &score = *row->cells[2];
-    std::int64_t value = 0;
-    const char* const end = score.data() + score.size();
-    const auto [stop, error] = std::from_chars(score.data(), end, value);
-    require_input(error == std::errc() && stop == end, "{}: the score '{}' is no whole number",
-                  place_of(file, *row), printable(score, 40));
-    require_input(judged[query].emplace(document, value).second,
+    const auto value = number_of<std::int64_t>(score);
+    require_input(value.has_value(), "{}: the score '{}' is no whole number", place_of(file, *row),
+                  printable(score, 40));
+    require_input(judged[query].emplace(document, *value).second,
                   "{}: document '{}' is judged twice for query '{}'", place_of(file, *row),
                   printable(document, 60), printable(query, 60));
   }

@@ -26,9 +26,7 @@ std::shared_ptr<const TaskDataset> TaskReader::read(const ExampleSource& source,
 
 std::shared_ptr<const TaskDataset> TaskReader::open(const std::vector<Bag>& bags, Labelled labelled,
                                                     const std::vector<std::string>& notes) const {
-  TaskDataset dataset = TaskDataset::of_bags(task_, bags, labelled, labels_);
-  dataset.add_notes(notes);
-  return checked(std::move(dataset));
+  return checked(TaskDataset::of_bags(task_, bags, labelled, labels_, notes));
 }
 
 std::shared_ptr<const TaskDataset> TaskReader::read_validation(std::int64_t seed) const {

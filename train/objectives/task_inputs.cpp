@@ -41,13 +41,6 @@ std::vector<InputText> documents_of(const Example& example) {
   return documents;
 }
 
-/// Identifies a document by its content.
-Digest digest_of(const InputText& document) {
-  Checksum content;
-  content.update(document.bytes.data(), document.bytes.size());
-  return content.digest();
-}
-
 /// The documents of a run's two sets.
 class Inputs {
  public:
@@ -144,7 +137,7 @@ class Inputs {
       for_each_example(task_, source_of(set), labelled, skipped, [&](const Example& example) {
         check_interruption();
         for (const InputText& document : documents_of(example)) {
-          const Digest digest = digest_of(document);
+          const Digest digest = checksum_of_items(document.bytes);
           const bool trained = set == Set::validation && known[0].contains(digest);
           if (trained && task_.validation_fraction) continue;
           if (!known[static_cast<std::size_t>(set)].insert(digest).second) continue;

@@ -55,12 +55,9 @@ LabelledVectors read_labelled(TextEmbedder& embedder, const TaskConfig& task,
 /// A hash of each row of vectors.
 std::vector<Digest> row_digests(const Tensor& vectors) {
   std::vector<Digest> digests;
-  for (std::int64_t row = 0; row < vectors.dim(0); ++row) {
-    Checksum checksum;
-    checksum.update(vectors.data<float>() + row * vectors.dim(1),
-                    static_cast<std::size_t>(vectors.dim(1)) * sizeof(float));
-    digests.push_back(checksum.digest());
-  }
+  for (std::int64_t row = 0; row < vectors.dim(0); ++row)
+    digests.push_back(checksum_of_items(std::span(vectors.data<float>() + row * vectors.dim(1),
+                                                  static_cast<std::size_t>(vectors.dim(1)))));
   return digests;
 }
 
