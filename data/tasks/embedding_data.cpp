@@ -6,7 +6,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/text_range.h"
+#include "data/tasks/word_cut.h"
 #include "data/text/text.h"
 
 namespace nystrom {

@@ -10,7 +10,7 @@
 #include "data/pretraining/masking.h"
 #include "data/tasks/examples.h"
 #include "data/tasks/labels.h"
-#include "data/tasks/text_range.h"
+#include "data/tasks/word_cut.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {

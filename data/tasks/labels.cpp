@@ -11,7 +11,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
-#include "data/tasks/text_range.h"
+#include "data/tasks/word_cut.h"
 #include "data/text/words.h"
 
 namespace nystrom {

@@ -9,7 +9,7 @@
 #include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tasks/example_files.h"
-#include "data/tasks/text_range.h"
+#include "data/tasks/word_cut.h"
 #include "data/text/line_reader.h"
 
 namespace nystrom {

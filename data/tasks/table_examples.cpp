@@ -11,7 +11,6 @@
 #include "core/check.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/labels.h"
-#include "data/tasks/text_range.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/line_reader.h"
 #include "data/text/row_lines.h"

@@ -198,16 +198,9 @@ void TaskDataset::read_rows(std::int64_t index, Tensor features) const {
 // ---- What there is ------------------------------------------------------------------------------
 
 std::int64_t TaskDataset::outputs() const {
-  switch (target_) {
-    case TaskTarget::classes:
-    case TaskTarget::label_set:
-    case TaskTarget::word_classes: return labels_.size();
-    case TaskTarget::value:
-    case TaskTarget::choice: return 1;
-    case TaskTarget::span: return 2;
-    case TaskTarget::none: return 0;
-  }
-  return 0;
+  if (target_ == TaskTarget::none) return 0;
+  if (target_ == TaskTarget::span) return 2;
+  return target_ == TaskTarget::value || target_ == TaskTarget::choice ? 1 : labels_.size();
 }
 
 const EncodedSample& TaskDataset::sample(std::int64_t index) const {

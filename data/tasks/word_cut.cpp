@@ -65,6 +65,12 @@ std::int64_t longest_run(std::string_view text) {
   return longest;
 }
 
+/// The bytes of the white space character at the start of `text`, or 0.
+std::size_t leading_blank(std::string_view text) {
+  std::size_t after = 0;
+  return valid_utf8_character(text) > 0 && is_white_space(next_code_point(text, after)) ? after : 0;
+}
+
 }  // namespace
 
 std::vector<TextRange> split_words(std::string_view text, WordCut cut) {
@@ -145,6 +151,22 @@ WordCut WordCutFinder::cut() const {
   if (ideographs_ < nearly_all * ideograph_words_) return WordCut::words;
   if (letters_ >= enough && letters_ >= nearly_all * letter_words_) return WordCut::characters;
   return WordCut::ideographs;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t blank = leading_blank(text);
+    if (blank == 0) break;
+    text.remove_prefix(blank);
+  }
+  while (!text.empty()) {
+    std::size_t last = text.size() - 1;
+    while (last > 0 && is_utf8_continuation(text[last])) --last;
+    const std::size_t blank = leading_blank(text.substr(last));
+    if (blank == 0 || blank != text.size() - last) break;
+    text.remove_suffix(blank);
+  }
+  return text;
 }
 
 }  // namespace nystrom

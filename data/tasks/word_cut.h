@@ -1,4 +1,4 @@
-// Cutting raw text into the words that a model labels.
+// Parts of texts: ranges of bytes, and the words that a model labels.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,26 @@
 #include <vector>
 
 #include "data/tasks/task_config.h"
-#include "data/tasks/text_range.h"
 
 namespace nystrom {
+
+/// A range of bytes in a text.
+struct TextRange {
+  std::int64_t begin = 0, end = 0;
+  friend bool operator==(const TextRange&, const TextRange&) = default;
+};
+
+/// The part of `text` in the range.
+inline std::string_view text_at(std::string_view text, TextRange range) {
+  return text.substr(static_cast<std::size_t>(range.begin),
+                     static_cast<std::size_t>(range.end - range.begin));
+}
+
+/// `text` without the Unicode white space at its ends. Bytes that are not UTF-8 are no white space.
+std::string_view trimmed(std::string_view text);
+
+/// Whether `text` is empty or only white space.
+inline bool is_blank(std::string_view text) { return trimmed(text).empty(); }
 
 /// The words of UTF-8 text. With WordCut::words they are similar to those of CoNLL files: separated
 /// by white space, and each punctuation mark is a word. Exceptions are - ' . , between letters or

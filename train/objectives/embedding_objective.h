@@ -24,11 +24,11 @@ struct EmbeddingValidation {
   std::vector<Digest> digests{};     ///< of its pairs; none for a folder
   std::vector<std::string> notes{};  ///< what a reader of the metrics must know, one line each
 
-  /// Called with the texts done and their number.
-  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
   /// The values of `metrics` in their order, without dropout. The processes share the work and get
-  /// the same values.
-  std::function<std::vector<double>(const Model&, Communicator&, const Progress&)> evaluate{};
+  /// the same values. Progress is called with the texts done and their number.
+  std::function<std::vector<double>(const Model&, Communicator&,
+                                    const Objective::EvaluationProgress&)>
+      evaluate{};
 };
 
 /// Whether task.validation is one folder, which has BEIR's form, instead of files.

@@ -105,7 +105,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   validation.digests = pairs.digests;
   validation.notes = pairs.skipped.notes;
   validation.evaluate = [=](const Model& model, Communicator& communicator,
-                            const EmbeddingValidation::Progress& progress) {
+                            const Objective::EvaluationProgress& progress) {
     ColumnVectors first = texts_of_column(*data, 0), second = texts_of_column(*data, 1);
     const std::int64_t total = std::ssize(first.texts) + std::ssize(second.texts);
     std::int64_t before = 0;
@@ -142,7 +142,7 @@ EmbeddingValidation of_queries(const RunConfig& config,
   validation.metrics = {ranking_metrics.begin(), ranking_metrics.end()};
   validation.notes = set->notes;
   validation.evaluate = [=](const Model& model, Communicator& communicator,
-                            const EmbeddingValidation::Progress& progress) {
+                            const Objective::EvaluationProgress& progress) {
     const auto embedder = [&](PromptKind prompt) {
       return embedder_of(config, model, *tokenizer, prompt, communicator);
     };

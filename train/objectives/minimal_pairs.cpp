@@ -7,7 +7,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
-#include "data/tasks/text_range.h"
+#include "data/tasks/word_cut.h"
 #include "data/text/table_reader.h"
 #include "train/objectives/text_batches.h"
 

@@ -9,7 +9,7 @@
 #include "autograd/ops.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tasks/text_range.h"
+#include "data/tasks/word_cut.h"
 #include "data/text/table_reader.h"
 #include "data/text/words.h"
 #include "train/objectives/text_embedder.h"

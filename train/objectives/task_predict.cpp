@@ -11,7 +11,6 @@
 #include "data/tasks/entities.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
-#include "data/tasks/text_range.h"
 #include "data/tasks/word_cut.h"
 #include "train/objectives/task_evaluation.h"
 
@@ -54,7 +53,7 @@ class Predictor {
       for (SampleOutputs& outputs : sample_outputs(dataset_, samples, out)) {
         require_finite(outputs.first);
         require_finite(outputs.last);
-        windows_of[example_of(outputs.sample)].push_back(std::move(outputs));
+        windows_of[dataset_.sample(outputs.sample).example].push_back(std::move(outputs));
       }
     }
     std::vector<Prediction> predictions(static_cast<std::size_t>(dataset_.examples()));
@@ -67,10 +66,6 @@ class Predictor {
   }
 
  private:
-  std::int64_t example_of(std::int64_t sample) const {
-    return dataset_.width() > 0 ? sample : dataset_.sample(sample).example;
-  }
-
   Prediction predict(const std::vector<SampleOutputs>& windows) const {
     const std::int64_t sample = windows[0].sample;
     std::vector<std::vector<double>> outputs;
@@ -79,7 +74,9 @@ class Predictor {
     const TaskKind kind = *task_.settings.task.kind;
     if (kind == TaskKind::tokens) return {{}, label_words(sample, scores)};
     if (kind == TaskKind::choice)
-      return {{}, ranked_guesses(softmax_of(scores), dataset_.example(example_of(sample)).choices)};
+      return {{},
+              ranked_guesses(softmax_of(scores),
+                             dataset_.example(dataset_.sample(sample).example).choices)};
     if (dataset_.target() == TaskTarget::label_set) return {{}, reached(scores)};
     const ModelConfig& model = task_.model->config();
     if (model.num_labels() == 1) return {scores[0], {}};
@@ -105,7 +102,7 @@ class Predictor {
 
   std::vector<Guess> label_words(std::int64_t sample, std::span<const double> scores) const {
     const LabelSet& labels = task_.reader->labels();
-    const Example& example = dataset_.example(example_of(sample));
+    const Example& example = dataset_.example(dataset_.sample(sample).example);
     const std::vector<WordLabel> predicted =
         word_labels(dataset_.sample(sample), scores, labels.size());
     std::vector<Guess> guesses;

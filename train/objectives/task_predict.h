@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tasks/text_range.h"
+#include "data/tasks/word_cut.h"
 #include "train/objectives/task_settings.h"
 
 namespace nystrom {

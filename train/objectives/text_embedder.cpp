@@ -9,7 +9,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_loader.h"
-#include "data/tasks/text_range.h"
+#include "data/tasks/word_cut.h"
 #include "data/text/line_reader.h"
 #include "train/objectives/text_batches.h"
 
