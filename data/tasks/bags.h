@@ -1,4 +1,4 @@
-// Tables that name feature files, one a bag (data/tasks/feature_file.h), and the parts of their rows.
+// Tables that name feature files, one a bag (data/tasks/feature_file.h), and parts of their rows.
 #pragma once
 
 #include <optional>

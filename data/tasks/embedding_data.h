@@ -1,5 +1,5 @@
 // The texts of a task of kind embeddings in memory, and their batches for the losses of
-// nn/embedding_loss.h. As in data/tasks/task_loader.h, a step depends on seed, epoch and sample only.
+// nn/embedding_loss.h. As in data/tasks/task_loader.h, a step depends on seed, epoch and sample.
 #pragma once
 
 #include <algorithm>

@@ -181,11 +181,9 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
 
 Predictions predict(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
                     const PredictionOptions& options) {
-  TaskLoaderOptions loading;
-  loading.batch_size = loading.micro_batch_size = options.batch_size;
-  loading.equal_lengths = task.model->config().needs_equal_lengths();
-  loading.most = options.most;
-  TaskEvaluationLoader loader(dataset, loading);
+  TaskEvaluationLoader loader(dataset, {.micro_batch_size = options.batch_size,
+                                        .equal_lengths = task.model->config().needs_equal_lengths(),
+                                        .most = options.most});
   return {Predictor(task, *dataset, options)(loader), dataset->counts()};
 }
 
