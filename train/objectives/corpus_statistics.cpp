@@ -7,7 +7,6 @@
 #include "core/base/printable.h"
 #include "core/base/progress.h"
 #include "core/check.h"
-#include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 
 namespace nystrom {
