@@ -346,7 +346,30 @@ void require_different_values(std::span<const double> values, TaskMetric metric,
                 enum_name(metric), name, first);
 }
 
+namespace {
+
+/// Throws an InputError if f32, in which models compute, rounds values by a thousandth of their
+/// spread or more.
+void require_finer_than_f32(const std::vector<double>& values, const std::string& name) {
+  const auto count = static_cast<double>(values.size());
+  double mean = 0, squares = 0, largest = 0;
+  for (const double value : values) mean += value / count;
+  for (const double value : values) {
+    squares += (value - mean) * (value - mean) / count;
+    largest = std::max(largest, std::abs(value));
+  }
+  const double spread = std::sqrt(squares), rounding = std::ldexp(largest, -24);
+  require_input(spread == 0 || rounding < 0.001 * spread,
+                "the values of the {} data spread by {:.3g} about {:.9g}, where f32 rounds by "
+                "{:.1g}; subtract their mean",
+                name, spread, mean, rounding);
+}
+
+}  // namespace
+
 void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name) {
+  if (data.target() == TaskTarget::value)
+    require_finer_than_f32(of_examples(data, &EncodedSample::value), name);
   if (metric == TaskMetric::pearson || metric == TaskMetric::spearman)
     return require_different_values(of_examples(data, &EncodedSample::value), metric, name);
   const auto require_some = [&](bool some, const std::string& needed, const std::string& held) {

@@ -38,7 +38,9 @@ class TextRows : public TableReader {
     if (!rows_.next(width_ == 1 && (header_ || wanted_.size() == 1))) return std::nullopt;
     TableRow row;
     row.line = rows_.lines.line();
+    row_bytes_ = 0;
     std::vector<std::string> all = cells();
+    if (rows_.lines.line() > row.line) look_for_rows(row.line, all);
     for (std::size_t i = 0; i < all.size(); ++i)
       check_text(all[i], fmt::format("{}: column {}", rows_.place(row.line), i + 1));
     const bool fits = header_ ? all.size() == width_ : all.size() >= width_;
@@ -55,19 +57,39 @@ class TextRows : public TableReader {
   }
 
   std::string note() const override {
-    if (quotes_ != Quotes::mixed) return "";
+    if (quotes_ != Quotes::mixed) return swallowed_;
     return fmt::format(
         "{}: some cells are in quotes as programs write them, others hold single quotes; all are "
         "taken as they stand: if a program wrote the file, write it as .csv or .jsonl",
         rows_.lines.name());
   }
-  std::int64_t row_bytes() const override { return std::ssize(rows_.line); }
+  std::int64_t row_bytes() const override { return row_bytes_ + std::ssize(rows_.line); }
   std::int64_t position() const override { return rows_.lines.position(); }
 
  private:
   std::vector<std::string> cells() {
     return quotes_ == Quotes::quoted ? quoted_cells(rows_.lines, rows_.line, separator_)
                                      : split_cells(rows_.line, separator_);
+  }
+
+  /// Notes the first cell of several lines whose inner ones all look like rows: a quote that opens
+  /// without closing takes them up to the next one.
+  void look_for_rows(std::int64_t line, const std::vector<std::string>& all) {
+    constexpr std::size_t least = 5;
+    for (const std::string& cell : all) {
+      row_bytes_ += std::ssize(cell);
+      if (!swallowed_.empty() || width_ < 2) continue;
+      const std::vector<std::string> lines = split_cells(cell, '\n');
+      const bool rows = lines.size() >= least + 2 &&
+                        std::all_of(lines.begin() + 1, lines.end() - 1, [&](const auto& each) {
+                          return split_cells(each, separator_).size() == width_;
+                        });
+      if (rows)
+        swallowed_ = fmt::format(
+            "{}: a cell in quotes goes on to line {}, and the {} lines within look like rows; if "
+            "they are, close or double its first quote",
+            rows_.place(line), rows_.lines.line(), lines.size() - 2);
+    }
   }
 
   void read_header() {
@@ -126,6 +148,8 @@ class TextRows : public TableReader {
   Quotes quotes_;
   std::vector<std::optional<std::size_t>> places_;  // positions of the wanted columns in a row
   std::size_t width_ = 0;                           // cells of a row; without a header at least
+  std::int64_t row_bytes_ = 0;                      // of the last row, before its last line
+  std::string swallowed_;
 };
 
 }  // namespace

@@ -250,6 +250,12 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
                          given.start.from ? ModelDefaults::of_folder : ModelDefaults::plain);
 }
 
+RunConfig read_config_over(RunConfig config, const std::string& path, Overrides overrides) {
+  const ConfigText file = config_file(path);
+  ConfigReader reader(file.text, file.name, overrides);
+  return complete_config(reader, std::move(config), ModelDefaults::of_folder);
+}
+
 RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides) {
   ConfigReader reader({}, name, overrides);
   return complete_config(reader, std::move(config), ModelDefaults::of_folder);

@@ -75,6 +75,10 @@ RunConfig read_resolved_config(const std::string& path, Overrides overrides = {}
 RunConfig parse_resolved_config(std::string_view text, const std::string& name,
                                 Overrides overrides = {});
 
+/// Reads a file and overrides over `config`, which keeps what neither says, and checks the result.
+/// Throws an InputError.
+RunConfig read_config_over(RunConfig config, const std::string& path, Overrides overrides);
+
 /// Applies overrides to `config` and checks the result. `name` is the source of `config` in errors.
 /// Throws an InputError.
 RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides);

@@ -82,6 +82,7 @@ YamlNode override_tree(const std::string& text, std::size_t source) {
     YamlNode parent;
     parent.kind = YamlNode::Kind::mapping;
     parent.mark = {source};
+    parent.dotted = true;
     parent.entries.push_back(
         {.key = key.substr(begin, end - begin), .mark = {source}, .value = std::move(tree)});
     tree = std::move(parent);
@@ -210,17 +211,22 @@ class ConfigReader::SectionReader {
     return understood;
   }
 
-  /// Reads a mapping whose keys are free.
+  /// Reads a mapping whose keys are free. An override of one key leaves the others.
   template <class T>
   bool read(std::vector<std::pair<std::string, T>>& value, const YamlNode& node,
             const std::string& path, const Range& range, const char* = "") {
     if (node.kind != Kind::mapping) return wrong(node, path, "a mapping such as {a: b}");
     std::vector<std::pair<std::string, T>> items;
+    if (node.dotted) items = value;
     bool understood = true;
     for (const YamlEntry& entry : node.entries) {
       T element{};
       understood &= read(element, entry.value, fmt::format("{}.{}", path, entry.key), range);
-      items.emplace_back(entry.key, std::move(element));
+      const auto there = std::ranges::find(items, entry.key, &std::pair<std::string, T>::first);
+      if (node.dotted && there != items.end())
+        there->second = std::move(element);
+      else
+        items.emplace_back(entry.key, std::move(element));
     }
     if (understood) value = std::move(items);
     return understood;

@@ -37,6 +37,7 @@ struct YamlNode {
   YamlMark mark;        // of a null in a mapping: that of its key
   std::vector<YamlNode> items;     // of a list
   std::vector<YamlEntry> entries;  // of a mapping, as written: keys may be duplicates
+  bool dotted = false;             // a mapping that stands for the key a.b of an override
 
   /// The first entry with `key`, or nullptr.
   const YamlEntry* find(std::string_view key) const;

@@ -157,28 +157,7 @@ class NewFolderGuard {
 /// Throws an InputError if the scores of two runs of a sweep are of different kinds or examples.
 /// With `folds` the runs of a point differ in the fold, and each point has all.
 void require_comparable(const RunConfig& first, const RunConfig& other, bool folds) {
-  const auto measured = [&](const RunConfig& config) {
-    RunConfig of_scores;  // with what decides what a score is
-    const TaskConfig& task = config.task;
-    TaskConfig& own = of_scores.task;
-    own.recipe = task.recipe;
-    own.kind = task.kind;
-    own.metric = task.metric;
-    own.validation = task.validation;
-    own.validation_fraction = task.validation_fraction;
-    own.splits = task.splits;
-    own.folds = task.folds;
-    own.columns.label = task.columns.label;
-    own.columns.labels = task.columns.labels;
-    own.columns.value = task.columns.value;
-    own.labels = task.labels;
-    own.multi_label = task.multi_label;
-    own.label_separator = task.label_separator;
-    if (!folds) own.fold = task.fold;
-    if (task.validation.empty()) own.train = task.train;
-    return of_scores;
-  };
-  const auto changed = changed_options(measured(first), measured(other));
+  const auto changed = changed_options(scored_by(first, folds), scored_by(other, folds));
   require_input(changed.empty(),
                 "--grid: the runs differ in what their scores mean: {}; start a sweep for each",
                 fmt::join(changed, ", "));
@@ -237,6 +216,36 @@ std::string with_deviation(const SweepPoint& point) {
 }
 
 }  // namespace
+
+RunConfig scored_by(const RunConfig& config, bool folds) {
+  RunConfig scored;
+  const TaskConfig& task = config.task;
+  if (!has_task(config)) {
+    scored.pretraining.objective = config.pretraining.objective;
+    scored.masking = config.masking;
+    scored.tokenizer = config.tokenizer;
+    scored.data.validation = config.data.validation;
+    scored.data.validation_fraction = config.data.validation_fraction;
+    if (config.data.validation.empty()) scored.data.train = config.data.train;
+  }
+  TaskConfig& own = scored.task;
+  own.recipe = task.recipe;
+  own.kind = task.kind;
+  own.metric = task.metric;
+  own.validation = task.validation;
+  own.validation_fraction = task.validation_fraction;
+  own.splits = task.splits;
+  own.folds = task.folds;
+  own.columns.label = task.columns.label;
+  own.columns.labels = task.columns.labels;
+  own.columns.value = task.columns.value;
+  own.labels = task.labels;
+  own.multi_label = task.multi_label;
+  own.label_separator = task.label_separator;
+  if (!folds) own.fold = task.fold;
+  if (task.validation.empty()) own.train = task.train;
+  return scored;
+}
 
 std::vector<std::string> parse_grid_axis(const std::string& text) {
   const std::size_t equals = text.find('=');

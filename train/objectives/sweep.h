@@ -11,6 +11,10 @@
 
 namespace nystrom {
 
+/// The options of a run that decide what its scores mean, and defaults otherwise: scores of runs
+/// that differ in them cannot be compared. `folds`: the runs are of several folds.
+RunConfig scored_by(const RunConfig& config, bool folds = false);
+
 /// Parses one axis of a grid, "learning_rate=2e-5,3e-5", as overrides: an option's path with each
 /// value, "optimizer.learning_rate=2e-5". Commas within brackets belong to a value: "betas=[0.9,
 /// 0.95],[0.9, 0.999]" has two. The option is a path, or its last part if that is unambiguous.

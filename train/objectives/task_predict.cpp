@@ -96,7 +96,7 @@ class Predictor {
                                     const std::vector<std::string>& names) const {
     std::vector<Guess> guesses;
     for (const std::size_t i : largest(probabilities, top_k_))
-      guesses.push_back({names[i], probabilities[i]});
+      guesses.push_back({.label = names[i], .score = probabilities[i], .index = i});
     return guesses;
   }
 

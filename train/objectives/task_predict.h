@@ -18,7 +18,7 @@ struct Guess {
   std::string label;
   double score = 0;       ///< the probability, from 0 to 1
   std::string word{};     ///< the labelled text, for entities and words
-  std::size_t index = 0;  ///< of a word: its number in the example
+  std::size_t index = 0;  ///< of a word or a choice: its number in the example
   /// For entities and answers: the place in the text, in code points.
   std::optional<TextRange> place{};
 };

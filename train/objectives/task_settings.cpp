@@ -141,8 +141,10 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
   require_task_or_text(folder);
   RunConfig config;
   const auto beside = settings_beside(folder.path);
-  if (given || beside) {
-    config = read_resolved_config(given ? *given : beside->string(), overrides);
+  // The overrides are those of the last source: a file that is given, or else the run's.
+  const std::vector<std::string> none, &first = given ? none : overrides;
+  if (beside) {
+    config = read_resolved_config(beside->string(), first);
   } else {
     config.task.kind = task_of(folder.config);
     if (folder.config.multi_label) config.task.multi_label = true;
@@ -155,8 +157,9 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     if (const auto kept = overrides_in(folder); !kept.empty())
       config = with_context(printable_path(folder.path / "config.json"),
                             [&] { return override_config(config, "default settings", kept); });
-    config = override_config(config, "default settings", overrides);
+    config = override_config(config, "default settings", first);
   }
+  if (given) config = read_config_over(std::move(config), *given, overrides);
   config.model = folder.config;
   const auto sets = [&](std::string_view option) {
     return std::ranges::any_of(overrides,

@@ -7,10 +7,12 @@
 #include "core/check.h"
 #include "nn/layer_kinds.h"
 #include "train/config/config_io.h"
+#include "train/objectives/sweep.h"
 #include "train/report/report_html.h"
 #include "train/report/report_parts.h"
 #include "train/state/checkpoint.h"
 #include "train/state/model_folder.h"
+#include "train/state/saved_run.h"
 
 namespace nystrom {
 namespace {
@@ -302,7 +304,8 @@ std::string reached(const std::vector<RunHistory>& runs) {
     }
     rows.back().emplace_back(speed_of(run));
     rows.back().emplace_back(largest_of(run, "peak_memory_bytes") / 1e9);
-    comparable = comparable && run.metric_name() == runs[0].metric_name();
+    comparable = comparable && run.metric_name() == runs[0].metric_name() &&
+                 changed_options(scored_by(run.config), scored_by(runs[0].config)).empty();
     if (!top) continue;
     const double value = top->metrics.at(run.metric_name());
     if (best < 0 || is_worse(run.metric_name(), best_value, value)) {

@@ -80,7 +80,11 @@ JudgedExample judged(const Example& example, const Prediction& prediction) {
     result.confidence = prediction.guesses[0].score;
   }
   if (example.choice) {
-    result.truth = example.choices.at(static_cast<std::size_t>(*example.choice));
+    // Two choices may have one text.
+    const auto right = static_cast<std::size_t>(*example.choice);
+    result.truth = example.choices.at(right);
+    result.correct = !prediction.guesses.empty() && prediction.guesses[0].index == right;
+    return result;
   } else if (example.label) {
     result.truth = *example.label;
   } else {
@@ -147,17 +151,18 @@ TaskFindings judge_texts_of_label_sets(const TaskModel& task,
   for (std::size_t i = 0; i < examples.size(); ++i) {
     std::map<std::string, double> scores;
     for (const Guess& guess : predictions.all[i].guesses) scores[guess.label] = guess.score;
-    JudgedExample example{text_of(examples[i]), "", "", false, 1};
+    JudgedExample example{text_of(examples[i]), "", "", true, 1};
     for (const std::string& name : names) {
       const bool truth = std::ranges::find(examples[i].labels, name) != examples[i].labels.end();
       const double score = scores[name];
+      const bool predicted = score >= threshold;
       sets.truth.push_back(truth);
-      sets.predicted.push_back(score >= threshold);
-      example.confidence *= score >= threshold ? score : 1 - score;
+      sets.predicted.push_back(predicted);
+      example.correct &= truth == predicted;
+      example.confidence *= predicted ? score : 1 - score;
       if (truth) example.truth += (example.truth.empty() ? "" : ", ") + name;
-      if (score >= threshold) example.predicted += (example.predicted.empty() ? "" : ", ") + name;
+      if (predicted) example.predicted += (example.predicted.empty() ? "" : ", ") + name;
     }
-    example.correct = example.truth == example.predicted;
     for (std::string* text : {&example.truth, &example.predicted})
       if (text->empty()) *text = "(no label)";
     judged.push_back(std::move(example));

@@ -565,6 +565,17 @@ TEST(ConfigOverrides, TakeLayers) {
             config.model.attention.layers);
 }
 
+TEST(ConfigOverrides, OfOneKeyLeaveTheOthers) {
+  const std::string one[] = {"model.attention.layers.1=linear", "model.attention.layers.2=linear",
+                             "model.attention.layers.1=softmax"};
+  EXPECT_EQ(parse_config("model: {attention: {layers: {0: softmax}}}", "run.yaml", start_defaults,
+                         one)
+                .model.attention.layers,
+            (LayerKinds{{"0", AttentionKind::softmax},
+                        {"1", AttentionKind::softmax},
+                        {"2", AttentionKind::linear}}));
+}
+
 TEST(ModelOverrides, ChangeAModel) {
   ModelConfig model;
   const std::string semantics[] = {"model.attention.semantics=transformers"};
