@@ -9,8 +9,11 @@
 namespace nystrom::testing {
 namespace {
 
-struct Case : Named {
+struct Sizes {
   std::int64_t samples, length, channels, heads, width, taps;
+};
+
+struct Case : Named, Sizes {
   NystromOptions options;
   DType dtype = DType::f64;
   double tolerance = 1e-11;
@@ -25,16 +28,11 @@ Tensor mask_of(std::int64_t samples, std::int64_t length) {
 }
 
 const Case cases[] = {
-    {"small", 2, 9, 5, 3, 4, 5, {.heads = 3, .landmarks = 4, .scale = 0.5}},
-    {"without_taps", 2, 9, 5, 3, 4, 0, {.heads = 3, .landmarks = 4, .scale = 0.5}},
-    {"one_of_everything", 1, 3, 1, 1, 1, 1, {.landmarks = 1, .iterations = 1}},
+    {"small", {2, 9, 5, 3, 4, 5}, {.heads = 3, .landmarks = 4, .scale = 0.5}},
+    {"without_taps", {2, 9, 5, 3, 4, 0}, {.heads = 3, .landmarks = 4, .scale = 0.5}},
+    {"one_of_everything", {1, 3, 1, 1, 1, 1}, {.landmarks = 1, .iterations = 1}},
     {"ragged",
-     0,
-     30,
-     6,
-     2,
-     8,
-     3,
+     {0, 30, 6, 2, 8, 3},
      {.heads = 2,
       .landmarks = 5,
       .iterations = 3,
@@ -42,24 +40,14 @@ const Case cases[] = {
       .queries = RowSpans({{0, 9}, {9, 15}, {16, 28}}, cpu_device),
       .keys = RowSpans({{0, 9}, {9, 15}, {16, 28}}, cpu_device)}},
     {"ragged_queries_beside_the_keys",
-     0,
-     30,
-     6,
-     2,
-     8,
-     0,
+     {0, 30, 6, 2, 8, 0},
      {.heads = 2,
       .landmarks = 5,
       .scale = 0.4,
       .queries = RowSpans({{0, 9}, {9, 20}}, cpu_device),
       .keys = RowSpans({{1, 9}, {9, 20}}, cpu_device)}},
     {"as_transformers",
-     2,
-     12,
-     6,
-     2,
-     8,
-     3,
+     {2, 12, 6, 2, 8, 3},
      {.heads = 2,
       .landmarks = 4,
       .pinv_scale = PinvScale::whole_batch,
@@ -67,23 +55,13 @@ const Case cases[] = {
       .key_mask = mask_of(2, 12),
       .empty_rows = EmptyRows::uniform}},
     {"rotated",
-     2,
-     9,
-     5,
-     3,
-     4,
-     5,
+     {2, 9, 5, 3, 4, 5},
      {.heads = 3,
       .landmarks = 4,
       .scale = 0.5,
       .landmark_angles = rotary_table({1, 3.5, 6, 8, 1.5, 3, 5, 7}, 4, 100)}},
     {"rotated_shared_landmarks_of_ragged_rows",
-     0,
-     30,
-     6,
-     2,
-     8,
-     3,
+     {0, 30, 6, 2, 8, 3},
      {.heads = 2,
       .landmarks = 5,
       .scale = 0.4,
@@ -94,26 +72,16 @@ const Case cases[] = {
      1e-11,
      1},
     {"shared_landmarks",
-     2,
-     70,
-     6,
-     2,
-     16,
-     33,
+     {2, 70, 6, 2, 16, 33},
      {.heads = 2, .landmarks = 16, .scale = 0.25},
      DType::f64,
      1e-11,
      1},
     {"many_landmarks",
-     1,
-     90,
-     5,
-     2,
-     4,
-     3,
+     {1, 90, 5, 2, 4, 3},
      {.heads = 2, .landmarks = few_keys + 6, .iterations = 2, .scale = 0.5}},
-    {"f32", 2, 70, 6, 2, 16, 33, {.heads = 2, .landmarks = 8, .scale = 0.25}, DType::f32, 1e-4},
-    {"bf16", 2, 70, 6, 2, 16, 33, {.heads = 2, .landmarks = 8, .scale = 0.25}, DType::bf16, 4e-2},
+    {"f32", {2, 70, 6, 2, 16, 33}, {.heads = 2, .landmarks = 8, .scale = 0.25}, DType::f32, 1e-4},
+    {"bf16", {2, 70, 6, 2, 16, 33}, {.heads = 2, .landmarks = 8, .scale = 0.25}, DType::bf16, 4e-2},
 };
 
 /// The rows of a case: ragged ones if there are no samples.

@@ -12,11 +12,12 @@ namespace nystrom::testing {
 namespace {
 
 /// The memory layout of an operand.
-enum class Layout { plain, transposed, gaps };
+enum class Layout { dense, transposed, gaps };
+using enum Layout;
 
 struct ProductCase : Named {
   Shape a, b, c;
-  Layout a_layout = Layout::plain, b_layout = Layout::plain, c_layout = Layout::plain;
+  Layout a_layout = dense, b_layout = dense, c_layout = dense;
   bool bias = false, accumulate = false;
 };
 
@@ -26,37 +27,18 @@ const ProductCase product_cases[] = {
     {"column_times_row", {9, 1}, {1, 7}, {9, 7}},
     {"odd", {5, 3}, {3, 7}, {5, 7}},
     {"larger_than_the_blocks", {131, 259}, {259, 301}, {131, 301}},
-    {"a_transposed", {33, 17}, {17, 9}, {33, 9}, Layout::transposed},
-    {"b_transposed", {33, 17}, {17, 9}, {33, 9}, Layout::plain, Layout::transposed},
-    {"both_transposed", {33, 17}, {17, 9}, {33, 9}, Layout::transposed, Layout::transposed},
-    {"gaps", {33, 17}, {17, 9}, {33, 9}, Layout::gaps, Layout::gaps, Layout::gaps},
+    {"a_transposed", {33, 17}, {17, 9}, {33, 9}, transposed},
+    {"b_transposed", {33, 17}, {17, 9}, {33, 9}, dense, transposed},
+    {"both_transposed", {33, 17}, {17, 9}, {33, 9}, transposed, transposed},
+    {"gaps", {33, 17}, {17, 9}, {33, 9}, gaps, gaps, gaps},
     {"bias", {33, 17}, {17, 9}, {33, 9}, {}, {}, {}, true},
     {"bias_of_one_column", {33, 17}, {17, 1}, {33, 1}, {}, {}, {}, true},
     {"accumulate", {33, 17}, {17, 9}, {33, 9}, {}, {}, {}, false, true},
-    {"accumulate_bias_gaps",
-     {33, 17},
-     {17, 9},
-     {33, 9},
-     Layout::gaps,
-     Layout::transposed,
-     Layout::gaps,
-     true,
-     true},
+    {"accumulate_bias_gaps", {33, 17}, {17, 9}, {33, 9}, gaps, transposed, gaps, true, true},
     {"batched", {3, 5, 7}, {3, 7, 4}, {3, 5, 4}},
     {"batched_twice", {2, 3, 5, 7}, {2, 3, 7, 4}, {2, 3, 5, 4}},
-    {"batched_heads",
-     {2, 3, 5, 7},
-     {2, 3, 7, 4},
-     {2, 3, 5, 4},
-     Layout::gaps,
-     Layout::gaps,
-     Layout::gaps},
-    {"batched_transposed",
-     {2, 3, 5, 7},
-     {2, 3, 7, 4},
-     {2, 3, 5, 4},
-     Layout::transposed,
-     Layout::transposed},
+    {"batched_heads", {2, 3, 5, 7}, {2, 3, 7, 4}, {2, 3, 5, 4}, gaps, gaps, gaps},
+    {"batched_transposed", {2, 3, 5, 7}, {2, 3, 7, 4}, {2, 3, 5, 4}, transposed, transposed},
     {"broadcast_missing_axis", {2, 3, 5, 7}, {7, 4}, {2, 3, 5, 4}},
     {"broadcast_both", {2, 1, 5, 7}, {3, 7, 4}, {2, 3, 5, 4}},
     {"broadcast_accumulate", {2, 1, 5, 7}, {3, 7, 4}, {2, 3, 5, 4}, {}, {}, {}, false, true},
@@ -69,8 +51,8 @@ const ProductCase product_cases[] = {
 /// Standard normal values, equal in every layout and, up to bf16's rounding, in every type.
 Tensor operand(const Shape& shape, Layout layout, DType dtype, std::uint64_t seed) {
   Tensor values = random_normal(shape, seed).cast(DType::bf16).cast(dtype);
-  if (layout == Layout::transposed) return values.transpose(-1, -2).clone().transpose(-1, -2);
-  if (layout == Layout::plain) return values;
+  if (layout == transposed) return values.transpose(-1, -2).clone().transpose(-1, -2);
+  if (layout == dense) return values;
   Tensor result = scattered(shape, dtype, seed, true);
   kernels::copy(values, result);
   return result;
@@ -86,7 +68,7 @@ void plain(CView a, CView b, CView bias, View c, bool accumulate) {
 
 Tensor run(Product product, const ProductCase& test, DType in, DType out) {
   const Tensor a = operand(test.a, test.a_layout, in, 1), b = operand(test.b, test.b_layout, in, 2);
-  const Tensor bias = test.bias ? operand({test.c[-1]}, Layout::plain, in, 3) : Tensor();
+  const Tensor bias = test.bias ? operand({test.c[-1]}, dense, in, 3) : Tensor();
   Tensor c = operand(test.c, test.c_layout, out, 4);
   product(a, b, bias, c, test.accumulate);
   return c;
@@ -94,10 +76,9 @@ Tensor run(Product product, const ProductCase& test, DType in, DType out) {
 
 /// The definition of the product in f64.
 Tensor naive(const ProductCase& test) {
-  const Tensor a = operand(test.a, Layout::plain, DType::f64, 1),
-               b = operand(test.b, Layout::plain, DType::f64, 2);
-  const Tensor bias = operand({test.c[-1]}, Layout::plain, DType::f64, 3);
-  Tensor c = operand(test.c, Layout::plain, DType::f64, 4);
+  const Tensor a = operand(test.a, dense, DType::f64, 1), b = operand(test.b, dense, DType::f64, 2);
+  const Tensor bias = operand({test.c[-1]}, dense, DType::f64, 3);
+  Tensor c = operand(test.c, dense, DType::f64, 4);
   const std::int64_t M = test.c[-2], N = test.c[-1], K = test.a[-1];
   const Shape batch = test.c.without(-1).without(-1);
   const Tensor wide_a = a.expand(batch.append(M).append(K)),
@@ -174,8 +155,7 @@ TEST(MatmulLibrary, LeavesTheThreadsThatAThreadHasChosen) {
 
 /// The cache of products is shared: several threads run a product that this thread created.
 TEST(MatmulLibrary, RunsInSeveralThreadsAtOnce) {
-  const ProductCase test{"large",      {4, 65, 33},        {4, 33, 129},
-                         {4, 65, 129}, Layout::transposed, Layout::transposed};
+  const ProductCase test{"large", {4, 65, 33}, {4, 33, 129}, {4, 65, 129}, transposed, transposed};
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const auto expected = elements(run(library, test, dtype, dtype));
     bool equal[3] = {false, false, false};
