@@ -19,58 +19,70 @@ using Ids = std::vector<std::int32_t>;
 
 const fs::path fixtures = testing::fixture_folder() / "tokenizers";
 
+/// A folder of a tokenizer.
+class OpenTokenizer : public ::testing::Test {
+ protected:
+  void copy(const fs::path& file) { fs::copy_file(fixtures / file, folder_ / file.filename()); }
+  void describe(const nlohmann::json& json) { write("tokenizer.json", json.dump()); }
+  void configure(const std::string& text) { write("tokenizer_config.json", text); }
+  void use_class(const std::string& name) { configure(R"({"tokenizer_class": ")" + name + "\"}"); }
+  void write(const char* file, const std::string& text) { write_bytes(folder_ / file, text); }
+  std::unique_ptr<Tokenizer> open() const { return open_tokenizer(folder_.path()); }
+  std::string error() const {
+    return input_error([this] { open(); });
+  }
+
+  TemporaryFolder folder_;
+};
+
 /// Whether the tokenizer is that of ALBERT's spiece.model.
 bool is_alberts(const fs::path& place) { return open_tokenizer(place)->vocab_size() == 30000; }
 
-TEST(OpenTokenizer, TheFilesOfAFolderDecide) {
-  const TemporaryFolder folder;
-  EXPECT_FALSE(has_tokenizer(folder.path()));
-  EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            folder.path().string() +
-                ": holds no tokenizer; expected tokenizer.json, spiece.model or another "
-                "SentencePiece model, vocab.txt, or vocab.json with "
-                "merges.txt");
-  fs::copy_file(fixtures / "small/byte_level/vocab.json", folder / "vocab.json");
-  EXPECT_FALSE(has_tokenizer(folder.path())) << "without merges.txt";
-  fs::copy_file(fixtures / "small/byte_level/merges.txt", folder / "merges.txt");
-  EXPECT_EQ(open_tokenizer(folder.path())->vocab_size(), 501);
-  fs::copy_file(fixtures / "small/wordpiece/vocab.txt", folder / "vocab.txt");
-  EXPECT_EQ(open_tokenizer(folder.path())->vocab_size(), 400);
-  fs::copy_file(fixtures / "albert/spiece.model", folder / "spiece.model");
-  EXPECT_TRUE(is_alberts(folder.path()));
-  write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "AlbertTokenizer"})");
-  EXPECT_TRUE(is_alberts(folder.path()));
-  write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer"})");
-  EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            std::string(folder / "spiece.model") +
+TEST_F(OpenTokenizer, TheFilesOfAFolderDecide) {
+  EXPECT_FALSE(has_tokenizer(folder_.path()));
+  EXPECT_EQ(error(), folder_.path().string() +
+                         ": holds no tokenizer; expected tokenizer.json, spiece.model or another "
+                         "SentencePiece model, vocab.txt, or vocab.json with "
+                         "merges.txt");
+  copy("small/byte_level/vocab.json");
+  EXPECT_FALSE(has_tokenizer(folder_.path())) << "without merges.txt";
+  copy("small/byte_level/merges.txt");
+  EXPECT_EQ(open()->vocab_size(), 501);
+  copy("small/wordpiece/vocab.txt");
+  EXPECT_EQ(open()->vocab_size(), 400);
+  copy("albert/spiece.model");
+  EXPECT_TRUE(is_alberts(folder_.path()));
+  use_class("AlbertTokenizer");
+  EXPECT_TRUE(is_alberts(folder_.path()));
+  use_class("T5Tokenizer");
+  EXPECT_EQ(error(),
+            std::string(folder_ / "spiece.model") +
                 ": is read as that of AlbertTokenizer, PreTrainedTokenizer, not of T5Tokenizer; "
                 "save it as tokenizer.json once: "
                 "AutoTokenizer.from_pretrained(…).save_pretrained(…)");
-  fs::copy_file(fixtures / "small/unigram/tokenizer.json", folder / "tokenizer.json");
-  EXPECT_FALSE(is_alberts(folder.path()));
-  write_bytes(folder / "tokenizer_config.json",
-              R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
-  EXPECT_FALSE(is_alberts(folder.path()));
-  EXPECT_TRUE(is_alberts(folder / "spiece.model")) << "a file is taken by its name";
-  EXPECT_EQ(open_tokenizer(folder / "merges.txt")->vocab_size(), 501);
-  EXPECT_EQ(input_error([&] { open_tokenizer(folder / "tokenizer_config.json"); }),
-            std::string(folder / "tokenizer_config.json") +
+  copy("small/unigram/tokenizer.json");
+  EXPECT_FALSE(is_alberts(folder_.path()));
+  use_class("PreTrainedTokenizerFast");
+  EXPECT_FALSE(is_alberts(folder_.path()));
+  EXPECT_TRUE(is_alberts(folder_ / "spiece.model")) << "a file is taken by its name";
+  EXPECT_EQ(open_tokenizer(folder_ / "merges.txt")->vocab_size(), 501);
+  EXPECT_EQ(input_error([&] { open_tokenizer(folder_ / "tokenizer_config.json"); }),
+            std::string(folder_ / "tokenizer_config.json") +
                 ": is no file of a tokenizer by its name; expected a folder, or a tokenizer.json, "
                 "vocab.txt, vocab.json or *.model");
-  EXPECT_EQ(input_error([&] { open_tokenizer(folder / "absent"); }),
-            std::string(folder / "absent") + ": no such file or folder");
+  EXPECT_EQ(input_error([&] { open_tokenizer(folder_ / "absent"); }),
+            std::string(folder_ / "absent") + ": no such file or folder");
 }
 
 /// AutoTokenizer must find a class that takes tokenizer.json as it is, all special tokens, and the
 /// inputs, whatever the source said.
-TEST(OpenTokenizer, WritesWhatItIs) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, WritesWhatItIs) {
   for (const char* name : {"tokenizer.json", "vocab.txt"})
-    fs::copy_file(fixtures / "small/wordpiece" / name, folder / name);
-  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": false})");
-  write_bytes(folder / "config.json", R"({"model_type": "bert"})");
-  write_bytes(folder / "model.bin", "no part of it");
-  const auto tokenizer = open_tokenizer(folder.path());
+    fs::copy_file(fixtures / "small/wordpiece" / name, folder_ / name);
+  configure(R"({"do_lower_case": false})");
+  write("config.json", R"({"model_type": "bert"})");
+  write("model.bin", "no part of it");
+  const auto tokenizer = open();
   const TemporaryFolder copy;
   write_tokenizer(*tokenizer, copy.path(), 7);
   EXPECT_EQ(std::distance(fs::directory_iterator(copy.path()), fs::directory_iterator()), 2);
@@ -89,14 +101,13 @@ TEST(OpenTokenizer, WritesWhatItIs) {
               tokenizer->encode(text, SpecialNames::tokens));
 }
 
-TEST(OpenTokenizer, LengthsAreThoseOfTheModel) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, LengthsAreThoseOfTheModel) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["truncation"] = {
       {"direction", "Right"}, {"max_length", 8}, {"strategy", "LongestFirst"}, {"stride", 0}};
-  write_bytes(folder / "tokenizer.json", json.dump());
-  write_bytes(folder / "tokenizer_config.json", R"({"model_max_length": 512})");
-  const auto tokenizer = open_tokenizer(folder.path());
+  describe(json);
+  configure(R"({"model_max_length": 512})");
+  const auto tokenizer = open();
   const auto written = [&](std::int64_t length, std::size_t file) {
     return nlohmann::json::parse(tokenizer->files(length)[file].content);
   };
@@ -107,35 +118,31 @@ TEST(OpenTokenizer, LengthsAreThoseOfTheModel) {
 }
 
 /// As in transformers: tokenizer_config.json, then tokenizer_class and model_type of config.json.
-TEST(OpenTokenizer, TheClassMayBeTheModels) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, TheClassMayBeTheModels) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["normalizer"]["lowercase"] = true;
-  write_bytes(folder / "tokenizer.json", json.dump());
-  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": false})");
-  const auto upper = [&] { return open_tokenizer(folder.path())->encode("THE"); };
-  const Ids lower = open_tokenizer(folder.path())->encode("the");
+  describe(json);
+  configure(R"({"do_lower_case": false})");
+  const auto upper = [&] { return open()->encode("THE"); };
+  const Ids lower = open()->encode("the");
   EXPECT_EQ(upper(), lower) << "no class, no change";
-  write_bytes(folder / "config.json", R"({"model_type": "bert"})");
+  write("config.json", R"({"model_type": "bert"})");
   EXPECT_NE(upper(), lower);
-  write_bytes(folder / "config.json",
-              R"({"model_type": "t5", "tokenizer_class": "BertTokenizer"})");
+  write("config.json", R"({"model_type": "t5", "tokenizer_class": "BertTokenizer"})");
   EXPECT_NE(upper(), lower);
-  write_bytes(folder / "config.json", R"({"model_type": "t5"})");
+  write("config.json", R"({"model_type": "t5"})");
   EXPECT_EQ(upper(), lower);
-  write_bytes(folder / "tokenizer_config.json",
-              R"({"do_lower_case": false, "tokenizer_class": "ElectraTokenizerFast"})");
+  configure(R"({"do_lower_case": false, "tokenizer_class": "ElectraTokenizerFast"})");
   EXPECT_NE(upper(), lower);
 }
 
-TEST(OpenTokenizer, RefusesClassesOfPython) {
-  const TemporaryFolder folder;
-  fs::copy_file(fixtures / "small/wordpiece/vocab.txt", folder / "vocab.txt");
+TEST_F(OpenTokenizer, RefusesClassesOfPython) {
+  copy("small/wordpiece/vocab.txt");
   const auto refused = [&](const char* file, const std::string& text, const std::string& part) {
-    write_bytes(folder / file, text);
-    const std::string error = input_error([&] { open_tokenizer(folder.path()); });
-    EXPECT_NE(error.find(part), error.npos) << error;
-    fs::remove(folder / file);
+    write(file, text);
+    const std::string message = error();
+    EXPECT_NE(message.find(part), message.npos) << message;
+    fs::remove(folder_ / file);
   };
   for (const char* name : {"BertJapaneseTokenizer", "BertweetTokenizer", "KoBertTokenizer",
                            "PegasusTokenizerFast"})  // Pegasus's class renumbers its tokens
@@ -148,12 +155,11 @@ TEST(OpenTokenizer, RefusesClassesOfPython) {
 }
 
 /// Pairs have token types only where transformers makes them.
-TEST(OpenTokenizer, TheInputsDecideAboutTokenTypes) {
-  const TemporaryFolder folder;
-  fs::copy_file(fixtures / "small/wordpiece/tokenizer.json", folder / "tokenizer.json");
+TEST_F(OpenTokenizer, TheInputsDecideAboutTokenTypes) {
+  copy("small/wordpiece/tokenizer.json");
   const auto types = [&](const std::string& config) {
-    write_bytes(folder / "tokenizer_config.json", config);
-    return open_tokenizer(folder.path())->wrap(Ids{9}, Ids{8}).type_ids;
+    configure(config);
+    return open()->wrap(Ids{9}, Ids{8}).type_ids;
   };
   const Ids two{0, 0, 0, 1, 1}, one{0, 0, 0, 0, 0};
   EXPECT_EQ(types("{}"), two);
@@ -168,13 +174,11 @@ TEST(OpenTokenizer, TheInputsDecideAboutTokenTypes) {
             two);
 }
 
-TEST(OpenTokenizer, ReadsFoldersOfTransformers5) {
-  const TemporaryFolder folder;
-  fs::copy_file(fixtures / "small/wordpiece/tokenizer.json", folder / "tokenizer.json");
-  write_bytes(folder / "tokenizer_config.json",
-              R"({"tokenizer_class": "TokenizersBackend", "backend": "tokenizers",
+TEST_F(OpenTokenizer, ReadsFoldersOfTransformers5) {
+  copy("small/wordpiece/tokenizer.json");
+  configure(R"({"tokenizer_class": "TokenizersBackend", "backend": "tokenizers",
                   "mask_token": "[MASK]", "extra_special_tokens": ["the"]})");
-  const auto tokenizer = open_tokenizer(folder.path());
+  const auto tokenizer = open();
   const std::int32_t the = tokenizer->find("the").value();
   EXPECT_EQ(tokenizer->decode(Ids{the}), "") << "it is special";
   const TemporaryFolder copy;
@@ -185,41 +189,36 @@ TEST(OpenTokenizer, ReadsFoldersOfTransformers5) {
 }
 
 /// In training texts, names of special tokens are ordinary characters in every model.
-TEST(OpenTokenizer, TextHoldsNoSpecialTokens) {
+TEST_F(OpenTokenizer, TextHoldsNoSpecialTokens) {
   const auto tokenizer = open_tokenizer(fixtures / "albert");
   for (const char* name : {"[CLS]", "<pad>", "<unk>", "[MASK]"})
     for (const std::int32_t id : tokenizer->encode(std::string("a ") + name + " b" + name))
       EXPECT_TRUE(id > 4 || id == tokenizer->special().unk) << name;
 }
 
-TEST(OpenTokenizer, SettingsOfBert) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, SettingsOfBert) {
   const std::string pieces = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nab\nAb\n\xC3\xA1\nAB\n";
-  write_bytes(folder / "vocab.txt", pieces);
-  EXPECT_EQ(open_tokenizer(folder.path())->encode("Ab ab"), (Ids{5, 5}));
-  write_bytes(folder / "tokenizer_config.json",
-              R"({"do_lower_case": false, "cls_token": {"content": "AB"}})");
-  const auto cased = open_tokenizer(folder.path());
+  write("vocab.txt", pieces);
+  EXPECT_EQ(open()->encode("Ab ab"), (Ids{5, 5}));
+  configure(R"({"do_lower_case": false, "cls_token": {"content": "AB"}})");
+  const auto cased = open();
   EXPECT_EQ(cased->encode("Ab ab \xC3\xA1"), (Ids{6, 5, 7}));
   EXPECT_EQ(cased->wrap(Ids{5}).ids, (Ids{8, 5, 2}));
   EXPECT_EQ(cased->special().cls, 8);
-  write_bytes(folder / "special_tokens_map.json", R"({"mask_token": "<mask>"})");
-  EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            std::string(folder / "special_tokens_map.json") +
-                ": mask_token: '<mask>' is no piece of the vocabulary");
-  write_bytes(folder / "added_tokens.json", R"({"<mask>": 9})");
-  EXPECT_EQ(open_tokenizer(folder.path())->encode("ab <mask>", SpecialNames::tokens), (Ids{5, 9}));
-  write_bytes(folder / "added_tokens.json", R"({"<mask>": 8})");
-  EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            std::string(folder / "added_tokens.json") +
-                ": '<mask>' has id 8, which is 'AB' in the vocabulary");
-  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": 1})");
-  EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            std::string(folder / "tokenizer_config.json") +
-                ": do_lower_case: got 1, expected true or false");
+  write("special_tokens_map.json", R"({"mask_token": "<mask>"})");
+  EXPECT_EQ(error(), std::string(folder_ / "special_tokens_map.json") +
+                         ": mask_token: '<mask>' is no piece of the vocabulary");
+  write("added_tokens.json", R"({"<mask>": 9})");
+  EXPECT_EQ(open()->encode("ab <mask>", SpecialNames::tokens), (Ids{5, 9}));
+  write("added_tokens.json", R"({"<mask>": 8})");
+  EXPECT_EQ(error(), std::string(folder_ / "added_tokens.json") +
+                         ": '<mask>' has id 8, which is 'AB' in the vocabulary");
+  configure(R"({"do_lower_case": 1})");
+  EXPECT_EQ(error(), std::string(folder_ / "tokenizer_config.json") +
+                         ": do_lower_case: got 1, expected true or false");
 }
 
-TEST(OpenTokenizer, SpecialTokens) {
+TEST_F(OpenTokenizer, SpecialTokens) {
   const auto special_of = [](const char* name) {
     return open_tokenizer(fixtures / "small" / name)->special();
   };
@@ -229,10 +228,9 @@ TEST(OpenTokenizer, SpecialTokens) {
   EXPECT_EQ((Ids{roberta.cls, roberta.sep, roberta.pad, roberta.mask, roberta.unk}),
             (Ids{0, 2, 1, 500, 3}));
   EXPECT_EQ(none.cls, 5);  // found by its common name
-  const TemporaryFolder folder;
-  write_bytes(folder / "vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
-  write_bytes(folder / "merges.txt", "#version: 0.2\n");
-  const auto gpt2 = open_tokenizer(folder.path());
+  write("vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
+  write("merges.txt", "#version: 0.2\n");
+  const auto gpt2 = open();
   EXPECT_EQ(gpt2->special().mask, no_id);
   EXPECT_EQ(gpt2->special().unk, 1);
   EXPECT_EQ(gpt2->encode("a<|endoftext|>", SpecialNames::tokens), (Ids{0, 1}));
@@ -243,16 +241,15 @@ TEST(OpenTokenizer, SpecialTokens) {
 }
 
 /// The template of pretraining is used everywhere, also in transformers.
-TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
+TEST_F(OpenTokenizer, MakesTheTemplateThatIsMissing) {
   const std::string small =
       R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3, "[C]": 4, "[S]": 5, "[P]": 6, "[M]": 7})";
   const std::string config =
       R"({"tokenizer_class": "GPT2Tokenizer", "cls_token": "[C]", "sep_token": "[S]",
     "pad_token": "[P]", "mask_token": "[M]"})";
-  const TemporaryFolder folder;
-  write_bytes(folder / "vocab.json", small);
-  write_bytes(folder / "merges.txt", "#version: 0.2\na b\n");
-  write_bytes(folder / "tokenizer_config.json", config);
+  write("vocab.json", small);
+  write("merges.txt", "#version: 0.2\na b\n");
+  configure(config);
   const auto expect_template = [](const Tokenizer& tokenizer) {
     require_masked_lm_tokens(tokenizer);
     EXPECT_EQ(tokenizer.wrap(tokenizer.encode("ab[M]", SpecialNames::tokens)).ids,
@@ -261,7 +258,7 @@ TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
     EXPECT_EQ(pair.ids, (Ids{4, 0, 5, 1, 5}));
     EXPECT_EQ(pair.type_ids, (Ids{0, 0, 0, 0, 0})) << "GPT-2's class has no token types";
   };
-  const auto files = open_tokenizer(folder.path());
+  const auto files = open();
   expect_template(*files);
   // A tokenizer.json carries the template to transformers.
   const TemporaryFolder copy, again;
@@ -285,8 +282,7 @@ TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
       << "there is no piece for the space";
 }
 
-TEST(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["post_processor"] = {
       {"type", "TemplateProcessing"},
@@ -295,8 +291,8 @@ TEST(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
         {{"SpecialToken", {{"id", "[SEP]"}, {"type_id", 0}}}}}},
       {"pair", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
       {"special_tokens", {{"[SEP]", {{"id", "[SEP]"}, {"ids", {3}}, {"tokens", {"[SEP]"}}}}}}};
-  write_bytes(folder / "tokenizer.json", json.dump());
-  EXPECT_EQ(input_error([&] { require_masked_lm_tokens(*open_tokenizer(folder.path())); }),
+  describe(json);
+  EXPECT_EQ(input_error([&] { require_masked_lm_tokens(*open()); }),
             "the tokenizer makes '[MASK] [SEP]' of a text; masked language models are trained on "
             "'[CLS] [MASK] [SEP]': give it that "
             "template, or other names as cls_token and sep_token in tokenizer_config.json");
@@ -304,8 +300,7 @@ TEST(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
 
 /// tokenizer_config.json overrides tokenizer.json, as in transformers.
 /// tests/reference/check_tokenizer_files.py tests random folders.
-TEST(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
   const nlohmann::json vocabulary = {{"[UNK]", 0}, {"[CLS]", 1},    {"[SEP]", 2}, {"ab", 3},
                                      {"AB", 4},    {"\xC3\xA1", 5}, {"a", 6}};
   nlohmann::json json = {
@@ -317,9 +312,9 @@ TEST(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
        {{"type", "BertProcessing"}, {"cls", {"[CLS]", 1}}, {"sep", {"[SEP]", 2}}}},
       {"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", vocabulary}}}};
   const auto encode = [&](const std::string& config, const char* text) {
-    write_bytes(folder / "tokenizer.json", json.dump());
-    write_bytes(folder / "tokenizer_config.json", config);
-    return open_tokenizer(folder.path())->encode(text, SpecialNames::tokens);
+    describe(json);
+    configure(config);
+    return open()->encode(text, SpecialNames::tokens);
   };
   const char* text = "AB \xC3\xA1";
   EXPECT_EQ(
@@ -339,27 +334,26 @@ TEST(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
       (Ids{3, 7}));
   EXPECT_EQ(
       input_error([&] { encode(R"({"added_tokens_decoder": {"9": {"content": "<x>"}}})", ""); }),
-      std::string(folder / "tokenizer_config.json") +
+      std::string(folder_ / "tokenizer_config.json") +
           ": added_tokens_decoder: '<x>' has id 9, expected 7: new tokens are numbered from the "
           "number of pieces on, in order");
   EXPECT_EQ(
       input_error([&] { encode(R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})", ""); }),
-      std::string(folder / "tokenizer_config.json") + ": added_tokens_decoder: 'x' is no id");
+      std::string(folder_ / "tokenizer_config.json") + ": added_tokens_decoder: 'x' is no id");
   // With an added_tokens_decoder, special_tokens_map.json is ignored. Without one it takes
   // precedence.
-  write_bytes(folder / "special_tokens_map.json", R"({"cls_token": "ab"})");
+  write("special_tokens_map.json", R"({"cls_token": "ab"})");
   encode(R"({"cls_token": "[CLS]"})", "");
-  EXPECT_EQ(open_tokenizer(folder.path())->special().cls, 3);
+  EXPECT_EQ(open()->special().cls, 3);
   encode(R"({"cls_token": "[CLS]", "added_tokens_decoder": {}})", "");
-  EXPECT_EQ(open_tokenizer(folder.path())->special().cls, 1);
+  EXPECT_EQ(open()->special().cls, 1);
 }
 
-TEST(OpenTokenizer, SettingsOfByteLevel) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, SettingsOfByteLevel) {
   nlohmann::json json = read_json_file(fixtures / "small/byte_level/tokenizer.json");
   json["pre_tokenizer"]["add_prefix_space"] = true;
-  write_bytes(folder / "tokenizer.json", json.dump());
-  const auto alone = open_tokenizer(folder.path());
+  describe(json);
+  const auto alone = open();
   EXPECT_EQ(alone->encode("the"), alone->encode(" the"));
   // The file written for transformers has the option too: without it the classes of transformers
   // add no space.
@@ -367,32 +361,27 @@ TEST(OpenTokenizer, SettingsOfByteLevel) {
   write_tokenizer(*alone, copy.path(), 7);
   EXPECT_EQ(read_json_file(copy / "tokenizer_config.json")["add_prefix_space"], true);
   EXPECT_EQ(open_tokenizer(copy.path())->encode("the"), alone->encode("the"));
-  write_bytes(folder / "tokenizer_config.json", "{}");
-  EXPECT_NE(open_tokenizer(folder.path())->encode("the"), alone->encode("the"));
+  configure("{}");
+  EXPECT_NE(open()->encode("the"), alone->encode("the"));
   // RoBERTa's class decides whether offsets exclude spaces. GPT-NeoX's class decides the template.
-  write_bytes(folder / "tokenizer_config.json",
-              R"({"tokenizer_class": "RobertaTokenizer", "trim_offsets": false})");
-  EXPECT_EQ(open_tokenizer(folder.path())->encode_with_offsets("a the")[1].begin, 1u);
-  write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer"})");
-  EXPECT_EQ(open_tokenizer(folder.path())->encode_with_offsets("a the")[1].begin, 2u);
-  write_bytes(
-      folder / "tokenizer_config.json",
-      R"({"tokenizer_class": "GPTNeoXTokenizerFast", "bos_token": "<s>", "eos_token": "</s>",
+  configure(R"({"tokenizer_class": "RobertaTokenizer", "trim_offsets": false})");
+  EXPECT_EQ(open()->encode_with_offsets("a the")[1].begin, 1u);
+  use_class("RobertaTokenizer");
+  EXPECT_EQ(open()->encode_with_offsets("a the")[1].begin, 2u);
+  configure(R"({"tokenizer_class": "GPTNeoXTokenizerFast", "bos_token": "<s>", "eos_token": "</s>",
           "add_eos_token": true})");
-  EXPECT_EQ(open_tokenizer(folder.path())->wrap(Ids{9}, Ids{8}).ids, (Ids{9, 2, 8, 2}));
+  EXPECT_EQ(open()->wrap(Ids{9}, Ids{8}).ids, (Ids{9, 2, 8, 2}));
 }
 
 /// Where these are no pieces, transformers adds tokens for which no model has a row.
-TEST(OpenTokenizer, TokensAroundTextsArePieces) {
-  const TemporaryFolder folder;
-  fs::copy_file(fixtures / "small/byte_level/tokenizer.json", folder / "tokenizer.json");
+TEST_F(OpenTokenizer, TokensAroundTextsArePieces) {
+  copy("small/byte_level/tokenizer.json");
   for (const auto& [its_class, token] : {std::pair("GemmaTokenizerFast", "<bos>"),
                                          std::pair("CohereTokenizerFast", "<BOS_TOKEN>")}) {
-    write_bytes(folder / "tokenizer_config.json",
-                fmt::format(R"({{"tokenizer_class": "{}"}})", its_class));
-    EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
+    use_class(its_class);
+    EXPECT_EQ(error(),
               fmt::format("{}: '{}' stands around texts, but is no piece of the vocabulary",
-                          std::string(folder / "tokenizer_config.json"), token));
+                          std::string(folder_ / "tokenizer_config.json"), token));
   }
 }
 
@@ -404,7 +393,7 @@ struct FlagCase {
   const char *config = "{}", *special_tokens_map = "{}";
 };
 
-TEST(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
+TEST_F(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
   constexpr const char* object = R"({"content": "<mask>", "lstrip": false, "rstrip": true,
                                      "single_word": false, "normalized": false})";
   const std::string map = R"({"mask_token": )" + std::string(object) + "}";
@@ -469,13 +458,11 @@ TEST(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
     config["tokenizer_class"] = each.its_class;
     if (each.decoder != nullptr)
       config["added_tokens_decoder"][std::to_string(id)] = described(each.decoder);
-    const TemporaryFolder folder;
-    write_bytes(folder / "tokenizer.json", json.dump());
-    write_bytes(folder / "tokenizer_config.json", config.dump());
-    write_bytes(folder / "special_tokens_map.json", each.special_tokens_map);
+    describe(json);
+    configure(config.dump());
+    write("special_tokens_map.json", each.special_tokens_map);
     const auto tokens =
-        open_tokenizer(folder.path())
-            ->encode_with_offsets(fmt::format("a  {}  b", each.token), SpecialNames::tokens);
+        open()->encode_with_offsets(fmt::format("a  {}  b", each.token), SpecialNames::tokens);
     const auto found = std::ranges::find(tokens, id, &Token::id);
     ASSERT_NE(found, tokens.end());
     EXPECT_EQ(found->begin, each.begin);
@@ -483,17 +470,14 @@ TEST(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
   }
 }
 
-TEST(OpenTokenizer, SomeClassesLeaveAddPrefixSpaceAsItIs) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, SomeClassesLeaveAddPrefixSpaceAsItIs) {
   nlohmann::json json = read_json_file(fixtures / "small/byte_level/tokenizer.json");
   json["pre_tokenizer"]["add_prefix_space"] = true;
-  write_bytes(folder / "tokenizer.json", json.dump());
+  describe(json);
   const auto adds_space = [&](const char* its_class) {
-    write_bytes(
-        folder / "tokenizer_config.json",
-        fmt::format(R"({{"tokenizer_class": "{}", "bos_token": "<s>", "eos_token": "</s>"}})",
-                    its_class));
-    const auto tokenizer = open_tokenizer(folder.path());
+    configure(fmt::format(R"({{"tokenizer_class": "{}", "bos_token": "<s>", "eos_token": "</s>"}})",
+                          its_class));
+    const auto tokenizer = open();
     return tokenizer->encode("the") == tokenizer->encode(" the");
   };
   for (const char* each : {"T5Tokenizer", "MT5Tokenizer", "LlamaTokenizer"})
@@ -503,21 +487,19 @@ TEST(OpenTokenizer, SomeClassesLeaveAddPrefixSpaceAsItIs) {
 }
 
 /// Splinter's class sets the case and accents of the normalizer, and leaves Chinese as it is.
-TEST(OpenTokenizer, SplinterKeepsChineseTogether) {
-  const TemporaryFolder folder;
+TEST_F(OpenTokenizer, SplinterKeepsChineseTogether) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["normalizer"]["handle_chinese_chars"] = false;
-  write_bytes(folder / "tokenizer.json", json.dump());
+  describe(json);
   const auto count = [&](const char* its_class) {
-    write_bytes(folder / "tokenizer_config.json",
-                fmt::format(R"({{"tokenizer_class": "{}"}})", its_class));
-    return open_tokenizer(folder.path())->encode("東京").size();
+    use_class(its_class);
+    return open()->encode("東京").size();
   };
   EXPECT_EQ(count("SplinterTokenizer"), 1U);
   EXPECT_EQ(count("BertTokenizer"), 2U);
 }
 
-TEST(OpenTokenizer, WordsBegin) {
+TEST_F(OpenTokenizer, WordsBegin) {
   const auto starts = [](const Tokenizer& tokenizer, const char* piece) {
     return tokenizer.starts_word(tokenizer.find(piece).value());
   };
@@ -537,7 +519,7 @@ TEST(OpenTokenizer, WordsBegin) {
   EXPECT_FALSE(suffixes->marks_words());
 }
 
-TEST(OpenTokenizer, PiecesAndErrors) {
+TEST_F(OpenTokenizer, PiecesAndErrors) {
   const auto tokenizer = open_tokenizer(fixtures / "bert-base-uncased");
   EXPECT_EQ(tokenizer->piece(1996), "the");
   EXPECT_EQ(tokenizer->find("the"), 1996);
@@ -550,7 +532,7 @@ TEST(OpenTokenizer, PiecesAndErrors) {
             "the text is not valid UTF-8 at byte 2");
 }
 
-TEST(OpenTokenizer, IdsDoNotDependOnThePlace) {
+TEST_F(OpenTokenizer, IdsDoNotDependOnThePlace) {
   for (const char* name : {"small/byte_level", "small/unigram", "bert-base-uncased"}) {
     const auto tokenizer = open_tokenizer(fixtures / name);
     const std::string words = " the 1,234 caf\xC3\xA9s' unbelievable \xE6\x9D\xB1\xE4\xBA\xAC";
