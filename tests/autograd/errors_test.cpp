@@ -15,7 +15,6 @@ namespace {
 Var x(DType dtype, auto... sizes) { return Tensor::zeros({sizes...}, dtype); }
 Var x(std::same_as<int> auto... sizes) { return x(DType::f32, sizes...); }
 Tensor u8(auto... sizes) { return Tensor::zeros({sizes...}, DType::u8); }
-Tensor i64(auto... values) { return int_tensor({values...}, {sizeof...(values)}); }
 
 constexpr DType f64 = DType::f64, half = DType::bf16;
 
@@ -38,11 +37,11 @@ TEST(OpErrors, Elementwise) {
       {[] { x(2) - x(f64, 2); }, "subtract: both inputs must have one type; got f32 and f64"},
       {[] { x(half, 2) * x(2); }, "multiply: both inputs must have one type; got bf16 and f32"},
       {[] { x(2) / x(f64, 2); }, "divide: both inputs must have one type; got f32 and f64"},
-      {[] { dropout(x(2, 3), 1, {}, i64(0, 1)); },
+      {[] { dropout(x(2, 3), 1, {}, ints(0, 1)); },
        "dropout: p must be at least 0 and below 1, got 1"},
-      {[] { dropout(x(2, 3), -0.5, {}, i64(0, 1)); },
+      {[] { dropout(x(2, 3), -0.5, {}, ints(0, 1)); },
        "dropout: p must be at least 0 and below 1, got -0.5"},
-      {[] { dropout(x(2, 3), 0.5, {}, i64(0)); },
+      {[] { dropout(x(2, 3), 0.5, {}, ints(0)); },
        "dropout: expected one i64 sample id a row of [2, 3], got i64 of shape [1]"},
       {[] { dropout(x(2, 3), 0.5, {}, x(2).value()); },
        "dropout: expected one i64 sample id a row of [2, 3], got f32 of shape [2]"},
@@ -90,7 +89,7 @@ TEST(OpErrors, Attention) {
       {call(q, k, x(f64, 1, 2, 5, 4)),
        "attention: types f32, f32, f64 → f32 do not share an accumulate type"},
       {call(q, k, k, u8(1, 4)), "attention: the key mask is u8 [1, 4], expected u8 [1, 5]"},
-      {call(q, k, k, i64(1)), "attention: the key mask is i64 [1], expected u8 [1, 5]"},
+      {call(q, k, k, ints(1)), "attention: the key mask is i64 [1], expected u8 [1, 5]"},
   });
 }
 
@@ -153,11 +152,11 @@ TEST(OpErrors, NystromAttention) {
 
 TEST(OpErrors, Rows) {
   expect({
-      {[] { embedding(x(2, 3, 4), i64(0)); }, "embedding: expected a table [n, c], got [2, 3, 4]"},
-      {[] { embedding(x(2, 3), i64(0, 2)); }, "embedding: index 2 at place 1 lies outside 0 … 1"},
-      {[] { embedding(x(2, 3), i64(-1)); }, "embedding: index -1 at place 0 lies outside 0 … 1"},
+      {[] { embedding(x(2, 3, 4), ints(0)); }, "embedding: expected a table [n, c], got [2, 3, 4]"},
+      {[] { embedding(x(2, 3), ints(0, 2)); }, "embedding: index 2 at place 1 lies outside 0 … 1"},
+      {[] { embedding(x(2, 3), ints(-1)); }, "embedding: index -1 at place 0 lies outside 0 … 1"},
       {[] { embedding(x(2, 3), u8(1)); }, "embedding: indices must be i64, got u8"},
-      {[] { gather_rows(x(2, 3), i64(-2)); },
+      {[] { gather_rows(x(2, 3), ints(-2)); },
        "gather_rows: index -2 at place 0 lies outside -1 … 1"},
       {[] {
          gather_rows(x(2, 3), int_tensor({0, 1}, {1, 2}));
@@ -207,15 +206,15 @@ TEST(OpErrors, SizesBeyond64Bits) {
 
 TEST(OpErrors, Losses) {
   expect({
-      {[] { cross_entropy(x(2, 3), i64(0)); },
+      {[] { cross_entropy(x(2, 3), ints(0)); },
        "cross_entropy: expected logits [r, c] and i64 labels [r]; got [2, 3] and i64 [1]"},
       {[] { cross_entropy(x(2, 3), u8(2)); },
        "cross_entropy: expected logits [r, c] and i64 labels [r]; got [2, 3] and u8 [2]"},
-      {[] { cross_entropy(x(2, 3), i64(0, 3)); },
+      {[] { cross_entropy(x(2, 3), ints(0, 3)); },
        "cross_entropy: label 3 at place 1 is neither -100 nor in 0 … 2"},
-      {[] { cross_entropy(x(2, 3), i64(-1, 0)); },
+      {[] { cross_entropy(x(2, 3), ints(-1, 0)); },
        "cross_entropy: label -1 at place 0 is neither -100 nor in 0 … 2"},
-      {[] { cross_entropy(x(0, 0), i64()); },
+      {[] { cross_entropy(x(0, 0), ints()); },
        "cross_entropy: needs at least one class, got logits [0, 0]"},
       {[] { distillation_loss(x(2, 3), x(2, 3).value(), 0, 2); },
        "distillation_loss: expected a positive temperature and normaliser, got 0 and 2"},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <numbers>
 #include <vector>
@@ -25,6 +26,11 @@ inline Tensor random_normal(const Shape& shape, std::uint64_t seed, double scale
 
 inline Tensor int_tensor(const std::vector<std::int64_t>& values, const Shape& shape) {
   return Tensor::from(values, shape);
+}
+
+/// Of one axis.
+inline Tensor ints(std::convertible_to<std::int64_t> auto... values) {
+  return int_tensor({values...}, {sizeof...(values)});
 }
 
 inline Tensor mask_tensor(const std::vector<std::uint8_t>& values, const Shape& shape) {
