@@ -3,11 +3,13 @@
 #include "data/text/text.h"
 #include "data/text/match_files.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include <filesystem>
+#include <numeric>
 
 #include "core/base/utf8.h"
 #include "data/text/byte_source.h"
@@ -204,99 +206,36 @@ TEST(MatchFiles, Errors) {
 struct Hostile {
   const char* name;
   std::string bytes;
-  Texts files;  // documents when each file is a document
-  Texts lines;  // documents when each line is a document
-  const char* files_report;
-  const char* lines_report;
+  Texts files;                                           // documents when each file is a document
+  Texts lines;                                           // documents when each line is a document
+  std::string files_left_out = "", lines_left_out = "";  // "1 empty @2": its first in line 2
 };
 
 const Hostile hostile_texts[] = {
-    {"plain",
-     "one\ntwo\n",
-     {"one\ntwo\n"},
-     {"one", "two"},
-     "1 files, 8 bytes, 1 documents",
-     "1 files, 6 bytes, 2 documents"},
-    {"no_last_line_end",
-     "one\ntwo",
-     {"one\ntwo"},
-     {"one", "two"},
-     "1 files, 7 bytes, 1 documents",
-     "1 files, 6 bytes, 2 documents"},
-    {"empty",
-     "",
-     {},
-     {},
-     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)",
-     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)"},
-    {"only_white_space",
-     " \n\t\r\n",
-     {},
-     {},
-     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)",
-     "1 files, 0 bytes, 0 documents; left out: 2 empty (first: F:1)"},
-    {"blank_lines",
-     "a\n\n\nb\n",
-     {"a\n\n\nb\n"},
-     {"a", "b"},
-     "1 files, 6 bytes, 1 documents",
-     "1 files, 2 bytes, 2 documents; left out: 2 empty (first: F:2)"},
-    {"byte_order_mark",
-     "\xEF\xBB\xBFone\n",
-     {"one\n"},
-     {"one"},
-     "1 files, 4 bytes, 1 documents",
-     "1 files, 3 bytes, 1 documents"},
-    {"only_byte_order_mark",
-     "\xEF\xBB\xBF",
-     {},
-     {},
-     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)",
-     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)"},
-    {"crlf",
-     "one\r\ntwo\r\n",
-     {"one\ntwo\n"},
-     {"one", "two"},
-     "1 files, 8 bytes, 1 documents",
-     "1 files, 6 bytes, 2 documents"},
-    {"lone_cr",
-     "one\rtwo\n",
-     {"one\rtwo\n"},
-     {"one\rtwo"},
-     "1 files, 8 bytes, 1 documents",
-     "1 files, 7 bytes, 1 documents"},
-    {"bad_utf8",
-     "one\ntw\xFFo\nthree\n",
-     {},
-     {"one", "three"},
-     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:2)",
-     "1 files, 8 bytes, 2 documents; left out: 1 not UTF-8 (first: F:2)"},
-    {"cut_utf8",
-     "one\ntwo\xE2\x96",
-     {},
-     {"one"},
-     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:2)",
-     "1 files, 3 bytes, 1 documents; left out: 1 not UTF-8 (first: F:2)"},
+    {"plain", "one\ntwo\n", {"one\ntwo\n"}, {"one", "two"}},
+    {"no_last_line_end", "one\ntwo", {"one\ntwo"}, {"one", "two"}},
+    {"empty", "", {}, {}, "1 empty @1", "1 empty @1"},
+    {"only_white_space", " \n\t\r\n", {}, {}, "1 empty @1", "2 empty @1"},
+    {"blank_lines", "a\n\n\nb\n", {"a\n\n\nb\n"}, {"a", "b"}, "", "2 empty @2"},
+    {"byte_order_mark", "\xEF\xBB\xBFone\n", {"one\n"}, {"one"}},
+    {"only_byte_order_mark", "\xEF\xBB\xBF", {}, {}, "1 empty @1", "1 empty @1"},
+    {"crlf", "one\r\ntwo\r\n", {"one\ntwo\n"}, {"one", "two"}},
+    {"lone_cr", "one\rtwo\n", {"one\rtwo\n"}, {"one\rtwo"}},
+    {"bad_utf8", "one\ntw\xFFo\nthree\n", {}, {"one", "three"}, "1 not UTF-8 @2", "1 not UTF-8 @2"},
+    {"cut_utf8", "one\ntwo\xE2\x96", {}, {"one"}, "1 not UTF-8 @2", "1 not UTF-8 @2"},
     {"utf16",
      std::string("\xFF\xFEo\0n\0", 6),
      {},
      {},
-     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1; the file is UTF-16: "
-     "convert it, as with iconv -f UTF-16 -t UTF-8)",
-     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1; the file is UTF-16: "
-     "convert it, as with iconv -f UTF-16 -t UTF-8)"},
+     "1 not UTF-8 @1; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8",
+     "1 not UTF-8 @1; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
     {"nul",
      std::string("one\nt\0wo\n\0\nthree\n", 17),
      {},
      {"one", "three"},
-     "1 files, 0 bytes, 0 documents; left out: 1 with NUL bytes (first: F:2)",
-     "1 files, 8 bytes, 2 documents; left out: 2 with NUL bytes (first: F:2)"},
-    {"latin1",
-     "caf\xE9\nna\xEFve\nok\n",
-     {},
-     {"ok"},
-     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1)",
-     "1 files, 2 bytes, 1 documents; left out: 2 not UTF-8 (first: F:1)"},
+     "1 with NUL bytes @2",
+     "2 with NUL bytes @2"},
+    {"latin1", "caf\xE9\nna\xEFve\nok\n", {}, {"ok"}, "1 not UTF-8 @1", "2 not UTF-8 @1"},
 };
 
 TEST(TextReader, HostileTexts) {
@@ -307,17 +246,21 @@ TEST(TextReader, HostileTexts) {
     // Large pieces and small ones (four bytes) give the same documents. The small ones use the code
     // for long documents.
     for (const std::size_t piece_bytes : {TextReader::default_piece_bytes, std::size_t{4}}) {
-      const auto check = [&](Documents kind, const Texts& expected, std::string report) {
+      const auto check = [&](Documents kind, const Texts& expected, std::string left_out) {
         const Read read = read_files({file}, kind, piece_bytes);
-        if (const std::size_t place = report.find("F:"); place != report.npos)
-          report.replace(place, 1, file.string());
+        if (const std::size_t place = left_out.find('@'); place != left_out.npos)
+          left_out = fmt::format("; left out: {}(first: {}:{})", left_out.substr(0, place),
+                                 file.string(), left_out.substr(place + 1));
+        const std::string all = std::accumulate(expected.begin(), expected.end(), std::string());
+        const std::string report =
+            fmt::format("1 files, {} bytes, {} documents{}", all.size(), expected.size(), left_out);
         EXPECT_EQ(texts_of(read), expected) << each.name << ' ' << piece_bytes;
         EXPECT_EQ(read.statistics.summary(), report) << each.name << ' ' << piece_bytes;
       };
       // White space longer than a piece is not recognized as empty.
       if (piece_bytes == 4 && std::string(each.name) == "only_white_space") continue;
-      check(Documents::files, each.files, each.files_report);
-      check(Documents::lines, each.lines, each.lines_report);
+      check(Documents::files, each.files, each.files_left_out);
+      check(Documents::lines, each.lines, each.lines_left_out);
     }
   }
 }
