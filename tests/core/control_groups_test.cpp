@@ -13,15 +13,17 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-/// The result on a machine whose proc and sys contain only `files`.
-std::int64_t available_with(const Files& files) {
+/// What `read` gives on a machine whose proc and sys contain only `files`.
+template <class T>
+T read_with(const Files& files, T (*read)(const std::filesystem::path&)) {
   const TemporaryFolder root;
-  for (const auto& [name, text] : files) {
-    std::filesystem::create_directories((root / name).parent_path());
-    write_bytes(root / name, text);
-  }
-  return available_memory_bytes(root.path());
+  for (const auto& [name, text] : files) write_bytes(root / name, text);
+  return read(root.path());
 }
+
+std::int64_t available_with(const Files& files) { return read_with(files, available_memory_bytes); }
+std::int64_t limit_with(const Files& files) { return read_with(files, memory_limit_bytes); }
+double quota_with(const Files& files) { return read_with(files, cpu_quota); }
 
 const std::string v1 = "sys/fs/cgroup/memory/", v2 = "sys/fs/cgroup/";
 
@@ -80,14 +82,6 @@ TEST(AvailableMemory, IsWhatTheOwnGroupOrOneAroundItLeaves) {
 }
 
 TEST(MemoryLimit, IsTheSmallestOfTheGroups) {
-  const auto limit_with = [](const Files& files) {
-    const TemporaryFolder root;
-    for (const auto& [name, text] : files) {
-      std::filesystem::create_directories((root / name).parent_path());
-      write_bytes(root / name, text);
-    }
-    return memory_limit_bytes(root.path());
-  };
   EXPECT_EQ(limit_with({{v2 + "memory.max", "max"}}), std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(limit_with({{"proc/self/cgroup", "0::/job/step\n"},
                         {v2 + "job/memory.max", "500"},
@@ -97,16 +91,6 @@ TEST(MemoryLimit, IsTheSmallestOfTheGroups) {
                         {v1 + "memory.limit_in_bytes", "9223372036854771712"},
                         {v1 + "a/memory.limit_in_bytes", "700"}}),
             700);
-}
-
-/// The quota on a machine whose proc and sys contain only `files`.
-double quota_with(const Files& files) {
-  const TemporaryFolder root;
-  for (const auto& [name, text] : files) {
-    std::filesystem::create_directories((root / name).parent_path());
-    write_bytes(root / name, text);
-  }
-  return cpu_quota(root.path());
 }
 
 TEST(CpuQuota, IsThatOfTheGroupAndThoseAroundIt) {

@@ -40,7 +40,10 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// Makes the folder of the file too.
 inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  std::error_code ignored;
+  std::filesystem::create_directories(path.parent_path(), ignored);
   std::ofstream(path, std::ios::binary) << bytes;
 }
 

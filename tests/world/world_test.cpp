@@ -70,10 +70,7 @@ class WorldTest : public ::testing::Test {
   void TestBody() override {
     const TemporaryFolder folder;
     fs::copy(model(), folder.path() / "model", fs::copy_options::recursive);
-    for (const auto& [name, text] : row_.given) {
-      fs::create_directories((folder.path() / name).parent_path());
-      write_bytes(folder.path() / name, text);
-    }
+    for (const auto& [name, text] : row_.given) write_bytes(folder.path() / name, text);
     const std::string tools =
         "export PATH='" + build_folder().string() + "':\"$PATH\" mpirun='" + mpirun + "'; set -e\n";
     const Outcome outcome = run_command(folder, "( " + tools + row_.run + "\n)");

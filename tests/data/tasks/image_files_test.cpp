@@ -119,7 +119,6 @@ class PathfinderTest : public ::testing::Test {
     write_png(folder_ / "imgs/0/small.png", 2, 2, {1, 2, 3, 4}, PNG_FORMAT_GRAY);
   }
   std::vector<Example> read(const std::string& lines) {
-    fs::create_directories(folder_ / "metadata");
     write_bytes(folder_ / "metadata/0.npy", lines);
     return examples_of("pathfinder", folder_ / "metadata/0.npy");
   }
@@ -159,7 +158,6 @@ TEST_F(PathfinderTest, SixteenBitsAreReadAsEight) {
 
 TEST_F(PathfinderTest, ItsRecipePassesOverEmptyFiles) {
   write_bytes(folder_ / "imgs/0/empty.png", "");
-  fs::create_directories(folder_ / "metadata");
   write_bytes(folder_ / "metadata/0.npy", "imgs/0 empty.png 0 1\nimgs/0 sample_0.png 0 1\n");
   TaskConfig task;
   task.recipe = "pathfinder";

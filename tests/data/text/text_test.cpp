@@ -133,10 +133,8 @@ TEST(MatchFiles, SortedAndEachOnce) {
 TEST(MatchFiles, AnyDepth) {
   const TemporaryFolder folder;
   for (const char* name : {"a.txt", "in/b.txt", "in/c.md", "in/deep/d.txt", "in/[x]/e.txt",
-                           ".hidden/f.txt", "other/g.txt"}) {
-    std::filesystem::create_directories((folder / name).parent_path());
+                           ".hidden/f.txt", "other/g.txt"})
     write_bytes(folder / name, "x");
-  }
   std::filesystem::create_directory_symlink(folder.path(), folder / "in" / "loop");
   const auto names = [&](const std::string& pattern) {
     const std::string patterns[] = {(folder / pattern).string()};
@@ -156,10 +154,8 @@ TEST(MatchFiles, AnyDepth) {
 TEST(MatchFiles, ANameAsItStandsWins) {
   const TemporaryFolder folder;
   for (const char* name : {"a[1].txt", "a1.txt", "what?", "whatx", "b*.txt", "bc.txt", "d[2]/e.txt",
-                           "d2/e.txt", "{f}.txt"}) {
-    std::filesystem::create_directories((folder / name).parent_path());
+                           "d2/e.txt", "{f}.txt"})
     write_bytes(folder / name, "x");
-  }
   for (const char* name : {"a[1].txt", "what?", "b*.txt", "d[2]/e.txt", "{f}.txt"}) {
     const std::string patterns[] = {(folder / name).string()};
     EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder / name}));
@@ -170,10 +166,7 @@ TEST(MatchFiles, ANameAsItStandsWins) {
 
 TEST(MatchFiles, LinksToFoldersAreEnteredOnce) {
   const TemporaryFolder folder;
-  for (const char* name : {"tree/z/a.txt", "elsewhere/deep/b.txt"}) {
-    std::filesystem::create_directories((folder / name).parent_path());
-    write_bytes(folder / name, "x");
-  }
+  for (const char* name : {"tree/z/a.txt", "elsewhere/deep/b.txt"}) write_bytes(folder / name, "x");
   namespace fs = std::filesystem;
   fs::create_directory_symlink(folder / "elsewhere", folder / "tree/link");
   fs::create_directory_symlink(folder / "elsewhere", folder / "tree/again");
