@@ -1,6 +1,5 @@
 // Texts in tables: every format and form is read by its column, row for row, or refused.
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include "data/text/byte_source.h"
 #include "data/text/match_files.h"
@@ -8,6 +7,7 @@
 #include "data/text/table_reader.h"
 #include "data/text/text.h"
 #include "tests/support/errors.h"
+#include "tests/support/gzip.h"
 #include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
 
@@ -15,21 +15,6 @@ namespace nystrom {
 namespace {
 
 using Texts = std::vector<std::string>;
-
-/// One gzip member.
-std::string gzip_member(const std::string& text) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string packed(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
 
 class TableTexts : public ::testing::Test {
  protected:
@@ -76,9 +61,8 @@ TEST_F(TableTexts, EveryFormatIsReadByItsColumn) {
   EXPECT_EQ(texts("crcrlf.csv", "text\r\r\nc\r\r\n"), Texts{"c"});
   EXPECT_EQ(texts("semicolons.csv", "id;text\n1;\"él\nb\"\n2;c\n"), expected);
   EXPECT_EQ(texts("a.tsv", "text\tid\nél b\t1\nc\t2\n"), (Texts{"él b", "c"}));
-  EXPECT_EQ(
-      texts("two.jsonl.gz", gzip_member("{\"text\": \"a\"}\n") + gzip_member("{\"text\": \"b\"}")),
-      (Texts{"a", "b"}));
+  EXPECT_EQ(texts("two.jsonl.gz", gzip("{\"text\": \"a\"}\n") + gzip("{\"text\": \"b\"}")),
+            (Texts{"a", "b"}));
   EXPECT_EQ(texts("other.jsonl", "{\"body\": \"x\", \"text\": 1}", "body"), Texts{"x"});
   EXPECT_EQ(texts("numbers.jsonl", "{\"text\": 12}\n{\"text\": true}"), (Texts{"12", "true"}));
 }
