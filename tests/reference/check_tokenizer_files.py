@@ -97,15 +97,27 @@ def regex(rng):
             return {"Regex": drawn}
 
 
+def typed(its_type, **values):
+    return {"type": its_type, **values}
+
+
+def byte_level(rng):
+    space = rng.random() < 0.5
+    return typed("ByteLevel", add_prefix_space=space, trim_offsets=True, use_regex=True)
+
+
+def roberta(rng, names, trim):
+    """Its template with the names of sep and cls, each with its id."""
+    draws = {"trim_offsets": rng.random() < trim, "add_prefix_space": rng.random() < 0.5}
+    return typed("RobertaProcessing", **names, **draws)
+
+
+def split(pattern, behavior, rng):
+    return typed("Split", pattern=pattern, behavior=behavior(), invert=rng.random() < 0.2)
+
+
 def normalizers(rng):
-    simple = [
-        {"type": "NFC"},
-        {"type": "NFD"},
-        {"type": "NFKC"},
-        {"type": "NFKD"},
-        {"type": "Lowercase"},
-        {"type": "StripAccents"},
-        {"type": "Nmt"},
+    simple = [typed(name) for name in "NFC NFD NFKC NFKD Lowercase StripAccents Nmt".split()] + [
         {"type": "Strip", "strip_left": rng.random() < 0.5, "strip_right": rng.random() < 0.5},
         {
             "type": "Replace",
@@ -135,41 +147,22 @@ def pre_tokenizers(rng):
     behavior = lambda: rng.choice(
         ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
     )
-    byte_level = {
-        "type": "ByteLevel",
-        "add_prefix_space": rng.random() < 0.5,
-        "trim_offsets": True,
-        "use_regex": rng.random() < 0.7,
-    }
+    level = byte_level(rng)
+    level["use_regex"] = rng.random() < 0.7
     metaspace = {
         "type": "Metaspace",
         "replacement": MARK,
         "prepend_scheme": rng.choice(["always", "first", "never"]),
         "split": rng.random() < 0.7,
     }
-    simple = [
-        {"type": "Whitespace"},
-        {"type": "WhitespaceSplit"},
-        {"type": "BertPreTokenizer"},
-        byte_level,
+    simple = [typed(name) for name in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer")] + [
+        level,
         metaspace,
         {"type": "CharDelimiterSplit", "delimiter": rng.choice(["e", " ", "\u00e9"])},
         {"type": "Punctuation", "behavior": behavior()},
         {"type": "Digits", "individual_digits": rng.random() < 0.5},
-        {
-            "type": "Split",
-            "pattern": {"String": rng.choice(["the", " ", ","])},
-            "behavior": behavior(),
-            "invert": rng.random() < 0.2,
-        },
-    ] + [
-        {
-            "type": "Split",
-            "pattern": regex(rng),
-            "behavior": behavior(),
-            "invert": rng.random() < 0.2,
-        }
-        for _ in range(4)
+        split({"String": rng.choice(["the", " ", ","])}, behavior, rng),
+        *(split(regex(rng), behavior, rng) for _ in range(4)),
     ]
     draw = rng.random()
     if draw < 0.1:
@@ -316,24 +309,8 @@ def bpe(words, rng):
 
 
 def post_processors(rng):
-    return rng.choice(
-        [
-            None,
-            {
-                "type": "ByteLevel",
-                "add_prefix_space": rng.random() < 0.5,
-                "trim_offsets": True,
-                "use_regex": True,
-            },
-            {
-                "type": "RobertaProcessing",
-                "sep": ["</s>", 1],
-                "cls": ["<s>", 0],
-                "trim_offsets": rng.random() < 0.7,
-                "add_prefix_space": rng.random() < 0.5,
-            },
-        ]
-    )
+    names = {"sep": ["</s>", 1], "cls": ["<s>", 0]}
+    return rng.choice([None, byte_level(rng), roberta(rng, names, 0.7)])
 
 
 def with_ids(tokens, model):
@@ -554,24 +531,8 @@ def byte_folder(rng, words, more_names):
         "ignore_merges": False,
         "vocab": {piece: i for i, piece in enumerate(pieces)},
     }
-    level = {
-        "type": "ByteLevel",
-        "add_prefix_space": rng.random() < 0.5,
-        "trim_offsets": True,
-        "use_regex": True,
-    }
-    post = rng.choice(
-        [
-            level,
-            {
-                "type": "RobertaProcessing",
-                "sep": ["</s>", 2],
-                "cls": ["<s>", 0],
-                "trim_offsets": rng.random() < 0.5,
-                "add_prefix_space": rng.random() < 0.5,
-            },
-        ]
-    )
+    level = byte_level(rng)
+    post = rng.choice([level, roberta(rng, {"sep": ["</s>", 2], "cls": ["<s>", 0]}, 0.5)])
     return model, None, level, post
 
 
