@@ -37,13 +37,7 @@ TEST_P(OpTest, GradientEqualsNumericalOne) {
 /// Checks f in `dtype` against f64 at the current vector level.
 void expect_close_to_f64(const OpCase& test, DType dtype, double tolerance) {
   const auto inputs = case_inputs(test);
-  const auto expected = evaluate(test, inputs, DType::f64);
-  const auto got = evaluate(test, inputs, dtype);
-  EXPECT_LE(relative_difference(got.output, expected.output), tolerance) << "output";
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance)
-        << "gradient of input " << i;
-  }
+  expect_close(evaluate(test, inputs, dtype), evaluate(test, inputs, DType::f64), tolerance);
 }
 
 TEST_P(OpTest, F32EqualsF64AtEveryVectorLevel) {
@@ -81,12 +75,8 @@ TEST_P(OpTest, StridedInputsAreReadAsContiguousOnes) {
       inputs.push_back(input.cast(dtype));
       strided.push_back(with_gaps(inputs.back()));
     }
-    const auto expected = evaluate(GetParam(), inputs, dtype),
-               got = evaluate(GetParam(), strided, dtype);
-    const double tolerance = dtype == DType::f64 ? 1e-12 : 1e-4;  // products add in other orders
-    EXPECT_LE(relative_difference(got.output, expected.output), tolerance);
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance) << i;
+    expect_close(evaluate(GetParam(), strided, dtype), evaluate(GetParam(), inputs, dtype),
+                 dtype == DType::f64 ? 1e-12 : 1e-4);  // products add in other orders
   }
 }
 
@@ -184,7 +174,7 @@ TEST(LinearOfData, EqualsLinearOfTheConvertedData) {
   for (const DType stored : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
     const Tensor data = numbers.cast(stored);
     for (const auto& [type, tolerance] : {std::pair(DType::f64, 1e-14), {DType::f32, 1e-6}}) {
-      const OpCase whole{"", {}, [&](const Vars& v) {
+      const OpCase whole{"", {}, [&, type = type](const Vars& v) {
                            return linear(Var(data.cast(type)), v[0], v.size() > 1 ? v[1] : Var());
                          }};
       const OpCase blocks{"", {}, [&](const Vars& v) {
@@ -193,11 +183,8 @@ TEST(LinearOfData, EqualsLinearOfTheConvertedData) {
       std::vector<Tensor> parameters = {random_normal({6, 1024}, 2), random_normal({6}, 3)};
       for (; !parameters.empty(); parameters.pop_back()) {
         SCOPED_TRACE(fmt::format("{} {} {}", stored, type, parameters.size()));
-        const auto expected = evaluate(whole, parameters, type),
-                   got = evaluate(blocks, parameters, type);
-        EXPECT_LE(relative_difference(got.output, expected.output), tolerance);
-        for (std::size_t i = 0; i < parameters.size(); ++i)
-          EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance) << i;
+        expect_close(evaluate(blocks, parameters, type), evaluate(whole, parameters, type),
+                     tolerance);
       }
     }
   }

@@ -1,5 +1,7 @@
 #include "tests/support/cases.h"
 
+#include <gtest/gtest.h>
+
 #include "tests/support/random.h"
 
 namespace nystrom::testing {
@@ -345,6 +347,13 @@ Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType
   tape.backward(y, random_normal(y.shape(), 5).cast(y.dtype()).to(device));
   for (const Var& leaf : leaves) result.gradients.push_back(leaf.grad());
   return result;
+}
+
+void expect_close(const Evaluation& got, const Evaluation& expected, double tolerance) {
+  EXPECT_LE(relative_difference(got.output, expected.output), tolerance) << "output";
+  for (std::size_t i = 0; i < expected.gradients.size(); ++i)
+    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance)
+        << "gradient of input " << i;
 }
 
 }  // namespace nystrom::testing

@@ -39,4 +39,7 @@ struct Evaluation {
 Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType dtype,
                     Device device = cpu_device);
 
+/// Expects the output and the gradients, relative to each tensor's largest entry.
+void expect_close(const Evaluation& got, const Evaluation& expected, double tolerance);
+
 }  // namespace nystrom::testing
