@@ -37,10 +37,6 @@ const Case cases[] = {
     {"no_room_for_the_backward_pass", 1, 20, 1, 128, 10, 513, false, 1, 4},
 };
 
-Tensor rounded(const Shape& shape, std::uint64_t seed) {
-  return random_normal(shape, seed).cast(DType::bf16).cast(DType::f16).cast(DType::f64);
-}
-
 /// Whether a token is left out as a key.
 bool is_masked(std::int64_t token) {
   return token % 3 == 2 || (token > 60 && token < 80) || token == 17;
@@ -56,7 +52,7 @@ Tensor key_mask(const Case& c) {
 /// Queries, keys and values [b, n, 3 h, d], with NaNs as the keys that nobody sees. Their values
 /// are convolved.
 Tensor tokens(const Case& c) {
-  const Tensor x = rounded({c.samples, c.length, 3 * c.heads, c.width}, 1);
+  const Tensor x = half_normal({c.samples, c.length, 3 * c.heads, c.width}, 1);
   if (!c.masked) return x;
   std::vector<double> values = x.to_doubles();
   const std::int64_t part = c.heads * c.width;
@@ -84,12 +80,12 @@ Operands operands(const Case& c, DType half, Device device) {
   const DType sums = accumulate_dtype(half);
   const Shape landmarks{c.samples, c.heads, c.landmarks, c.width};
   return {place(tokens(c), half),
-          place(rounded(landmarks, 2), half),
-          place(rounded(landmarks, 3), half),
-          place(rounded(landmarks, 4), sums),
-          place(rounded(landmarks, 5), sums),
-          place(rounded({c.heads, c.taps}, 6), half),
-          place(rounded({c.samples, c.length, c.heads, c.width}, 7), half),
+          place(half_normal(landmarks, 2), half),
+          place(half_normal(landmarks, 3), half),
+          place(half_normal(landmarks, 4), sums),
+          place(half_normal(landmarks, 5), sums),
+          place(half_normal({c.heads, c.taps}, 6), half),
+          place(half_normal({c.samples, c.length, c.heads, c.width}, 7), half),
           key_mask(c).to(device)};
 }
 
@@ -193,7 +189,7 @@ class FewKeysTest : public GpuTest<::testing::TestWithParam<std::tuple<DType, bo
   static std::vector<Tensor> gradients(DType dtype, Device device, EmptyRows empty, bool with_out) {
     const Shape shape{2, 2, 70, 32}, keys{2, 2, 41, 32};
     const auto place = [&](const Shape& s, std::uint64_t seed) {
-      return rounded(s, seed).cast(dtype).to(device);
+      return half_normal(s, seed).cast(dtype).to(device);
     };
     const Tensor q = place(shape, 1), k = place(keys, 2), v = place(keys, 3), dy = place(shape, 4);
     std::vector<std::uint8_t> valid(82);  // the second sample has no key

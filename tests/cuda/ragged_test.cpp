@@ -54,10 +54,7 @@ struct Batch {
   }
   /// Values that bf16 and f16 represent exactly.
   Tensor values(const Shape& row, std::uint64_t seed, DType dtype, Device device) const {
-    const Tensor x = random_normal(row.with(0, rows()), seed)
-                         .cast(DType::bf16)
-                         .cast(DType::f16)
-                         .cast(DType::f64);
+    const Tensor x = half_normal(row.with(0, rows()), seed);
     std::vector<double> numbers = x.to_doubles();
     for (std::int64_t i = 0; i < x.numel(); ++i)
       if (!inside()[static_cast<std::size_t>(i / row.numel())])
@@ -238,8 +235,7 @@ std::vector<Result> convolve_too(const ConvolvedCase& c, DType dtype, Device dev
                dy = heads_of(c.tokens, 4), ask = heads_of(c.landmarks, 5),
                answer = heads_of(c.landmarks, 6), values = heads_of(c.landmarks, 7),
                dvalues = heads_of(c.landmarks, 8);
-  const Tensor taps =
-      random_normal({heads, c.taps}, 9).cast(DType::bf16).cast(DType::f16).cast(dtype).to(device);
+  const Tensor taps = half_normal({heads, c.taps}, 9).cast(dtype).to(device);
   const RowSpans tokens = c.tokens.spans(device), landmarks = c.landmarks.spans(device);
   Tensor out = marked(c.tokens), sums = c.tokens.marked_sums(heads, dtype, device),
          read = marked(c.landmarks), read_sums = c.landmarks.marked_sums(heads, dtype, device),
@@ -296,8 +292,7 @@ std::vector<Result> convolve(const RowsCase& c, DType dtype, Device device) {
   };
   const auto marked = [&] { return c.rows.marked_heads(heads, c.width, dtype, device); };
   const Tensor x = heads_of(1), dy = heads_of(2);
-  const Tensor taps =
-      random_normal({heads, c.taps}, 3).cast(DType::bf16).cast(DType::f16).cast(dtype).to(device);
+  const Tensor taps = half_normal({heads, c.taps}, 3).cast(dtype).to(device);
   Tensor y = marked(), added = marked(), dx = marked(), dx_added = marked();
   Tensor dw = Tensor::full({heads, c.taps}, 1, accumulate_dtype(dtype), device);
   kernels::sequence_conv(x, taps, spans, CView{}, y);

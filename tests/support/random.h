@@ -24,6 +24,12 @@ inline Tensor random_normal(const Shape& shape, std::uint64_t seed, double scale
   return Tensor::from(values, shape);
 }
 
+/// Those that bf16 and f16 represent exactly.
+inline Tensor half_normal(const Shape& shape, std::uint64_t seed, double scale = 1) {
+  const Tensor half = random_normal(shape, seed, scale).cast(DType::bf16).cast(DType::f16);
+  return half.cast(DType::f64);
+}
+
 inline Tensor int_tensor(const std::vector<std::int64_t>& values, const Shape& shape) {
   return Tensor::from(values, shape);
 }
