@@ -39,11 +39,10 @@ Var attend(V v, double scale, const Tensor& mask = {}) {
   return attention(v[0], v[1], v[2], {.scale = scale, .out = v[0].dtype(), .key_mask = mask});
 }
 
-Var attend_ragged(V v, const RowSpans& queries, const RowSpans& keys,
+Var attend_ragged(V v, const RowSpans& q, const RowSpans& k,
                   std::int64_t reach = Scoring::all_keys) {
-  return attention(
-      v[0], v[1], v[2],
-      {.scale = 0.7, .out = v[0].dtype(), .queries = queries, .keys = keys, .reach = reach});
+  return attention(v[0], v[1], v[2],
+                   {.scale = 0.7, .out = v[0].dtype(), .queries = q, .keys = k, .reach = reach});
 }
 
 /// A table for rotate(), in the type that x needs.
