@@ -129,10 +129,7 @@ TEST(OpErrors, NystromAttention) {
   const auto call = [](const Tensor& mask, const Var& bias, const Var& taps = {},
                        std::int64_t landmarks = 3) {
     return [=] {
-      NystromOptions options;
-      options.heads = 2;
-      options.landmarks = landmarks;
-      options.key_mask = mask;
+      NystromOptions options{.heads = 2, .landmarks = landmarks, .key_mask = mask};
       nystrom_attention(NystromInputs::joint(x(2, 6, 4), x(2, 6, 12), 2, {{x(4, 4)}, {bias}}, taps),
                         options);
     };

@@ -50,16 +50,12 @@ struct Trained {
     store.allocate(dtype, StoreMode::training, gpu);
     for (const Parameter& parameter : store.parameters())
       store.set(parameter.name(), weights_of(parameter, 2));
-    OptimizerOptions config;
-    config.name = kind;
+    OptimizerOptions config{.name = kind};
     optimizer.emplace(store, config);
   }
   StepResult step(double loss_scale, std::uint64_t number = 0) {
-    StepOptions options;
-    options.learning_rate = 1e-3;
-    options.clip_norm = 1;
-    options.step = number;
-    options.loss_scale = loss_scale;
+    StepOptions options{
+        .learning_rate = 1e-3, .clip_norm = 1, .loss_scale = loss_scale, .step = number};
     return train_step(model, *optimizer, {&batch, 1}, options);
   }
 

@@ -28,11 +28,10 @@ Healed heal(DType dtype, Device device, OptimizerKind kind, double loss_scale = 
   ModelConfig exact = config;
   exact.attention.kind = AttentionKind::softmax;
   exact.attention.conv_kernel_size.reset();
-  OptimizerOptions options;
-  options.name = kind;
-  options.layer_decay = 0.5;
-  options.groups = {{"*.position_embeddings.weight", 1, std::nullopt, true},
-                    {"*.conv.weight", 10, 0.0}};
+  OptimizerOptions options{.name = kind,
+                           .layer_decay = 0.5,
+                           .groups = {{"*.position_embeddings.weight", 1, std::nullopt, true},
+                                      {"*.conv.weight", 10, 0.0}}};
   Model student(config);
   auto teacher = std::make_unique<Model>(exact);
   freeze_parameters(student.parameters(), options);
@@ -42,21 +41,19 @@ Healed heal(DType dtype, Device device, OptimizerKind kind, double loss_scale = 
     for (const Parameter& parameter : store->parameters())
       store->set(parameter.name(), weights_of(parameter, store == &student.parameters() ? 2 : 3));
   const Distillation distillation{{.teacher = "teacher"}, std::move(teacher)};
-  Batch batch;
-  batch.input = input_of(config, Layout{{"11111111", "11111100"}});
-  batch.labels = Tensor::full({2, 8}, ignore_index, DType::i64);
+  Batch batch{.input = input_of(config, Layout{{"11111111", "11111100"}}),
+              .labels = Tensor::full({2, 8}, ignore_index, DType::i64)};
   for (const int place : {1, 6, 9, 12}) batch.labels.data<std::int64_t>()[place] = 2 + place % 5;
   batch.sample_ids = int_tensor({0, 1}, {2});
   batch.tokens = 14;
   Optimizer optimizer(student.parameters(), options);
   Healed result;
   for (std::uint64_t t = 0; t < 3; ++t) {
-    StepOptions step;
-    step.learning_rate = 1e-3;
-    step.clip_norm = 1;
-    step.step = t;
-    step.loss_scale = loss_scale;
-    step.distillation = &distillation;
+    StepOptions step{.learning_rate = 1e-3,
+                     .clip_norm = 1,
+                     .loss_scale = loss_scale,
+                     .step = t,
+                     .distillation = &distillation};
     result.last = train_step(student, optimizer, {&batch, 1}, step);
   }
   result.parameters = student.parameters().masters().to(cpu_device).to_doubles();

@@ -81,9 +81,9 @@ void expect_figures_of_matrices(const ModelConfig& config, const Layout& layout)
                                   out_exact = exact(one).value().contiguous().to_doubles();
         std::vector<double> difference;
         for (std::size_t i = 0; i < out.size(); ++i) difference.push_back(out[i] - out_exact[i]);
-        AttentionFigures figures;
-        figures.error = norm(difference) / norm(out_exact);
-        figures.entropy = mean(attention_entropies(attention_matrix(exact, one)));
+        AttentionFigures figures{
+            .error = norm(difference) / norm(out_exact),
+            .entropy = mean(attention_entropies(attention_matrix(exact, one)))};
         figures.residual =
             mean(inverse_residuals(NystromAttention(config).landmark_matrix(one), 6).back());
         expected.push_back(figures);
@@ -155,8 +155,7 @@ TEST(AttentionWatch, ExactAttentionHasNoErrorAndNoInverse) {
 TEST(AttentionWatch, LooksAtNothingWithoutABackwardPass) {
   const ModelConfig config = watched_config();
   AttentionWatch watch(config);
-  RunContext run;
-  run.observe_attention = of(watch);
+  RunContext run{.observe_attention = of(watch)};
   (*make_model(config, DType::f64))(input_of(config, with_holes), run);
   EXPECT_TRUE(watch.layers().empty());
 }

@@ -63,8 +63,7 @@ TEST_P(BagPooling, HasTheNumericalGradient) {
   const ModelInput input = rows_of(config, ragged);
   for (const bool logits_only : {true, false}) {
     const auto model = make_model(config, DType::f64, 1.7);
-    RunContext run;
-    run.logits_only = logits_only;
+    RunContext run{.logits_only = logits_only};
     const auto loss = [&] { return weighted_sum((*model)(input, run).logits); };
     expect_numerical_gradients(*model, loss);
   }

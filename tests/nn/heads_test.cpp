@@ -140,8 +140,7 @@ TEST(LogitsOnly, GradientsEqualThoseOfAllPositions) {
       change(config);
       const auto gradient = [&](bool logits_only) {
         const auto model = make_model(config, DType::f64);
-        RunContext run;
-        run.logits_only = logits_only;
+        RunContext run{.logits_only = logits_only};
         Tape tape;
         tape.backward(sum((*model)(input_of(config, layout), run).logits));
         return model->parameters().gradients().to_doubles();

@@ -258,9 +258,7 @@ TEST_F(LoaderTest, ErrorsOfWorkersSurfaceInTheirPlace) {
   expect_says(message, "incorrect metadata checksum");
   Prefetcher prefetcher(0, 100, 4, 10, [](std::int64_t number) -> Batch {
     if (number == 7) throw InputError("the seventh");
-    Batch batch;
-    batch.tokens = number;
-    return batch;
+    return {.tokens = number};
   });
   for (std::int64_t i = 0; i < 7; ++i) EXPECT_EQ(prefetcher.next()->tokens, i);
   EXPECT_EQ(input_error([&] { prefetcher.next(); }), "the seventh");

@@ -19,8 +19,7 @@ constexpr const char* context = "The ship  sailed home";
 EncodedSample window_of(std::int64_t first, std::int64_t end) {
   static const std::vector<TextRange> words{
       {0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two of them include the space before the word
-  EncodedSample sample;
-  sample.context_begin = 3;
+  EncodedSample sample{.context_begin = 3};
   sample.places.assign(words.begin() + first, words.begin() + end);
   sample.rows.resize(1);
   sample.rows[0].ids.resize(static_cast<std::size_t>(3 + end - first + 1));
@@ -28,17 +27,11 @@ EncodedSample window_of(std::int64_t first, std::int64_t end) {
 }
 
 TaskConfig task_of(std::int64_t max_answer_length, bool whole_words = true) {
-  TaskConfig task;
-  task.max_answer_length = max_answer_length;
-  task.whole_words = whole_words;
-  return task;
+  return {.max_answer_length = max_answer_length, .whole_words = whole_words};
 }
 
 TaskConfig without_answers(double threshold = 0) {
-  TaskConfig task;
-  task.no_answer = true;
-  task.no_answer_threshold = threshold;
-  return task;
+  return {.no_answer = true, .no_answer_threshold = threshold};
 }
 
 /// The five best answers.
@@ -102,9 +95,7 @@ TEST(Answers, OfOverlappingWindowsAreAdded) {
 
 TEST(Answers, OfWholeWordsAreAdded) {
   // "I don't" as [cls] [question] [sep] I do ##n ' t [sep]
-  EncodedSample window;
-  window.context_begin = 3;
-  window.places = {{0, 1}, {2, 5}, {2, 5}, {5, 6}, {6, 7}};
+  EncodedSample window{.context_begin = 3, .places = {{0, 1}, {2, 5}, {2, 5}, {5, 6}, {6, 7}}};
   window.rows.resize(1);
   window.rows[0].ids.resize(9);
   const Scores start = logs({1, 1, 1, 1, 4, 2, 1, 1, 1}), end = logs({1, 1, 1, 1, 2, 4, 1, 1, 1});
@@ -122,8 +113,7 @@ TEST(Answers, OfWholeWordsAreAdded) {
 
 /// Of 12 and 20 pairs, as transformers' pipeline; without whole words of 1 and 5.
 TEST(Answers, TakeMorePairsThanAreWanted) {
-  EncodedSample window;
-  window.context_begin = 1;
+  EncodedSample window{.context_begin = 1};
   window.places.assign(30, {0, 1});
   window.rows.resize(1);
   window.rows[0].ids.resize(32);
@@ -141,9 +131,7 @@ TEST(Answers, TakeMorePairsThanAreWanted) {
 
 TEST(Answers, OfEqualTextsAreOneWhateverTheirCase) {
   const std::string text = "Sea and SEA";
-  EncodedSample window;
-  window.context_begin = 1;
-  window.places = {{0, 3}, {4, 7}, {8, 11}};
+  EncodedSample window{.context_begin = 1, .places = {{0, 3}, {4, 7}, {8, 11}}};
   window.rows.resize(1);
   window.rows[0].ids.resize(5);
   const Scores both = logs({1, 3, 1, 4, 1});
@@ -207,8 +195,7 @@ TEST(Entities, AreFoundInRunningText) {
 }
 
 TEST(Entities, WordsAreLabelledByTheirFirstToken) {
-  EncodedSample sample;
-  sample.word_starts = {1, -1, 2};
+  EncodedSample sample{.word_starts = {1, -1, 2}};
   const Scores scores{9, 0, 0, std::log(3.0), 5, 5};  // three positions with two labels
   const auto labels = word_labels(sample, scores, 2);
   EXPECT_EQ(labels[0].label, 1);

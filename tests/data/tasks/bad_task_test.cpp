@@ -385,9 +385,7 @@ TEST_P(BadTaskFile, IsRefusedWithOneLine) {
   const BadFile& test = GetParam();
   const TemporaryFolder folder;
   write_bytes(folder / test.file, test.text);
-  TaskConfig task;
-  task.kind = test.kind;
-  task.train = {(folder / test.file).string()};
+  TaskConfig task{.kind = test.kind, .train = {(folder / test.file).string()}};
   test.change(task);
   ASSERT_EQ(problems(task), Problems());
   task = resolve_task(task);
@@ -405,9 +403,7 @@ INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files), tes
 
 TEST(BadTask, FolderWithoutLabels) {
   const TemporaryFolder folder;
-  TaskConfig task;
-  task.recipe = "imdb";
-  task.train = {folder.path().string()};
+  TaskConfig task{.recipe = "imdb", .train = {folder.path().string()}};
   task = resolve_task(task);
   SkippedRows skipped;
   const auto read = [&] {
@@ -425,10 +421,8 @@ TEST(BadTask, FolderWithoutLabels) {
 TEST(BadTask, SkippedRowsAloneAreNoData) {
   const TemporaryFolder folder;
   write_bytes(folder / "a.tsv", "text\tlabel\nx\t7\ny\t8\n");
-  TaskConfig task;
-  task.kind = TaskKind::classification;
-  task.labels = {"0", "1"};
-  task.bad_rows = BadRows::skip;
+  TaskConfig task{
+      .kind = TaskKind::classification, .labels = {"0", "1"}, .bad_rows = BadRows::skip};
   const LetterTokenizer tokenizer;
   const std::string file = (folder / "a.tsv").string();
   const TaskEncoder encoder(resolve_task(task), LabelSet(task.labels), tokenizer, 16);
@@ -440,9 +434,7 @@ TEST(BadTask, SkippedRowsAloneAreNoData) {
 TEST(BadTask, SkippedRowsAloneHaveNoLabels) {
   const TemporaryFolder folder;
   write_bytes(folder / "a.tsv", "text\tlabel\nx\ny\n");
-  TaskConfig task;
-  task.kind = TaskKind::classification;
-  task.bad_rows = BadRows::skip;
+  TaskConfig task{.kind = TaskKind::classification, .bad_rows = BadRows::skip};
   const std::string file = (folder / "a.tsv").string();
   task.train = {file};
   EXPECT_EQ(input_error([&] { task_labels(resolve_task(task)); }),
@@ -453,9 +445,7 @@ TEST(BadTask, SkippedRowsAloneHaveNoLabels) {
 TEST(BadTask, ABadHeaderIsNoRowToSkip) {
   const TemporaryFolder folder;
   write_bytes(folder / "a.csv", "text,\"label\"s\nx,7\n");
-  TaskConfig task;
-  task.kind = TaskKind::classification;
-  task.bad_rows = BadRows::skip;
+  TaskConfig task{.kind = TaskKind::classification, .bad_rows = BadRows::skip};
   const std::string file = (folder / "a.csv").string();
   SkippedRows skipped;
   EXPECT_EQ(
@@ -468,21 +458,17 @@ TEST(BadTask, ABadHeaderIsNoRowToSkip) {
 }
 
 TEST(BadTask, ExamplesInMemoryAreNamedByTheirText) {
-  TaskConfig task;
-  task.kind = TaskKind::classification;
+  TaskConfig task{.kind = TaskKind::classification};
   const LetterTokenizer tokenizer;
   const TaskEncoder encoder(resolve_task(task), LabelSet({"neg", "pos"}), tokenizer, 16);
-  Example example;
-  example.text = "a film";
-  example.label = "good";
+  Example example{.text = "a film", .label = "good"};
   EXPECT_EQ(input_error([&] { TaskDataset::from(encoder, {example}, false); }),
             "the example 'a film': unknown label 'good'; labels are 'neg' and 'pos'");
 }
 
 TEST(BadTask, NoRoomForText) {
   const LetterTokenizer tokenizer;
-  TaskConfig task;
-  task.kind = TaskKind::questions;
+  TaskConfig task{.kind = TaskKind::questions};
   task = resolve_task(task);
   EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 6); }),
             "data.sequence_length 6 leaves no room for two texts beside 3 special tokens; expected "

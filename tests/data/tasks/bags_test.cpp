@@ -286,9 +286,7 @@ TEST_F(Bags, BatchesKeepHalfPrecisionAndAreReadAhead) {
   const std::vector<Bag> bags = read_bags(resolved(), task_.train, Labelled::required);
   const auto data = std::make_shared<TaskDataset>(
       TaskDataset::of_bags(resolved(), bags, Labelled::required, LabelSet({"normal", "tumor"})));
-  TaskLoaderOptions options;
-  options.batch_size = 5;
-  options.micro_batch_size = 2;
+  TaskLoaderOptions options{.batch_size = 5, .micro_batch_size = 2};
   TaskLoader loader(data, options), later(data, options, 2);
   for (int step = 0; step < 4; ++step) {
     std::vector<Batch> batches = loader.next();

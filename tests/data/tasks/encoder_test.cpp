@@ -14,24 +14,16 @@ using Places = std::vector<std::int64_t>;
 class Encoder : public ::testing::Test {
  protected:
   std::vector<EncodedSample> encode(TaskKind kind, std::int64_t length, const Example& example) {
-    TaskConfig task;
-    task.kind = kind;
-    task.stride = 2;
+    TaskConfig task{.kind = kind, .stride = 2};
     const TaskEncoder encoder(resolve_task(task), LabelSet({"O", "B-X"}), tokenizer_, length);
     return encoder.encode(example, counts_);
   }
 
   /// The windows of a text of class B-X, which share two tokens.
   std::vector<EncodedSample> encode_in_windows(std::int64_t length, const std::string& text) {
-    TaskConfig task;
-    task.kind = TaskKind::classification;
-    task.stride = 2;
-    task.windows = TaskWindows::mean;
+    TaskConfig task{.kind = TaskKind::classification, .windows = TaskWindows::mean, .stride = 2};
     const TaskEncoder encoder(resolve_task(task), LabelSet({"O", "B-X"}), tokenizer_, length);
-    Example example;
-    example.text = text;
-    example.label = "B-X";
-    example.labelled = true;
+    Example example{.text = text, .label = "B-X", .labelled = true};
     return encoder.encode(example, counts_);
   }
 
@@ -44,10 +36,7 @@ class Encoder : public ::testing::Test {
 };
 
 Example example_of(const std::string& text, std::optional<std::string> pair = {}) {
-  Example example;
-  example.text = text;
-  example.pair = std::move(pair);
-  return example;
+  return {.text = text, .pair = std::move(pair)};
 }
 
 TEST(StrideOf, IsAThirdOfAShortWindow) {
@@ -101,9 +90,7 @@ TEST_F(Encoder, PairsLoseTokensOfTheLongerFirst) {
 }
 
 TEST_F(Encoder, WordsAreLabelledAtTheirFirstTokens) {
-  Example example;
-  example.words = {"ab", "c", "def", "g", "h"};
-  example.labels = {"B-X", "O", "O", "B-X", "O"};
+  Example example{.words = {"ab", "c", "def", "g", "h"}, .labels = {"B-X", "O", "O", "B-X", "O"}};
   const EncodedSample sample = encode(TaskKind::tokens, 9, example)[0];
   EXPECT_EQ(text_of(sample), "[abcdefg]");
   EXPECT_EQ(sample.word_starts, (Places{1, 3, 4, 7, cut_off}));
@@ -112,8 +99,7 @@ TEST_F(Encoder, WordsAreLabelledAtTheirFirstTokens) {
 }
 
 TEST_F(Encoder, WordsWithoutATokenHaveNoPlace) {
-  Example example;
-  example.words = {" ", "a"};
+  Example example{.words = {" ", "a"}};
   EXPECT_EQ(encode(TaskKind::tokens, 9, example)[0].word_starts, (Places{no_token, 1}));
 }
 
@@ -149,10 +135,7 @@ TEST_F(Encoder, LongContextsBecomeWindowsThatOverlap) {
 }
 
 TEST_F(Encoder, PlacesAreThoseOfTokensWithoutWholeWords) {
-  TaskConfig task;
-  task.kind = TaskKind::questions;
-  task.stride = 2;
-  task.whole_words = false;
+  TaskConfig task{.kind = TaskKind::questions, .stride = 2, .whole_words = false};
   const TaskEncoder encoder(resolve_task(task), LabelSet(), tokenizer_, 11);
   const auto windows = encoder.encode(example_of("q?", "ab cdefghij"), counts_);
   EXPECT_EQ(windows[1].places[0].begin, 5);  // "e" in the whole context

@@ -33,11 +33,7 @@ class Examples : public ::testing::Test {
   SkippedRows skipped_;
 };
 
-TaskConfig task_of(TaskKind kind) {
-  TaskConfig task;
-  task.kind = kind;
-  return task;
-}
+TaskConfig task_of(TaskKind kind) { return {.kind = kind}; }
 
 Words texts_of(const std::vector<Example>& examples) {
   Words texts;
@@ -128,8 +124,7 @@ TEST_F(Examples, SeveralLabelsComeAsListsBetweenSeparatorsAndInColumns) {
 }
 
 TEST_F(Examples, ColumnsByNumberWithoutAHeader) {
-  TaskConfig task;
-  task.recipe = "cola";
+  TaskConfig task{.recipe = "cola"};
   const auto rows =
       read(task, write("a.tsv", "gj04\t1\t\tThe cat sat.\ngj04\t0\t*\tSat cat the.\textra\n"));
   EXPECT_EQ(texts_of(rows), (Words{"The cat sat.", "Sat cat the."}));
@@ -138,8 +133,7 @@ TEST_F(Examples, ColumnsByNumberWithoutAHeader) {
 
 TEST_F(Examples, RecipesKnowTheColumnsOfGlue) {
   const auto first = [&](const char* recipe, const std::string& text) {
-    TaskConfig task;
-    task.recipe = recipe;
+    TaskConfig task{.recipe = recipe};
     return read(task, write("a.tsv", text)).at(0);
   };
   EXPECT_EQ(first("sst2", "sentence\tlabel\nfine\t1\n").label, "1");
@@ -159,8 +153,7 @@ TEST_F(Examples, RecipesKnowTheColumnsOfGlue) {
 }
 
 TEST_F(Examples, QqpLeavesOutCutRowsAndCountsThem) {
-  TaskConfig task;
-  task.recipe = "qqp";
+  TaskConfig task{.recipe = "qqp"};
   const auto rows = read(
       task,
       write(
@@ -178,8 +171,7 @@ TEST_F(Examples, FoldersAreLabels) {
   write_bytes(folder_ / "train" / "neg" / "0_1.txt", "bad");
   write_bytes(folder_ / "train" / "unsup" / "0_0.txt", "?");
   write_bytes(folder_ / "train" / "urls.txt", "no example");
-  TaskConfig task;
-  task.recipe = "imdb";
+  TaskConfig task{.recipe = "imdb"};
   const auto rows = read(task, {(folder_ / "train").string()});
   ASSERT_EQ(texts_of(rows), (Words{"bad", "fine", "good\nfilm"}));
   EXPECT_EQ(rows[0].label, "neg");

@@ -244,8 +244,7 @@ TEST(FeatureFiles, BecomeBatches) {
     writer.add("lengths", H5T_STD_I32LE, {2}, {1, 3});
     writer.add("values", H5T_IEEE_F64LE, {2}, {1.5, -2});
   }
-  TaskConfig task;
-  task.kind = TaskKind::features;
+  TaskConfig task{.kind = TaskKind::features};
   const auto data = std::make_shared<TaskDataset>(TaskDataset::read_features(
       resolve_task(task), {(folder / "a.h5").string()}, Labelled::required, {}, 2));
   EXPECT_EQ(data->target(), TaskTarget::value);
@@ -266,8 +265,7 @@ TEST(FeatureFiles, NumberTheirClasses) {
     writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
     writer.add("labels", H5T_STD_I32LE, {2}, {3, 0});
   }
-  TaskConfig task;
-  task.kind = TaskKind::features;
+  TaskConfig task{.kind = TaskKind::features};
   const std::vector<std::string> files{(folder / "a.h5").string()};
   const auto data =
       TaskDataset::read_features(resolve_task(task), files, Labelled::required, {}, 8);

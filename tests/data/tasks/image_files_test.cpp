@@ -37,9 +37,7 @@ void write_png(const fs::path& file, std::uint32_t width, std::uint32_t height,
 
 std::vector<Example> examples_of(const char* recipe, const fs::path& file,
                                  Labelled labelled = Labelled::required) {
-  TaskConfig task;
-  task.recipe = recipe;
-  task.bad_rows = BadRows::stop;
+  TaskConfig task{.recipe = recipe, .bad_rows = BadRows::stop};
   std::vector<Example> examples;
   SkippedRows skipped;
   for_each_example(resolve_task(task), {file.string()}, labelled, skipped,
@@ -90,8 +88,7 @@ TEST(Images, AreTokensOfTheByteTokenizer) {
   const TemporaryFolder folder;
   const std::string file = (folder / "batch.bin").string();
   write_bytes(file, record(0, 0, 0, 0) + record(1, 255, 255, 255) + record(2, 0, 0, 0));
-  TaskConfig task;
-  task.recipe = "cifar10";
+  TaskConfig task{.recipe = "cifar10"};
   task = resolve_task(task);
   const auto bytes = make_builtin_tokenizer(BuiltinTokenizer::bytes),
              other = make_builtin_tokenizer(BuiltinTokenizer::listops);
@@ -159,8 +156,7 @@ TEST_F(PathfinderTest, SixteenBitsAreReadAsEight) {
 TEST_F(PathfinderTest, ItsRecipePassesOverEmptyFiles) {
   write_bytes(folder_ / "imgs/0/empty.png", "");
   write_bytes(folder_ / "metadata/0.npy", "imgs/0 empty.png 0 1\nimgs/0 sample_0.png 0 1\n");
-  TaskConfig task;
-  task.recipe = "pathfinder";
+  TaskConfig task{.recipe = "pathfinder"};
   SkippedRows skipped;
   int read = 0;
   for_each_example(resolve_task(task), {(folder_ / "metadata/0.npy").string()}, Labelled::required,

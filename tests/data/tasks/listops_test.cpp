@@ -127,8 +127,7 @@ TEST(ListOpsGenerator, RefusesWhatCannotBe) {
 
 /// Files of `nystrom listops` have the format of Long Range Arena.
 TEST(ListOpsFile, IsReadByItsRecipe) {
-  TaskConfig task;
-  task.recipe = "listops";
+  TaskConfig task{.recipe = "listops"};
   task = resolve_task(task);
   const std::string file =
       testing::source_folder().string() + "/tests/fixtures/tasks/listops/basic_train.tsv";

@@ -27,9 +27,7 @@ const LetterTokenizer tokenizer;
 
 std::shared_ptr<const TaskDataset> dataset_of(TaskKind kind, const std::vector<Example>& examples,
                                               std::int64_t length = 32) {
-  TaskConfig task;
-  task.kind = kind;
-  task.stride = 2;
+  TaskConfig task{.kind = kind, .stride = 2};
   const TaskEncoder encoder(resolve_task(task),
                             has_labels(kind) ? LabelSet({"O", "B-X"}) : LabelSet(), tokenizer,
                             length);
@@ -51,11 +49,7 @@ std::shared_ptr<const TaskDataset> texts(int count) {
 }
 
 TaskLoaderOptions options_of(std::int64_t batch, std::int64_t micro_batch) {
-  TaskLoaderOptions options;
-  options.batch_size = batch;
-  options.micro_batch_size = micro_batch;
-  options.seed = 5;
-  return options;
+  return {.batch_size = batch, .micro_batch_size = micro_batch, .seed = 5};
 }
 
 /// Maps sample ids to the first letter of each sequence, which identifies the sample.
@@ -123,8 +117,7 @@ TEST(TaskLoader, StartsAtAnyStep) {
 }
 
 TEST(TaskLoader, RefusesDataWithoutLabels) {
-  Example example;
-  example.text = "a";
+  Example example{.text = "a"};
   const auto data = dataset_of(TaskKind::classification, {example});
   EXPECT_EQ(message_of([&] { TaskLoader(data, options_of(8, 8)); }),
             "task loader: example 0 (counted from 0) has no label");
@@ -154,10 +147,7 @@ TEST(TaskBatches, AreRowsOneBehindAnotherWithTypes) {
 }
 
 TEST(TaskBatches, LabelFirstTokensOfWords) {
-  Example example;
-  example.words = {"ab", "c"};
-  example.labels = {"B-X", "O"};
-  example.labelled = true;
+  Example example{.words = {"ab", "c"}, .labels = {"B-X", "O"}, .labelled = true};
   const Batch batch =
       make_task_batch(*dataset_of(TaskKind::tokens, {example}), Numbers{0}, Numbers{0});
   EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{-100, 1, -100, 0, -100}));
@@ -181,20 +171,13 @@ TEST(TaskBatches, HaveARowForEachChoice) {
 }
 
 TEST(TaskBatches, HoldPositionsOfAnswersAndNumbers) {
-  Example question;
-  question.text = "q";
-  question.pair = "abc";
-  question.answers = {{"bc", 1}};
-  question.labelled = true;
+  Example question{.text = "q", .pair = "abc", .answers = {{"bc", 1}}, .labelled = true};
   const Batch spans =
       make_task_batch(*dataset_of(TaskKind::questions, {question}), Numbers{0}, Numbers{0});
   EXPECT_EQ(values_of<std::int64_t>(spans.start_positions), Numbers{4});
   EXPECT_EQ(values_of<std::int64_t>(spans.end_positions), Numbers{5});
   EXPECT_FALSE(spans.labels.defined());
-  Example number;
-  number.text = "a";
-  number.value = 2.5;
-  number.labelled = true;
+  Example number{.text = "a", .value = 2.5, .labelled = true};
   const Batch values =
       make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0});
   EXPECT_EQ(values_of<float>(values.labels), std::vector<float>{2.5F});

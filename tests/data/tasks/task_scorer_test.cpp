@@ -24,12 +24,7 @@ TaskDataset dataset_of(TaskConfig task, const std::vector<Example>& examples,
   return TaskDataset::from(encoder, examples, true);
 }
 
-TaskConfig task_of(TaskKind kind) {
-  TaskConfig task;
-  task.kind = kind;
-  task.stride = 2;
-  return task;
-}
+TaskConfig task_of(TaskKind kind) { return {.kind = kind, .stride = 2}; }
 
 void add(TaskScorer& scorer, const TaskDataset& data, const Batch& batch, const Tensor& first,
          const Tensor& last = {}) {
@@ -182,10 +177,8 @@ TEST(TaskScorer, Numbers) {
 }
 
 TEST(TaskScorer, WordsThatWereCutOffCountAsOutside) {
-  Example example;
-  example.words = {"abcdefghijkl", "mn", "o"};
-  example.labels = {"B-X", "B-X", "B-X"};
-  example.labelled = true;
+  Example example{
+      .words = {"abcdefghijkl", "mn", "o"}, .labels = {"B-X", "B-X", "B-X"}, .labelled = true};
   std::vector<float> outputs(2 * 16, 0);
   outputs[2 * 1 + 1] = 1;   // first word
   outputs[2 * 13 + 1] = 1;  // second word; the third has no token
@@ -198,17 +191,13 @@ TEST(TaskScorer, WordsThatWereCutOffCountAsOutside) {
 }
 
 TEST(TaskScorer, QuestionsOverTheirWindows) {
-  Example example;
-  example.text = "q";
-  example.pair = "abcdefghijklm no";
-  example.answers = {{"no", 14}};
-  example.labelled = true;
+  Example example{
+      .text = "q", .pair = "abcdefghijklm no", .answers = {{"no", 14}}, .labelled = true};
   const auto data =
       std::make_shared<TaskDataset>(dataset_of(task_of(TaskKind::questions), {example}));
   ASSERT_EQ(data->size(), 2);
   TaskScorer scorer(data);
-  TaskLoaderOptions one_by_one;
-  one_by_one.micro_batch_size = 1;
+  TaskLoaderOptions one_by_one{.micro_batch_size = 1};
   TaskEvaluationLoader loader(data, one_by_one);
   while (const auto batch = loader.next()) {
     const Shape shape{1, batch->tokens};
@@ -286,9 +275,7 @@ TEST(TaskStatistics, SaysWhatIsCutAndNamesTheFirst) {
                                 labelled({{"a", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y"});
   EXPECT_EQ(describe_cut(TaskKind::classification, texts.counts(), 16),
             "1 cut to 16 tokens (50.0 %; the first: the example 'abcdefghijklmnopq')");
-  Example example;
-  example.text = "abcdefgh";
-  example.pair = "xyz";
+  Example example{.text = "abcdefgh", .pair = "xyz"};
   const auto questions = dataset_of(task_of(TaskKind::questions), {example});
   EXPECT_EQ(
       describe_cut(TaskKind::questions, questions.counts(), 16),

@@ -188,11 +188,8 @@ TEST(TrainSentencePiece, RoundTripAndDeterminism) {
   const TemporaryFolder folder;
   for (const auto kind : {SentencePieceModel::Kind::unigram, SentencePieceModel::Kind::bpe}) {
     for (const bool lower : {true, false}) {
-      SentencePieceTraining options;
-      options.kind = kind;
-      options.vocab_size = 100;
-      options.character_coverage = 1;
-      options.normalizer = {lower, !lower};
+      SentencePieceTraining options{
+          .kind = kind, .vocab_size = 100, .normalizer = {lower, !lower}, .character_coverage = 1};
       const auto tokenizer = train(folder, training_text(), options).tokenizer;
       EXPECT_EQ(train(folder, training_text(), options).tokenizer->definition(),
                 tokenizer->definition());
@@ -218,9 +215,7 @@ TEST(TrainSentencePiece, KeepsWordsApart) {
   const TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 200; ++i) text += "schon schön má mà mạ パンダ ハンダ\n";
-  SentencePieceTraining options;
-  options.vocab_size = 24;
-  options.character_coverage = 1;
+  SentencePieceTraining options{.vocab_size = 24, .character_coverage = 1};
   const auto tokenizer = train(folder, text, options).tokenizer;
   EXPECT_NE(tokenizer->encode("schon"), tokenizer->encode("schön"));
   EXPECT_NE(tokenizer->encode("mà"), tokenizer->encode("mạ"));
@@ -230,9 +225,7 @@ TEST(TrainSentencePiece, KeepsWordsApart) {
 TEST(TrainSentencePiece, TakesAnEvenSampleOfMuchText) {
   const TemporaryFolder folder;
   write_bytes(folder / "text", training_text());
-  SentencePieceTraining options;
-  options.vocab_size = 80;
-  options.max_bytes = 20000;
+  SentencePieceTraining options{.vocab_size = 80, .max_bytes = 20000};
   const auto run = [&](std::uint64_t seed) {
     options.seed = seed;
     TextReader reader({folder / "text"}, Documents::files);
@@ -255,9 +248,7 @@ TEST(TrainSentencePiece, TakesLessOfTextWhoseWordsAllDiffer) {
   for (int word = 0; word < 20000; ++word)
     text += std::to_string(word * 7919 % 100003) + (word % 10 == 9 ? '\n' : ' ');
   write_bytes(folder / "text", text);
-  SentencePieceTraining options;
-  options.vocab_size = 80;
-  options.max_words = 5000;
+  SentencePieceTraining options{.vocab_size = 80, .max_words = 5000};
   TextReader reader({folder / "text"}, Documents::files);
   const auto trained = train_sentencepiece(reader, options);
   EXPECT_LE(trained.taken_bytes, trained.read_bytes * 27 / 100);
@@ -268,9 +259,7 @@ TEST(TrainSentencePiece, Errors) {
   const TemporaryFolder folder;
   const auto error = [&](const std::string& text, std::int64_t vocab_size,
                          SentencePieceModel::Kind kind = SentencePieceModel::Kind::unigram) {
-    SentencePieceTraining options;
-    options.kind = kind;
-    options.vocab_size = vocab_size;
+    SentencePieceTraining options{.kind = kind, .vocab_size = vocab_size};
     return input_error([&] { train(folder, text, options); });
   };
   EXPECT_EQ(error("hello", 20),
@@ -294,9 +283,7 @@ TEST(TrainSentencePiece, TakesThePiecesThatASmallTextSupports) {
   for (const auto kind : {SentencePieceModel::Kind::unigram, SentencePieceModel::Kind::bpe}) {
     for (const std::size_t bytes : {1, 20, 300, 5000}) {
       const std::string text = training_text().substr(0, bytes);
-      SentencePieceTraining options;
-      options.kind = kind;
-      options.shrink = true;
+      SentencePieceTraining options{.kind = kind, .shrink = true};
       const std::int64_t supported = train(folder, text, options).tokenizer->vocab_size();
       EXPECT_GT(supported, 5) << bytes;
       options.shrink = false;

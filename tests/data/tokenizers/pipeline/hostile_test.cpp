@@ -226,8 +226,7 @@ TEST(GrowingText, EndsInAnError) {
 
 TEST(BertVocabulary, Wrong) {
   const auto error = [](const std::string& text) {
-    TokenizerSettings settings;
-    settings.its_class = find_tokenizer_class("BertTokenizer");
+    TokenizerSettings settings{.its_class = find_tokenizer_class("BertTokenizer")};
     return input_error([&] { bert_tokenizer_json(text, "vocab.txt", settings); });
   };
   EXPECT_EQ(error("[UNK]\n[CLS]\n[SEP]\n"), "no error");
