@@ -23,6 +23,7 @@
 #include "train/objectives/task_evaluation.h"
 #include "train/objectives/task_settings.h"
 #include "train/state/hf_config.h"
+#include "train/state/run_state.h"
 
 namespace nystrom {
 namespace {
@@ -244,8 +245,15 @@ ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::s
   if (masked_lm)
     return [data = std::make_shared<const TextData>(source, examples.patterns, overrides, log)](
                const fs::path& folder, Log& later) { return score_text(folder, *data, later); };
-  return [data = std::make_shared<const TaskData>(source, examples, overrides)](
-             const fs::path& folder, Log& later) { return score_task(folder, *data, later); };
+  const auto data = std::make_shared<const TaskData>(source, examples, overrides);
+  if (const fs::path state = source.path / "state.json"; text.empty() && fs::exists(state)) {
+    const auto trained =
+        overrides.empty() ? data->examples : TaskData(source, examples, {}).examples;
+    require_input(RunState::read(state).validation == content_checksum(*trained),
+                  "--verify: the validation data have changed since the training; name others by "
+                  "--text");
+  }
+  return [data](const fs::path& folder, Log& later) { return score_task(folder, *data, later); };
 }
 
 }  // namespace nystrom

@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/base/checksum.h"
 #include "core/base/file_io.h"
 #include "core/base/long_list.h"
 #include "core/base/printable.h"
@@ -22,28 +21,6 @@
 
 namespace nystrom {
 namespace {
-
-/// A hash of the content of all samples.
-std::string checksum_of(const TaskDataset& dataset) {
-  Checksum checksum;
-  if (dataset.has_bags())
-    checksum.add(dataset.digests());  // their features are too many to read twice
-  for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const EncodedSample& sample = dataset.sample(i);
-    for (const WrappedIds& row : sample.rows) {
-      checksum.add(row.ids);
-      checksum.add(row.type_ids);
-    }
-    checksum.add(sample.labels);
-    checksum.add(std::array{static_cast<double>(sample.label), sample.value,
-                            static_cast<double>(sample.start), static_cast<double>(sample.end)});
-    if (dataset.width() == 0 || dataset.has_bags()) continue;
-    const Tensor features = Tensor::empty({dataset.length(i), dataset.width()}, DType::f32);
-    dataset.read_rows(i, features);
-    checksum.update(features.data<float>(), static_cast<std::size_t>(features.bytes()));
-  }
-  return checksum.hex();
-}
 
 /// The training objective of a downstream task.
 class TaskObjective : public Objective {
@@ -64,8 +41,8 @@ class TaskObjective : public Objective {
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
     run_data_ = {.tokenizer = tokenizer ? text_checksum(tokenizer->definition()) : "",
-                 .data = checksum_of(*train_),
-                 .validation = checksum_of(*validation_),
+                 .data = content_checksum(*train_),
+                 .validation = content_checksum(*validation_),
                  .data_option = "task.train",
                  .validation_option = "task.validation",
                  .samples = train_->size(),

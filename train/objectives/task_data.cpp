@@ -1,7 +1,9 @@
 #include "train/objectives/task_data.h"
 
 #include <algorithm>
+#include <array>
 
+#include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
@@ -70,6 +72,27 @@ std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) cons
 std::vector<std::string> output_names(const TaskDataset& dataset) {
   if (dataset.target() == TaskTarget::value) return {"LABEL_0"};
   return dataset.labels().size() > 0 ? dataset.labels().names() : ModelConfig{}.labels;
+}
+
+std::string content_checksum(const TaskDataset& dataset) {
+  Checksum checksum;
+  if (dataset.has_bags())
+    checksum.add(dataset.digests());  // their features are too many to read twice
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const EncodedSample& sample = dataset.sample(i);
+    for (const WrappedIds& row : sample.rows) {
+      checksum.add(row.ids);
+      checksum.add(row.type_ids);
+    }
+    checksum.add(sample.labels);
+    checksum.add(std::array{static_cast<double>(sample.label), sample.value,
+                            static_cast<double>(sample.start), static_cast<double>(sample.end)});
+    if (dataset.width() == 0 || dataset.has_bags()) continue;
+    const Tensor features = Tensor::empty({dataset.length(i), dataset.width()}, DType::f32);
+    dataset.read_rows(i, features);
+    checksum.update(features.data<float>(), static_cast<std::size_t>(features.bytes()));
+  }
+  return checksum.hex();
 }
 
 }  // namespace nystrom

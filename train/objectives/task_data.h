@@ -51,4 +51,7 @@ class TaskReader {
 /// for values. A data set without labels gives the default of Hugging Face.
 std::vector<std::string> output_names(const TaskDataset& dataset);
 
+/// A hash of the content of all samples.
+std::string content_checksum(const TaskDataset& dataset);
+
 }  // namespace nystrom

@@ -176,7 +176,10 @@ RunHistory read_run_history(const fs::path& folder) {
   run.config = read_resolved_config((folder / "config.yaml").string());
   for (const std::int64_t step : checkpoint_steps(folder / "checkpoints")) {
     try {
-      run.data = RunState::read(checkpoint_path(folder / "checkpoints", step) / "state.json").data;
+      const RunState state =
+          RunState::read(checkpoint_path(folder / "checkpoints", step) / "state.json");
+      run.data = state.data;
+      run.validation = state.validation;
       break;
     } catch (const InputError&) {
       continue;  // a damaged checkpoint

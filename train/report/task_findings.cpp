@@ -261,6 +261,9 @@ TaskFindings find_task_errors(const RunHistory& run, std::int64_t max_examples, 
     const ModelFolder folder = open_model_folder(run.path, {}, log);
     const TaskModel task =
         open_task_model(folder, settings_of(folder, std::nullopt, {}), DType::f32, device);
+    const auto validation = task.reader->read_validation(task.settings.seed);
+    require_input(run.validation.empty() || run.validation == content_checksum(*validation),
+                  "they have changed since the training");
     findings = task.settings.task.kind == TaskKind::features ? judge_features(task, max_examples)
                                                              : judge_texts(task, max_examples);
   } catch (const InputError& error) {

@@ -87,6 +87,14 @@ TEST_F(TaskStatistics, PredictsTheValidationFilesWithTheBestCheckpoint) {
   run("report run --quiet --threads 1 --examples 5");
   expect_says(read_bytes(folder_ / "run" / "report.html"),
               "Only the first 5 validation examples are judged.");
+  write_bytes(folder_ / "dev.tsv", read_bytes(folder_ / "dev.tsv") + "the sea\twater\n");
+  run("report run --quiet --threads 1");
+  expect_says(read_bytes(folder_ / "run" / "report.html"),
+              "The validation data are not judged: they have changed since the training");
+  EXPECT_EQ(refusal("export run exported --verify --quiet"),
+            "nystrom: --verify: the validation data have changed since the training; name others "
+            "by --text");
+  EXPECT_FALSE(fs::exists(folder_ / "exported"));
   fs::remove(folder_ / "dev.tsv");
   run("report run --quiet --threads 1");
   expect_says(read_bytes(folder_ / "run" / "report.html"),
