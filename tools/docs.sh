@@ -7,8 +7,9 @@ readonly site_packages=(mkdocs==1.6.1 mkdocs-material==9.8.2)
 # they are outdated.
 command_docs() {
   build_preset release nystrom
-  build/release/nystrom config --markdown > docs/config.md
-  build/release/nystrom config --schema > docs/config.schema.json
+  build/release/nystrom config --markdown > build/config.md
+  build/release/nystrom config --schema > build/config.schema.json
+  mv build/config.{md,schema.json} docs
 }
 
 # Builds the docs site into build/site. Any broken link or anchor is an error.

@@ -6,7 +6,8 @@ command_torture() {
   local rounds=${1:-20} seconds=${2:-3600} name
   local random='DrawnModels.*:*.KilledRuns*:*AnyMoment*:*EveryChange*'
   random+=':Replicas.*Flipped*:*PowerLoss.Loses*:TwoFailing*:RunLife.*'
-  [[ $rounds =~ ^[1-9][0-9]*$ ]] || fail "torture: expected how many times, got '$rounds'"
+  [[ "$rounds $seconds" =~ ^[1-9][0-9]*\ [1-9][0-9]*$ ]] ||
+    fail "torture: expected how many times, and seconds, got '$rounds $seconds'"
   command_setup
   build_preset release
   for name in {nn,distributed,loop,objectives,cli,fault,run_life}_tests; do
