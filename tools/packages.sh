@@ -130,12 +130,14 @@ command_deb() {
   say_size "dist/$package"
 }
 
-# Makes every package, the docs site and checksums. Uses each package where nothing is installed.
-# Before a release the changelog has a section of the version.
+# Makes dist/ anew: every package, the docs site and checksums. Uses each package where nothing is
+# installed. A release has no uncommitted changes, and in the changelog none above its version.
 command_release() {
-  local package packages=(deb bundle wheel)
-  grep -q "^## \[$(version)\]" CHANGELOG.md ||
-    say "CHANGELOG.md has no section [$(version)]: packages to try, not a release"
+  local package changes packages=(deb bundle wheel)
+  changes=$(git status --porcelain 2>&1) || true
+  changes+=$(sed -n '/^## \[/,${/^## \[Unreleased\]$/d; /./{p;q}}' CHANGELOG.md)
+  [[ $changes == "## [$(version)]"* ]] ||
+    say "changes that are not in version $(version): packages to try, not a release"
   rm -rf dist
   for package in "${packages[@]}"; do "command_$package"; done
   command_docs_site
@@ -149,7 +151,7 @@ command_release() {
 
 # A model of two minutes for the trials of packages: the quickstart's first 200 steps.
 trial_model() {
-  [[ -d build/bare/model ]] && return
+  rm -rf build/bare/{run,model}
   say "training a small model for the trials (two minutes)"
   build/release/nystrom pretrain configs/quickstart.yaml --quiet --set run_dir=build/bare/run \
     --set training.steps=200
