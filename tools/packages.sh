@@ -2,9 +2,11 @@
 
 # Libraries that are not bundled: those of libc. Those of CUDA are loaded when a GPU is chosen.
 readonly system_libraries='^lib(c|m|dl|rt|pthread|resolv)\.so'
+# Packages of headers that every program compiles in.
+readonly compiled_in=(libcli11-dev nlohmann-json3-dev libeigen3-dev libxxhash-dev)
 
-# Prints the libraries that a program needs and their paths, one on each line.
-libraries_of() { ldd "$1" | sed -n 's/^\s*\(\S*\) => \(\S*\).*/\1 \2/p'; }
+# Prints the libraries that a program needs and their paths, or "not found", one on each line.
+libraries_of() { ldd "$1" | sed -n '/ => /{s/^\s*//; s/ => / /; s/ (0x[0-9a-f]*)$//; p}'; }
 
 # The version in CMakeLists.txt.
 version() { sed -n 's/^project(nystrom VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt; }
@@ -32,6 +34,7 @@ command_bundle() {
     *) fail "unknown option '$1'; known: --cuda, --hopper" ;;
   esac
   command_setup
+  install_packages patchelf
   build_preset "$preset" "${programs[@]}"
   rm -rf "$bundle" && mkdir -p "$bundle/lib"
   cp LICENSE NOTICE "$bundle"
@@ -48,22 +51,33 @@ command_bundle() {
   fi
   # Only distributed runs load these. MPI and NCCL themselves come from the machine.
   for library in libnystrom_mpi.so libnystrom_nccl.so; do
-    [[ ! -f build/$preset/$library ]] || cp "build/$preset/$library" "$bundle/lib"
+    [[ -f build/$preset/$library ]] || continue
+    cp "build/$preset/$library" "$bundle/lib"
+    # Without the folders where this machine has them.
+    patchelf --force-rpath --set-rpath "\$ORIGIN" "$bundle/lib/$library"
   done
   for program in "${programs[@]}"; do
     cp "build/$preset/$program" "$bundle"
     while read -r library path; do
+      [[ $path != 'not found' ]] || fail "build/$preset/$program finds no $library"
       [[ $library =~ $system_libraries ]] || cp -L "$path" "$bundle/lib/$library"
     done < <(libraries_of "build/$preset/$program")
     strip "$bundle/$program"
+    # Without the folder of this machine's CUDA. ./dev gpu finds others by LD_LIBRARY_PATH.
+    [[ $preset != cuda* ]] ||
+      patchelf --force-rpath --set-rpath "\$ORIGIN/lib:/usr/local/cuda/lib64" "$bundle/$program"
     while read -r library path; do
       [[ $library =~ $system_libraries || $path == "$PWD/$bundle"/* ]] ||
         fail "$bundle/$program finds $library at $path instead of in $bundle/lib"
     done < <(libraries_of "$bundle/$program")
   done
   strip "$bundle"/lib/*
-  [[ $preset != cuda* ]] || bundle_tokenizer "$bundle"
-  copy_licences "$bundle"
+  copy_licences "$bundle/licences" "$bundle/nystrom"
+  if [[ $preset == cuda* ]]; then
+    bundle_tokenizer "$bundle"
+    copy_cuda_licences "$bundle/licences"
+    cp /usr/share/doc/libgtest-dev/copyright "$bundle/licences/libgtest-dev" # in cuda_tests
+  fi
   if [[ $preset != cuda-hopper ]]; then
     pack "$bundle" "$name.tar.gz"
     return
@@ -82,34 +96,58 @@ bundle_tokenizer() {
   cp -r build/bundle-cache/tokenizer-* "$1/tokenizer"
 }
 
-# Copies the licences of a bundle's libraries from their Debian packages.
+# copy_licences FOLDER PROGRAM: the licences of all that a program holds and of its libraries, from
+# their Debian packages. A library without a package is an error.
 copy_licences() {
-  local library package files=()
-  mkdir -p "$1/licences"
-  while read -r library; do files+=("*-linux-gnu/$library"); done < <(ls "$1/lib")
-  while read -r package; do
-    cp -L "/usr/share/doc/$package/copyright" "$1/licences/$package"
-  done < <(dpkg-query --search "${files[@]}" 2> /dev/null | cut -d : -f 1 | sort -u)
+  local library package owners files=()
+  while read -r library _; do
+    [[ $library =~ $system_libraries ]] || files+=("*-linux-gnu/$library")
+  done < <(libraries_of "$2")
+  owners=$(dpkg-query --search "${files[@]}" | cut -d : -f 1 | sort -u) ||
+    fail "no package has a library of $2: its licence is not known"
+  mkdir -p "$1"
+  cp -r /usr/share/common-licenses "$1" # which the others name
+  for package in "${compiled_in[@]}" $owners; do
+    cp -L "/usr/share/doc/$package/copyright" "$1/$package"
+  done
+}
+
+# The same for CUDA's runtime and CUB, which programs with CUDA hold.
+copy_cuda_licences() {
+  local root=${CUDACXX%/bin/nvcc} file
+  for file in "$root"/{EULA.txt,{dist-info,../..}/nvidia_cuda_runtime-*/licenses/License.txt} \
+    /usr/share/doc/cuda-cudart-dev-*/copyright; do
+    [[ ! -f $file ]] || cp -L "$file" "$1/cuda"
+  done
+  find -L "$root/include" -path '*/cub/device/device_radix_sort.cuh' \
+    -exec sed '/\*\/$/q' {} \; > "$1/cub"
+  [[ -s $1/cuda && -s $1/cub ]] || fail "the licences of CUDA and CUB are not beside $CUDACXX"
 }
 
 # Makes dist/nystrom-….whl: the Python package, the program and their libraries. MPI itself comes
 # from the machine, and with --cuda so do the driver, cuBLAS, cuDNN and NCCL.
 command_wheel() {
-  local python=build/python/bin made=build/wheelhouse name
+  local python=build/python/bin made=build/wheelhouse build=build/wheel name licences
   name=nystrom-$(version)
   case ${1:-} in
     '') ;;
-    --cuda) find_cuda && export NYSTROM_CUDA=1 && name+=+cuda ;;
+    --cuda) build+=-cuda name+=+cuda ;;
     *) fail "unknown option '$1'; known: --cuda" ;;
   esac
+  licences=$made/licences/$name.dist-info/licenses
   command_setup
-  install_packages python3-dev
+  install_packages python3-dev zip
   python_environment build/python "${python_packages[@]}"
+  [[ -z ${1:-} ]] || { find_cuda; export NYSTROM_CUDA=1; }
   rm -rf "$made" dist/"$name"-*.whl
   say "building (its compiler runs are shared with ./dev build through ccache)"
   # Of the same name as in other builds, or ccache takes the compiler for another one.
   CXX=${CXX:-c++} $python/python -m pip wheel . --quiet --no-deps --no-build-isolation \
     --wheel-dir "$made"
+  copy_licences "$licences" "$build/nystrom"
+  cp build/python/lib/python3*/site-packages/nanobind-*/licenses/LICENSE "$licences/nanobind"
+  [[ -z ${1:-} ]] || copy_cuda_licences "$licences"
+  (cd "$made/licences" && zip -qrD ../*.whl .) # auditwheel lists them
   PATH=$PWD/$python:$PATH $python/auditwheel repair --exclude libmpi.so.40 \
     --exclude libnccl.so.2 --wheel-dir dist "$made"/*.whl &> build/auditwheel.log ||
     fail "auditwheel failed; see build/auditwheel.log"
