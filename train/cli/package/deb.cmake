@@ -9,6 +9,11 @@ file(MAKE_DIRECTORY ${folder})
 file(READ ${CPACK_NYSTROM_SOURCES}/NOTICE notice)
 file(WRITE ${folder}/copyright "${notice}
 On Debian systems, the Apache License, Version 2.0, is in /usr/share/common-licenses/Apache-2.0.\n")
+# of the headers that it compiles in
+foreach(package libcli11-dev nlohmann-json3-dev libeigen3-dev libxxhash-dev)
+  file(READ /usr/share/doc/${package}/copyright text)
+  file(APPEND ${folder}/copyright "\n---- ${package}:\n${text}")
+endforeach()
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(WRITE ${folder}/changelog "nystrom (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
 
