@@ -59,7 +59,7 @@ case $package in
     ;;
   bundle)
     isolation=(unshare --net)
-    cp dist/nystrom-*-linux-x86_64.tar.gz "$root/root/"
+    cp dist/nystrom-*-linux-"$(uname -m)".tar.gz "$root/root/"
     begin=$EPOCHREALTIME
     inside 'tar xzf nystrom-*.tar.gz && ln -s /root/nystrom-*/nystrom /usr/bin/nystrom
       nystrom predict model "The ship sailed on the [MASK]." --top-k 3'
