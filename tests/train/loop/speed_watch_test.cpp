@@ -1,5 +1,5 @@
 // A run whose speed collapses is told of once, with the reason that the processors' times show.
-#include "train/loop/speed_watch.h"
+#include "train/loop/run_logger.h"
 
 #include <gtest/gtest.h>
 
