@@ -8,7 +8,6 @@
 #include "core/rng.h"
 #include "train/config/validation.h"
 #include "train/loop/run_memory.h"
-#include "train/loop/teacher.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/fill_mask.h"
 #include "train/objectives/replaced_tokens.h"
@@ -236,7 +235,10 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
     Corpus corpus = prepare_corpus(spec, log, communicator);
     const RunSpec complete = with_tokenizer(spec, corpus.tokenizer);
     Distillation distillation;
-    if (complete.teacher) distillation = load_teacher(complete, device);
+    if (complete.teacher)
+      distillation = {complete.options.distillation,
+                      load_model(complete.teacher->path, complete.teacher->config,
+                                 complete.options.training.dtype, StoreMode::inference, device)};
     PretrainResult result;
     PretrainingRun objective(complete, std::move(corpus), std::move(distillation),
                              result.evaluation, communicator);
