@@ -11,8 +11,8 @@
 #include "train/loop/metrics.h"
 #include "train/report/run_history.h"
 #include "train/state/checkpoint.h"
+#include "train/state/run_folder.h"
 #include "train/state/run_state.h"
-#include "train/state/saved_run.h"
 
 namespace {
 

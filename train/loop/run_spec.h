@@ -12,7 +12,7 @@
 #include "data/tokenizers/tokenizer.h"
 #include "train/config/config_io.h"
 #include "train/state/model_folder.h"
-#include "train/state/saved_run.h"
+#include "train/state/run_folder.h"
 
 namespace nystrom {
 

@@ -20,7 +20,6 @@
 #include "train/objectives/finetune.h"
 #include "train/state/checkpoint.h"
 #include "train/state/run_folder.h"
-#include "train/state/saved_run.h"
 
 namespace nystrom {
 namespace {

@@ -1,5 +1,4 @@
 // The settings of the run that a run directory holds.
-#include "train/state/saved_run.h"
 
 #include <gtest/gtest.h>
 
