@@ -1,5 +1,3 @@
-#include "train/state/architecture_config.h"
-
 #include "train/state/config_parts.h"
 
 namespace nystrom {
@@ -33,20 +31,6 @@ std::vector<FixedOption> fixed_options() {
       {"quantization_config", nullptr,
        "nystrom reads plain weights; save the model without quantization"},
   };
-}
-
-void check_fixed_options(const Reader& reader, std::optional<Head> head,
-                         bool has_rotary_positions = false) {
-  for (const FixedOption& option : fixed_options()) {
-    // ModernBERT does not read this key, and folders of it hold any value.
-    if (has_rotary_positions && option.key == std::string_view("position_embedding_type")) continue;
-    const json* value = reader.find(option.key);
-    if (value == nullptr || option.head != head || *value == option.only) continue;
-    // null means no or none; but positions or activations of null are others than the defaults.
-    if (value->is_null() && !option.only.is_string() && option.only != true) continue;
-    reader.fail(option.key, fmt::format("expected {}, got {}; {}", option.only.dump(),
-                                        json_fields::shown(*value), option.reason));
-  }
 }
 
 /// The ranges of layers, from 0, for which `has` holds: [1-2, 4-5].
@@ -194,9 +178,19 @@ void read_alias(Reader& reader, std::int64_t& member, const char* alias,
 
 }  // namespace
 
-void check_encoder_options(const Reader& reader) { check_fixed_options(reader, std::nullopt); }
-
-void check_head_options(const Reader& reader, Head head) { check_fixed_options(reader, head); }
+void check_fixed_options(const Reader& reader, std::optional<Head> head,
+                         bool has_rotary_positions) {
+  for (const FixedOption& option : fixed_options()) {
+    // ModernBERT does not read this key, and folders of it hold any value.
+    if (has_rotary_positions && option.key == std::string_view("position_embedding_type")) continue;
+    const json* value = reader.find(option.key);
+    if (value == nullptr || option.head != head || *value == option.only) continue;
+    // null means no or none; but positions or activations of null are others than the defaults.
+    if (value->is_null() && !option.only.is_string() && option.only != true) continue;
+    reader.fail(option.key, fmt::format("expected {}, got {}; {}", option.only.dump(),
+                                        json_fields::shown(*value), option.reason));
+  }
+}
 
 ModelConfig read_architecture(Reader& reader, const Architecture& architecture) {
   ModelConfig config = architecture.defaults;

@@ -9,8 +9,6 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/layer_kinds.h"
-#include "train/config/json_fields.h"
-#include "train/state/architecture_config.h"
 #include "train/state/config_parts.h"
 #include "train/state/other_models.h"
 #include "train/state/transformers_class.h"
@@ -241,7 +239,7 @@ ModelConfig read_nystromformer(Reader& reader, const std::string& source) {
   config.attention.conv_kernel_size = 65;
   outer_fields(reader, config);
   reader(config.attention.conv_kernel_size, "conv_kernel_size", "", odd_positive);
-  check_encoder_options(reader);
+  check_fixed_options(reader, std::nullopt);
   const json* block = reader.find(block_name);
   config.attention.semantics = block != nullptr ? Semantics::nystrom : Semantics::transformers;
   if (block == nullptr) return config;
@@ -256,7 +254,7 @@ ModelConfig read_nystromformer(Reader& reader, const std::string& source) {
 /// The configuration with the head that the file names, and its options.
 ModelConfig with_head(ModelConfig config, Reader& reader, const Architecture* architecture) {
   config.head = read_head(reader, architecture);
-  if (architecture != nullptr) check_head_options(reader, config.head);
+  if (architecture != nullptr) check_fixed_options(reader, config.head);
   if (config.head == Head::sequence_classification || config.head == Head::token_classification) {
     config.labels = read_labels(reader);
     read_problem_type(reader, config);
