@@ -8,7 +8,6 @@
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/state/state_dict.h"
 
 namespace nystrom {
 namespace {

@@ -1,6 +1,6 @@
 // Files of tensors: safetensors, the format in which weights are stored and exchanged, and state
-// dicts of PyTorch, which are read only. Reading is strict (see core/safetensors_header.h
-// and state_dict.h) and streams; writing is all or nothing.
+// dicts of PyTorch, which are read only. Reading is strict (see core/safetensors_header.h and
+// read_state_dict) and streams; writing is all or nothing.
 #pragma once
 
 #include <filesystem>
@@ -55,6 +55,14 @@ class TensorFile {
   SafetensorsHeader header_;
   std::unordered_map<std::string, std::size_t> index_;
 };
+
+/// The tensors of a state dict of PyTorch (torch.save), in the zip form and in that of before 1.6.
+/// Nothing in it is executed. Positions count from the beginning of the file. Entries that are
+/// numbers, strings or None are left out. Throws an InputError for anything that is not a state
+/// dict of plain tensors: other functions and operations in its pickle (parse_pickle), nested
+/// dicts, duplicate or invalid names, other types, compressed or encrypted entries, big-endian
+/// files, and tensors that exceed or repeat their storage.
+std::vector<StoredTensor> read_state_dict(const InputFile& file);
 
 /// Writes `tensors`, from any device, with their checksums and with `metadata`, to which "format":
 /// "pt" is added. The layout is Hugging Face's: by type, then by name. The file appears complete

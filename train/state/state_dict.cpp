@@ -1,5 +1,4 @@
-#include "train/state/state_dict.h"
-
+// State dicts of PyTorch: read_state_dict of safetensors.h.
 #include <zlib.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/state/pickle.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom {
 namespace {

@@ -1,11 +1,10 @@
-#include "train/state/state_dict.h"
-
 #include <gtest/gtest.h>
 
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 #include "train/state/model_weights.h"
 #include "train/state/pickle.h"
+#include "train/state/safetensors.h"
 
 namespace nystrom {
 namespace {
