@@ -9,7 +9,6 @@
 #include "data/text/text.h"
 #include "nn/layer_kinds.h"
 #include "train/cli/commands.h"
-#include "train/export/conversion_study.h"
 #include "train/export/extend.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/task_settings.h"

@@ -1,13 +1,16 @@
 // Models made of trained ones: for longer sequences, or with Nyström attention in the place of
-// exact attention.
+// exact attention, and the comparison of these with their parents.
 #pragma once
 
+#include <array>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <vector>
 
+#include "train/objectives/evaluation.h"
 #include "train/state/model_folder.h"
 
 namespace nystrom {
@@ -54,6 +57,37 @@ struct ConvertOptions {
 /// attention, for fewer positions, more landmarks than positions, another convolution than the
 /// model's own, and layers that are malformed, absent, or all.
 std::unique_ptr<Model> convert_model(const ModelFolder& source, const ConvertOptions& options);
+
+/// The numbers of landmarks that are compared.
+inline constexpr std::array<std::int64_t, 4> compared_landmarks = {32, 64, 128, 256};
+/// The largest relative error of the attention's output that an advised number may have.
+inline constexpr double advised_error = 0.2;
+
+/// The approximation of one layer's exact attention.
+struct LayerError {
+  /// |approximation − exact| / |exact| of the attention's output with each number of
+  /// compared_landmarks. It is the mean over heads and sequences.
+  std::array<double, compared_landmarks.size()> errors{};
+
+  /// The smallest number of landmarks whose error is at most advised_error. Nothing: exact
+  /// attention is advised.
+  std::optional<std::int64_t> advised_landmarks() const;
+};
+
+/// The findings about a conversion.
+struct ConversionStudy {
+  Evaluation parent, converted;  ///< with the same masks
+  std::int64_t sequence_length = 0;
+  std::int64_t sequences = 0;      ///< sequences of the errors
+  std::vector<LayerError> layers;  ///< on the parent's inputs
+};
+
+/// Evaluates both models on `samples`, and the layers of the parent on some of the longest
+/// sequences. `progress` is called with the number of finished parts of the work, and their total.
+/// Throws an InputError if no token can be masked.
+ConversionStudy study_conversion(
+    const Model& parent, const Model& converted, const MaskedSamples& samples,
+    const std::function<void(std::int64_t done, std::int64_t total)>& progress);
 
 /// Writes `model`, which was made of `source`, and the tokenizer of `source` into `folder`, for
 /// inputs of up to `longest` tokens. The folder must not exist or be empty. It has the form of a

@@ -8,7 +8,6 @@
 #include "tests/support/fixtures.h"
 #include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
-#include "train/export/conversion_study.h"
 #include "train/export/export.h"
 #include "train/export/forward.h"
 
