@@ -11,11 +11,8 @@
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/export/model_card.h"
-#include "train/export/model_classes.h"
 #include "train/export/onnx_model.h"
 #include "train/objectives/task_settings.h"
-#include "train/state/hf_config.h"
 
 namespace nystrom {
 namespace {

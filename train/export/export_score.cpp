@@ -15,7 +15,7 @@
 #include "data/tasks/task_scorer.h"
 #include "data/text/match_files.h"
 #include "data/text/text.h"
-#include "train/export/export_verification.h"
+#include "train/export/export.h"
 #include "train/export/onnx_modules.h"
 #include "train/loop/train_step.h"
 #include "train/objectives/corpus.h"

@@ -1,4 +1,4 @@
-#include "train/export/export_verification.h"
+#include "train/export/export.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,10 +13,7 @@
 #include "core/check.h"
 #include "core/rng.h"
 #include "data/tokenizers/tokenizer_folder.h"
-#include "train/export/model_classes.h"
 #include "train/objectives/text_batches.h"
-#include "train/state/hf_config.h"
-#include "train/state/model_folder.h"
 
 namespace nystrom {
 namespace {

@@ -1,10 +1,8 @@
-#include "train/export/model_card.h"
+#include "train/export/export.h"
 
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/layer_kinds.h"
-#include "train/export/export.h"
-#include "train/state/hf_config.h"
 
 namespace nystrom {
 namespace {

@@ -1,11 +1,10 @@
-#include "train/export/sentence_transformers.h"
+#include "train/export/export.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
-#include "train/state/safetensors.h"
 #include "train/state/sentence_modules.h"
 
 namespace nystrom {

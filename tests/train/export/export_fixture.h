@@ -11,7 +11,6 @@
 #include "tests/support/models.h"
 #include "tests/support/program_test.h"
 #include "train/export/export.h"
-#include "train/export/model_classes.h"
 #include "train/state/hf_config.h"
 
 namespace nystrom::testing {
