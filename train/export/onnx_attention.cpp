@@ -1,4 +1,4 @@
-#include "train/export/onnx_attention.h"
+#include "train/export/onnx_modules.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,8 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-/// The attention of all layers: what they share is computed once.
+/// The attention of all layers: what they share is computed once. b rows, n positions, h heads, d
+/// head width, m landmarks.
 class OnnxAttentionNodes {
  public:
   OnnxAttentionNodes(OnnxModules& modules, const OnnxTokens& tokens)

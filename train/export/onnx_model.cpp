@@ -1,7 +1,7 @@
 #include "train/export/onnx_model.h"
 
 #include "core/check.h"
-#include "train/export/onnx_attention.h"
+#include "train/export/onnx_modules.h"
 
 namespace nystrom {
 namespace {
