@@ -7,6 +7,7 @@
 #include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
+#include "train/report/report_html.h"
 #include "train/report/report_page.h"
 
 namespace nystrom {

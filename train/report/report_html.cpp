@@ -1,7 +1,9 @@
 #include "train/report/report_html.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/roberta_pieces.h"
@@ -144,6 +146,12 @@ std::string html_page(std::string_view title, const std::string& body) {
                      html_text(title), style, body);
 }
 
-bool is_html_page(std::string_view text) { return text.starts_with(head); }
+void check_page_place(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return;
+  const InputFile file = InputFile::open(path);
+  require_input(file.text(0, std::min<std::int64_t>(file.size(), 4096)).starts_with(head),
+                "{}: exists and is no page of nystrom report; move it, or name another --output",
+                printable_path(path));
+}
 
 }  // namespace nystrom

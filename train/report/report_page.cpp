@@ -9,7 +9,6 @@
 #include "train/config/config_io.h"
 #include "train/objectives/sweep.h"
 #include "train/report/report_html.h"
-#include "train/report/report_parts.h"
 #include "train/state/checkpoint.h"
 #include "train/state/model_folder.h"
 #include "train/state/saved_run.h"

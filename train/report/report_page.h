@@ -18,15 +18,6 @@ namespace nystrom {
 /// for a text without valid masks.
 MaskSamples sample_masks(const RunHistory& run, const std::vector<std::string>& texts, Log& log);
 
-/// Pictures and sentences of a study, from the folder `approximation` of a run.
-struct StudyFindings {
-  std::vector<std::string> verdict;
-  std::vector<std::string> pictures;  ///< complete SVG documents
-};
-/// Reads the results of `nystrom approximation … --output RUN/approximation`; empty without that
-/// folder. Throws an InputError when they are damaged.
-StudyFindings read_study(const std::filesystem::path& run_dir);
-
 /// The page of one run. `findings` are empty for masked language models.
 std::string run_page(const RunHistory& run, const MaskSamples& samples, const StudyFindings& study,
                      const TaskFindings& findings = {});
@@ -38,9 +29,5 @@ std::string comparison_page(const std::vector<RunHistory>& runs, const SweepResu
 /// The page that compares the existing runs of a sweep's folder. Throws an InputError when
 /// summary.json of `folder` does not belong to a sweep.
 std::string sweep_page(const std::filesystem::path& folder);
-
-/// Throws an InputError if there is a file at `path` that is no page of a report: it would be
-/// replaced.
-void check_page_place(const std::filesystem::path& path);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-#include "train/report/report_parts.h"
+#include "train/report/report_html.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,6 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "train/report/report_html.h"
 
 namespace nystrom {
 namespace {

@@ -12,7 +12,9 @@
 #include "core/check.h"
 #include "train/config/config_io.h"
 #include "train/objectives/sweep.h"
+#include "train/report/report_page.h"
 #include "train/state/checkpoint.h"
+#include "train/state/run_folder.h"
 #include "train/state/run_state.h"
 
 namespace nystrom {
@@ -21,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t max_metrics = 200, max_warnings = 50, log_lines = 30;
+constexpr std::size_t max_report_bytes = std::size_t{16} << 20;
 constexpr std::string_view baseline = "validation_baseline";
 
 /// The number after `word` in `line`.
@@ -189,6 +192,58 @@ RunHistory read_run_history(const fs::path& folder) {
   read_metrics(run);
   read_log(run);
   return run;
+}
+
+StudyFindings read_study(const fs::path& run_dir) {
+  StudyFindings findings;
+  const fs::path folder = run_dir / "approximation";
+  if (!fs::is_directory(folder)) return findings;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    if (file.extension() == ".svg")
+      findings.pictures.push_back(read_text_file(file, max_report_bytes));
+    if (file.extension() != ".json") continue;
+    const nlohmann::json study = read_json_file(file, max_report_bytes);
+    try {
+      for (const auto& sentence : study.at("verdict"))
+        findings.verdict.push_back(sentence.get<std::string>());
+    } catch (const nlohmann::json::exception&) {
+      throw InputError(
+          fmt::format("{}: is no study of nystrom approximation", printable_path(file)));
+    }
+  }
+  return findings;
+}
+
+std::string sweep_page(const fs::path& folder) {
+  const fs::path file = folder / "summary.json";
+  const nlohmann::json summary = read_json_file(file, max_report_bytes);
+  std::vector<RunHistory> runs;
+  SweepResult sweep;
+  try {
+    sweep.metric = summary.at("metric").get<std::string>();
+    for (const auto& each : summary.at("points")) {
+      SweepPoint point{each.at("options").get<std::vector<std::string>>(), {}};
+      for (const auto& run : each.at("runs")) {
+        const fs::path within =
+            place_in_sweep(folder, !point.overrides.empty(), run.at("run_dir").get<std::string>());
+        runs.push_back(read_run_history(folder / within));
+        runs.back().name = within.string();
+        point.runs.push_back({run.at("seed"), within.string(), run.at("steps"), run.at("best_step"),
+                              run.at("metric"), number_or_nan(run.at("value"))});
+        if (const auto test = run.find("test"); test != run.end())
+          for (const auto& [name, value] : test->items())
+            point.runs.back().test.emplace_back(name, number_or_nan(value));
+      }
+      if (!point.runs.empty()) sweep.points.push_back(std::move(point));
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(fmt::format("{}: is no summary of a sweep", printable_path(file)));
+  }
+  require_input(!runs.empty(), "{}: names no runs", printable_path(file));
+  return comparison_page(runs, sweep);
 }
 
 }  // namespace nystrom

@@ -1,4 +1,5 @@
-// The settings, metrics and log of a run on disk, for reports. The run may still be in progress.
+// The settings, metrics and log of a run on disk, and the studies in its folder, for reports. The
+// run may still be in progress.
 #pragma once
 
 #include <cstdint>
@@ -69,5 +70,14 @@ std::string without_numbers(const std::string& text);
 /// without line end is being written and is ignored. Throws an InputError when the folder holds no
 /// run, or when its config.yaml is invalid.
 RunHistory read_run_history(const std::filesystem::path& folder);
+
+/// Pictures and sentences of a study, from the folder `approximation` of a run.
+struct StudyFindings {
+  std::vector<std::string> verdict;
+  std::vector<std::string> pictures;  ///< complete SVG documents
+};
+/// Reads the results of `nystrom approximation … --output RUN/approximation`; empty without that
+/// folder. Throws an InputError when they are damaged.
+StudyFindings read_study(const std::filesystem::path& run_dir);
 
 }  // namespace nystrom

@@ -7,7 +7,6 @@
 
 #include "tests/train/report/run_folder.h"
 #include "train/report/report_html.h"
-#include "train/report/report_parts.h"
 
 namespace nystrom::testing {
 namespace {

@@ -2,7 +2,7 @@
 #include "train/report/task_findings.h"
 #include "tests/support/finetune_fixture.h"
 #include "tests/train/report/run_folder.h"
-#include "train/report/report_parts.h"
+#include "train/report/report_html.h"
 
 namespace nystrom::testing {
 namespace {
