@@ -15,7 +15,7 @@
 #include "core/threads.h"
 #include "train/config/config_io.h"
 #include "train/loop/train_step.h"
-#include "train/plan/step_flops.h"
+#include "train/plan/memory_plan.h"
 
 namespace nystrom {
 namespace {

@@ -1,6 +1,6 @@
-// Estimates of a run's memory on each device, by part, and of the time of a step. Activations are
-// counted, not modelled: steps with a few layers and sequences pass over a planned GPU, which
-// computes nothing, and their memory is extrapolated linearly in both numbers.
+// Estimates of a run's memory on each device, by part, of the operations of a step, and of its
+// time. Activations are counted, not modelled: steps with a few layers and sequences pass over a
+// planned GPU, which computes nothing, and their memory is extrapolated linearly in both numbers.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +59,24 @@ struct StepTime {
 /// actual speed of each device in operations a second.
 StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth,
                    std::optional<double> speed);
+
+/// Operations of the matrix products; a multiply-add counts as two.
+struct StepFlops {
+  double layers, head;  ///< forward pass; the projection of embedding_size counts as of layers
+  /// Operations of the forward pass.
+  double forward() const { return layers + head; }
+  /// Operations of the backward pass: twice the forward pass, and with checkpointing the layers'
+  /// forward pass once more.
+  double backward(bool checkpointing = false) const {
+    return 2 * forward() + (checkpointing ? layers : 0);
+  }
+};
+/// The operations for `sequences` sequences of `length` tokens. `predicted` is the share of tokens
+/// for which a masked language model computes its last dense layers and logits. Heads with labels
+/// count nothing, and their last layer as all others. The last layer counts with all its queries,
+/// as GPUs compute it. A generator counts too.
+StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
+                     double predicted);
 
 /// "80G", "512M", "1.5T" as numbers (powers of 1000). Throws an InputError for other words.
 std::int64_t parse_amount(const std::string& option, const std::string& text);

@@ -8,7 +8,6 @@
 #include "tests/support/errors.h"
 #include "tests/support/named.h"
 #include "train/loop/train_step.h"
-#include "train/plan/step_flops.h"
 
 namespace nystrom::testing {
 namespace {
