@@ -78,24 +78,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-}  // namespace
-
-std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
-  static constexpr EnumName<ExportFormat> names[] = {{ExportFormat::automatic, "auto"},
-                                                     {ExportFormat::nystrom, "nystrom"},
-                                                     {ExportFormat::transformers, "transformers"},
-                                                     {ExportFormat::bert, "bert"},
-                                                     {ExportFormat::camembert, "camembert"},
-                                                     {ExportFormat::distilbert, "distilbert"},
-                                                     {ExportFormat::electra, "electra"},
-                                                     {ExportFormat::modernbert, "modernbert"},
-                                                     {ExportFormat::roberta, "roberta"},
-                                                     {ExportFormat::xlm_roberta, "xlm-roberta"}};
-  return names;
-}
-
-namespace {
-
 /// Throws an InputError for layers whose weights exact attention has no place for.
 void require_plain_weights(const ModelConfig& config) {
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
@@ -107,79 +89,6 @@ void require_plain_weights(const ModelConfig& config) {
                   layer, gated ? "a window beside its landmarks" : enum_name(kind));
   }
 }
-
-}  // namespace
-
-ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options) {
-  require_input(
-      config.head != Head::masked_features,
-      "cannot be exported: it says masked rows of features, and exports have no class for "
-      "that; nystrom finetune with model.from trains a task on it");
-  const bool pools = config.pooling == Pooling::token || config.pooling == Pooling::attention;
-  require_input(
-      !pools && !config.has_kind(AttentionKind::none),
-      "cannot be exported: {}, for which exports have no classes; nystrom predict and the "
-      "Python package use the model as it is",
-      pools ? fmt::format("pooling is {}", enum_name(config.pooling))
-            : std::string("attention.kind is none"));
-  if (options.softmax) require_plain_weights(config);
-  ModelConfig exported = options.softmax ? config.with_exact_attention() : config;
-  if (options.format == ExportFormat::transformers) {
-    const std::string obstacle = export_obstacle(exported, options.softmax);
-    require_input(obstacle.empty(),
-                  "cannot be exported for transformers' own class: {}; leave out --format "
-                  "transformers, and the folder holds a class that computes it",
-                  obstacle);
-  }
-  const bool theirs =
-      options.format == ExportFormat::transformers || computed_by_transformers(exported);
-  if (theirs) exported.sentence_order = false;
-  if (theirs && exported.has_only(AttentionKind::softmax))
-    exported.segment_means_seq_len = exported.attention.num_landmarks;
-  return exported;
-}
-
-std::vector<std::string> export_notes(const ModelConfig& exported) {
-  const AttentionConfig& attention = exported.attention;
-  const bool exact = exported.exact_in_transformers(),
-             ours = attention.semantics == Semantics::nystrom;
-  std::vector<std::string> notes;
-  if (exact && ours && exported.has_kind(AttentionKind::nystrom)) {
-    notes.push_back(
-        fmt::format("segment_means_seq_len == num_landmarks == {0}: transformers computes exact "
-                    "softmax attention, nystrom only for "
-                    "texts of up to {0} tokens",
-                    attention.num_landmarks));
-  }
-  if (exact && convolution_reads_padding(exported)) {
-    notes.push_back(
-        "transformers' convolution sees padding: in a batch of unequal texts the shorter ones get "
-        "other results than alone");
-  }
-  if (exact) return notes;
-  if (ours) {
-    notes.push_back(fmt::format(
-        "transformers computes another Nyström attention than nystrom: {} padding, and the texts "
-        "of a batch share a scaling factor",
-        convolution_reads_padding(exported) ? "landmarks and convolution see" : "landmarks see"));
-  }
-  if (attention.inverse != Inverse::iterative) {
-    notes.push_back(
-        fmt::format("transformers inverts by six iterations; this model's inverse is {}",
-                    enum_name(attention.inverse)));
-  } else if (attention.inverse_iterations != 6) {
-    notes.push_back(fmt::format("transformers inverts by six iterations; this model has {}",
-                                attention.inverse_iterations));
-  }
-  if (attention.landmark_source == LandmarkSource::keys) {
-    notes.push_back(
-        "transformers takes landmarks from queries and from keys; this model takes both from the "
-        "keys");
-  }
-  return notes;
-}
-
-namespace {
 
 /// Whether the folder of an export as a Nyströmformer holds model_classes(): transformers' own
 /// classes compute something else, at least for a batch with padding.
@@ -288,6 +197,89 @@ void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onn
 }
 
 }  // namespace
+
+std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
+  static constexpr EnumName<ExportFormat> names[] = {{ExportFormat::automatic, "auto"},
+                                                     {ExportFormat::nystrom, "nystrom"},
+                                                     {ExportFormat::transformers, "transformers"},
+                                                     {ExportFormat::bert, "bert"},
+                                                     {ExportFormat::camembert, "camembert"},
+                                                     {ExportFormat::distilbert, "distilbert"},
+                                                     {ExportFormat::electra, "electra"},
+                                                     {ExportFormat::modernbert, "modernbert"},
+                                                     {ExportFormat::roberta, "roberta"},
+                                                     {ExportFormat::xlm_roberta, "xlm-roberta"}};
+  return names;
+}
+
+ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options) {
+  require_input(
+      config.head != Head::masked_features,
+      "cannot be exported: it says masked rows of features, and exports have no class for "
+      "that; nystrom finetune with model.from trains a task on it");
+  const bool pools = config.pooling == Pooling::token || config.pooling == Pooling::attention;
+  require_input(
+      !pools && !config.has_kind(AttentionKind::none),
+      "cannot be exported: {}, for which exports have no classes; nystrom predict and the "
+      "Python package use the model as it is",
+      pools ? fmt::format("pooling is {}", enum_name(config.pooling))
+            : std::string("attention.kind is none"));
+  if (options.softmax) require_plain_weights(config);
+  ModelConfig exported = options.softmax ? config.with_exact_attention() : config;
+  if (options.format == ExportFormat::transformers) {
+    const std::string obstacle = export_obstacle(exported, options.softmax);
+    require_input(obstacle.empty(),
+                  "cannot be exported for transformers' own class: {}; leave out --format "
+                  "transformers, and the folder holds a class that computes it",
+                  obstacle);
+  }
+  const bool theirs =
+      options.format == ExportFormat::transformers || computed_by_transformers(exported);
+  if (theirs) exported.sentence_order = false;
+  if (theirs && exported.has_only(AttentionKind::softmax))
+    exported.segment_means_seq_len = exported.attention.num_landmarks;
+  return exported;
+}
+
+std::vector<std::string> export_notes(const ModelConfig& exported) {
+  const AttentionConfig& attention = exported.attention;
+  const bool exact = exported.exact_in_transformers(),
+             ours = attention.semantics == Semantics::nystrom;
+  std::vector<std::string> notes;
+  if (exact && ours && exported.has_kind(AttentionKind::nystrom)) {
+    notes.push_back(
+        fmt::format("segment_means_seq_len == num_landmarks == {0}: transformers computes exact "
+                    "softmax attention, nystrom only for "
+                    "texts of up to {0} tokens",
+                    attention.num_landmarks));
+  }
+  if (exact && convolution_reads_padding(exported)) {
+    notes.push_back(
+        "transformers' convolution sees padding: in a batch of unequal texts the shorter ones get "
+        "other results than alone");
+  }
+  if (exact) return notes;
+  if (ours) {
+    notes.push_back(fmt::format(
+        "transformers computes another Nyström attention than nystrom: {} padding, and the texts "
+        "of a batch share a scaling factor",
+        convolution_reads_padding(exported) ? "landmarks and convolution see" : "landmarks see"));
+  }
+  if (attention.inverse != Inverse::iterative) {
+    notes.push_back(
+        fmt::format("transformers inverts by six iterations; this model's inverse is {}",
+                    enum_name(attention.inverse)));
+  } else if (attention.inverse_iterations != 6) {
+    notes.push_back(fmt::format("transformers inverts by six iterations; this model has {}",
+                                attention.inverse_iterations));
+  }
+  if (attention.landmark_source == LandmarkSource::keys) {
+    notes.push_back(
+        "transformers takes landmarks from queries and from keys; this model takes both from the "
+        "keys");
+  }
+  return notes;
+}
 
 std::string config_text_of(const ModelFolder& source, const ModelConfig& config) {
   return with_kept(hf_config_text(config), source, config.head);

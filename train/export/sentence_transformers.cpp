@@ -8,10 +8,9 @@
 #include "train/state/sentence_modules.h"
 
 namespace nystrom {
+namespace {
 
 using Json = nlohmann::ordered_json;
-
-namespace {
 
 /// The class of an activation without options in PyTorch; null if there is none.
 const char* torch_class(Activation activation) {

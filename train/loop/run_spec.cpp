@@ -80,27 +80,6 @@ void require_pieces_of_start(const RunSpec& spec) {
                   printable(own->piece(id), 40), named.builtin ? "builtin" : "path");
 }
 
-}  // namespace
-
-RunSpec with_named_tokenizer(RunSpec spec) {
-  const bool task = has_task(spec.options);
-  if (task) spec.options.task = resolve_task(spec.options.task);
-  const TaskConfig& resolved = spec.options.task;
-  if ((spec.inputs ? *spec.inputs : resolved).kind == TaskKind::features) return spec;
-  const auto builtin = spec.options.tokenizer.builtin;
-  const auto place = tokenizer_place(spec);
-  if (!builtin && !place) return spec;
-  spec = with_tokenizer(std::move(spec),
-                        builtin ? make_builtin_tokenizer(*builtin) : open_tokenizer(*place));
-  require_pieces_of_start(spec);
-  if (task)  // the constructor throws if the length or the tokenizer does not fit the task
-    const TaskEncoder checked(spec.options.task, {}, *spec.tokenizer,
-                              spec.options.data.sequence_length);
-  return spec;
-}
-
-namespace {
-
 /// Throws an InputError if the weights of model.from do not suit the model. Runs with checkpoints
 /// do not read them again.
 void check_first_weights(const RunSpec& spec, bool fresh_head) {
@@ -158,15 +137,6 @@ void refuse_own_folders(const RunConfig& config) {
     for (const std::string& name : files)
       if (fs::is_directory(name)) own.refuse(name);
 }
-
-}  // namespace
-
-void match_texts_of_run(const RunConfig& config, ResolutionErrors& errors) {
-  match_each("data.train", config.data.train, config, errors);
-  match_each("data.validation", config.data.validation, config, errors);
-}
-
-namespace {
 
 void require_same_vocabulary(const Tokenizer& teacher, const Tokenizer& run) {
   constexpr const char* advice =
@@ -270,7 +240,51 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   if (fits) errors.note("model.from", [&] { check_first_weights(spec, fresh_head); });
 }
 
+/// The canonical paths of files that patterns match, and of folders that they name.
+std::set<fs::path> canonical_paths(const std::vector<std::string>& patterns) {
+  std::set<fs::path> paths;
+  const auto insert = [&](const fs::path& given) {
+    std::error_code nameless;  // the file of a pipe
+    const fs::path path = fs::canonical(given, nameless);
+    paths.insert(nameless ? given : path);
+  };
+  for (const std::string& pattern : patterns) {
+    if (fs::is_directory(pattern)) {
+      insert(pattern);
+      continue;
+    }
+    try {
+      for (const fs::path& file : match_files(std::span(&pattern, 1))) insert(file);
+    } catch (const InputError&) {
+      continue;  // no such file
+    }
+  }
+  return paths;
+}
+
 }  // namespace
+
+RunSpec with_named_tokenizer(RunSpec spec) {
+  const bool task = has_task(spec.options);
+  if (task) spec.options.task = resolve_task(spec.options.task);
+  const TaskConfig& resolved = spec.options.task;
+  if ((spec.inputs ? *spec.inputs : resolved).kind == TaskKind::features) return spec;
+  const auto builtin = spec.options.tokenizer.builtin;
+  const auto place = tokenizer_place(spec);
+  if (!builtin && !place) return spec;
+  spec = with_tokenizer(std::move(spec),
+                        builtin ? make_builtin_tokenizer(*builtin) : open_tokenizer(*place));
+  require_pieces_of_start(spec);
+  if (task)  // the constructor throws if the length or the tokenizer does not fit the task
+    const TaskEncoder checked(spec.options.task, {}, *spec.tokenizer,
+                              spec.options.data.sequence_length);
+  return spec;
+}
+
+void match_texts_of_run(const RunConfig& config, ResolutionErrors& errors) {
+  match_each("data.train", config.data.train, config, errors);
+  match_each("data.validation", config.data.validation, config, errors);
+}
 
 void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors) {
   if (has_task(spec.options)) {
@@ -300,32 +314,6 @@ void require_same_run(const RunSpec& spec) {
   require_same_settings(spec.options, spec.saved);
   check_first_weights(spec, spec.options.start.fresh_head);
 }
-
-namespace {
-
-/// The canonical paths of files that patterns match, and of folders that they name.
-std::set<fs::path> canonical_paths(const std::vector<std::string>& patterns) {
-  std::set<fs::path> paths;
-  const auto insert = [&](const fs::path& given) {
-    std::error_code nameless;  // the file of a pipe
-    const fs::path path = fs::canonical(given, nameless);
-    paths.insert(nameless ? given : path);
-  };
-  for (const std::string& pattern : patterns) {
-    if (fs::is_directory(pattern)) {
-      insert(pattern);
-      continue;
-    }
-    try {
-      for (const fs::path& file : match_files(std::span(&pattern, 1))) insert(file);
-    } catch (const InputError&) {
-      continue;  // no such file
-    }
-  }
-  return paths;
-}
-
-}  // namespace
 
 std::vector<std::string> shared_file_warnings(const RunConfig& config) {
   const bool task = has_task(config);

@@ -9,7 +9,6 @@
 #include "nn/parameter_store.h"
 
 namespace nystrom {
-
 namespace {
 
 /// Smaller errors, relative to the norm, count as rounding.

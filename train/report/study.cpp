@@ -49,6 +49,25 @@ std::string csv_text(const StudyTable& table) {
   return text;
 }
 
+/// Whether `file` is the NAME.json of a study `name`.
+bool is_study(const std::filesystem::path& file, const std::string& name) {
+  try {
+    return read_json_file(file, std::size_t{16} << 20).at("study") == name;
+  } catch (const InputError&) {
+    return false;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+/// Whether write_study may write a file of this name for the study `name`.
+bool is_study_file(const std::filesystem::path& file, const std::string& name) {
+  const std::string stem = file.stem().string(), extension = file.extension().string();
+  return extension == ".json"
+             ? stem == name
+             : (extension == ".csv" || extension == ".svg") && stem.starts_with(name + "-");
+}
+
 }  // namespace
 
 std::string aligned_text(const StudyTable& table) {
@@ -90,29 +109,6 @@ std::string json_text(const Study& study) {
   }
   return root.dump(1) + "\n";
 }
-
-namespace {
-
-/// Whether `file` is the NAME.json of a study `name`.
-bool is_study(const std::filesystem::path& file, const std::string& name) {
-  try {
-    return read_json_file(file, std::size_t{16} << 20).at("study") == name;
-  } catch (const InputError&) {
-    return false;
-  } catch (const Json::exception&) {
-    return false;
-  }
-}
-
-/// Whether write_study may write a file of this name for the study `name`.
-bool is_study_file(const std::filesystem::path& file, const std::string& name) {
-  const std::string stem = file.stem().string(), extension = file.extension().string();
-  return extension == ".json"
-             ? stem == name
-             : (extension == ".csv" || extension == ".svg") && stem.starts_with(name + "-");
-}
-
-}  // namespace
 
 void check_study_folder(const std::filesystem::path& folder, const std::string& name) {
   namespace fs = std::filesystem;

@@ -17,32 +17,17 @@ namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
+using json_fields::listed;
+using json_fields::Reader;
+using json_fields::shown;
+using json_fields::Writer;
+using nlohmann::json;
 
 /// The part of a class's name that says its head: "ForMaskedLM", "Model", …
 std::string head_suffix(Head head) {
   constexpr std::string_view prefix = "Nystromformer";
   return std::string(enum_name(head)).substr(prefix.size());
 }
-
-}  // namespace
-
-std::string own_class(Head head) { return "Nystrom" + head_suffix(head); }
-
-std::string architecture_class(const Architecture& architecture, Head head) {
-  return std::string(architecture.class_prefix) + head_suffix(head);
-}
-
-std::string auto_class(Head head) {
-  return head == Head::none ? "AutoModel" : "AutoModel" + head_suffix(head);
-}
-
-namespace {
-
-using json_fields::listed;
-using json_fields::Reader;
-using json_fields::shown;
-using json_fields::Writer;
-using nlohmann::json;
 
 constexpr const char* config_name = "config.json";
 constexpr const char* block_name = "nystrom";
@@ -303,51 +288,6 @@ json value_in(const fs::path& folder, const char* key, const json& absent = null
   return root.is_object() ? root.value(key, absent) : json();
 }
 
-}  // namespace
-
-ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
-  const ModelConfig config = parse_keys(text, source, HeadUse::kept);
-  const std::vector<std::string> found = messages_of(problems(config));
-  require_input(found.empty(), "{}: {}", source, fmt::join(found, "; "));
-  return config;
-}
-
-ModelConfig read_hf_config(const fs::path& folder_or_file) {
-  const fs::path path = config_path(folder_or_file);
-  return parse_hf_config(read_text_file(path), printable_path(path));
-}
-
-ModelConfig read_hf_keys(const fs::path& folder_or_file, HeadUse use) {
-  const fs::path path = config_path(folder_or_file);
-  return parse_keys(read_text_file(path), printable_path(path), use);
-}
-
-bool names_head(const fs::path& folder, Head head) {
-  const json classes = value_in(folder, "architectures");
-  return classes.is_array() && std::ranges::any_of(classes, [&](const json& name) {
-           return name.is_string() && name.get<std::string>().ends_with(head_suffix(head));
-         });
-}
-
-const Architecture* architecture_of(const fs::path& folder) {
-  const json type = value_in(folder, "model_type");
-  return type.is_string() ? find_architecture(type.get<std::string>()) : nullptr;
-}
-
-bool names_transformers_class(const fs::path& folder) {
-  return value_in(folder, "model_type", transformers_type) == transformers_type;
-}
-
-void set_text_ends(ModelConfig& config, const SpecialIds& special) {
-  const auto id_or_none = [](std::int32_t id) {
-    return id == no_id ? std::nullopt : std::optional<std::int64_t>(id);
-  };
-  config.bos_token_id = id_or_none(special.cls);
-  config.eos_token_id = id_or_none(special.sep);
-}
-
-namespace {
-
 /// Adds the keys of every class to those in `root`, and returns the text of the file.
 std::string with_common_keys(json root, const ModelConfig& config) {
   root["transformers_version"] = "4.57.1";
@@ -400,6 +340,57 @@ json compared_keys(ModelConfig config) {
 }
 
 }  // namespace
+
+std::string own_class(Head head) { return "Nystrom" + head_suffix(head); }
+
+std::string architecture_class(const Architecture& architecture, Head head) {
+  return std::string(architecture.class_prefix) + head_suffix(head);
+}
+
+std::string auto_class(Head head) {
+  return head == Head::none ? "AutoModel" : "AutoModel" + head_suffix(head);
+}
+
+ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
+  const ModelConfig config = parse_keys(text, source, HeadUse::kept);
+  const std::vector<std::string> found = messages_of(problems(config));
+  require_input(found.empty(), "{}: {}", source, fmt::join(found, "; "));
+  return config;
+}
+
+ModelConfig read_hf_config(const fs::path& folder_or_file) {
+  const fs::path path = config_path(folder_or_file);
+  return parse_hf_config(read_text_file(path), printable_path(path));
+}
+
+ModelConfig read_hf_keys(const fs::path& folder_or_file, HeadUse use) {
+  const fs::path path = config_path(folder_or_file);
+  return parse_keys(read_text_file(path), printable_path(path), use);
+}
+
+bool names_head(const fs::path& folder, Head head) {
+  const json classes = value_in(folder, "architectures");
+  return classes.is_array() && std::ranges::any_of(classes, [&](const json& name) {
+           return name.is_string() && name.get<std::string>().ends_with(head_suffix(head));
+         });
+}
+
+const Architecture* architecture_of(const fs::path& folder) {
+  const json type = value_in(folder, "model_type");
+  return type.is_string() ? find_architecture(type.get<std::string>()) : nullptr;
+}
+
+bool names_transformers_class(const fs::path& folder) {
+  return value_in(folder, "model_type", transformers_type) == transformers_type;
+}
+
+void set_text_ends(ModelConfig& config, const SpecialIds& special) {
+  const auto id_or_none = [](std::int32_t id) {
+    return id == no_id ? std::nullopt : std::optional<std::int64_t>(id);
+  };
+  config.bos_token_id = id_or_none(special.cls);
+  config.eos_token_id = id_or_none(special.sep);
+}
 
 std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
   ModelConfig copy = config;  // field lists need a mutable struct

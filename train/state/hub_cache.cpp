@@ -8,10 +8,9 @@
 #include "core/base/file_io.h"
 
 namespace nystrom {
+namespace {
 
 namespace fs = std::filesystem;
-
-namespace {
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);

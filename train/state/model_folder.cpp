@@ -22,10 +22,9 @@
 #include "train/state/sentence_modules.h"
 
 namespace nystrom {
+namespace {
 
 namespace fs = std::filesystem;
-
-namespace {
 
 /// The best run of the sweep whose summary.json `folder` holds; nothing if it is no sweep.
 std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
@@ -99,75 +98,6 @@ ModelConfig read_folder(const fs::path& folder, HeadUse use) {
   return config;
 }
 
-}  // namespace
-
-std::optional<fs::path> settings_beside(const fs::path& folder) {
-  const fs::path file = folder / "config.yaml";
-  if (!fs::exists(file)) return std::nullopt;
-  if (fs::exists(folder / "state.json")) return file;
-  try {
-    read_resolved_config(file.string());
-    return file;
-  } catch (const InputError&) {  // another program's
-    return std::nullopt;
-  }
-}
-
-fs::path find_model(const fs::path& model, Log& log) {
-  if (!fs::exists(model)) {
-    const std::string name = model.string();
-    if (const auto cached = find_in_hub_cache(name)) return find_model(*cached, log);
-    throw InputError(fmt::format(
-        "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint{}",
-        printable_path(model),
-        is_hub_name(name) ? "; a model of the hub is fetched by: hf download " + name : ""));
-  }
-  require_input(fs::is_directory(model),
-                "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
-                printable_path(model));
-  if (fs::exists(model / "config.json")) {
-    const std::string problem = settings_problem(model);
-    require_input(problem.empty(),
-                  "{}: {}; it is damaged or was edited: remove {} to use it all the same",
-                  printable_path(model), problem, checkpoint_manifest);
-    return model;
-  }
-  if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
-    return find_model(modules->encoder, log);
-  if (fs::is_directory(model / "checkpoints")) return best_checkpoint(model, log);
-  if (const auto run = best_run_of_sweep(model)) {
-    log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
-                        printable_path(*run)));
-    return best_checkpoint(model / *run, log);
-  }
-  return best_checkpoint(model, log);
-}
-
-ModelConfig read_model_config(const fs::path& folder, const std::vector<std::string>& overrides,
-                              HeadUse use) {
-  ModelConfig config = read_folder(folder, use);
-  const std::string file = printable_path(folder / "config.json");
-  if (!overrides.empty()) {
-    override_model(config, file, overrides);
-    return config;
-  }
-  const std::vector<std::string> found = messages_of(problems(config));
-  require_input(found.empty(), "{}: {}", file, fmt::join(found, "; "));
-  return config;
-}
-
-std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
-  if (!has_tokenizer(folder.path)) return nullptr;
-  auto tokenizer = open_tokenizer(folder.path);
-  require_input(
-      tokenizer->vocab_size() <= folder.config.vocab_size,
-      "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together",
-      printable_path(folder.path), tokenizer->vocab_size(), folder.config.vocab_size);
-  return tokenizer;
-}
-
-namespace {
-
 void require_tokenizer(const ModelFolder& folder, const Tokenizer* tokenizer) {
   require_input(
       tokenizer != nullptr,
@@ -175,47 +105,6 @@ void require_tokenizer(const ModelFolder& folder, const Tokenizer* tokenizer) {
       "with merges.txt",
       printable_path(folder.path));
 }
-
-}  // namespace
-
-std::unique_ptr<Tokenizer> require_tokenizer_of(const ModelFolder& folder) {
-  auto tokenizer = open_tokenizer_of(folder);
-  require_tokenizer(folder, tokenizer.get());
-  return tokenizer;
-}
-
-void require_masked_lm(const ModelFolder& folder, const Tokenizer* tokenizer) {
-  const std::string where = printable_path(folder.path);
-  require_input(folder.config.head == Head::masked_lm,
-                "{}: is a {}; expected a masked language model, {}", where,
-                enum_name(folder.config.head), enum_name(Head::masked_lm));
-  require_tokenizer(folder, tokenizer);
-  with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
-}
-
-std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
-  auto tokenizer = open_tokenizer_of(folder);
-  require_masked_lm(folder, tokenizer.get());
-  return tokenizer;
-}
-
-std::string semantics_notice(const ModelConfig& config) {
-  const AttentionConfig& attention = config.attention;
-  if (attention.semantics != Semantics::transformers || !config.has_kind(AttentionKind::nystrom))
-    return "";
-  if (config.exact_in_transformers()) {
-    return fmt::format(
-        "note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax "
-        "attention, and so does this; --set model.attention.semantics=nystrom makes it Nyström",
-        attention.num_landmarks);
-  }
-  return fmt::format(
-      "note: attention as transformers computes it (segments over padding, sequences of exactly {} "
-      "positions); --set model.attention.semantics=nystrom chooses the padding-invariant one",
-      config.segment_means_seq_len);
-}
-
-namespace {
 
 /// One line about a folder of BERT's family; empty for all others.
 std::string architecture_notice(const ModelFolder& folder) {
@@ -298,6 +187,108 @@ std::string unread_notice(const ModelFolder& folder) {
 }
 
 }  // namespace
+
+std::optional<fs::path> settings_beside(const fs::path& folder) {
+  const fs::path file = folder / "config.yaml";
+  if (!fs::exists(file)) return std::nullopt;
+  if (fs::exists(folder / "state.json")) return file;
+  try {
+    read_resolved_config(file.string());
+    return file;
+  } catch (const InputError&) {  // another program's
+    return std::nullopt;
+  }
+}
+
+fs::path find_model(const fs::path& model, Log& log) {
+  if (!fs::exists(model)) {
+    const std::string name = model.string();
+    if (const auto cached = find_in_hub_cache(name)) return find_model(*cached, log);
+    throw InputError(fmt::format(
+        "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint{}",
+        printable_path(model),
+        is_hub_name(name) ? "; a model of the hub is fetched by: hf download " + name : ""));
+  }
+  require_input(fs::is_directory(model),
+                "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
+                printable_path(model));
+  if (fs::exists(model / "config.json")) {
+    const std::string problem = settings_problem(model);
+    require_input(problem.empty(),
+                  "{}: {}; it is damaged or was edited: remove {} to use it all the same",
+                  printable_path(model), problem, checkpoint_manifest);
+    return model;
+  }
+  if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
+    return find_model(modules->encoder, log);
+  if (fs::is_directory(model / "checkpoints")) return best_checkpoint(model, log);
+  if (const auto run = best_run_of_sweep(model)) {
+    log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
+                        printable_path(*run)));
+    return best_checkpoint(model / *run, log);
+  }
+  return best_checkpoint(model, log);
+}
+
+ModelConfig read_model_config(const fs::path& folder, const std::vector<std::string>& overrides,
+                              HeadUse use) {
+  ModelConfig config = read_folder(folder, use);
+  const std::string file = printable_path(folder / "config.json");
+  if (!overrides.empty()) {
+    override_model(config, file, overrides);
+    return config;
+  }
+  const std::vector<std::string> found = messages_of(problems(config));
+  require_input(found.empty(), "{}: {}", file, fmt::join(found, "; "));
+  return config;
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
+  if (!has_tokenizer(folder.path)) return nullptr;
+  auto tokenizer = open_tokenizer(folder.path);
+  require_input(
+      tokenizer->vocab_size() <= folder.config.vocab_size,
+      "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together",
+      printable_path(folder.path), tokenizer->vocab_size(), folder.config.vocab_size);
+  return tokenizer;
+}
+
+std::unique_ptr<Tokenizer> require_tokenizer_of(const ModelFolder& folder) {
+  auto tokenizer = open_tokenizer_of(folder);
+  require_tokenizer(folder, tokenizer.get());
+  return tokenizer;
+}
+
+void require_masked_lm(const ModelFolder& folder, const Tokenizer* tokenizer) {
+  const std::string where = printable_path(folder.path);
+  require_input(folder.config.head == Head::masked_lm,
+                "{}: is a {}; expected a masked language model, {}", where,
+                enum_name(folder.config.head), enum_name(Head::masked_lm));
+  require_tokenizer(folder, tokenizer);
+  with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
+}
+
+std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
+  auto tokenizer = open_tokenizer_of(folder);
+  require_masked_lm(folder, tokenizer.get());
+  return tokenizer;
+}
+
+std::string semantics_notice(const ModelConfig& config) {
+  const AttentionConfig& attention = config.attention;
+  if (attention.semantics != Semantics::transformers || !config.has_kind(AttentionKind::nystrom))
+    return "";
+  if (config.exact_in_transformers()) {
+    return fmt::format(
+        "note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax "
+        "attention, and so does this; --set model.attention.semantics=nystrom makes it Nyström",
+        attention.num_landmarks);
+  }
+  return fmt::format(
+      "note: attention as transformers computes it (segments over padding, sequences of exactly {} "
+      "positions); --set model.attention.semantics=nystrom chooses the padding-invariant one",
+      config.segment_means_seq_len);
+}
 
 ModelFolder open_model_folder(const fs::path& model, const std::vector<std::string>& overrides,
                               Log& log, HeadUse use) {

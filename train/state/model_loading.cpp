@@ -284,6 +284,62 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
       config.labels.size(), printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
 }
 
+/// The tensors of a folder that a model of this configuration can start from, and the unused ones.
+struct StartSource {
+  WeightSource source;
+  StartWeights names;
+};
+
+StartSource start_source(const ParameterStore& store, const ModelConfig& config,
+                         const ModelFolder& folder, const ModelWeights& weights, bool fresh_head) {
+  const bool same_head = folder.config.head == config.head && !fresh_head;
+  check_options(config, folder, same_head, fresh_head);
+  const Architecture* architecture = architecture_of(folder.path);
+  ModelConfig stored = config;
+  if (architecture == nullptr) stored.head = folder.config.head;
+  StartSource result{source_of(weights, folder.path, stored), {}};
+  const auto in_file = [&](const std::string& name) {
+    return architecture != nullptr ? result.source.name_in_file(name) : name;
+  };
+  const bool other_order = folder.config.sentence_order != config.sentence_order;
+  const auto of_head = [&](std::string_view name) {
+    if (name.starts_with(generator_prefix)) return fresh_head;
+    if (!same_head) return !name.starts_with(encoder_prefix);
+    return other_order && name.starts_with(sentence_order_prefix);
+  };
+  const std::map<std::string, Shape> known = shapes_of(store);
+  const auto unused = [&](const WeightSource::Entry& entry) {
+    const bool of_other_pooling = !same_head && entry.name == class_token_name;
+    if (!known.contains(entry.name) && (is_outside_encoder(entry.name) || of_other_pooling))
+      return true;
+    // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
+    const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
+    return of_head(entry.name) && (!pooler || config.has_towers());
+  };
+  for (const auto& entry : result.source.entries) {
+    const bool of_generator = entry.name.starts_with(generator_prefix) && !unused(entry);
+    require_input(!of_generator || known.at(entry.name) == entry.shape,
+                  "the generator of {} has other sizes; leave pretraining.generator as it was, or "
+                  "set model.fresh_head: true",
+                  printable_path(folder.path));
+    if (unused(entry)) result.names.unused.push_back(in_file(entry.name));
+  }
+  std::erase_if(result.source.entries, unused);
+  if (architecture != nullptr)
+    for (const std::string& name : unread_names(weights, *architecture, config.head))
+      result.names.unused.push_back(name);
+  for (const Parameter& parameter : store.parameters()) {
+    const std::string& name = parameter.name();
+    const bool given =
+        std::ranges::any_of(result.source.entries, [&](const auto& e) { return e.name == name; });
+    const bool added = name.starts_with(vector_prefix) || name.starts_with(generator_prefix) ||
+                       (!same_head && name == class_token_name);
+    if ((of_head(name) || added) && !given) result.names.fresh.push_back(name);
+  }
+  result.names.loaded = store.parameters().size() - result.names.fresh.size();
+  return result;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> load_model(const fs::path& folder, const ModelConfig& config, DType dtype,
@@ -372,66 +428,6 @@ std::string StartWeights::summary(const fs::path& folder) const {
   if (!unused.empty()) text += fmt::format("; unused: {}", fmt::join(unused, ", "));
   return text;
 }
-
-namespace {
-
-/// The tensors of a folder that a model of this configuration can start from, and the unused ones.
-struct StartSource {
-  WeightSource source;
-  StartWeights names;
-};
-
-StartSource start_source(const ParameterStore& store, const ModelConfig& config,
-                         const ModelFolder& folder, const ModelWeights& weights, bool fresh_head) {
-  const bool same_head = folder.config.head == config.head && !fresh_head;
-  check_options(config, folder, same_head, fresh_head);
-  const Architecture* architecture = architecture_of(folder.path);
-  ModelConfig stored = config;
-  if (architecture == nullptr) stored.head = folder.config.head;
-  StartSource result{source_of(weights, folder.path, stored), {}};
-  const auto in_file = [&](const std::string& name) {
-    return architecture != nullptr ? result.source.name_in_file(name) : name;
-  };
-  const bool other_order = folder.config.sentence_order != config.sentence_order;
-  const auto of_head = [&](std::string_view name) {
-    if (name.starts_with(generator_prefix)) return fresh_head;
-    if (!same_head) return !name.starts_with(encoder_prefix);
-    return other_order && name.starts_with(sentence_order_prefix);
-  };
-  const std::map<std::string, Shape> known = shapes_of(store);
-  const auto unused = [&](const WeightSource::Entry& entry) {
-    const bool of_other_pooling = !same_head && entry.name == class_token_name;
-    if (!known.contains(entry.name) && (is_outside_encoder(entry.name) || of_other_pooling))
-      return true;
-    // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
-    const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
-    return of_head(entry.name) && (!pooler || config.has_towers());
-  };
-  for (const auto& entry : result.source.entries) {
-    const bool of_generator = entry.name.starts_with(generator_prefix) && !unused(entry);
-    require_input(!of_generator || known.at(entry.name) == entry.shape,
-                  "the generator of {} has other sizes; leave pretraining.generator as it was, or "
-                  "set model.fresh_head: true",
-                  printable_path(folder.path));
-    if (unused(entry)) result.names.unused.push_back(in_file(entry.name));
-  }
-  std::erase_if(result.source.entries, unused);
-  if (architecture != nullptr)
-    for (const std::string& name : unread_names(weights, *architecture, config.head))
-      result.names.unused.push_back(name);
-  for (const Parameter& parameter : store.parameters()) {
-    const std::string& name = parameter.name();
-    const bool given =
-        std::ranges::any_of(result.source.entries, [&](const auto& e) { return e.name == name; });
-    const bool added = name.starts_with(vector_prefix) || name.starts_with(generator_prefix) ||
-                       (!same_head && name == class_token_name);
-    if ((of_head(name) || added) && !given) result.names.fresh.push_back(name);
-  }
-  result.names.loaded = store.parameters().size() - result.names.fresh.size();
-  return result;
-}
-
-}  // namespace
 
 void check_start(const ModelConfig& config, const ModelFolder& folder, bool fresh_head) {
   const Model model(config);

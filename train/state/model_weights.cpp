@@ -56,6 +56,15 @@ TensorFile open_shard(const fs::path& folder, const std::string& shard, TensorFo
   return TensorFile::open_inside(target.parent_path(), target.filename().string(), format);
 }
 
+/// The form of the folder's weights; null if it has none.
+const Form* form_of(const fs::path& folder) {
+  std::error_code ignored;
+  const auto found = std::ranges::find_if(forms, [&](const Form& form) {
+    return fs::exists(folder / form.single, ignored) || fs::exists(folder / form.index, ignored);
+  });
+  return found == std::end(forms) ? nullptr : found;
+}
+
 }  // namespace
 
 std::map<std::string, std::string> parse_weight_map(std::string_view text,
@@ -83,19 +92,6 @@ std::map<std::string, std::string> parse_weight_map(std::string_view text,
   }
   return shard_of;
 }
-
-namespace {
-
-/// The form of the folder's weights; null if it has none.
-const Form* form_of(const fs::path& folder) {
-  std::error_code ignored;
-  const auto found = std::ranges::find_if(forms, [&](const Form& form) {
-    return fs::exists(folder / form.single, ignored) || fs::exists(folder / form.index, ignored);
-  });
-  return found == std::end(forms) ? nullptr : found;
-}
-
-}  // namespace
 
 bool ModelWeights::exist(const fs::path& folder) { return form_of(folder); }
 

@@ -26,6 +26,20 @@ void put_in_order(std::span<const std::byte> stored, const StoredTensor& tensor,
   }
 }
 
+void check_names(const std::vector<NamedTensor>& sorted,
+                 const std::map<std::string, std::string>& metadata) {
+  std::map<std::string, int> count;
+  for (const NamedTensor& entry : sorted) {
+    require(is_tensor_name(entry.name),
+            "\"{}\" cannot be a tensor's name: 1 to 256 of A-Z a-z 0-9 . _ -",
+            printable(entry.name));
+    require(++count[entry.name] == 1, "tensor {} would be written twice", entry.name);
+  }
+  for (const auto& [key, value] : metadata)
+    require(key.find("nystrom") == std::string::npos && key.find("integrity") == std::string::npos,
+            "metadata key \"{}\" is reserved for checksums", printable(key));
+}
+
 }  // namespace
 
 TensorFile TensorFile::open(const std::filesystem::path& path, TensorFormat format) {
@@ -81,24 +95,6 @@ Tensor TensorFile::read(const std::string& name, NonFinite non_finite) const {
   }
   return tensor.dtype == DType::f16 ? values.cast(DType::f32) : values;
 }
-
-namespace {
-
-void check_names(const std::vector<NamedTensor>& sorted,
-                 const std::map<std::string, std::string>& metadata) {
-  std::map<std::string, int> count;
-  for (const NamedTensor& entry : sorted) {
-    require(is_tensor_name(entry.name),
-            "\"{}\" cannot be a tensor's name: 1 to 256 of A-Z a-z 0-9 . _ -",
-            printable(entry.name));
-    require(++count[entry.name] == 1, "tensor {} would be written twice", entry.name);
-  }
-  for (const auto& [key, value] : metadata)
-    require(key.find("nystrom") == std::string::npos && key.find("integrity") == std::string::npos,
-            "metadata key \"{}\" is reserved for checksums", printable(key));
-}
-
-}  // namespace
 
 std::string write_safetensors(const std::filesystem::path& path,
                               const std::vector<NamedTensor>& tensors,
