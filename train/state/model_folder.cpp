@@ -14,7 +14,6 @@
 #include "nn/layer_kinds.h"
 #include "train/state/checkpoint.h"
 #include "train/state/hf_config.h"
-#include "train/state/hub_cache.h"
 #include "train/state/model_weights.h"
 #include "train/state/other_models.h"
 #include "train/state/run_folder.h"

@@ -1,4 +1,4 @@
-#include "train/state/hub_cache.h"
+#include "train/state/other_models.h"
 
 #include <gtest/gtest.h>
 
