@@ -119,12 +119,6 @@ Tensor as_mask(const Tensor& ones_and_zeros) {
                       ones_and_zeros.shape());
 }
 
-/// Whether a sample has several rows: choices, or the texts of two towers. Its tensors are then [b,
-/// rows, n].
-bool has_rows(const ModelConfig& config) {
-  return config.head == Head::multiple_choice || config.has_towers();
-}
-
 /// Builds the model's input. The choices of multiple-choice samples and the two texts of towers
 /// become rows.
 ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
@@ -139,7 +133,8 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
         inputs.floats("features", {features.dim(0), features.dim(1), *config.embed_dim});
     rows = shape = features.shape().without(-1);
   } else {
-    const bool several = has_rows(config);
+    // Choices, or the texts of two towers, are rows of a sample: [b, rows, n].
+    const bool several = config.head == Head::multiple_choice || config.has_towers();
     shape = inputs.any("input_ids").shape();
     require_input(shape.rank() == (several ? 3 : 2) && (!config.has_towers() || shape[1] == 2),
                   "input_ids are {}; expected {}", shape,

@@ -124,11 +124,9 @@ class OnnxAttentionNodes {
   /// Of places [·, 1] f32, as rotary_table() computes it.
   Rotation rotation(const OnnxValue& places, double theta) const {
     const std::vector<float> frequencies = rotary_frequencies(config_.head_dim(), theta);
-    const std::string name = fmt::format("rotary_frequencies.{}", theta);
-    if (!graph_.has_weight(name))
-      graph_.weight(name, OnnxType::f32, {std::ssize(frequencies)},
-                    f32_bytes(Tensor::from(frequencies, {std::ssize(frequencies)})));
-    const OnnxValue angles = graph_("Mul", {places, name});
+    const OnnxValue weight = f32_weight(graph_, fmt::format("rotary_frequencies.{}", theta),
+                                        Tensor::from(frequencies, {std::ssize(frequencies)}));
+    const OnnxValue angles = graph_("Mul", {places, weight});
     return {graph_("Cos", {angles}), graph_("Sin", {angles})};
   }
 
@@ -280,9 +278,8 @@ class OnnxAttentionNodes {
         orthogonal_features(static_cast<std::uint64_t>(config_.attention.random_seed), name,
                             config_.attention.num_features, config_.head_dim())
             .cast(DType::f32);
-    const OnnxValue drawn = graph_.weight(
-        name, OnnxType::f32, {directions.dim(0), directions.dim(1)}, f32_bytes(directions));
-    const OnnxValue w = graph_("Mul", {drawn, graph_.number(std::pow(d, -0.25))});
+    const OnnxValue w =
+        graph_("Mul", {f32_weight(graph_, name, directions), graph_.number(std::pow(d, -0.25))});
     const OnnxValue squares =
         graph_("ReduceSumSquare", {in.k}, {{"axes", Axes{2}}, {"keepdims", 1}});
     const OnnxValue halves = graph_("Mul", {squares, graph_.number(0.5 / std::sqrt(d))});

@@ -160,19 +160,13 @@ class OnnxWriter {
     return graph_("Squeeze", {graph_("MatMul", {row, x}), graph_.integers({1})});
   }
 
-  /// The last token of each row; 0 for a row without any.
-  OnnxValue last_token(const OnnxValue& x) {
-    const OnnxValue last = graph_("Equal", {tokens_.places, tokens_.count});
-    const OnnxValue token = graph_("And", {last, tokens_.valid});
-    return weighted_sum(graph_.cast(token, OnnxType::f32), x);
+  /// Token number `place` of each row, from 1; padding may precede it. 0 for a row without any.
+  OnnxValue token(const OnnxValue& x, const OnnxValue& place) {
+    const OnnxValue there = graph_("Equal", {tokens_.places, place});
+    const OnnxValue chosen = graph_("And", {there, tokens_.valid});
+    return weighted_sum(graph_.cast(chosen, OnnxType::f32), x);
   }
-
-  /// The first token of each row, which padding may precede; 0 for a row without any.
-  OnnxValue first_token(const OnnxValue& x) {
-    const OnnxValue first = graph_("Equal", {tokens_.places, graph_.integer(1)});
-    const OnnxValue token = graph_("And", {first, tokens_.valid});
-    return weighted_sum(graph_.cast(token, OnnxType::f32), x);
-  }
+  OnnxValue last_token(const OnnxValue& x) { return token(x, tokens_.count); }
 
   OnnxValue mean_token(const OnnxValue& x) {
     const OnnxValue count =
@@ -183,7 +177,7 @@ class OnnxWriter {
   /// The hidden states of each row as one vector: [b, hidden].
   OnnxValue pooled(const OnnxValue& x) {
     switch (config_.embedding.pooling) {
-      case SentencePooling::cls: return first_token(x);
+      case SentencePooling::cls: return token(x, graph_.integer(1));
       case SentencePooling::lasttoken: return last_token(x);
       case SentencePooling::mean_sqrt_len_tokens:
         return graph_("Mul",

@@ -9,18 +9,6 @@ namespace {
 
 constexpr const char* words_name = "nystromformer.embeddings.word_embeddings.weight";
 
-std::vector<std::int64_t> sizes_of(const Tensor& tensor) {
-  std::vector<std::int64_t> sizes;
-  for (int i = 0; i < tensor.rank(); ++i) sizes.push_back(tensor.dim(i));
-  return sizes;
-}
-
-OnnxValue f32_weight(OnnxGraph& graph, const std::string& name, const Tensor& values) {
-  return graph.has_weight(name)
-             ? name
-             : graph.weight(name, OnnxType::f32, sizes_of(values), f32_bytes(values));
-}
-
 /// The values of parameter `name`, f32 on the CPU.
 Tensor f32_values(const Model& model, const std::string& name) {
   return model.parameters().master(name).to(cpu_device).contiguous().cast(DType::f32);
@@ -44,7 +32,7 @@ OnnxValue int8_weight(OnnxModules& modules, const std::string& name, bool transp
     bytes[static_cast<std::size_t>(place)] =
         static_cast<char>(rounded.values[static_cast<std::size_t>(i)]);
   }
-  graph.weight(scale_name(name), OnnxType::f32, {rows}, f32_bytes(rounded.scales));
+  f32_weight(graph, scale_name(name), rounded.scales);
   return graph.weight(name, OnnxType::i8,
                       transposed ? std::vector{width, rows} : std::vector{rows, width},
                       std::move(bytes));
@@ -80,9 +68,11 @@ OnnxValue gelu_new(OnnxGraph& graph, const OnnxValue& x) {
 
 }  // namespace
 
-std::string f32_bytes(const Tensor& values) {
-  return {reinterpret_cast<const char*>(values.data<float>()),
-          static_cast<std::size_t>(values.bytes())};
+OnnxValue f32_weight(OnnxGraph& graph, const std::string& name, const Tensor& values) {
+  if (graph.has_weight(name)) return name;
+  return graph.weight(name, OnnxType::f32, {values.shape().begin(), values.shape().end()},
+                      std::string(reinterpret_cast<const char*>(values.data<float>()),
+                                  static_cast<std::size_t>(values.bytes())));
 }
 
 OnnxValue OnnxModules::parameter(std::string_view name) {

@@ -37,8 +37,8 @@ struct OnnxModules {
   OnnxValue product(const OnnxValue& x);
 };
 
-/// The elements of a contiguous f32 tensor, for OnnxGraph::weight.
-std::string f32_bytes(const Tensor& values);
+/// The weight `name` with the elements of a contiguous f32 tensor, which is added once.
+OnnxValue f32_weight(OnnxGraph& graph, const std::string& name, const Tensor& values);
 
 /// Rounds a model, f32 on the CPU, to what its int8 file computes: dense layers and the word table
 /// by ParameterStore::round_to_int8.
