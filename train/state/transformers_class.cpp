@@ -5,21 +5,39 @@
 namespace nystrom {
 namespace {
 
-/// The reason why transformers' class lacks these embeddings or activations of heads; empty if
-/// none.
-std::string obstacle_of_embeddings(const ModelConfig& config) {
+/// The reason why transformers cannot run the model, independent of its attention's length; empty
+/// if none.
+std::string obstacle_of_structure(const ModelConfig& config) {
+  const auto against = [](const std::string& ours, const char* theirs) {
+    return fmt::format("{}, and transformers' Nyströmformer {}", ours, theirs);
+  };
+  if (config.embed_dim)
+    return against(fmt::format("the input is features (embed_dim {})", *config.embed_dim),
+                   "takes token ids");
+  if (config.norm != Norm::post)
+    return against("norm is pre", "normalises after each residual only");
+  if (config.head == Head::replaced_tokens)
+    return against("its head tells replaced tokens", "has no such class");
+  if (config.attention.window)
+    return against(fmt::format("attention.window is {}", *config.attention.window),
+                   "has no windows");
+  if (config.mlp != Mlp::gelu)
+    return against(fmt::format("mlp is {}", enum_name(config.mlp)), "has no gate");
+  if (!config.bias) return against("bias is false", "has biases");
+  if (config.final_norm) return against("final_norm is true", "has none");
+  if (config.head_transform)
+    return against("head_transform is true", "has it in its masked-LM head alone");
   if (config.positions == Positions::none)
-    return "positions are none, and transformers' Nyströmformer always adds position embeddings";
+    return against("positions are none", "always adds position embeddings");
   if (config.positions == Positions::rope)
-    return "positions are rope, and transformers' Nyströmformer has a table of positions";
+    return against("positions are rope", "has a table of positions");
   if (config.positions == Positions::skip_padding)
-    return "positions are skip_padding, and transformers' Nyströmformer counts padding";
+    return against("positions are skip_padding", "counts padding");
   if (config.position_offset != 2)
-    return fmt::format(
-        "position_offset is {}, and transformers' Nyströmformer reads positions from row 2 on",
-        config.position_offset);
+    return against(fmt::format("position_offset is {}", config.position_offset),
+                   "reads positions from row 2 on");
   if (config.type_vocab_size == 0)
-    return "type_vocab_size is 0, and transformers' Nyströmformer always adds token types";
+    return against("type_vocab_size is 0", "always adds token types");
   if (config.embedding_width() != config.hidden_size)
     return fmt::format(
         "embedding_size is {}, and transformers' Nyströmformer has embeddings of hidden_size {}",
@@ -37,56 +55,21 @@ std::string obstacle_of_embeddings(const ModelConfig& config) {
     return fmt::format("classifier_act is {}, and transformers' {} has {}",
                        enum_name(config.classifier_activation()), enum_name(config.head),
                        enum_name(usual.classifier_activation()));
-  return "";
-}
-
-/// The reason why transformers' class lacks these blocks; empty if none.
-std::string obstacle_of_blocks(const ModelConfig& config) {
-  if (config.attention.window)
-    return fmt::format("attention.window is {}, and transformers' Nyströmformer has no windows",
-                       *config.attention.window);
-  if (config.mlp != Mlp::gelu)
-    return fmt::format("mlp is {}, and transformers' Nyströmformer has no gate",
-                       enum_name(config.mlp));
-  if (!config.bias) return "bias is false, and transformers' Nyströmformer has biases";
-  if (config.final_norm) return "final_norm is true, and transformers' Nyströmformer has none";
-  if (config.head_transform)
-    return "head_transform is true, and transformers' Nyströmformer has it in its masked-LM head "
-           "alone";
-  return "";
-}
-
-/// The reason why transformers cannot run the model, independent of its attention; empty if none.
-std::string obstacle_of_structure(const ModelConfig& config) {
-  if (config.embed_dim)
-    return fmt::format(
-        "the input is features (embed_dim {}), and transformers' Nyströmformer takes token ids",
-        *config.embed_dim);
-  if (config.norm != Norm::post)
-    return "norm is pre, and transformers' Nyströmformer normalises after each residual only";
-  if (config.head == Head::replaced_tokens)
-    return "its head tells replaced tokens, and transformers' Nyströmformer has no such class";
-  if (const std::string obstacle = obstacle_of_blocks(config); !obstacle.empty()) return obstacle;
-  if (const std::string obstacle = obstacle_of_embeddings(config); !obstacle.empty())
-    return obstacle;
   if (config.head == Head::sequence_classification && config.pooling != Pooling::first)
     return fmt::format(
         "pooling is {}, and transformers' NystromformerForSequenceClassification reads the first "
         "token",
         enum_name(config.pooling));
-  if (config.has_towers())
-    return "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence";
+  if (config.has_towers()) return against("pairs are towers", "reads a pair as one sequence");
   for (const auto& [kind, name] : enum_names(AttentionKind{})) {
     const bool theirs = kind == AttentionKind::nystrom || kind == AttentionKind::softmax;
     if (!theirs && config.has_kind(kind))
-      return fmt::format(
-          "attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention "
-          "only",
-          name);
+      return against(fmt::format("attention.kind is {}", name),
+                     "has Nyström and exact attention only");
   }
   if (config.has_kind(AttentionKind::nystrom) && config.has_kind(AttentionKind::softmax))
-    return "attention.layers mixes Nyström and exact attention, and transformers' Nyströmformer "
-           "has one kind in all layers";
+    return against("attention.layers mixes Nyström and exact attention",
+                   "has one kind in all layers");
   return "";
 }
 
