@@ -9,7 +9,8 @@
 namespace nystrom {
 
 inline StartDefaults start_defaults(const std::string& from) {
-  return defaults_from(open_start_folder(from));
+  const StartFolder folder = open_start_folder(from);
+  return {folder.config, trained_length(folder)};
 }
 
 }  // namespace nystrom

@@ -34,7 +34,7 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
   RunSpec spec;
   const auto read_start = [&](const std::string& from) {
     spec.start = open_start_folder(from);
-    return defaults_from(*spec.start);
+    return StartDefaults{spec.start->config, trained_length(*spec.start)};
   };
   spec.options = parse_config(yaml.text, yaml.name, read_start, overrides);
   return spec;

@@ -114,7 +114,7 @@ void TrainedModel::save(CheckpointFolder& checkpoints, std::int64_t step,
     files.insert(files.end(), others.begin(), others.end());
     constexpr std::int64_t small_files = std::int64_t{1} << 20;
     checkpoints.save(step, files, (1 + std::ssize(slabs)) * masters.bytes() + small_files);
-    if (sharded_) end_optimizer_files(communicator_);
+    if (sharded_) communicator_.from_first("");  // ends write_own_optimizer_files
   });
 }
 

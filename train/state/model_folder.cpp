@@ -330,10 +330,6 @@ StartFolder open_start_folder(const fs::path& model) {
   return folder;
 }
 
-StartDefaults defaults_from(const ModelFolder& folder) {
-  return {folder.config, trained_length(folder)};
-}
-
 std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
   std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);

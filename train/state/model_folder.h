@@ -48,9 +48,6 @@ struct StartFolder : ModelFolder {
 /// configuration need not be buildable: options of the run override it, and the result is checked.
 StartFolder open_start_folder(const std::filesystem::path& model);
 
-/// The defaults of a run that starts from `folder`.
-StartDefaults defaults_from(const ModelFolder& folder);
-
 /// The file or folder that tokenizer.path names; of a run directory, the folder of its model; of a
 /// model in the hub's cache, its folder there.
 std::filesystem::path find_tokenizer(const std::filesystem::path& path);

@@ -116,8 +116,6 @@ void write_own_optimizer_files(const std::vector<NamedTensor>& tensors,
   }
 }
 
-void end_optimizer_files(Communicator& communicator) { communicator.from_first(""); }
-
 void read_optimizer_files(const fs::path& checkpoint, const ParameterStore& store, SlabRange range,
                           const std::vector<NamedTensor>& slabs) {
   std::vector<TensorFile> files;

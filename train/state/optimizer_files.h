@@ -27,11 +27,8 @@ std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range
 std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> tensors, bool sharded,
                                                     Communicator& communicator);
 /// Writes the files of any other rank during that save, with its own `tensors`. Returns when rank 0
-/// calls end_optimizer_files.
+/// sends an empty text (Communicator::from_first) in the place of a folder.
 void write_own_optimizer_files(const std::vector<NamedTensor>& tensors, Communicator& communicator);
-/// Called by rank 0 after the save, so that write_own_optimizer_files returns in the other
-/// processes.
-void end_optimizer_files(Communicator& communicator);
 
 /// Fills `slabs`, each the `range` of one that is laid out as the parameter store's, from the files
 /// of `checkpoint`. Throws an InputError for damaged files, and when they do not hold all values.
