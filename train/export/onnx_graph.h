@@ -59,7 +59,6 @@ class OnnxGraph {
   /// Makes `value` an output and gives it this name, which is the caller's name of it from then on.
   void output(const OnnxValue& value, const std::string& name, const OnnxShape& shape);
 
-  /// Whether a weight has this name.
   bool has_weight(const std::string& name) const { return values_.contains(name); }
   /// Adds a weight; `bytes` are its elements in little-endian order.
   OnnxValue weight(const std::string& name, OnnxType type, const std::vector<std::int64_t>& shape,

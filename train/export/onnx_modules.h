@@ -25,7 +25,6 @@ struct OnnxModules {
   OnnxValue linear(const OnnxValue& x, std::string_view name);
   /// The normalisation `name` over the last axis.
   OnnxValue layer_norm(const OnnxValue& x, std::string_view name);
-  /// An activation function.
   OnnxValue activate(const OnnxValue& x, Activation activation);
   /// The rows `ids` of the word table: [b, n] → [b, n, hidden].
   OnnxValue embed_words(const OnnxValue& ids);

@@ -26,7 +26,6 @@ class StepMeans {
   /// are the step's.
   void add(std::int64_t step, double loss, std::optional<double> accuracy, std::int64_t tokens,
            double seconds);
-  /// Removes all steps.
   void clear() { *this = {}; }
 
   /// The mean over the steps with a finite loss; NaN without any.

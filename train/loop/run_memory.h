@@ -19,7 +19,6 @@ struct FixedMemory {
   std::int64_t teacher = 0;        ///< its weights, as many as the model's
   std::int64_t communication = 0;  ///< buffers of the library that adds up gradients
 
-  /// All bytes.
   std::int64_t total() const {
     return weights + masters + gradients + optimizer + average + teacher + communication;
   }

@@ -31,9 +31,7 @@ class TrainedModel {
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
 
-  /// The model, which optimizer() updates.
   Model& model() { return model_; }
-  /// The optimizer of the model's parameters.
   Optimizer& optimizer() { return *optimizer_; }
   /// The sum of each step's gradients. Null in a single process without training.deterministic.
   GradientSum* gradient_sum() { return gradient_sum_ ? &*gradient_sum_ : nullptr; }

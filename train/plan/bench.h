@@ -65,7 +65,6 @@ class BenchRun {
   explicit BenchRun(const BenchOptions& options);
   /// Runs one step and returns its loss; 0 without training.
   double step(std::uint64_t number);
-  /// The model.
   const Model& model() const { return model_; }
 
  private:

@@ -28,9 +28,7 @@ struct MemoryPlan {
   /// The part of a device's operations that can hide communication: the last backward pass.
   double last_backward = 0;
 
-  /// Bytes of the activations.
   std::int64_t activations(std::int64_t micro_batch) const;
-  /// All bytes.
   std::int64_t total(std::int64_t micro_batch) const {
     return fixed.total() + activations(micro_batch);
   }
@@ -63,7 +61,6 @@ StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth,
 /// Operations of the matrix products; a multiply-add counts as two.
 struct StepFlops {
   double layers, head;  ///< forward pass; the projection of embedding_size counts as of layers
-  /// Operations of the forward pass.
   double forward() const { return layers + head; }
   /// Operations of the backward pass: twice the forward pass, and with checkpointing the layers'
   /// forward pass once more.

@@ -72,7 +72,6 @@ class CheckpointFolder {
     std::string name;
     WriteFile write;
   };
-  /// A file with the given content.
   static File text_file(std::string name, std::string content);
 
   /// Writes the files, makes them durable, reads them back, verifies them, and renames the folder
@@ -91,7 +90,6 @@ class CheckpointFolder {
   /// Removes the checkpoints after `step`, newest first, when a run rolls back. Checkpoint `step`
   /// exists.
   void roll_back(std::int64_t step) const;
-  /// The path of a checkpoint of this folder.
   std::filesystem::path path_of(std::int64_t step) const { return checkpoint_path(folder_, step); }
 
  private:

@@ -27,7 +27,6 @@ class ModelWeights {
   std::string checksum() const;
   /// The names of all tensors, sorted.
   std::vector<std::string> names() const;
-  /// Whether a tensor exists.
   bool contains(const std::string& name) const { return file_of_.contains(name); }
   /// The file, type and shape of a tensor. Throws when it does not exist.
   const StoredTensor& stored(const std::string& name) const { return file_with(name).stored(name); }

@@ -32,13 +32,11 @@ class TensorFile {
   static TensorFile open_inside(const std::filesystem::path& folder, const std::string& name,
                                 TensorFormat format = TensorFormat::safetensors);
 
-  /// The path of the file.
   const std::filesystem::path& path() const { return file_.path(); }
   /// All tensors, in the order of a safetensors file's bytes or of a state dict's entries.
   const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
   /// The metadata without the checksums.
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
-  /// Whether a tensor exists.
   bool contains(const std::string& name) const { return index_.contains(name); }
   /// The type, shape and position of a tensor. Throws when it does not exist.
   const StoredTensor& stored(const std::string& name) const;
