@@ -71,9 +71,8 @@ std::vector<NamedTensor> f32_weights(const Model& model, const ModelConfig& expo
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (!entry.is_directory()) names.push_back(fs::relative(entry.path(), folder).string());
-  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -246,25 +245,22 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
   const bool exact = exported.exact_in_transformers(),
              ours = attention.semantics == Semantics::nystrom;
   std::vector<std::string> notes;
-  if (exact && ours && exported.has_kind(AttentionKind::nystrom)) {
+  if (exact && ours && exported.has_kind(AttentionKind::nystrom))
     notes.push_back(
         fmt::format("segment_means_seq_len == num_landmarks == {0}: transformers computes exact "
                     "softmax attention, nystrom only for "
                     "texts of up to {0} tokens",
                     attention.num_landmarks));
-  }
-  if (exact && convolution_reads_padding(exported)) {
+  if (exact && convolution_reads_padding(exported))
     notes.push_back(
         "transformers' convolution sees padding: in a batch of unequal texts the shorter ones get "
         "other results than alone");
-  }
   if (exact) return notes;
-  if (ours) {
+  if (ours)
     notes.push_back(fmt::format(
         "transformers computes another Nyström attention than nystrom: {} padding, and the texts "
         "of a batch share a scaling factor",
         convolution_reads_padding(exported) ? "landmarks and convolution see" : "landmarks see"));
-  }
   if (attention.inverse != Inverse::iterative) {
     notes.push_back(
         fmt::format("transformers inverts by six iterations; this model's inverse is {}",
@@ -273,11 +269,10 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
     notes.push_back(fmt::format("transformers inverts by six iterations; this model has {}",
                                 attention.inverse_iterations));
   }
-  if (attention.landmark_source == LandmarkSource::keys) {
+  if (attention.landmark_source == LandmarkSource::keys)
     notes.push_back(
         "transformers takes landmarks from queries and from keys; this model takes both from the "
         "keys");
-  }
   return notes;
 }
 

@@ -77,9 +77,8 @@ std::set<std::int64_t> sample_lengths(std::int64_t longest) {
 std::vector<Tensor> results_of(const Model& model, const ModelInput& input) {
   const ModelOutput out = model(input);
   std::vector<Tensor> results;
-  for (const Var& each : {out.logits, out.start_logits, out.end_logits}) {
+  for (const Var& each : {out.logits, out.start_logits, out.end_logits})
     if (each.defined()) results.push_back(each.value().contiguous());
-  }
   if (results.empty()) results.push_back(out.last_hidden_state.value().contiguous());
   return results;
 }

@@ -95,11 +95,10 @@ class Inputs {
 
   void require_all_used() const {
     const std::vector<std::string> known(known_.begin(), known_.end());
-    for (const auto& [name, tensor] : tensors_) {
+    for (const auto& [name, tensor] : tensors_)
       require_input(used_.contains(name),
                     "the model has no use for the input tensor {}{}; it takes {}", name,
                     did_you_mean(name, known), fmt::join(known, ", "));
-    }
   }
 
  private:
@@ -253,10 +252,9 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   if (!gradients) return result;
   require_input(loss.defined(), "gradients need a loss, and the input holds no labels");
   tape.backward(loss);
-  for (const Parameter& parameter : model.parameters().parameters()) {
+  for (const Parameter& parameter : model.parameters().parameters())
     result.push_back({"grad." + parameter.name(),
                       model.parameters().gradient(parameter.name()).cast(dtype).to(cpu_device)});
-  }
   return result;
 }
 

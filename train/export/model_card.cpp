@@ -178,11 +178,10 @@ std::string call_code(const ModelCard& card) {
 std::string loading(const ModelCard& card) {
   if (card.architecture)
     return "transformers' own class computes this model, in versions 4.57.1 and 5.x.";
-  if (!card.has_classes) {
+  if (!card.has_classes)
     return std::string("Use version 4.57.1, which this folder's form was checked with.") +
            (takes_one_length(card) ? " Versions 5.x crash on padding masks in Nyström attention."
                                    : "");
-  }
   std::string text =
       "`modeling_nystrom.py` computes this model as nystrom does, with any padding, in versions "
       "4.57.1 and 5.x. Read it, then allow it with `trust_remote_code=True`.";
@@ -258,12 +257,11 @@ std::string in_onnx_runtime(const ModelCard& card) {
 
 std::string differences_of(const ModelCard& card) {
   const bool exact = card.config.exact_in_transformers();
-  if (card.differences.empty()) {
+  if (card.differences.empty())
     return fmt::format(
         "How large the difference is on sample texts tells\n\n    nystrom export THIS_FOLDER "
         "NEW_FOLDER{} --verify\n\n",
         computed_by_transformers(card.config) ? "" : " --format transformers");
-  }
   std::string text = fmt::format(
       "Measured on sample texts: the largest difference of any entry of `{}` at the text's tokens, "
       "between nystrom (the text as it is) and what transformers computes ({}).\n\n"
@@ -271,10 +269,9 @@ std::string differences_of(const ModelCard& card) {
       "|---|---|---|---|\n",
       card.config.head == Head::none ? "last_hidden_state" : "logits",
       exact ? "the same" : "padded");
-  for (const ExportDifference& each : card.differences) {
+  for (const ExportDifference& each : card.differences)
     text += fmt::format("| {} | {} | {:.2g} | {:.2g} |\n", each.tokens, each.positions,
                         each.absolute, each.relative);
-  }
   return text + "\n";
 }
 
@@ -292,18 +289,16 @@ std::string in_nystrom(const ModelCard& card) {
                              card.mask_token)
                : "info THIS_FOLDER");
   if (card.architecture) return text;
-  if (!config.attention.conv_kernel_size && !card.has_classes) {
+  if (!config.attention.conv_kernel_size && !card.has_classes)
     text +=
         "The model has no convolution. For transformers, which always has one, the weights hold a "
         "kernel of one tap that is zero.\n\n";
-  }
   if (card.has_classes && !computed_by_transformers(config)) return text;
   text += "## Differences between the two\n\n";
-  if (config.attention.semantics == Semantics::transformers) {
+  if (config.attention.semantics == Semantics::transformers)
     text +=
         "- nystrom runs this model as transformers does; what is measured below is against `--set "
         "model.attention.semantics=nystrom`\n";
-  }
   for (const std::string& note : card.notes) text += "- " + note + "\n";
   if (text.ends_with("\n\n")) text += "- none: both compute the same\n";
   return text + "\n" + differences_of(card);

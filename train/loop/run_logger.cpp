@@ -44,12 +44,11 @@ std::string SpeedWatch::reason(double seconds) const {
   if (on_gpu_) return "does another program use the GPU?";
   const ProcessorTimes now = times_();
   const double others = (now.busy - begin_.busy - (now.own - begin_.own)) / seconds;
-  if (others > 0.25) {
+  if (others > 0.25)
     return fmt::format(
         "other programs use {:.1f} of {} processors; end them, or start this run with fewer "
         "--threads",
         others, std::thread::hardware_concurrency());
-  }
   return "no other program is busy: the processor is hot, or limited by its container or host";
 }
 

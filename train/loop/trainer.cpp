@@ -343,12 +343,11 @@ void Run::judge(const StepResult& result) {
   state_.skipped_in_a_row = result.skipped ? state_.skipped_in_a_row + 1 : 0;
   if (result.skipped)
     log_.warn(fmt::format("step {} skipped: its gradient is not finite", state_.step));
-  if (state_.skipped_in_a_row == 3) {
+  if (state_.skipped_in_a_row == 3)
     throw InputError(
         fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate or "
                     "lengthen the warm-up, in a new run_dir",
                     state_.step - 2, state_.step));
-  }
 }
 
 /// Forgets the losses and the speed of the steps before the last one.
@@ -400,10 +399,9 @@ RunResult Run::train() {
   }
   save();
   communicator_.barrier();
-  if (stalled()) {
+  if (stalled())
     log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s",
                          *patience, data_.metric_name, state_.best_step));
-  }
   RunResult reached = result();
   reached.interrupted = !stalled() && (state_.step < steps_ || evaluation_due());
   return reached;

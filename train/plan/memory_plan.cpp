@@ -329,9 +329,8 @@ std::int64_t MemoryPlan::activations(std::int64_t micro_batch) const {
 
 std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t limit) const {
   std::int64_t fits = 0;
-  for (std::int64_t step = std::int64_t{1} << 40; step > 0; step /= 2) {
+  for (std::int64_t step = std::int64_t{1} << 40; step > 0; step /= 2)
     if (fits + step <= limit && total(fits + step) <= memory) fits += step;
-  }
   return fits;
 }
 

@@ -202,10 +202,9 @@ Study study_cost(const CostStudyOptions& options, const StudyProgress& progress)
   CostStudyOptions o = options;
   require_input(o.shortest <= o.longest, "--shortest {} is more than --longest {}", o.shortest,
                 o.longest);
-  if (o.kinds.empty()) {
+  if (o.kinds.empty())
     for (const auto& kind : enum_names(AttentionKind{}))
       if (kind.value != AttentionKind::none) o.kinds.push_back(kind.value);
-  }
   require_input(std::ranges::find(o.kinds, AttentionKind::none) == o.kinds.end(),
                 "--kinds none: there is no attention to measure; leave it out");
   std::vector<std::int64_t> lengths;

@@ -113,12 +113,11 @@ std::vector<std::string> verdict_of(const MatrixStudyOptions& o, const std::vect
     const auto skewed = std::max_element(
         curve.errors.begin(), curve.errors.end(),
         [](const Summary& a, const Summary& b) { return a.mean * b.median < b.mean * a.median; });
-    if (skewed->median > rounding && skewed->mean > 5 * skewed->median) {
+    if (skewed->median > rounding && skewed->mean > 5 * skewed->median)
       lines.push_back(
           fmt::format("{}: outliers rule the mean; with {} landmarks it is {:.0f} times the median",
                       series_name(o, curve.rule, curve.inverse), skewed - curve.errors.begin() + 1,
                       skewed->mean / skewed->median));
-    }
   }
   if (o.kernel == ScoreKernel::raw && o.d_model < o.length)
     lines.push_back(
@@ -213,9 +212,8 @@ Study study_matrices(const MatrixStudyOptions& o, const StudyProgress& progress)
                 "--inverse iterative needs --kernel softmax: its first step is scaled for matrices "
                 "whose rows sum to 1");
   std::vector<Curve> curves;
-  for (const LandmarkRule rule : o.landmarks) {
+  for (const LandmarkRule rule : o.landmarks)
     for (const Inverse inverse : o.inverses) curves.push_back({rule, inverse, {}});
-  }
   struct Trial {
     Tensor q, k, s;
     double size;

@@ -82,10 +82,9 @@ std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_
   list.push_back({"kind", "softmax", with_kind(config, AttentionKind::softmax)});
   for (std::int64_t m = 8; m <= 256 && m < length; m *= 2)
     add("landmarks", std::to_string(m), [m](auto& a) { a.num_landmarks = m; });
-  for (std::int64_t k = 0; k <= max_steps; ++k) {
+  for (std::int64_t k = 0; k <= max_steps; ++k)
     add("steps", std::to_string(k),
         [k](auto& a) { a.inverse = Inverse::iterative, a.inverse_iterations = k; });
-  }
   for (const Inverse inverse : {Inverse::exact, Inverse::identity})
     add("inverse", enum_name(inverse), [=](auto& a) { a.inverse = inverse; });
   add("landmark_source", "keys", [](auto& a) { a.landmark_source = LandmarkSource::keys; });
@@ -113,9 +112,8 @@ std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_
 double effective_rank(const std::vector<double>& sigma) {
   const double total = std::accumulate(sigma.begin(), sigma.end(), 0.0);
   double entropy = 0;
-  for (const double value : sigma) {
+  for (const double value : sigma)
     if (value > 0) entropy -= value / total * std::log(value / total);
-  }
   return std::exp(entropy);
 }
 
@@ -170,12 +168,10 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
 std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant& variant,
                               const std::vector<Batch>& sequences) {
   const auto model = load_model(folder.path, variant.config, DType::f32, StoreMode::inference);
-  if (!variant.convolution) {
-    for (const Parameter& parameter : model->parameters().parameters()) {
+  if (!variant.convolution)
+    for (const Parameter& parameter : model->parameters().parameters())
       if (parameter.name().ends_with(".self.conv.weight"))
         model->parameters().set(parameter.name(), Tensor::zeros(parameter.shape(), DType::f32));
-    }
-  }
   std::vector<double> sums;
   for (const Batch& sequence : sequences)
     sums.push_back(
@@ -276,10 +272,9 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
 /// Calls use(head, layer, number of the head) for all heads in all layers.
 template <class Use>
 void for_each_head(const ModelFindings& findings, const Use& use) {
-  for (std::size_t l = 0; l < findings.layers.size(); ++l) {
+  for (std::size_t l = 0; l < findings.layers.size(); ++l)
     for (std::size_t h = 0; h < findings.layers[l].size(); ++h)
       use(findings.layers[l][h], static_cast<std::int64_t>(l), static_cast<std::int64_t>(h));
-  }
 }
 
 /// The values f(head) of all heads in all layers.
@@ -444,11 +439,10 @@ std::string worst_head(const ModelFindings& findings) {
 std::vector<std::string> verdict_of(const ModelFindings& findings) {
   std::vector<std::string> lines;
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
-  if (findings.variants[0].has_errors && !findings.layers.empty()) {
+  if (findings.variants[0].has_errors && !findings.layers.empty())
     lines.push_back(fmt::format(
         "attention as the model has it differs from exact attention by {} in the median head, {}",
         percent(median_error(findings, 0)), worst_head(findings)));
-  }
   const AttentionVariant& own = findings.variants[0];
   if (std::isfinite(own.change)) {
     const double change = -own.change;

@@ -174,9 +174,8 @@ class Drawing {
                            look(series, colour, 2), piece);
     }
     const bool marks = series.points || (series.x.size() <= 16 && !series.dashed);
-    for (std::size_t i = 0; marks && i < series.x.size(); ++i) {
+    for (std::size_t i = 0; marks && i < series.x.size(); ++i)
       if (shown(series, i)) circle(px(series.x[i]), py(series.y[i]), colour, 3);
-    }
     return !pieces.front().empty();
   }
 
@@ -307,9 +306,8 @@ ChartSeries thinned(const ChartSeries& series, std::size_t most) {
       if (!lowest || series.y[i] < series.y[*lowest]) lowest = i;
       if (!highest || series.y[i] > series.y[*highest]) highest = i;
     }
-    for (const auto& place : {lowest, highest, broken}) {
+    for (const auto& place : {lowest, highest, broken})
       if (place) kept.insert(*place);
-    }
   }
   ChartSeries result = series;
   for (const auto list :

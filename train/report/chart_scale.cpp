@@ -35,9 +35,8 @@ Scale linear_scale(double low, double high) {
   }
   const double wanted = 6, power = std::pow(10, exponent_of((high - low) / wanted));
   double step = 10 * power;
-  for (const double factor : {5.0, 2.0, 1.0}) {
+  for (const double factor : {5.0, 2.0, 1.0})
     if (factor * power * wanted >= high - low) step = factor * power;
-  }
   const double first = std::floor(low / step), last = std::ceil(high / step);
   Scale scale{false, step * first, step * last, {}};
   for (double i = first; i <= last; ++i) scale.ticks.push_back(step * i);
@@ -57,18 +56,16 @@ Scale log_scale(double low, double high) {
   const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
   const double stride = std::max(1.0, std::ceil((last - first) / 8));
   const bool between = last - first < 3;
-  for (double power = first; power <= last; power += between ? 1 : stride) {
+  for (double power = first; power <= last; power += between ? 1 : stride)
     for (const double factor : {1.0, 2.0, 5.0}) {
       const double tick = factor * std::pow(10, power);
       if ((factor == 1 || between) && tick >= low * 0.999 && tick <= high * 1.001)
         scale.ticks.push_back(tick);
     }
-  }
   if (scale.ticks.size() >= 2) return scale;
   scale.ticks.clear();
-  for (const double tick : linear_scale(low, high).ticks) {
+  for (const double tick : linear_scale(low, high).ticks)
     if (tick >= low && tick <= high) scale.ticks.push_back(tick);
-  }
   return scale;
 }
 
@@ -172,13 +169,12 @@ Scale make_scale(Axis axis, double low, double high) {
 Scale scale_of(Axis axis, const std::vector<const std::vector<double>*>& values, double floor) {
   const Scale probe{axis == Axis::logarithmic, 0, 1, {}};
   double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const auto* list : values) {
+  for (const auto* list : values)
     for (const double value : *list) {
       if (!probe.shows(value)) continue;
       low = std::min(low, std::max(value, floor));
       high = std::max(high, std::max(value, floor));
     }
-  }
   if (!(low <= high)) return make_scale(axis, probe.log ? 1 : 0, probe.log ? 10 : 1);
   return make_scale(axis, low, high);
 }

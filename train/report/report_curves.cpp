@@ -44,9 +44,8 @@ MetricView view_of(const std::string& metric) {
 
 /// The metric without its prefix.
 std::string base_of(const std::string& metric) {
-  for (const std::string_view prefix : {validation_prefix, mean_prefix}) {
+  for (const std::string_view prefix : {validation_prefix, mean_prefix})
     if (metric.starts_with(prefix)) return metric.substr(prefix.size());
-  }
   return metric;
 }
 
@@ -65,9 +64,8 @@ std::vector<std::string> ordered(const std::set<std::string>& metrics,
     return held_out ? 2 : 12;
   };
   std::vector<std::string> order;
-  for (const std::string& name : metrics) {
+  for (const std::string& name : metrics)
     if (!name.empty()) order.push_back(name);
-  }
   std::sort(order.begin(), order.end(), [&](const std::string& a, const std::string& b) {
     if (rank(a) != rank(b)) return rank(a) < rank(b);
     return ::strverscmp(a.c_str(), b.c_str()) < 0;  // "layer_2" before "layer_10"
@@ -161,9 +159,8 @@ std::vector<Chart> family_charts(const RunHistory& run, bool of_layers) {
 
 std::string validation_curves(const RunHistory& run) {
   std::vector<Chart> charts;
-  for (const std::string& base : ordered(bases_of(run), run.metric_name())) {
+  for (const std::string& base : ordered(bases_of(run), run.metric_name()))
     if (is_held_out(run, base)) charts.push_back(single_chart(run, base));
-  }
   return grid_of(charts);
 }
 
@@ -179,9 +176,8 @@ std::string layer_curves(const RunHistory& run) {
 
 std::string compared_curves(const std::vector<RunHistory>& runs) {
   std::set<std::string> metrics;
-  for (const RunHistory& run : runs) {
+  for (const RunHistory& run : runs)
     for (const auto& [name, curve] : run.curves) metrics.insert(name);
-  }
   const std::string decisive = runs.empty() ? "loss" : runs[0].metric_name();
   const bool same_baseline = std::all_of(runs.begin(), runs.end(), [&](const RunHistory& run) {
     return run.metric_name() == decisive && run.baseline == runs[0].baseline;

@@ -185,11 +185,9 @@ std::string facts_of(const RunHistory& run) {
 std::string evaluations_of(const RunHistory& run) {
   if (run.evaluations.empty()) return "<p class=\"soft\">No evaluation yet.</p>\n";
   std::vector<std::string> metrics = {run.metric_name()};  // the decisive one first
-  for (const auto& evaluation : run.evaluations) {
-    for (const auto& [name, value] : evaluation.metrics) {
+  for (const auto& evaluation : run.evaluations)
+    for (const auto& [name, value] : evaluation.metrics)
       if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
-    }
-  }
   std::vector<std::string> columns = {"step"};
   columns.insert(columns.end(), metrics.begin(), metrics.end());
   std::vector<std::vector<Cell>> rows;
@@ -297,10 +295,9 @@ std::string reached(const std::vector<RunHistory>& runs) {
   for (const RunHistory& run : runs) {
     const EvaluationRecord* top = run.best();
     rows.push_back({run.name, state_of(run), top ? Cell(top->step) : Cell(NAN)});
-    for (const std::string& metric : metrics) {
+    for (const std::string& metric : metrics)
       rows.back().emplace_back(top && top->metrics.contains(metric) ? top->metrics.at(metric)
                                                                     : NAN);
-    }
     rows.back().emplace_back(speed_of(run));
     rows.back().emplace_back(largest_of(run, "peak_memory_bytes") / 1e9);
     comparable = comparable && run.metric_name() == runs[0].metric_name() &&
@@ -321,9 +318,8 @@ std::string differences(const std::vector<RunHistory>& runs) {
   for (const RunHistory& run : runs) {
     options.push_back(option_values(run.config));
     columns.push_back(run.name);
-    for (const auto& [key, value] : options.back()) {
+    for (const auto& [key, value] : options.back())
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-    }
   }
   std::vector<std::vector<Cell>> rows;
   for (const std::string& key : keys) {

@@ -21,13 +21,12 @@ std::pair<std::string, std::string> parts_of(const std::string& override_text) {
 
 std::vector<std::string> options_of(const SweepResult& sweep) {
   std::vector<std::string> options;
-  for (const SweepPoint& point : sweep.points) {
+  for (const SweepPoint& point : sweep.points)
     for (const std::string& each : point.overrides) {
       const std::string option = parts_of(each).first;
       if (std::find(options.begin(), options.end(), option) == options.end())
         options.push_back(option);
     }
-  }
   return options;
 }
 
@@ -163,21 +162,19 @@ std::string parallel_svg(const std::vector<std::string>& options, const std::str
 
 std::string parallel_of(const SweepResult& sweep, const std::vector<std::string>& options) {
   std::set<std::int64_t> seeds;
-  for (const SweepPoint& point : sweep.points) {
+  for (const SweepPoint& point : sweep.points)
     for (const SweepRun& run : point.runs) seeds.insert(run.seed);
-  }
   std::vector<std::string> names;
   for (const std::string& option : options) names.push_back(option.substr(option.rfind('.') + 1));
   if (seeds.size() > 1) names.emplace_back("seed");
   if (names.empty() || names.size() > max_axes) return "";
   std::vector<ParallelLine> lines;
-  for (const SweepPoint& point : sweep.points) {
+  for (const SweepPoint& point : sweep.points)
     for (const SweepRun& run : point.runs) {
       if (!std::isfinite(run.value)) continue;
       lines.push_back({values_of(point, options), run.value});
       if (seeds.size() > 1) lines.back().values.push_back(std::to_string(run.seed));
     }
-  }
   return "<p class=\"soft\">Each line is a run. The better it is, the stronger its line; the best "
          "one is orange.</p>\n<div class=\"wide\"><figure class=\"parallel\">" +
          parallel_svg(names, sweep.metric, std::move(lines)) + "</figure></div>\n";

@@ -57,13 +57,12 @@ std::string label_counts_of(const TaskFindings& findings) {
 /// The most frequent confusions, for more labels than a matrix can show.
 std::string confusions_of(const TaskFindings& findings) {
   std::vector<std::vector<Cell>> rows;
-  for (std::size_t truth = 0; truth < findings.labels.size(); ++truth) {
+  for (std::size_t truth = 0; truth < findings.labels.size(); ++truth)
     for (std::size_t other = 0; other < findings.labels.size(); ++other) {
       const std::int64_t count = findings.confusions[truth][other];
       if (truth != other && count > 0)
         rows.push_back({findings.labels[truth], findings.labels[other], count});
     }
-  }
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return std::get<std::int64_t>(a[2]) > std::get<std::int64_t>(b[2]);
   });

@@ -77,10 +77,9 @@ std::string aligned_text(const StudyTable& table) {
     for (const Cell& cell : row) lines.back().push_back(shown(cell, false));
   }
   std::vector<std::size_t> widths(table.columns.size(), 0);
-  for (const auto& line : lines) {
+  for (const auto& line : lines)
     for (std::size_t i = 0; i < widths.size(); ++i)
       widths[i] = std::max(widths[i], line.at(i).size());
-  }
   std::string text;
   for (const auto& line : lines) {
     for (std::size_t i = 0; i < widths.size(); ++i) {

@@ -92,9 +92,8 @@ JudgedExample judged(const Example& example, const Prediction& prediction) {
     for (const Answer& answer : example.answers) truths.push_back(answer.text);
     result.truth = truths.empty() ? "" : truths[0];
     result.correct = score_answer(truths, result.predicted).exact == 1;
-    for (std::string* text : {&result.truth, &result.predicted}) {
+    for (std::string* text : {&result.truth, &result.predicted})
       if (text->empty()) *text = "(no answer)";
-    }
     return result;
   }
   result.correct = result.truth == result.predicted;

@@ -277,12 +277,11 @@ std::string semantics_notice(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
   if (attention.semantics != Semantics::transformers || !config.has_kind(AttentionKind::nystrom))
     return "";
-  if (config.exact_in_transformers()) {
+  if (config.exact_in_transformers())
     return fmt::format(
         "note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax "
         "attention, and so does this; --set model.attention.semantics=nystrom makes it Nyström",
         attention.num_landmarks);
-  }
   return fmt::format(
       "note: attention as transformers computes it (segments over padding, sequences of exactly {} "
       "positions); --set model.attention.semantics=nystrom chooses the padding-invariant one",

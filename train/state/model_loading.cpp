@@ -34,10 +34,9 @@ std::vector<std::string> absent_convolutions(const ModelConfig& config) {
   std::vector<std::string> names;
   if (config.attention.conv_kernel_size || config.norm != Norm::post)
     return names;  // transformers has no pre-LN layers
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
     names.push_back(
         fmt::format("{}encoder.layer.{}.attention.self.conv.weight", encoder_prefix, i));
-  }
   return names;
 }
 
@@ -462,10 +461,9 @@ std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& master
   if (model.config().head == Head::masked_lm && !model.config().tie_word_embeddings)
     result.push_back({std::string(decoder_bias_name),
                       store.part_of(masters, "cls.predictions.bias").to(cpu_device)});
-  for (const std::string& name : absent_convolutions(model.config())) {
+  for (const std::string& name : absent_convolutions(model.config()))
     result.push_back(
         {name, Tensor::zeros(absent_convolution_shape(model.config()), masters.dtype())});
-  }
   return result;
 }
 

@@ -95,14 +95,13 @@ std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> ten
          *reports = communicator.gather(report_of([&] { return write_safetensors(path, *own); }));
          return checksum_in((*reports)[0]);
        }});
-  for (int rank = 1; rank < size; ++rank) {
+  for (int rank = 1; rank < size; ++rank)
     files.push_back(
         {optimizer_file_name(rank, size), [reports, rank, &communicator](const fs::path&) {
            return with_context(communicator.name_of(rank), [&] {
              return checksum_in((*reports)[static_cast<std::size_t>(rank)]);
            });
          }});
-  }
   return files;
 }
 
