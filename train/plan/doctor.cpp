@@ -165,6 +165,16 @@ Finding examine_driver(const fs::path& root, bool has_gpu) {
           "install the NVIDIA driver, or in a container pass the GPU through"};
 }
 
+/// Checks that the CUDA backend of this build can use the first GPU.
+Finding examine_cuda() {
+  try {
+    cuda::require_device(0);
+  } catch (const InputError& error) {
+    return {"cuda", missing, std::string("in this build, but ") + error.what(), ""};
+  }
+  return {"cuda", ok, "in this build: --device cuda computes on the first GPU", ""};
+}
+
 }  // namespace
 
 std::vector<std::string> gpu_names(const fs::path& root) {
@@ -189,16 +199,6 @@ std::vector<Finding> examine_machine(const fs::path& root) {
   findings.insert(findings.end(), {examine_threads(root), examine_load(root), examine_memory(root),
                                    examine_disk()});
   return findings;
-}
-
-/// Checks that the CUDA backend of this build can use the first GPU.
-Finding examine_cuda() {
-  try {
-    cuda::require_device(0);
-  } catch (const InputError& error) {
-    return {"cuda", missing, std::string("in this build, but ") + error.what(), ""};
-  }
-  return {"cuda", ok, "in this build: --device cuda computes on the first GPU", ""};
 }
 
 std::vector<Finding> examine_gpus(const fs::path& root) {
