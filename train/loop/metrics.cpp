@@ -38,14 +38,16 @@ std::uint32_t masked_crc(const std::string& bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-std::string framed(const std::string& event) {
-  using protobuf::little_endian;
-  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
-  return length + little_endian(masked_crc(length)) + event + little_endian(masked_crc(event));
-}
-
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// An Event of the present moment, framed.
+std::string event_of(const std::string& fields) {
+  using protobuf::little_endian;
+  const std::string event = protobuf::number(1, wall_time()) + fields;
+  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
+  return length + little_endian(masked_crc(length)) + event + little_endian(masked_crc(event));
 }
 
 }  // namespace
@@ -113,7 +115,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resume
   events_.emplace(run_dir / fmt::format("events.out.tfevents.{}.{}.nystrom",
                                         static_cast<std::int64_t>(wall_time()), ::getpid()),
                   log);
-  events_->append(framed(protobuf::number(1, wall_time()) + protobuf::bytes(3, "brain.Event:2")));
+  events_->append(event_of(protobuf::bytes(3, "brain.Event:2")));
   begin_session(resumed_step);
 }
 
@@ -125,8 +127,8 @@ void MetricsLog::roll_back(std::int64_t last_step) {
 /// Lets TensorBoard forget the steps after `last_step` of this and of earlier files.
 void MetricsLog::begin_session(std::int64_t last_step) {
   constexpr std::int64_t started = 1;  // SessionLog.START
-  events_->append(framed(protobuf::number(1, wall_time()) + protobuf::integer(2, last_step + 1) +
-                         protobuf::bytes(7, protobuf::integer(1, started))));
+  events_->append(event_of(protobuf::integer(2, last_step + 1) +
+                           protobuf::bytes(7, protobuf::integer(1, started))));
 }
 
 void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
@@ -138,9 +140,7 @@ void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
         1, protobuf::bytes(1, name) + protobuf::number(2, static_cast<float>(value)));
   }
   records_.append(record.dump() + "\n");
-  if (events_)
-    events_->append(framed(protobuf::number(1, wall_time()) + protobuf::integer(2, step) +
-                           protobuf::bytes(5, summary)));
+  if (events_) events_->append(event_of(protobuf::integer(2, step) + protobuf::bytes(5, summary)));
 }
 
 }  // namespace nystrom
