@@ -43,10 +43,6 @@ ReadExamples read_examples(const TaskConfig& task, const ExampleSource& source, 
   }
 }
 
-ExampleSource validation_of(const TaskModel& task) {
-  return task_sources(task.settings.task, task.settings.seed).validation;
-}
-
 /// The input of an example in one line.
 std::string text_of(const Example& example) {
   if (!example.pixels.empty()) return example.place();
@@ -174,7 +170,8 @@ TaskFindings judge_texts_of_label_sets(const TaskModel& task,
 
 TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
   const TaskConfig& config = task.settings.task;
-  const ReadExamples read = read_examples(config, validation_of(task), most);
+  const ReadExamples read =
+      read_examples(config, task_sources(config, task.settings.seed).validation, most);
   const bool tokens = config.kind == TaskKind::tokens;
   std::vector<JudgedExample> examples;
   if (tokens) {
