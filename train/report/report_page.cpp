@@ -11,7 +11,7 @@
 #include "train/report/report_html.h"
 #include "train/state/checkpoint.h"
 #include "train/state/model_folder.h"
-#include "train/state/saved_run.h"
+#include "train/state/run_folder.h"
 
 namespace nystrom {
 namespace {
