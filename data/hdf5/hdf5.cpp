@@ -151,6 +151,7 @@ struct Hdf5Array::State {
   std::vector<Filter> filters;
   std::size_t chunk_bytes = 0;
   bool half = false, packs_edges = true;
+  std::vector<double> missing{};  // the numbers that stand for none
   Id id;
   mutable std::unordered_set<hsize_t> checked;  // chunks, by their number
 
@@ -219,6 +220,14 @@ struct Hdf5Array::State {
       fail(where);
   }
 
+  void require_present(std::span<const double> values) const {
+    for (const double each : missing)
+      require_input(std::ranges::find(values, each) == values.end(),
+                    "{}: holds {}, which its attributes call missing; leave such rows out, or fill "
+                    "them",
+                    where, each);
+  }
+
   void require_inside(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
                       std::size_t elements) const {
     bool inside = !shape.empty() && first.size() == shape.size() && count.size() == shape.size();
@@ -255,6 +264,7 @@ void Hdf5Array::read(std::span<const std::int64_t> first, std::span<const std::i
                      std::span<double> values) const {
   state_->require_inside(first, count, values.size());
   if (!values.empty()) state_->read(first, count, H5T_NATIVE_DOUBLE, values.data());
+  state_->require_present(values);
 }
 
 void Hdf5Array::read(std::span<const std::int64_t> first, std::span<const std::int64_t> count,
@@ -262,6 +272,10 @@ void Hdf5Array::read(std::span<const std::int64_t> first, std::span<const std::i
   state_->require_inside(first, count, values.size());
   require(state_->half, "Hdf5Array: {} holds {}, read as f16", state_->name, state_->type);
   if (!values.empty()) state_->read(first, count, half_type(), values.data());
+  if (state_->missing.empty()) return;
+  std::vector<double> wide;
+  for (const f16 value : values) wide.push_back(static_cast<float>(value));
+  state_->require_present(wide);
 }
 
 void Hdf5Array::read(std::int64_t first, StoredInteger as, std::span<std::byte> values) const {
@@ -319,6 +333,20 @@ std::vector<std::string> Hdf5File::names() const {
   return names;
 }
 
+/// An attribute of an array that is one number.
+static std::optional<double> attribute(hid_t array, const char* name) {
+  if (H5Aexists(array, name) <= 0) return {};
+  const Id id(H5Aopen(array, name, H5P_DEFAULT), H5Aclose);
+  if (!id.valid()) return {};
+  const Id type(H5Aget_type(id.get()), H5Tclose), space(H5Aget_space(id.get()), H5Sclose);
+  const H5T_class_t kind = H5Tget_class(type.get());
+  double value = 0;
+  const bool number = (kind == H5T_INTEGER || kind == H5T_FLOAT) &&
+                      H5Sget_simple_extent_npoints(space.get()) == 1 &&
+                      H5Aread(id.get(), H5T_NATIVE_DOUBLE, &value) >= 0;
+  return number ? std::optional(value) : std::nullopt;
+}
+
 std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t cache_bytes) const {
   const std::string where =
       fmt::format("{}: '{}'", printable_path(state_->input->path()), printable(name));
@@ -336,13 +364,24 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   array->where = where;
   const Id access = array_access(cache_bytes);
   array->id = Id(H5Dopen2(file, name.c_str(), access.get()), H5Dclose);
-  if (!array->id.valid()) fail(where);
+  if (!array->id.valid()) {
+    require_input(library_reason() != "not a dataset", "{}: is a group, expected an array", where);
+    fail(where);
+  }
   const Id creation(H5Dget_create_plist(array->id.get()), H5Pclose),
       type(H5Dget_type(array->id.get()), H5Tclose);
   require_input(
       H5Pget_layout(creation.get()) != H5D_VIRTUAL && H5Pget_external_count(creation.get()) == 0,
       "{}: external and virtual storage are not read; copy the data into an array of its own",
       where);
+  // The conventions of netCDF, which other readers apply.
+  const double scale = attribute(array->id.get(), "scale_factor").value_or(1),
+               offset = attribute(array->id.get(), "add_offset").value_or(0);
+  require_input(scale == 1 && offset == 0,
+                "{}: its numbers are packed (scale_factor {}, add_offset {}); write them unpacked",
+                where, scale, offset);
+  for (const char* name : {"_FillValue", "missing_value"})
+    if (const auto missing = attribute(array->id.get(), name)) array->missing.push_back(*missing);
   array->filters = filters_of(creation.get(), where);
   array->type = type_name(type.get(), where);
   array->half = is_half_type(type.get());

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t block_bytes = std::int64_t{8} << 20;
-constexpr std::int64_t digest_rows = 16;
+// A digest is that of all numbers of a small bag, else of some rows.
+constexpr std::int64_t digest_rows = 16, digest_numbers = std::int64_t{1} << 18;
 constexpr double exact_limit = 9007199254740992;  // 2^53: below it a double is exact
 constexpr std::array hdf5_arrays = {"features", "coords"};
 
@@ -259,7 +260,8 @@ Digest BagFile::digest() const {
       if (count < rows()) different.emplace(row, row + width());
     }
   };
-  const std::int64_t read = std::min(rows(), digest_rows);
+  const std::int64_t read =
+      rows() * width() <= digest_numbers ? rows() : std::min(rows(), digest_rows);
   add(read);
   // Rows of padding, or of empty background, tell nothing of a bag.
   if (read < rows() && std::ssize(different) < read) add(rows());

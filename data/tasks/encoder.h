@@ -59,9 +59,11 @@ struct EncodingCounts {
   /// Questions: answerable questions whose answer is not whole in any window.
   std::int64_t answers_cut = 0;
 
-  /// Adds the examples of `more`, and which of them are truncated.
-  void add_cut(const EncodingCounts& more) {
+  /// Adds the examples of `more`, which of them are truncated, and their tokens.
+  void add(const EncodingCounts& more) {
     examples += more.examples;
+    tokens += more.tokens;
+    unknown += more.unknown;
     truncated.add(more.truncated);
   }
 };

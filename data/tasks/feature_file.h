@@ -91,8 +91,8 @@ class BagFile {
   /// The array `coords` [rows, columns] of an HDF5 file, with at least 2 columns; nothing if it has
   /// none.
   std::optional<BagArray> coords() const;
-  /// A hash of the shape and of 16 rows from all over the file, to find equal files; of all rows
-  /// where some of the 16 are equal.
+  /// A hash of the shape and the rows, to find equal files: of more than 2^18 numbers, of 16 rows
+  /// from all over the file, unless some of them are equal.
   Digest digest() const;
 
  private:

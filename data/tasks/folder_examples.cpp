@@ -37,7 +37,7 @@ class WholeFiles : public ExampleReader {
     Example example;
     example.file = std::make_shared<std::string>(printable_path(file.path));
     example.line = 1;
-    example.text = read_whole(file.path, max_row_bytes);
+    example.text = without_crlf(read_whole(file.path, max_row_bytes));
     check_text(example.text, *example.file);
     if (file.named) example.id = name_of(file.path);
     example.whole_file = file.named;

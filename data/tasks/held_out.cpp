@@ -166,14 +166,20 @@ std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed, Labelled l
     for (const Group* group : members) sizes.back() += group->size;
   }
   const std::vector<std::int64_t> counts = quotas(sizes, fraction);
+  std::map<std::string, std::int64_t> training;  // groups by label: each keeps one
+  for (const Group& group : groups.all)
+    for (const std::string& label : group.labels) ++training[label];
   std::vector<bool> chosen(groups.all.size());
   std::size_t place = 0;
   for (auto& [label, members] : classes) {
     std::int64_t left = counts[place++];
     std::ranges::sort(members, {}, &Group::order);
     for (const Group* group : members) {
-      if (group->size > left) continue;
+      const bool last = std::ranges::any_of(
+          group->labels, [&](const std::string& label) { return training[label] == 1; });
+      if (group->size > left || last) continue;
       left -= group->size;
+      for (const std::string& label : group->labels) --training[label];
       chosen[static_cast<std::size_t>(group - groups.all.data())] = true;
     }
   }

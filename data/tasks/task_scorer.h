@@ -87,8 +87,8 @@ double constant_loss(const TaskDataset& data);
 TaskMetric deciding_metric(const TaskDataset& dataset);
 
 /// Throws an InputError when `metric` is undefined or constant on the data, whatever a model
-/// predicts: without some label, without an entity, or with equal values; and when f32 rounds values
-/// by a thousandth of their spread or more. `name` is that of the data, for the message.
+/// predicts: without some label, without an entity, or with equal values; and when f32 rounds
+/// values by a thousandth of their spread or more. `name` is that of the data, for the message.
 void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name);
 /// Throws an InputError when all values are equal, so that no correlation with them is defined.
 void require_different_values(std::span<const double> values, TaskMetric metric,

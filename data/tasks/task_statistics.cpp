@@ -102,10 +102,12 @@ void warn_about_set(const std::string& name, const TaskSetStatistics& report,
   if (encoding.truncated.count * 10 > encoding.examples)
     lines.push_back(fmt::format(
         "{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise "
-        "data.sequence_length; single texts with a label or a number may be read in windows "
-        "(task.windows)",
+        "data.sequence_length{}",
         name, percent(encoding.truncated.count, encoding.examples), encoding.truncated.count,
-        encoding.examples, encoding.longest));
+        encoding.examples, encoding.longest,
+        encoding.tokens > 0 ? "; single texts with a label or a number may be read in windows "
+                              "(task.windows)"
+                            : ""));
   if (report.values > 0 && report.smallest == report.largest)
     lines.push_back(fmt::format("{}: all values are {}; the correlation with them is undefined",
                                 name, report.smallest));
@@ -117,9 +119,8 @@ void warn_about_set(const std::string& name, const TaskSetStatistics& report,
     lines.push_back(
         fmt::format("{}: the answers of {} questions lie whole in no window; raise task.stride",
                     name, encoding.answers_cut));
-  if (encoding.unknown * 20 > encoding.tokens)
-    lines.push_back(fmt::format("{}: {:.0f} % of the tokens are unknown to the tokenizer", name,
-                                percent(encoding.unknown, encoding.tokens)));
+  if (const std::string unknown = describe_unknown(encoding); !unknown.empty())
+    lines.push_back(fmt::format("{}: {}", name, unknown));
   if (!report.lone_first_label.empty())
     lines.push_back(fmt::format(
         "{}: only the first row has the label '{}'; if it names the columns, set task.header: true",
@@ -146,6 +147,13 @@ TaskStatistics task_statistics(const TaskDataset& train, const TaskDataset& vali
     return std::ranges::binary_search(known, digest);
   });
   return report;
+}
+
+std::string describe_unknown(const EncodingCounts& counts) {
+  return counts.unknown * 20 > counts.tokens
+             ? fmt::format("{:.0f} % of the tokens are unknown to the tokenizer",
+                           percent(counts.unknown, counts.tokens))
+             : "";
 }
 
 std::string describe_cut(TaskKind kind, const EncodingCounts& counts,

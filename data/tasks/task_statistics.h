@@ -46,6 +46,10 @@ TaskStatistics task_statistics(const TaskDataset& train, const TaskDataset& vali
 /// that never occur, are alike, or look like a header.
 std::vector<std::string> task_warnings(const TaskStatistics& report);
 
+/// "37 % of the tokens are unknown to the tokenizer", if they are more than a twentieth; else
+/// empty.
+std::string describe_unknown(const EncodingCounts& counts);
+
 /// A message about samples that lost tokens, "3 cut to 512 tokens (0.1 %; the first: train.tsv:7)".
 /// Empty if none has.
 std::string describe_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t sequence_length);

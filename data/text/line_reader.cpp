@@ -31,7 +31,9 @@ bool LineReader::next(std::string& line) {
   }
   if (!any) return false;
   if (line_++ == 0 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
-  line.erase(line.find_last_not_of('\r') + 1);
+  const std::size_t end = line.find_last_not_of('\r') + 1;
+  returns_ = line.substr(end);
+  line.erase(end);
   require_input(line_ > 1 || ended || line.find('\r') == line.npos, "{}{}", name_,
                 ends_in_cr_alone);
   return true;
@@ -69,6 +71,14 @@ void check_text(std::string_view text, const std::string& place) {
   if (nul != text.npos)
     throw BadRow(
         fmt::format("{}: byte {} is NUL; this is no text{}", place, nul + 1, encoding_hint(text)));
+}
+
+std::string without_crlf(std::string text) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') text[kept++] = text[i];
+  text.resize(kept);
+  return text;
 }
 
 std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes) {

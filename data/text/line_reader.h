@@ -39,6 +39,8 @@ class LineReader {
   /// Stores the next line, without its end, in `line`. Returns false after the last. Throws an
   /// InputError for a line beyond max_row_bytes, and for a file whose lines end in CR alone.
   bool next(std::string& line);
+  /// The CRs that stood before the LF of the last line.
+  const std::string& returns() const { return returns_; }
   /// The number of the last line that next() returned, from 1.
   std::int64_t line() const { return line_; }
   /// The number of bytes of the file on disk that have been read.
@@ -52,6 +54,7 @@ class LineReader {
   std::vector<char> block_;
   std::string_view waiting_;  // in block_
   bool at_end_ = false;
+  std::string returns_;
   std::int64_t line_ = 0;
 };
 
@@ -61,6 +64,9 @@ std::string encoding_hint(std::string_view text);
 
 /// Throws a BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".
 void check_text(std::string_view text, const std::string& place);
+
+/// `text` with LF in the place of CRLF.
+std::string without_crlf(std::string text);
 
 /// All bytes of a file, which may be compressed. Throws an InputError for more than `max_bytes`.
 std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes);

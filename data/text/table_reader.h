@@ -53,7 +53,7 @@ struct TableRow {
 };
 
 /// Reads one file sequentially in the memory of one row. A UTF-8 byte order mark at the beginning
-/// is dropped, and CRLF counts as LF. Every cell is valid UTF-8 without NUL.
+/// is dropped, and CRLF ends a row as LF does. Every cell is valid UTF-8 without NUL.
 ///
 /// tsv and csv with a header: names are unique, and every row has as many cells as the header.
 /// Without a header: rows have at least as many cells as the largest wanted number. tsv: quotes are

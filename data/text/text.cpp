@@ -245,14 +245,6 @@ class TablePieces : public FilePieces {
     return false;
   }
 
-  static std::string without_crlf(std::string text) {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < text.size(); ++i)
-      if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') text[kept++] = text[i];
-    text.resize(kept);
-    return text;
-  }
-
   [[noreturn]] void refuse_column() const {
     const std::vector<std::string>& names = rows_->names();
     const bool there = std::ranges::find(names, column_) != names.end();

@@ -415,19 +415,21 @@ void print(const Fit& fit, const RunConfig& config) {
   if (fit.devices > 1) fmt::print("communication of a step: {:.4g} s\n", fit.time->communication);
   if (!fit.time->step) return;
   fmt::print("computation of a step: {:.4g} s\n", *fit.time->computation);
-  const auto tokens = static_cast<double>(config.training.batch_size * config.data.sequence_length);
+  const auto tokens = static_cast<double>(config.training.batch_size * sequences_of_sample(config) *
+                                          config.data.sequence_length);
   fmt::print("a step: {:.4g} s, {:.0f} tokens a second, all sequences at full length\n",
              *fit.time->step, tokens / *fit.time->step);
 }
 
 void print(const CheckReport& report) {
   const TrainingConfig& training = report.config.training;
-  const std::int64_t length = report.config.data.sequence_length;
+  const std::int64_t length = report.config.data.sequence_length,
+                     sequences = training.batch_size * sequences_of_sample(report.config);
   fmt::print("ok\nparameters: {}\n", report.parameters);
   const std::string extent = training.steps ? fmt::format("{} steps", *training.steps)
                                             : fmt::format("{} epochs", training.epochs.value_or(1));
   fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n",
-             extent, training.batch_size, length, training.batch_size * length);
+             extent, sequences, length, sequences * length);
   const std::vector<Stage> stages = stages_of(report.config);
   for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i)
     fmt::print("  from step {}: {} sequences of at most {} tokens\n", stages[i].begin + 1,

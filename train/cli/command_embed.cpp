@@ -109,7 +109,7 @@ void run(const EmbedOptions& options, Device device, Log& log) {
     print_vectors(options, model, embedder, log);
   else
     write_vectors(options, model, embedder, log);
-  if (const std::string note = embedder.note(); !note.empty()) log.say("note: " + note);
+  say_note(embedder, log);
 }
 
 }  // namespace

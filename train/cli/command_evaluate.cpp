@@ -241,6 +241,8 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   const std::string cut =
       describe_cut(dataset->kind(), dataset->counts(), task.settings.data.sequence_length);
   if (!cut.empty()) log.say(fmt::format("{} examples: {}", dataset->counts().examples, cut));
+  if (const std::string unknown = describe_unknown(dataset->counts()); !unknown.empty())
+    log.warn(unknown);
   const TaskEvaluation result = measure(options, task, dataset, log, communicator);
   if (!communicator.is_first()) return;
   const TaskScores baseline = constant_scores(*dataset);
@@ -285,11 +287,6 @@ std::string identity_of(const std::vector<std::string>& patterns) {
   return identity;
 }
 
-void say_notes(std::initializer_list<const TextEmbedder*> embedders, Log& log) {
-  for (const TextEmbedder* embedder : embedders)
-    if (const std::string note = embedder->note(); !note.empty()) log.say("note: " + note);
-}
-
 /// A checksum of the queries and of what is relevant for them.
 std::string judgements_of(const RetrievalSet& set) {
   std::string text =
@@ -309,7 +306,7 @@ VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& 
   TextEmbedder documents = model.embedder(options.vectors, PromptKind::document, &communicator);
   const RankingScores scores =
       evaluate_retrieval(queries, documents, set, progress_of("document", log));
-  say_notes({&documents}, log);
+  say_note(documents, log);
   VectorScores result;
   result.counts = {{"queries", std::ssize(set.queries)},
                    {"documents", std::ssize(set.document_places)}};
@@ -326,7 +323,8 @@ VectorScores score_pairs(const EvaluateOptions& options, const VectorModel& mode
   TextEmbedder first = model.embedder(options.vectors, PromptKind::query, &communicator);
   TextEmbedder second = model.embedder(options.vectors, PromptKind::document, &communicator);
   VectorScores result = evaluate_pairs(first, second, task, options.pairs);
-  say_notes({&first, &second}, log);
+  say_note(first, log);
+  say_note(second, log);
   return result;
 }
 
@@ -340,7 +338,7 @@ VectorScores score_classes(const EvaluateOptions& options, const VectorModel& mo
       text_checksum(identity_of(task.train) + identity_of(task.validation)));
   TextEmbedder embedder = model.embedder(options.vectors, PromptKind::document, &communicator);
   VectorScores result = evaluate_classes(embedder, task);
-  say_notes({&embedder}, log);
+  say_note(embedder, log);
   return result;
 }
 

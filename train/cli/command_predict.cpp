@@ -253,12 +253,13 @@ std::string output_of(const PredictOptions& options, const TaskModel& task, cons
                      nlohmann::json(example.id).dump(), json);
 }
 
-/// Warns of truncated examples like evaluation and training.
-void warn_of_cut(const TaskModel& task, const EncodingCounts& counts, Log& log) {
+/// Warns of truncated and unknown texts like evaluation and training.
+void warn_of_losses(const TaskModel& task, const EncodingCounts& counts, Log& log) {
   const std::string cut =
       describe_cut(*task.settings.task.kind, counts, task.settings.data.sequence_length);
   if (!cut.empty())
     log.warn(fmt::format("{} examples: {}; the rest was not read", counts.examples, cut));
+  if (const std::string unknown = describe_unknown(counts); !unknown.empty()) log.warn(unknown);
 }
 
 void predict_files_of_features(const PredictOptions& options, const TaskModel& task, Log& log) {
@@ -277,7 +278,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
     const auto dataset = task.reader->read({file}, Labelled::optional);
     const Predictions predictions =
         predict(task, dataset, {options.batch, options.top_k.value_or(default_answers)});
-    counts.add_cut(predictions.counts);
+    counts.add(predictions.counts);
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
       example.text = dataset->sample_name(static_cast<std::int64_t>(i));
@@ -290,7 +291,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
                    prediction_json(task, predictions.all[i]));
     }
   }
-  warn_of_cut(task, counts, log);
+  warn_of_losses(task, counts, log);
 }
 
 void do_task(const PredictOptions& options, const ModelFolder& folder,
@@ -308,7 +309,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
   PredictionStream stream(options, [&](const std::vector<Example>& examples) {
     const Predictions predictions =
         predict(task, examples, {options.batch, options.top_k.value_or(default_answers)});
-    counts.add_cut(predictions.counts);
+    counts.add(predictions.counts);
     std::vector<std::string> outputs;
     for (std::size_t i = 0; i < examples.size(); ++i) {
       outputs.push_back(output_of(options, task, examples[i], predictions.all[i]));
@@ -330,7 +331,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
     }
   }
   stream.finish(log);
-  warn_of_cut(task, counts, log);
+  warn_of_losses(task, counts, log);
 }
 
 void run(const PredictOptions& options, Device device, Log& log) {

@@ -44,7 +44,8 @@ std::unique_ptr<ExampleReader> open_corpus_texts(const SearchOptions& options,
 
 /// Calls use(vectors) for blocks of the corpus.
 template <class Use>
-void for_each_block(const SearchOptions& options, const VectorModel& model, const Use& use) {
+void for_each_block(const SearchOptions& options, const VectorModel& model, Log& log,
+                    const Use& use) {
   if (options.has_vectors()) {
     return read_vectors(options.corpus, rows_at_once,
                         [&](const VectorBlock& block) { use(block.vectors); });
@@ -53,6 +54,7 @@ void for_each_block(const SearchOptions& options, const VectorModel& model, cons
   TextBlocks blocks(embedder,
                     [&](const std::vector<Example>&, const Tensor& vectors) { use(vectors); });
   blocks.add_all(*open_corpus_texts(options, model, options.corpus));
+  say_note(embedder, log);
 }
 
 /// The examples of these rows of the corpus; none where only vectors are known.
@@ -162,7 +164,8 @@ void run(const SearchOptions& options, Device device, Log& log) {
   NearestNeighbours nearest(embed_all(embedder, texts), options.top_k);
   std::int64_t rows = 0;
   bool cosines = true;
-  for_each_block(options, model, [&](Tensor vectors) {
+  say_note(embedder, log);
+  for_each_block(options, model, log, [&](Tensor vectors) {
     require_input(vectors.dim(1) == embedder.width(),
                   "{}: its vectors have {} numbers, those of the queries {}; give the model and "
                   "the --dimensions that made the file",

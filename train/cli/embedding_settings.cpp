@@ -35,6 +35,10 @@ TextEmbedder VectorModel::embedder(const EmbeddingFlags& flags, PromptKind promp
   return {*model, *tokenizer, options, communicator};
 }
 
+void say_note(const TextEmbedder& embedder, Log& log) {
+  if (const std::string note = embedder.note(); !note.empty()) log.say("note: " + note);
+}
+
 VectorModel open_vector_model(const std::string& model, const std::vector<std::string>& overrides,
                               TaskKind kind, DType dtype, Device device, Log& log) {
   const SplitOverrides split(overrides, {"task", "data"});

@@ -39,6 +39,9 @@ struct VectorModel {
                         Communicator* communicator = nullptr) const;
 };
 
+/// Tells what is to be known of the texts that an embedder has read.
+void say_note(const TextEmbedder& embedder, Log& log);
+
 /// Opens MODEL for texts that are read as a task of `kind`. `overrides` are those of model, data
 /// and task. Throws an InputError for a model of features, and without a tokenizer.
 VectorModel open_vector_model(const std::string& model, const std::vector<std::string>& overrides,

@@ -72,12 +72,12 @@ RecordFile::RecordFile(std::filesystem::path path, Log& log,
                        std::optional<std::int64_t> resumed_step)
     : path_(std::move(path)), log_(log) {
   if (resumed_step)
-    roll_back(*resumed_step);
+    roll_back(*resumed_step, *resumed_step);
   else
     descriptor_ = open_to_append(path_);
 }
 
-void RecordFile::roll_back(std::int64_t last_step) {
+void RecordFile::roll_back(std::int64_t last_step, std::int64_t last_evaluation) {
   descriptor_.close();
   require_no_link(path_);
   if (std::ifstream old(path_); old) {
@@ -86,8 +86,10 @@ void RecordFile::roll_back(std::int64_t last_step) {
       const auto record =
           nlohmann::json::parse(line, nullptr, false);  // a killed run may leave a partial line
       const auto step = record.find("step");
-      if (step != record.end() && step->is_number_integer() &&
-          step->get<std::int64_t>() <= last_step)
+      if (step == record.end() || !step->is_number_integer()) continue;
+      bool evaluation = false;
+      for (const auto& each : record.items()) evaluation |= each.key().starts_with("validation_");
+      if (step->get<std::int64_t>() <= (evaluation ? last_evaluation : last_step))
         kept.write(line + "\n");
     }
     kept.commit();
@@ -119,8 +121,8 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resume
   begin_session(resumed_step);
 }
 
-void MetricsLog::roll_back(std::int64_t last_step) {
-  records_.roll_back(last_step);
+void MetricsLog::roll_back(std::int64_t last_step, std::int64_t last_evaluation) {
+  records_.roll_back(last_step, last_evaluation);
   if (events_) begin_session(last_step);
 }
 

@@ -50,9 +50,10 @@ class RecordFile {
   /// an InputError when that fails. `log` must outlive this object.
   RecordFile(std::filesystem::path path, Log& log, std::optional<std::int64_t> resumed_step = {});
 
-  /// Removes records, JSON objects one a line, whose "step" is after `last_step`: they are computed
-  /// again. Throws an InputError when that fails.
-  void roll_back(std::int64_t last_step);
+  /// Removes records, JSON objects one a line, whose "step" is after `last_step`, and those of
+  /// evaluations after `last_evaluation`: they are computed again. Throws an InputError when that
+  /// fails.
+  void roll_back(std::int64_t last_step, std::int64_t last_evaluation);
   /// Appends one record, or warns.
   void append(std::string_view record);
 
@@ -75,8 +76,8 @@ class MetricsLog {
   /// RecordFile.
   MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard,
              Log& log);
-  /// Removes records after `last_step`, as RecordFile does; TensorBoard passes over them.
-  void roll_back(std::int64_t last_step);
+  /// Removes records, as RecordFile does; TensorBoard passes over those after `last_step`.
+  void roll_back(std::int64_t last_step, std::int64_t last_evaluation);
   /// Appends {"step": …, metrics…}. NaN and infinity become null. Records that cannot be written
   /// are left out, as by RecordFile.
   void write(std::int64_t step, const Metrics& metrics);

@@ -153,6 +153,7 @@ RunLogger::RunLogger(const RunConfig& config, Device device, Communicator& commu
       log_(log),
       attention_(std::make_unique<AttentionMonitor>(config, log)),
       speed_(!device.is_cpu()),
+      resumed_(done),
       step_(done),
       steps_(steps) {
   progress_.emplace("step", done, steps, log);
@@ -163,7 +164,7 @@ RunLogger::RunLogger(const RunConfig& config, Device device, Communicator& commu
 RunLogger::~RunLogger() = default;
 
 void RunLogger::roll_back(std::int64_t done) {
-  if (metrics_) metrics_->roll_back(done);
+  if (metrics_) metrics_->roll_back(done, done);
   samples_.reset();  // opened again, they are rolled back
   progress_.emplace("step", done, steps_, log_);
 }
@@ -226,7 +227,11 @@ void RunLogger::record_step(const StepResult& done, const StepOptions& options, 
 Metrics RunLogger::evaluation(std::int64_t step, const Score& score, const std::string& samples) {
   Metrics metrics;
   for (const auto& [name, value] : score.metrics) metrics.emplace_back("validation_" + name, value);
-  if (metrics_) metrics_->write(step, metrics);
+  if (metrics_) {
+    // A start before this one may have recorded it, and ended before its next checkpoint.
+    if (step == resumed_) metrics_->roll_back(step, step - 1);
+    metrics_->write(step, metrics);
+  }
   if (!samples.empty()) record_samples(step, samples);
   return metrics;
 }

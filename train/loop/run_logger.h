@@ -86,7 +86,7 @@ class RunLogger {
   std::optional<Progress> progress_;
   std::optional<MetricsLog> metrics_;  // on rank 0 only
   std::optional<RecordFile> samples_;  // after the first samples
-  std::int64_t step_, steps_;
+  std::int64_t resumed_, step_, steps_;
   bool warned_of_slow_products_ = false;
   std::chrono::steady_clock::time_point begin_;  // of the step
   struct {

@@ -242,7 +242,13 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   own.multi_label = task.multi_label;
   own.label_separator = task.label_separator;
   if (!folds) own.fold = task.fold;
-  if (task.validation.empty()) own.train = task.train;
+  if (!task.validation.empty()) return scored;
+  own.train = task.train;
+  // What is held out is drawn by the inputs.
+  if (task.validation_fraction || task.folds) {
+    own.columns = task.columns;
+    own.features_folder = task.features_folder;
+  }
   return scored;
 }
 
@@ -364,8 +370,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     const RunSpec complete = resolve(spec, RunKind::finetuning, thrown);
     require_same_extent(complete);
     // A finished run does no step; whether its data are still the same is compared again.
-    const FinetuneResult outcome =
-        finetune(complete, of_run, device, communicator, std::exchange(describe_data, false));
+    const FinetuneResult outcome = with_context(printable_path(config.run_dir), [&] {
+      return finetune(complete, of_run, device, communicator, std::exchange(describe_data, false));
+    });
     result.interrupted = outcome.interrupted;
     if (outcome.interrupted) break;
     SweepRun run{config.seed,         config.run_dir,

@@ -80,13 +80,17 @@ std::string content_checksum(const TaskDataset& dataset) {
     checksum.add(dataset.digests());  // their features are too many to read twice
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const EncodedSample& sample = dataset.sample(i);
+    if (dataset.target() == TaskTarget::span)
+      for (const Answer& answer : dataset.example(sample.example).answers)
+        checksum.add_counted(answer.text);
     for (const WrappedIds& row : sample.rows) {
       checksum.add(row.ids);
       checksum.add(row.type_ids);
     }
     checksum.add(sample.labels);
     checksum.add(std::array{static_cast<double>(sample.label), sample.value,
-                            static_cast<double>(sample.start), static_cast<double>(sample.end)});
+                            static_cast<double>(sample.start), static_cast<double>(sample.end),
+                            dataset.weight(i)});
     if (dataset.width() == 0 || dataset.has_bags()) continue;
     const Tensor features = Tensor::empty({dataset.length(i), dataset.width()}, DType::f32);
     dataset.read_rows(i, features);

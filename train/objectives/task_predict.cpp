@@ -199,7 +199,7 @@ Predictions predict(const TaskModel& task, const std::vector<Example>& examples,
     for (const std::size_t place : own) equal.push_back(examples[place]);
     Predictions found = predict(task, task.reader->from(equal), options);
     for (std::size_t i = 0; i < own.size(); ++i) result.all[own[i]] = std::move(found.all[i]);
-    result.counts.add_cut(found.counts);
+    result.counts.add(found.counts);
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_loader.h"
+#include "data/tasks/task_statistics.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/line_reader.h"
 #include "train/objectives/text_batches.h"
@@ -70,10 +71,12 @@ std::int64_t TextEmbedder::width() const {
 }
 
 std::string TextEmbedder::note() const {
-  if (windowed_ == 0) return "";
+  const std::string unknown = describe_unknown(counts_);
+  if (windowed_ == 0) return unknown;
   return fmt::format(
-      "{} of {} texts have more than {} tokens: their vectors are means over windows", windowed_,
-      counts_.examples, options_.sequence_length);
+             "{} of {} texts have more than {} tokens: their vectors are means over windows",
+             windowed_, counts_.examples, options_.sequence_length) +
+         (unknown.empty() ? "" : "; " + unknown);
 }
 
 /// The vector of each window, [windows, vector_width] f32.
@@ -148,6 +151,8 @@ Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
     for (std::size_t i = 0; i < mean.size(); ++i) row[i] = static_cast<float>(mean[i] / length);
   }
   counts_.examples += std::ssize(texts);
+  counts_.tokens += windows.counts().tokens;
+  counts_.unknown += windows.counts().unknown;
   counts_.truncated.add(windows.counts().truncated);
   return result;
 }

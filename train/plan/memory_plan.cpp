@@ -14,18 +14,6 @@
 namespace nystrom {
 namespace {
 
-/// The number of sequences that the model reads for a sample of the run. Where one column holds a
-/// list of choices, the labels tell how many, or there are at least two.
-std::int64_t sequences_of_sample(const RunConfig& config) {
-  if (config.model.has_towers()) return 2;
-  if (!has_task(config)) return 1;
-  const TaskConfig task = resolve_task(config.task);
-  if (task.kind == TaskKind::embeddings) return 2 + std::ssize(task.columns.negatives);
-  if (task.kind == TaskKind::choice)
-    return std::max({std::int64_t{2}, std::ssize(task.columns.choices), std::ssize(task.labels)});
-  return 1;
-}
-
 /// Steps are taken on a planned GPU: their tensors have sizes, but neither memory nor values.
 constexpr Device nowhere{Device::Kind::planned};
 
@@ -284,6 +272,16 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
 }
 
 }  // namespace
+
+std::int64_t sequences_of_sample(const RunConfig& config) {
+  if (config.model.has_towers()) return 2;
+  if (!has_task(config)) return 1;
+  const TaskConfig task = resolve_task(config.task);
+  if (task.kind == TaskKind::embeddings) return 2 + std::ssize(task.columns.negatives);
+  if (task.kind == TaskKind::choice)
+    return std::max({std::int64_t{2}, std::ssize(task.columns.choices), std::ssize(task.labels)});
+  return 1;
+}
 
 StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
                      double predicted) {

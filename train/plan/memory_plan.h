@@ -36,6 +36,10 @@ struct MemoryPlan {
   std::int64_t largest_micro_batch(std::int64_t memory, std::int64_t limit) const;
 };
 
+/// The number of sequences that the model reads for a sample of the run. Where one column holds a
+/// list of choices, the labels tell how many, or there are at least two.
+std::int64_t sequences_of_sample(const RunConfig& config);
+
 /// Makes the plan for `devices` devices. Takes neither time nor memory to speak of, whatever the
 /// size of the run. For a task only its encoder is planned.
 MemoryPlan plan_memory(const RunConfig& config, int devices);

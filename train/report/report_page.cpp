@@ -278,6 +278,16 @@ std::string log_of(const RunHistory& run) {
 
 // ---- Several runs -------------------------------------------------------------------------------
 
+/// Whether scores of two runs mean the same. The data of tasks are known where they are encoded
+/// alike.
+bool are_comparable(const RunHistory& a, const RunHistory& b) {
+  const bool alike =
+      a.tokenizer == b.tokenizer && a.config.data.sequence_length == b.config.data.sequence_length;
+  return a.metric_name() == b.metric_name() &&
+         changed_options(scored_by(a.config), scored_by(b.config)).empty() &&
+         (a.validation == b.validation || (has_task(a.config) && !alike));
+}
+
 /// A table of runs with their states and final metrics.
 std::string reached(const std::vector<RunHistory>& runs) {
   std::set<std::string> metrics;
@@ -300,8 +310,7 @@ std::string reached(const std::vector<RunHistory>& runs) {
                                                                     : NAN);
     rows.back().emplace_back(speed_of(run));
     rows.back().emplace_back(largest_of(run, "peak_memory_bytes") / 1e9);
-    comparable = comparable && run.metric_name() == runs[0].metric_name() &&
-                 changed_options(scored_by(run.config), scored_by(runs[0].config)).empty();
+    comparable = comparable && are_comparable(run, runs[0]);
     if (!top) continue;
     const double value = top->metrics.at(run.metric_name());
     if (best < 0 || is_worse(run.metric_name(), best_value, value)) {
@@ -332,10 +341,13 @@ std::string differences(const std::vector<RunHistory>& runs) {
     }
     if (differs) rows.push_back(row);
   }
-  std::vector<Cell> data = {"content of the training data"};
-  for (const RunHistory& run : runs) data.emplace_back(run.data.substr(0, 8));
-  if (std::ranges::any_of(runs, [&](const auto& run) { return run.data != runs[0].data; }))
-    rows.push_back(data);
+  for (const auto& [name, hash] : {std::pair("training", &RunHistory::data),
+                                   std::pair("validation", &RunHistory::validation)}) {
+    std::vector<Cell> row = {fmt::format("content of the {} data", name)};
+    for (const RunHistory& run : runs) row.emplace_back((run.*hash).substr(0, 8));
+    if (std::ranges::any_of(runs, [&](const auto& run) { return run.*hash != runs[0].*hash; }))
+      rows.push_back(row);
+  }
   return rows.empty() ? "<p>The runs have the same settings.</p>\n" : html_table(columns, rows);
 }
 

@@ -183,6 +183,7 @@ RunHistory read_run_history(const fs::path& folder) {
           RunState::read(checkpoint_path(folder / "checkpoints", step) / "state.json");
       run.data = state.data;
       run.validation = state.validation;
+      run.tokenizer = state.tokenizer;
       break;
     } catch (const InputError&) {
       continue;  // a damaged checkpoint

@@ -36,7 +36,7 @@ struct RunHistory {
   std::string name;  ///< its name in reports
   RunConfig config;
   std::string data{};  ///< a hash of the training data, by the newest checkpoint; empty if unknown
-  std::string validation{};  ///< one of the validation data
+  std::string validation{}, tokenizer{};  ///< those of the validation data and the tokenizer
 
   /// The values y of all metrics except the baseline by steps x, in order, without names. NaN
   /// stands for a recorded null. Metrics of evaluations are called "validation_…".

@@ -83,13 +83,40 @@ TEST(Hdf5Hostile, RefusesWhatHoldsNoNumbers) {
   make_file(path, [](hid_t file) {
     H5Gclose(H5Gcreate2(file, "x", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   });
-  EXPECT_TRUE(refusal(path).starts_with("'x' cannot be read: ")) << refusal(path);
+  EXPECT_EQ(refusal(path), "'x': is a group, expected an array");
   make_file(path, [](hid_t file) {
     const hid_t space = H5Screate(H5S_NULL);
     H5Dclose(H5Dcreate2(file, "x", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     H5Sclose(space);
   });
   EXPECT_EQ(refusal(path), "'x': it is empty");
+}
+
+/// As xarray and GDAL write them.
+TEST(Hdf5Hostile, RefusesPackedAndMissingNumbers) {
+  const TemporaryFolder folder;
+  const auto path = folder / "x.h5";
+  const auto refusal_of = [&](const char* attribute, double value) {
+    make_file(path, [&](hid_t file) {
+      add_array(file);
+      const hid_t array = H5Dopen2(file, "x", H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+      const hid_t id =
+          H5Acreate2(array, attribute, H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT);
+      H5Awrite(id, H5T_NATIVE_DOUBLE, &value);
+      H5Aclose(id);
+      H5Sclose(space);
+      H5Dclose(array);
+    });
+    return refusal(path);
+  };
+  EXPECT_EQ(refusal_of("scale_factor", 0.5),
+            "'x': its numbers are packed (scale_factor 0.5, add_offset 0); write them unpacked");
+  EXPECT_EQ(refusal_of("add_offset", 5),
+            "'x': its numbers are packed (scale_factor 1, add_offset 5); write them unpacked");
+  EXPECT_EQ(refusal_of("_FillValue", 0),
+            "'x': holds 0, which its attributes call missing; leave such rows out, or fill them");
+  EXPECT_EQ(refusal_of("_FillValue", -1), "");
+  EXPECT_EQ(refusal_of("scale_factor", 1), "");
 }
 
 /// No link and no storage leads into another file, though it exists and has the array.

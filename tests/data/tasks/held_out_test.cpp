@@ -124,6 +124,16 @@ TEST_F(HeldOut, SetsOfLabelsCountByTheirRarest) {
   EXPECT_EQ(labels_["rare"], 2);
 }
 
+TEST_F(HeldOut, EachOfSeveralLabelsKeepsAnExampleToTrainOn) {
+  task_.multi_label = true;
+  const char* labels[] = {R"(["B", "Z"])", R"(["C", "Z"])", R"(["B"])", R"(["C"])"};
+  write(rows(4, [&](int i) { return labels[i]; }));
+  for (std::int64_t seed = 0; seed < 10; ++seed) {
+    parts(0.5, seed);
+    EXPECT_EQ(train_labels_.size(), 3u) << seed;
+  }
+}
+
 TEST_F(HeldOut, QuestionsOnOneContextStayTogether) {
   task_.kind = TaskKind::questions;
   std::string paragraphs;

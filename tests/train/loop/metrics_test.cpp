@@ -105,6 +105,19 @@ TEST_F(MetricsLogTest, AResumedRunForgetsWhatItWillComputeAgain) {
             "{\"step\":1,\"loss\":1.0}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":2.0}\n");
 }
 
+/// A run that was stopped before an evaluation, resumed, and killed after it, evaluates again.
+TEST_F(MetricsLogTest, AnEvaluationIsForgottenAlone) {
+  MetricsLog records(folder_.path(), 0, false, log_);
+  for (std::int64_t step = 1; step <= 2; ++step) {
+    records.write(step, {{"loss", 1}});
+    records.write(step, {{"validation_loss", 3}});
+  }
+  records.roll_back(2, 1);
+  EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"),
+            "{\"step\":1,\"loss\":1.0}\n{\"step\":1,\"validation_loss\":3.0}\n"
+            "{\"step\":2,\"loss\":1.0}\n");
+}
+
 TEST_F(MetricsLogTest, AResumedRunForgetsWhatIsNoRecord) {
   write_bytes(folder_ / "metrics.jsonl",
               "{\"step\":1}\n{\"step\":\"1\"}\n{\"loss\":1}\n[1]\n{\"step\":2}\n");

@@ -326,6 +326,14 @@ TEST_F(EmbeddingTest, OverlapOfTrainingAndValidationIsNamed) {
   }
 }
 
+TEST_F(EmbeddingTest, TripletsOfCutVectorsHaveTheMarginOfUnitVectors) {
+  configure("text: query, pair: answer, negatives: other",
+            "embedding_loss: {name: triplet, matryoshka_dimensions: [8, 16]}\n");
+  const std::string one = "--set training.steps=1 --set model.hidden_dropout_prob=0 ";
+  const double cut = losses(one + "--set model.embedding.normalize=false")[0];
+  EXPECT_NEAR(cut, losses(one + "--set model.embedding.normalize=true")[0], 1e-4);
+}
+
 TEST_F(EmbeddingTest, TwoEqualViewsAreRefused) {
   configure("text: query");
   write_bytes(folder_ / "texts.txt", "the sea\nthe men\n");
