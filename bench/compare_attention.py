@@ -25,12 +25,12 @@ recorded steps) and peak memory. --speed times steps of the language model on ra
 import argparse
 import csv
 import json
-import subprocess
 import sys
 from pathlib import Path
 from statistics import mean, median, stdev
 
 from compare_hf import describe_machine
+from nystrom_runs import listops, nystrom, records_of, write_settings
 
 KINDS = {
     "softmax": {"kind": "softmax"},
@@ -42,6 +42,14 @@ KINDS = {
     "performer": {"kind": "performer"},
     "linformer": {"kind": "linformer"},
     "reformer": {"kind": "reformer"},
+}
+# The encoder of ListOps but its attention.
+LISTOPS = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+    "max_position_embeddings": 512,
 }
 
 
@@ -101,24 +109,10 @@ def masked_lm(arguments: argparse.Namespace, kind: str) -> dict:
     }
 
 
-def listops(arguments: argparse.Namespace, kind: str) -> dict:
-    data = arguments.work / "listops"
+def values_of_lists(arguments: argparse.Namespace, kind: str) -> dict:
     return {
-        "model": {
-            "hidden_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "intermediate_size": 128,
-            "max_position_embeddings": 512,
-            "pooling": "mean",
-            "attention": attention(arguments, kind),
-        },
-        "tokenizer": {"builtin": "listops"},
-        "task": {
-            "recipe": "listops",
-            "train": [str(data / "basic_train.tsv")],
-            "validation": [str(data / "basic_val.tsv")],
-        },
+        "model": LISTOPS | {"pooling": "mean", "attention": attention(arguments, kind)},
+        **listops(arguments),
         "data": {"sequence_length": 512},
         "training": {
             "steps": arguments.steps,
@@ -139,36 +133,19 @@ def configuration(arguments: argparse.Namespace, kind: str, seed: int, run: Path
         "evaluation": {"every": arguments.steps},
         "checkpoint": {"every": 100, "keep": 2},
     }
-    return common | (listops if arguments.listops else masked_lm)(arguments, kind)
-
-
-def metrics_of(run: Path) -> list[dict]:
-    file = run / "metrics.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return common | (values_of_lists if arguments.listops else masked_lm)(arguments, kind)
 
 
 def train(arguments: argparse.Namespace, kind: str, seed: int) -> dict:
     name = ("listops-" if arguments.listops else "") + kind.replace(", ", "-").replace(" ", "-")
     name += "-no-convolution" if arguments.no_convolution else ""
     run = arguments.work / f"{name}-{seed}"
-    if not any(
-        "validation_loss" in record and record["step"] == arguments.steps
-        for record in metrics_of(run)
-    ):
-        file = arguments.work / f"{name}-{seed}.yaml"
-        file.write_text(
-            json.dumps(configuration(arguments, kind, seed, run), indent=2)
-        )  # JSON is YAML
-        command = "finetune" if arguments.listops else "pretrain"
-        subprocess.run(
-            [str(arguments.nystrom), command, str(file), "--threads", str(arguments.threads)],
-            check=True,
-        )
-    records = metrics_of(run)
+    settings = configuration(arguments, kind, seed, run)
+    file = write_settings(arguments.work / f"{run.name}.yaml", settings, threads=arguments.threads)
+    nystrom(arguments, "finetune" if arguments.listops else "pretrain", file)
+    records = records_of(run)
     last = [record for record in records if "validation_loss" in record][-1]
-    speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record][
-        1:
-    ]
+    speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return {
         "task": "listops" if arguments.listops else "masked-lm",
         "kind": kind,
@@ -177,7 +154,7 @@ def train(arguments: argparse.Namespace, kind: str, seed: int) -> dict:
         "convolution": not arguments.no_convolution,
         "loss": last["validation_loss"],
         "accuracy": last["validation_accuracy"],
-        "tokens_per_second": median(speeds),
+        "tokens_per_second": median(speeds[1:]),
         "peak_memory_bytes": int(max(record.get("peak_memory_bytes", 0) for record in records)),
         "threads": arguments.threads,
         "processor": describe_machine()["cpu"],
@@ -219,32 +196,15 @@ def time_steps(arguments: argparse.Namespace, kind: str) -> list[float]:
     """Tokens a second of each step but the first."""
     model, training = masked_lm(arguments, kind)["model"], masked_lm(arguments, kind)["training"]
     length, batch = model["max_position_embeddings"], training["micro_batch_size"]
-    sizes = [
-        f"--layers={model['num_hidden_layers']}",
-        f"--hidden={model['hidden_size']}",
-        f"--heads={model['num_attention_heads']}",
-    ]
-    sizes += [
-        f"--length={length}",
-        f"--batch={batch}",
-        "--vocab=8000",
-        f"--conv={model['attention']['conv_kernel_size'] or 0}",
-    ]
-    attention = [
-        f"--attention={model['attention']['kind']}",
-        f"--landmarks={model['attention'].get('num_landmarks', 64)}",
-    ]
-    command = [
-        str(arguments.nystrom),
-        "bench",
-        *sizes,
-        *attention,
-        "--dtype=bf16",
-        "--steps=6",
-        "--json",
-        f"--threads={arguments.threads}",
-    ]
-    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    layers, hidden, heads = (
+        model[name] for name in ("num_hidden_layers", "hidden_size", "num_attention_heads")
+    )
+    kind, convolution = model["attention"]["kind"], model["attention"]["conv_kernel_size"] or 0
+    landmarks = model["attention"].get("num_landmarks", 64)
+    shape = f"--layers={layers} --hidden={hidden} --heads={heads} --vocab=8000 --conv={convolution}"
+    own = f"--length={length} --batch={batch} --attention={kind} --landmarks={landmarks}"
+    words = f"{shape} {own} --dtype=bf16 --steps=6 --json --quiet".split()
+    report = json.loads(nystrom(arguments, "bench", *words))
     return [batch * length / seconds for seconds in report["step_seconds"][1:]]
 
 
@@ -263,22 +223,6 @@ def main() -> None:
     if arguments.speed:
         return compare_speed(arguments)
     arguments.work.mkdir(parents=True, exist_ok=True)
-    if arguments.listops and not (arguments.work / "listops").exists():
-        sizes = [
-            "--train",
-            "64000",
-            "--validation",
-            "2000",
-            "--test",
-            "1",
-            "--min-length",
-            "100",
-            "--max-length",
-            "500",
-        ]
-        subprocess.run(
-            [str(arguments.nystrom), "listops", str(arguments.work / "listops"), *sizes], check=True
-        )
     runs = []
     for seed in range(1, arguments.seeds + 1):
         for kind in arguments.kinds:

@@ -15,13 +15,14 @@ the base's, and the accuracy on BLiMP's minimal pairs, the first 100 of each of 
 compares all. A variant pays where it beats the base by more than two standard deviations of the
 seeds. Finished runs are not repeated; a stopped one goes on. --output has a line for each run."""
 
-import argparse
 import json
 import statistics
-import subprocess
+import tempfile
 from pathlib import Path
 
 from downstream import PRETRAINING
+from equal_time import Results, parser_of, shown
+from nystrom_runs import nystrom, records_of, write_settings
 
 GEGLU = {"model.mlp": "geglu", "model.intermediate_size": 512}
 PRE_NORM = {"model.norm": "pre", "model.final_norm": True}
@@ -67,10 +68,12 @@ VARIANTS = {
     "together, exact": TOGETHER | EXACT,
     "together, modern": TOGETHER | EXACT | GEGLU | {"model.positions": "rope", "model.bias": False},
 }
+SHARED = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
 OTHER_LOSS = ("4,000 pieces", "16,000 pieces", "replaced tokens", "replaced tokens, 2e-3")
 
 
-def command(options, variant, run, steps, seed, *more):
+def pretrain(options, variant, run, steps, seed, **more):
+    """The records of a run."""
     novels = options.data / "corpus_novels"
     settings = {
         "run_dir": str(run),
@@ -85,29 +88,26 @@ def command(options, variant, run, steps, seed, *more):
         "evaluation.every": max(1, steps // 8),
         "checkpoint.every": max(1, steps // 8),
         "logging.tensorboard": False,
-    } | VARIANTS[variant]
-    sets = [f"{key}={json.dumps(value)}" for key, value in settings.items()] + list(more)
+    }
+    sets = [f"{k}={json.dumps(v)}" for k, v in (settings | VARIANTS[variant] | more).items()]
+    file = write_settings(run.with_name(f"{run.name}.yaml"), SHARED, sets=sets)
     words = [word for each in sets for word in ("--set", each)]
-    return [options.nystrom, "pretrain", options.work / "base.yaml", "--quiet", *words]
-
-
-def records_of(run):
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    nystrom(options, "pretrain", file, "--quiet", *words)
+    return records_of(run)
 
 
 def measure_speed(options, results):
     for variant in options.variants:
-        run = options.work / f"speed-{variant.replace(' ', '-')}"
-        subprocess.run(
-            command(options, variant, run, 24, 1, "logging.every=1", "evaluation.every=1000"),
-            check=True,
-        )
-        tokens = [r["tokens_per_second"] for r in records_of(run) if "tokens_per_second" in r]
+        more = {"logging.every": 1, "evaluation.every": 1000}
+        with tempfile.TemporaryDirectory(dir=options.work) as folder:
+            records = pretrain(options, variant, Path(folder) / "run", 24, 1, **more)
+        tokens = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
         settings = {"training.batch_size": 64, "data.sequence_length": 128} | VARIANTS[variant]
         step = settings["training.batch_size"] * settings["data.sequence_length"]
         seconds = step / statistics.median(tokens[4:])
-        results["step_seconds"][variant] = round(seconds, 4)
+        results.step_seconds[variant] = round(seconds, 4)
         print(f"{variant}: {seconds:.3f} s a step", flush=True)
+    results.write()
 
 
 def minimal_pairs(options):
@@ -119,91 +119,54 @@ def minimal_pairs(options):
     return f"{folder}/*.jsonl"
 
 
-def evaluated(options, run, *words):
-    report = subprocess.run(
-        [options.nystrom, "evaluate", run, "--json", "--quiet", *words],
-        check=True,
-        stdout=subprocess.PIPE,
-    )
-    return json.loads(report.stdout)
-
-
-def train(options, results, variant, seed):
-    steps = int(60 * options.minutes / results["step_seconds"][variant])
+def train(options, steps, variant, seed):
     run = options.work / f"{variant.replace(' ', '-').replace('%', 'percent')}-{seed}"
-    subprocess.run(command(options, variant, run, steps, seed), check=True)
-    line = {"variant": variant, "seed": seed, "minutes": options.minutes, "steps": steps}
+    records = pretrain(options, variant, run, steps, seed)
+
+    def evaluated(*words):
+        return json.loads(nystrom(options, "evaluate", run, "--json", "--quiet", *words))
+
+    line = {"steps": steps}
     if variant not in OTHER_LOSS:
         held_out = options.data / "corpus_novels/novels_valid.txt"
         sets = ("--set", "masking.probability=0.15", "--set", "masking.whole_word=false")
-        found = evaluated(options, run, "--text", held_out, *sets)
+        found = evaluated("--text", held_out, *sets)
         line |= {"loss": found["loss"], "accuracy": found["accuracy"]}
-    line["blimp"] = evaluated(options, run, "--minimal-pairs", options.pairs)["accuracy"]
-    curve = [(r["step"], r["validation_loss"]) for r in records_of(run) if "validation_loss" in r]
+    line["blimp"] = evaluated("--minimal-pairs", options.pairs)["accuracy"]
+    print(line, flush=True)
+    curve = [(r["step"], r["validation_loss"]) for r in records if "validation_loss" in r]
     return line | {"curve": [[step, round(loss, 4)] for step, loss in curve]}
 
 
 def print_table(options, results):
-    def figures(variant, name):
-        runs = [r for r in results["runs"] if r["minutes"] == options.minutes]
-        values = [r[name] for r in runs if r["variant"] == variant and name in r]
-        spread = statistics.stdev(values) if len(values) > 1 else float("nan")
-        return values, (statistics.mean(values) if values else float("nan")), spread
-
     print(f"| variant | steps | loss | BLiMP, % | seeds |\n|---|{4 * '--:|'}")
     for variant in options.variants:
-        losses, loss, of_loss = figures(variant, "loss")
-        pairs, blimp, of_blimp = figures(variant, "blimp")
-        if not pairs:
+        runs = results.of(variant=variant)
+        if not runs:
             continue
-        steps = int(60 * options.minutes / results["step_seconds"][variant])
-        shown = f"{loss:.3f} ± {of_loss:.3f}" if losses else "–"
-        print(
-            f"| {variant} | {steps} | {shown} | {100 * blimp:.1f} ± {100 * of_blimp:.1f} "
-            f"| {len(pairs)} |"
-        )
+        losses = [run["loss"] for run in runs if "loss" in run]
+        pairs = shown([100 * run["blimp"] for run in runs], 1)
+        steps, loss = runs[0]["steps"], shown(losses, 3) if losses else "–"
+        print(f"| {variant} | {steps} | {loss} | {pairs} | {len(runs)} |")
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, 4, "learning")
     parser.add_argument("--data", type=Path, required=True, help="corpus_novels and blimp")
-    parser.add_argument("--speed", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=4)
-    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
-    parser.add_argument("--work", type=Path, default=Path("build/learning"))
-    parser.add_argument("--output", type=Path, default=Path("bench/results/learning.json"))
     options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
-    shared = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
-    (options.work / "base.yaml").write_text(json.dumps(shared, indent=1))  # JSON is YAML
-    results = {"step_seconds": {}, "runs": []}
-    if options.output.exists():
-        results = json.loads(options.output.read_text())
-
-    def write():
-        runs = ",\n".join("  " + json.dumps(run) for run in results["runs"])
-        speed = json.dumps(results["step_seconds"], indent=2)
-        options.output.write_text(f'{{"step_seconds": {speed},\n "runs": [\n{runs}\n]}}\n')
-
+    results = Results(options)
     if options.speed:
-        measure_speed(options, results)
-        return write()
-    if options.table:
-        return print_table(options, results)
-    options.pairs = minimal_pairs(options)
-    for seed in range(1, options.seeds + 1):
-        for variant in options.variants:
-            done = {(r["variant"], r["seed"], r["minutes"]) for r in results["runs"]}
-            if (variant, seed, options.minutes) in done:
-                continue
-            results["runs"].append(train(options, results, variant, seed))
-            write()
-            print({k: v for k, v in results["runs"][-1].items() if k != "curve"}, flush=True)
+        return measure_speed(options, results)
+    if not options.table:
+        options.pairs = minimal_pairs(options)
+
+        def own(seed, variant):
+            steps = results.steps(results.step_seconds[variant])
+            return train(options, steps, variant, seed)
+
+        results.train([{"variant": variant} for variant in options.variants], own)
     return print_table(options, results)
 
 

@@ -6,22 +6,17 @@ After Amos et al., "Never Train from Scratch" (ICLR 2024). Long Range Arena's Li
 (2 layers of width 64, mean pooling) and expressions of 100 to 500 symbols, drawn by `nystrom
 listops`. For each seed and share, that part of --steps pretrains on the expressions without their
 values, and the rest fine-tunes; share 0 is training from scratch. Finished runs are not repeated; a
-stopped one goes on. Prints held-out accuracy and writes it to --output."""
+stopped one goes on. Prints held-out accuracy, the best of eight evaluations, and writes it to
+--output."""
 
 import argparse
-import json
 import statistics
-import subprocess
 from pathlib import Path
 
-MODEL = {
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 128,
-    "max_position_embeddings": 512,
-    "attention": {"num_landmarks": 64, "conv_kernel_size": 33},
-}
+from compare_attention import LISTOPS
+from nystrom_runs import listops, nystrom, records_of, write_json, write_settings
+
+MODEL = LISTOPS | {"attention": {"num_landmarks": 64, "conv_kernel_size": 33}}
 
 
 def settings(options, run, steps, seed):
@@ -38,25 +33,14 @@ def settings(options, run, steps, seed):
 
 
 def call(options, command, run, config):
-    place = options.work / f"{run}.yaml"
-    place.write_text(json.dumps(config, indent=1))  # JSON is YAML
-    subprocess.run([options.nystrom, command, place, "--quiet"], check=True)
-    lines = (options.work / run / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines if "validation_loss" in line]
+    nystrom(options, command, write_settings(options.work / f"{run}.yaml", config), "--quiet")
+    return [record for record in records_of(options.work / run) if "validation_loss" in record]
 
 
-def train(options, data, share, seed):
+def train(options, share, seed):
     pretraining = round(share * options.steps)
     name = f"{share}-{seed}"
-    own = {
-        "tokenizer": {"builtin": "listops"},
-        "task": {
-            "recipe": "listops",
-            "train": [str(data / "basic_train.tsv")],
-            "validation": [str(data / "basic_val.tsv")],
-        },
-        "data": {"sequence_length": 512},
-    }
+    own = listops(options) | {"data": {"sequence_length": 512}}
     model = MODEL
     if pretraining > 0:
         run = f"pretrained-{name}"
@@ -85,20 +69,18 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    data = options.work / "listops"
-    if not data.exists():
-        sizes = "--train 64000 --validation 2000 --test 1 --min-length 100 --max-length 500".split()
-        subprocess.run([options.nystrom, "listops", data, *sizes], check=True)
     results = {}
     for seed in range(1, options.seeds + 1):
         for share in options.shares:
-            accuracy = train(options, data, share, seed)
+            accuracy = train(options, share, seed)
             results.setdefault(str(share), []).append(accuracy)
             print(f"seed {seed}, {share:.0%} of {options.steps} steps: {accuracy:.3f}", flush=True)
     for share, values in results.items():
         spread = statistics.stdev(values) if len(values) > 1 else float("nan")
         print(f"{float(share):.0%} of the steps: {statistics.mean(values):.3f} ± {spread:.3f}")
-    options.output.write_text(json.dumps({"steps": options.steps, "accuracy": results}) + "\n")
+    write_json(
+        options.output, {"steps": options.steps, "masked": options.masked, "accuracy": results}
+    )
 
 
 if __name__ == "__main__":

@@ -24,16 +24,16 @@ of a step the timing leaves out for all kinds.
 
 Finished runs are not repeated; a stopped one goes on. Results go to --output."""
 
-import argparse
 import json
 import random
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from equal_time import Results, parser_of, shown
+from nystrom_runs import listops, made, nystrom, records_of, write_settings
 from word_tokenizer import write_tokenizer
+
 
 class Shape(NamedTuple):
     """The sizes of a task's models, and the sequences of a step."""
@@ -59,9 +59,13 @@ TASKS = {
     "reviews": Shape(2048, 16),
     "retrieval": Shape(2048, 16),
 }
-# What a step costs beside a timed one of 8,192 tokens: reviews have 1,000 tokens on average, and
-# gradient caching computes every text of the retrieval twice.
+# What a step costs beside the timed one of mlm-2048, of 8,192 tokens: reviews have 1,000 tokens on
+# average, and gradient caching computes every text of the retrieval twice.
 COST = {"reviews": 2, "retrieval": 16 * 2100 / 8192 * 4 / 3}
+LISTS = (
+    "--max-depth=6 --max-args=5 --min-length=15 --max-length=62 "
+    "--train=400000 --validation=2000 --test=1"
+)
 
 
 def attention(kind, shape):
@@ -122,26 +126,26 @@ def flat(values, prefix="model"):
 
 def measure_speed(options, results):
     """The median seconds of a step of each kind and length, in turn."""
-    for shape in {TASKS[task].length: TASKS[task] for task in options.tasks}.values():
-        length, timed = str(shape.length), results["step_seconds"]
+    timed, chosen = results.step_seconds, ["mlm-2048" if t in COST else t for t in options.tasks]
+    for shape in {TASKS[task].length: TASKS[task] for task in chosen}.values():
+        length = str(shape.length)
         found = {kind: [] for kind in KINDS if length not in timed.get(kind, {})}
         for _ in range(2):
             for kind, seconds in found.items():
                 sets = [part for each in flat(model(kind, shape)) for part in ("--set", each)]
                 sizes = f"--layers={shape.layers} --hidden={shape.hidden} --heads={shape.heads}"
                 run = f"--vocab={shape.vocabulary} --length={length} --steps=6 --dtype=bf16 --json"
-                batch = f"--tokens={shape.length * shape.sequences}"
-                command = [options.nystrom, "bench", *f"{sizes} {run} {batch}".split(), *sets]
-                report = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+                words = f"{sizes} {run} --tokens={shape.length * shape.sequences} --quiet".split()
+                report = nystrom(options, "bench", *words, *sets)
                 seconds += json.loads(report)["step_seconds"][1:]
         for kind, seconds in found.items():
             timed.setdefault(kind, {})[length] = statistics.median(seconds)
             print(f"{length} tokens, {kind}: {statistics.median(seconds):.3f} s a step", flush=True)
+    results.write()
 
 
 def make_recall(folder):
     """Texts of 16 of 64 keys with as many of 64 values, twice; and a tokenizer of words."""
-    folder.mkdir()
     write_tokenizer(folder, [f"k{i}" for i in range(64)] + [f"v{i}" for i in range(64)])
     for name, count in (("train", 200_000), ("valid", 200)):
         draw = random.Random(name)
@@ -155,7 +159,7 @@ def make_recall(folder):
 
 def make_pairs(data, folder):
     """Passages of novels and what they stand in, as pairs of texts."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for name in "train", "valid":
         words = (data / f"corpus_novels/novels_{name}.txt").read_text().split()
         draw = random.Random(name)
@@ -165,13 +169,6 @@ def make_pairs(data, folder):
                 own = words[begin : begin + 1300]
                 place = draw.randrange(1270)
                 file.write(f"{' '.join(own[place : place + 30])}\t{' '.join(own)}\n")
-
-
-def made(folder, make):
-    """The folder, which is made where it is missing."""
-    if not folder.exists():
-        make(folder)
-    return folder
 
 
 def pretraining(options, task, kind):
@@ -194,25 +191,8 @@ def pretraining(options, task, kind):
     }
 
 
-def listops(options, kind):
-    def make(folder):
-        lists = "--max-depth=6 --max-args=5 --min-length=15 --max-length=62"
-        sizes = "--train=400000 --validation=2000 --test=1 --quiet"
-        command = [options.nystrom, "listops", folder, *f"{lists} {sizes}".split()]
-        subprocess.run(command, check=True)
-
-    folder = made(options.work / "listops", make)
-    train, validation = (str(folder / f"basic_{name}.tsv") for name in ("train", "val"))
-    return {
-        "model": model(kind, TASKS["listops"]) | {"pooling": "mean"},
-        "tokenizer": {"builtin": "listops"},
-        "task": {"recipe": "listops", "train": [train], "validation": [validation]},
-    }
-
-
-def tuning(options, task, kind, seed):
+def tuning(options, task, start):
     """On top of the model that novels in sequences of 2,048 tokens have made."""
-    start = options.work / f"mlm-2048-{kind.replace(' ', '-')}-{seed}"
     if task == "reviews":
         folder = options.data / "movie_reviews"
         files = {"train": [str(folder / "train.tsv")], "validation": [str(folder / "test.tsv")]}
@@ -225,16 +205,17 @@ def tuning(options, task, kind, seed):
 
 
 def train(options, results, task, kind, seed):
-    run = options.work / f"{task}-{kind.replace(' ', '-')}-{seed}"
     shape = TASKS[task]
-    seconds = COST.get(task, 1) * results["step_seconds"][kind][str(shape.length)]
-    steps = int(60 * options.minutes / seconds)
+    seconds = COST.get(task, 1) * results.step_seconds[kind][str(shape.length)]
+    steps = results.steps(seconds)
+    run, start = options.work / f"{task}-{kind.replace(' ', '-')}-{seed}", None
     command, micro_batch = "finetune", shape.sequences
     optimizer = {"name": "muon", "learning_rate": shape.learning_rate}
     if task == "listops":
-        settings = listops(options, kind)
+        settings = {"model": model(kind, shape) | {"pooling": "mean"}} | listops(options, LISTS)
     elif task in COST:
-        settings, micro_batch = tuning(options, task, kind, seed), 4
+        start = options.work / f"mlm-2048-{kind.replace(' ', '-')}-{seed}"
+        settings, micro_batch = tuning(options, task, start), 4
         optimizer = {"learning_rate": 2e-4}
     else:
         command, settings = "pretrain", pretraining(options, task, kind)
@@ -254,18 +235,12 @@ def train(options, results, task, kind, seed):
             "dtype": "bf16",
         },
     }
-    place = options.work / f"{run.name}.yaml"
-    place.write_text(json.dumps(settings, indent=2))  # JSON is YAML
-    subprocess.run([options.nystrom, command, place, "--quiet"], check=True)
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    file = write_settings(options.work / f"{run.name}.yaml", settings, start)
+    nystrom(options, command, file, "--quiet")
     score = "mrr" if task == "retrieval" else "accuracy"
-    curve = [record for record in records if "validation_loss" in record]
+    curve = [record for record in records_of(run) if "validation_loss" in record]
     last = curve[-1]
     return {
-        "task": task,
-        "kind": kind,
-        "seed": seed,
-        "minutes": options.minutes,
         "steps": last["step"],
         "loss": last["validation_loss"],
         score: last[f"validation_{score}"],
@@ -273,54 +248,32 @@ def train(options, results, task, kind, seed):
     }
 
 
-def print_table(results, tasks):
-    for task in tasks:
+def print_table(options, results):
+    for task in options.tasks:
         for kind in KINDS:
-            own = [run for run in results["runs"] if (run["task"], run["kind"]) == (task, kind)]
-            if not own:
-                continue
-            row = []
-            for name in ("loss", "mrr" if task == "retrieval" else "accuracy"):
-                values = [run[name] for run in own]
-                spread = statistics.stdev(values) if len(values) > 1 else float("nan")
-                row.append(f"{name} {statistics.mean(values):.4f} ± {spread:.4f}")
-            print(f"{task}, {kind}: {', '.join(row)}, {own[0]['steps']} steps, {len(own)} seeds")
+            runs, score = (
+                results.of(task=task, kind=kind),
+                "mrr" if task == "retrieval" else "accuracy",
+            )
+            if runs:
+                row = [
+                    f"{name} {shown([run[name] for run in runs], 4)}" for name in ("loss", score)
+                ]
+                told = f"{', '.join(row)}, {runs[0]['steps']} steps, {len(runs)} seeds"
+                print(f"{task}, {kind}: {told}")
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--speed", action="store_true")
+    parser = parser_of(__doc__, 2, "windows")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--data", type=Path, help="the folder of corpus_novels and movie_reviews")
-    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
-    parser.add_argument("--work", type=Path, default=Path("build/windows"))
-    parser.add_argument("--output", type=Path, default=Path("bench/results/windows.json"))
     options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
-    results = {"step_seconds": {}, "runs": []}
-    if options.output.exists():
-        results = json.loads(options.output.read_text())
-
-    def write():
-        options.output.write_text(json.dumps(results, indent=1) + "\n")
-
+    results = Results(options)
     if options.speed:
-        measure_speed(options, results)
-        return write()
-    for seed in range(1, options.seeds + 1):
-        for task in options.tasks:
-            for kind in KINDS:
-                done = {(run["task"], run["kind"], run["seed"]) for run in results["runs"]}
-                if (task, kind, seed) in done:
-                    continue
-                print(f"{task}, {kind}, seed {seed}", file=sys.stderr, flush=True)
-                results["runs"].append(train(options, results, task, kind, seed))
-                write()
-    return print_table(results, options.tasks)
+        return measure_speed(options, results)
+    kinds = [{"task": task, "kind": kind} for task in options.tasks for kind in KINDS]
+    results.train(kinds, lambda seed, task, kind: train(options, results, task, kind, seed))
+    return print_table(options, results)
 
 
 if __name__ == "__main__":

@@ -5,21 +5,20 @@ import json
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-def write_tokenizer(folder, words, removed=()):
-    """Writes the tokenizer of `words` into `folder`; texts lose the characters `removed`."""
+def write_tokenizer(folder, words):
+    """Writes the tokenizer of `words` into `folder`."""
     vocabulary = {word: i for i, word in enumerate([*SPECIAL, *words])}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     special = {"type_id": 0}
     first = {"SpecialToken": {"id": "[CLS]"} | special}
     end = {"SpecialToken": {"id": "[SEP]"} | special}
     text, second = ({"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB"))
-    replaced = [{"type": "Replace", "pattern": {"String": c}, "content": ""} for c in removed]
     tokenizer = {
         "version": "1.0",
         "added_tokens": [
             {"id": vocabulary[word], "content": word, "special": True} | flags for word in SPECIAL
         ],
-        "normalizer": {"type": "Sequence", "normalizers": replaced} if replaced else None,
+        "normalizer": None,
         "pre_tokenizer": {"type": "WhitespaceSplit"},
         "post_processor": {
             "type": "TemplateProcessing",

@@ -1,0 +1,66 @@
+"""Trainings of equal machine-time, seed after seed: a run has as many steps as fit into --minutes
+at the speed of its kind, which --speed has timed."""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from nystrom_runs import read_json, write_whole
+
+
+def parser_of(description: str, minutes: float, name: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=minutes)
+    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
+    parser.add_argument("--work", type=Path, default=Path(f"build/{name}"))
+    parser.add_argument("--output", type=Path, default=Path(f"bench/results/{name}.json"))
+    return parser
+
+
+class Results:
+    """The seconds of a step of each kind, and all runs: the file --output."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.options.work.mkdir(parents=True, exist_ok=True)
+        found = read_json(options.output, {"step_seconds": {}, "runs": []})
+        self.step_seconds, self.runs = found["step_seconds"], found["runs"]
+
+    def write(self) -> None:
+        runs = ",\n".join("  " + json.dumps(run) for run in self.runs)
+        speed = json.dumps(self.step_seconds, indent=2)
+        text = f'{{"step_seconds": {speed},\n "runs": [\n{runs}\n]}}\n'
+        write_whole(self.options.output, text)
+
+    def steps(self, seconds: float) -> int:
+        """Those of --minutes, where each takes `seconds`."""
+        return int(60 * self.options.minutes / seconds)
+
+    def of(self, **names: object) -> list[dict]:
+        """The runs of --minutes that have these names."""
+        names |= {"minutes": self.options.minutes}
+        return [run for run in self.runs if names.items() <= {k: run[k] for k in names}.items()]
+
+    def train(self, kinds: list[dict], train: Callable[..., dict]) -> None:
+        """Adds what train(seed, **kind) returns, for all kinds and seeds that are missing."""
+        for seed in range(1, self.options.seeds + 1):
+            for kind in kinds:
+                if self.of(**kind, seed=seed):
+                    continue
+                print(f"{', '.join(kind.values())}, seed {seed}", file=sys.stderr, flush=True)
+                own = kind | {"seed": seed, "minutes": self.options.minutes}
+                self.runs.append(own | train(seed, **kind))
+                self.write()
+
+
+def shown(values: list[float], digits: int) -> str:
+    """Mean and standard deviation."""
+    spread = statistics.stdev(values) if len(values) > 1 else float("nan")
+    return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
