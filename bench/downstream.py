@@ -11,16 +11,16 @@ Validation files are the tasks' own; where there are none, a fifth of the traini
 is the best epoch's on them, so all figures are a little too good, of both starts alike. MODEL is
 fine-tuned with nystrom's default learning rate for its width, and has no start from scratch.
 
-WORK/results.json holds every run: seed, metric, seconds.
+WORK/results.json holds every run: seed, metric, and the seconds of each task's calls.
 """
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from statistics import mean, stdev
+
+from nystrom_runs import derived, nystrom, read_json, write_json, write_settings
 
 MODEL = {
     "hidden_size": 192,
@@ -63,6 +63,11 @@ def settings(length, epochs, rates=SAME_RATE, batch=32, micro=32):
     }
 
 
+MOVIE_REVIEWS = {
+    "kind": "classification",
+    "train": ["movie_reviews/train.tsv"],
+    "validation": ["movie_reviews/test.tsv"],
+}
 # For each task: the section `task` of its configuration, with files below DATA, and its settings.
 TASKS = {
     "sst2": (
@@ -126,22 +131,8 @@ TASKS = {
         },
         settings(256, 8),
     ),
-    "movie-reviews-1024": (
-        {
-            "kind": "classification",
-            "train": ["movie_reviews/train.tsv"],
-            "validation": ["movie_reviews/test.tsv"],
-        },
-        settings(1024, 3, batch=16, micro=4),
-    ),
-    "movie-reviews-2048": (
-        {
-            "kind": "classification",
-            "train": ["movie_reviews/train.tsv"],
-            "validation": ["movie_reviews/test.tsv"],
-        },
-        settings(2048, 3, batch=16, micro=4),
-    ),
+    "movie-reviews-1024": (MOVIE_REVIEWS, settings(1024, 3, batch=16, micro=4)),
+    "movie-reviews-2048": (MOVIE_REVIEWS, settings(2048, 3, batch=16, micro=4)),
 }
 
 
@@ -162,18 +153,6 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def nystrom(arguments: argparse.Namespace, *words: object) -> None:
-    command = [str(arguments.nystrom), *map(str, words)]
-    print("$", *command, file=sys.stderr, flush=True)
-    subprocess.run(command, check=True)
-
-
-def write_config(path: Path, config: dict) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(config, indent=2))  # JSON is YAML
-    return path
-
-
 def pretrained_model(arguments: argparse.Namespace) -> Path:
     if arguments.model:
         return arguments.model
@@ -184,11 +163,8 @@ def pretrained_model(arguments: argparse.Namespace) -> Path:
         "validation": [str(novels / "novels_valid.txt")],
         "sequence_length": 128,
     }
-    config = write_config(
-        arguments.work / "pretrained.yaml", PRETRAINING | {"run_dir": str(run), "data": data}
-    )
-    if not (run / "checkpoints" / f"step-{PRETRAINING['training']['steps']}").exists():
-        nystrom(arguments, "pretrain", config, "--threads", arguments.threads)
+    config = PRETRAINING | {"run_dir": str(run), "data": data}
+    nystrom(arguments, "pretrain", write_settings(arguments.work / "pretrained.yaml", config))
     return run
 
 
@@ -198,9 +174,7 @@ def longer_model(arguments: argparse.Namespace, model: Path, length: int) -> Pat
     if length <= config["max_position_embeddings"]:
         return model
     longer = arguments.work / f"pretrained-{length}"
-    if not longer.exists():
-        nystrom(arguments, "extend", model, longer, "--length", length)
-    return longer
+    return derived(arguments, "extend", model, longer, "--length", length)
 
 
 def split_sentences(arguments: argparse.Namespace) -> None:
@@ -226,32 +200,49 @@ def place(arguments: argparse.Namespace, file: str) -> str:
     return str((arguments.data if "/" in file else arguments.work) / file)
 
 
-def fine_tune(arguments: argparse.Namespace, name: str, start: str, model: Path) -> dict:
+def configuration(
+    arguments: argparse.Namespace, name: str, run: Path, model: dict, rate: float | None
+) -> dict:
+    """The settings of a fine-tuning; without a rate nystrom's default for the model."""
     task, given = TASKS[name]
-    task = task | {
-        key: [place(arguments, file) for file in task[key]] for key in ("train", "validation")
+    files = {k: [place(arguments, file) for file in task[k]] for k in ("train", "validation")}
+    return {key: value for key, value in given.items() if key != "rates"} | {
+        "model": model,
+        "run_dir": str(run),
+        "task": task | files,
+        "evaluation": {"every": None},
+        "optimizer": {"weight_decay": 0.01} | ({"learning_rate": rate} if rate else {}),
     }
+
+
+def fine_tune(arguments: argparse.Namespace, name: str, start: str, model: Path) -> dict:
+    given = TASKS[name][1]
     length = given["data"]["sequence_length"]
     run = arguments.work / f"{name}-{start}"
+    rate = None if arguments.model else given["rates"][start]
     if start == "pretrained":
-        config = {"model": {"from": str(longer_model(arguments, model, length))}}
+        begin_with = longer_model(arguments, model, length)
+        config = configuration(arguments, name, run, {"from": str(begin_with)}, rate)
     else:
+        begin_with = None
         positions = max(length, MODEL["max_position_embeddings"])
-        config = {
-            "model": MODEL | {"max_position_embeddings": positions},
-            "tokenizer": {"path": str(model)},
-        }
-    config |= {key: value for key, value in given.items() if key != "rates"}
-    config |= {"run_dir": str(run), "task": task, "evaluation": {"every": None}}
-    config["optimizer"] = {"weight_decay": 0.01}
-    if not arguments.model:
-        config["optimizer"]["learning_rate"] = given["rates"][start]
+        own = MODEL | {"max_position_embeddings": positions}
+        config = configuration(arguments, name, run, own, rate)
+        config["tokenizer"] = {"path": str(model)}
     begin = time.monotonic()
-    file = write_config(arguments.work / f"{name}-{start}.yaml", config)
-    nystrom(arguments, "finetune", file, "--seeds", arguments.seeds, "--threads", arguments.threads)
+    file = write_settings(arguments.work / f"{run.name}.yaml", config, begin_with)
+    nystrom(arguments, "finetune", file, "--seeds", arguments.seeds)
     summary = json.loads((run / "summary.json").read_text())
-    point = summary["points"][0]
-    return {"metric": summary["metric"], "runs": point["runs"], "seconds": time.monotonic() - begin}
+    runs = summary["points"][0]["runs"]
+    return {"metric": summary["metric"], "runs": runs, "seconds": time.monotonic() - begin}
+
+
+def merged(earlier: dict, new: dict) -> dict:
+    """All seeds. The seconds of a call that added none are those of finding finished runs."""
+    runs = {run["seed"]: run for run in earlier["runs"] + new["runs"]}
+    added = len(runs) > len(earlier["runs"])
+    seconds = earlier["seconds"] + added * new["seconds"]
+    return new | {"runs": [runs[seed] for seed in sorted(runs)], "seconds": seconds}
 
 
 def values(result: dict) -> list[float]:
@@ -290,13 +281,12 @@ def main() -> None:
     file = arguments.work / "results.json"
     for name in arguments.tasks:
         for start in starts:
-            result = fine_tune(arguments, name, start, model)
+            key, result = f"{name}-{start}", fine_tune(arguments, name, start, model)
             # Another instance of this script may share the folder. Its newer results are kept.
-            results = json.loads(file.read_text()) if file.exists() else {}
-            earlier = results.get(f"{name}-{start}")
-            if earlier and len(earlier["runs"]) >= len(result["runs"]):
-                result["seconds"] = earlier["seconds"]
-            file.write_text(json.dumps(results | {f"{name}-{start}": result}, indent=2))
+            results = read_json(file, {})
+            if key in results:
+                result = merged(results[key], result)
+            write_json(file, results | {key: result})
     print_table(json.loads(file.read_text()))
 
 

@@ -2,9 +2,9 @@
 
 import argparse
 import gzip
-import json
-import subprocess
 from pathlib import Path
+
+from nystrom_runs import nystrom, write_json, write_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,13 +16,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=2)
 
 
-def call(arguments: argparse.Namespace, command: str, *words: object) -> str:
-    """The standard output of `nystrom COMMAND WORDS…`."""
-    line = [arguments.nystrom, command, *words, "--quiet", f"--threads={arguments.threads}"]
-    done = subprocess.run([str(word) for word in line], check=True, stdout=subprocess.PIPE)
-    return done.stdout.decode()
-
-
 def finetune(arguments: argparse.Namespace, name: str, start: Path, settings: dict) -> Path:
     """The last checkpoint of the run WORK/NAME, which a finished run already has."""
     run = arguments.work / name
@@ -32,17 +25,17 @@ def finetune(arguments: argparse.Namespace, name: str, start: Path, settings: di
         "schedule": {"warmup_share": 0.1, "decay": "linear"},
         "logging": {"tensorboard": False},
     }
-    file = arguments.work / f"{name}.yaml"
     task = {"kind": "embeddings"} | settings["task"]
-    file.write_text(json.dumps(config | settings | {"task": task}, indent=1) + "\n")  # is YAML too
-    call(arguments, "finetune", file)
+    config |= settings | {"task": task}
+    file = write_settings(arguments.work / f"{name}.yaml", config, start)
+    nystrom(arguments, "finetune", file, "--quiet")
     steps = (run / "checkpoints").glob("step-*")
     return max(steps, key=lambda folder: int(folder.name.split("-")[1]))
 
 
 def write_results(arguments: argparse.Namespace, results: object) -> None:
     if arguments.output:
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+        write_json(arguments.output, results)
 
 
 def lines_of(file: Path) -> list[str]:

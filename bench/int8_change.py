@@ -11,13 +11,13 @@ import argparse
 import csv
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy
 import onnxruntime
 import transformers
-from downstream import TASKS, write_config
+from downstream import TASKS, configuration
+from nystrom_runs import nystrom, write_settings
 
 BATCH = 8
 # Columns of the held-out files: the texts, the label. SST-2 has a header.
@@ -56,24 +56,21 @@ def metric(logits, labels):
 
 
 def measure(arguments, name):
-    task, given = TASKS[name]
-    task = task | {k: [str(arguments.data / f) for f in task[k]] for k in ("train", "validation")}
+    given = TASKS[name][1]
     run, folder = arguments.work / name, arguments.work / f"{name}-exported"
-    config = {key: value for key, value in given.items() if key != "rates"}
-    config |= {"model": {"from": str(arguments.model)}, "run_dir": str(run), "task": task}
-    config["optimizer"] = {"learning_rate": given["rates"]["pretrained"], "weight_decay": 0.01}
-    file = write_config(arguments.work / f"{name}.yaml", config)
-    if not run.exists():
-        subprocess.run([arguments.nystrom, "finetune", file], check=True)
+    model, rate = {"from": str(arguments.model)}, given["rates"]["pretrained"]
+    config = configuration(arguments, name, run, model, rate)
+    file = write_settings(arguments.work / f"{name}.yaml", config, arguments.model)
+    nystrom(arguments, "finetune", file)
     shutil.rmtree(folder, ignore_errors=True)
-    command = [arguments.nystrom, "export", run, folder, "--onnx", "int8", "--json", "--quiet"]
-    printed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    words = ("--onnx", "int8", "--json", "--quiet")
+    printed = json.loads(nystrom(arguments, "export", run, folder, *words))
     estimated = [
         next(score[key] for key in ("accuracy", "pearson") if key in score)
         for score in printed["scores"]
     ]
     columns, label, header = COLUMNS[name]
-    examples, labels = examples_of(Path(task["validation"][0]), columns, label, header)
+    examples, labels = examples_of(Path(config["task"]["validation"][0]), columns, label, header)
     length = given["data"]["sequence_length"]
     measured = [
         metric(predictions(folder, file, examples, length), labels)

@@ -12,7 +12,8 @@ import json
 from pathlib import Path
 from statistics import mean
 
-from downstream import TASKS, nystrom, place, split_sentences, write_config
+from downstream import TASKS, place, split_sentences
+from nystrom_runs import nystrom, read_json, write_json, write_settings
 
 # Width, layers, heads and steps of pretraining. Each step reads 64 sequences of 128 tokens.
 SIZES = {
@@ -67,9 +68,7 @@ def pretrained_model(arguments: argparse.Namespace, size: str) -> Path:
         "evaluation": {"every": 500},
         "checkpoint": {"every": 250, "keep": 2},
     }
-    if not (run / "checkpoints" / f"step-{steps}").exists():
-        file = write_config(arguments.work / f"pretrained-{size}.yaml", config)
-        nystrom(arguments, "pretrain", file, "--threads", arguments.threads)
+    nystrom(arguments, "pretrain", write_settings(arguments.work / f"{run.name}.yaml", config))
     return run
 
 
@@ -93,10 +92,9 @@ def fine_tune(arguments: argparse.Namespace, size: str, name: str, model: Path) 
         },
         "evaluation": {"every": None},
     }
-    file = write_config(arguments.work / f"{name}-{size}.yaml", config)
     grid = "learning_rate=" + ",".join(RATES)
-    seeds = ("--seeds", arguments.seeds, "--threads", arguments.threads)
-    nystrom(arguments, "finetune", file, "--grid", grid, *seeds)
+    file = write_settings(arguments.work / f"{run.name}.yaml", config, model, grid=grid)
+    nystrom(arguments, "finetune", file, "--grid", grid, "--seeds", arguments.seeds)
     summary = json.loads((run / "summary.json").read_text())
     found = {
         rate: [run["value"] for run in point["runs"]]
@@ -119,13 +117,14 @@ def main() -> None:
     arguments.work.mkdir(parents=True, exist_ok=True)
     split_sentences(arguments)
     file = arguments.work / "results.json"
-    results = json.loads(file.read_text()) if file.exists() else {}
+    results = read_json(file, {})
     for size in arguments.sizes:
         model = pretrained_model(arguments, size)
         for name in arguments.tasks:
-            if f"{size} {name}" not in results:
+            found = results.get(f"{size} {name}", {"values": {RATES[0]: []}})
+            if len(found["values"][RATES[0]]) < arguments.seeds:
                 results[f"{size} {name}"] = fine_tune(arguments, size, name, model)
-                file.write_text(json.dumps(results, indent=2))
+                write_json(file, results)
     print_table(results)
 
 

@@ -32,7 +32,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from embedding_runs import add_arguments, call, finetune, lines_of, write_results
+from embedding_runs import add_arguments, finetune, lines_of, write_results
+from nystrom_runs import derived, nystrom
 
 NUMBER = r"[ivxlc]+|\d+|one|two|three|four|five|six"
 HEADING = re.compile(rf"^(chapter |part )?({NUMBER})\b[.:]?(.*)$", re.IGNORECASE)
@@ -176,8 +177,8 @@ def bm25(queries: list[str], documents: list[str], found: list[int]) -> dict:
 
 
 def rank(arguments: argparse.Namespace, model: Path, folder: Path, length: int) -> dict:
-    options = ("--json", "--set", f"data.sequence_length={length}")
-    return json.loads(call(arguments, "evaluate", model, "--retrieval", folder, *options))
+    options = ("--json", "--quiet", "--set", f"data.sequence_length={length}")
+    return json.loads(nystrom(arguments, "evaluate", model, "--retrieval", folder, *options))
 
 
 # ---- Training ------------------------------------------------------------------------------------
@@ -335,11 +336,9 @@ class Table:
 def main() -> None:
     arguments = parse_arguments()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    start, exported = arguments.work / "start", arguments.work / "exported"
-    if not start.exists():
-        call(arguments, "extend", arguments.start, start, "--length", MAX_POSITIONS)
-    if not exported.exists():
-        call(arguments, "export", start, exported)
+    length = ("--length", MAX_POSITIONS)
+    start = derived(arguments, "extend", arguments.start, arguments.work / "start", *length)
+    exported = derived(arguments, "export", start, arguments.work / "exported")
     files = [*sorted(arguments.novels.glob("corpus/*.gz")), arguments.novels / "heldout.txt.gz"]
     tokens, table = Tokens(exported / "tokenizer.json"), Table(arguments)
     novels = other_novels(arguments, files)

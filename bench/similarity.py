@@ -22,7 +22,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from embedding_runs import add_arguments, call, finetune, lines_of, write_results
+from embedding_runs import add_arguments, finetune, lines_of, write_results
+from nystrom_runs import nystrom
 
 COLUMNS = {"text": "6", "pair": "7", "label": "5"}
 LENGTH = 64
@@ -91,8 +92,8 @@ def train(arguments: argparse.Namespace, stage: str, start: Path, seed: int) -> 
 def spearman(arguments: argparse.Namespace, model: Path) -> float:
     options = {"header": "false"} | {f"columns.{key}": value for key, value in COLUMNS.items()}
     sets = [word for key, value in options.items() for word in ("--set", f"task.{key}={value}")]
-    pairs = ("--pairs", arguments.work / "sts-dev.tsv")
-    return json.loads(call(arguments, "evaluate", model, "--json", *sets, *pairs))["spearman"]
+    words = ("--json", "--quiet", *sets, "--pairs", arguments.work / "sts-dev.tsv")
+    return json.loads(nystrom(arguments, "evaluate", model, *words))["spearman"]
 
 
 def print_table(results: dict[str, list[float]]) -> None:

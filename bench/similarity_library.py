@@ -22,7 +22,8 @@ os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies
 import scipy.stats
 import torch
 import transformers
-from embedding_runs import call, write_results
+from embedding_runs import write_results
+from nystrom_runs import derived
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import losses
 from similarity import LENGTH, STAGES, parse_arguments, print_table, write_texts
@@ -129,9 +130,8 @@ def main() -> None:
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     write_texts(arguments)
-    exported = arguments.work / "start"
-    if not exported.exists():
-        call(arguments, "export", arguments.start, exported, "--sentence-transformers", "mean")
+    words = ("--sentence-transformers", "mean")
+    exported = derived(arguments, "export", arguments.start, arguments.work / "start", *words)
     dev = read_pairs(arguments.work / "sts-dev.tsv")
     results: dict[str, list[float]] = {"masked": [spearman(load(exported), dev)]}
     for seed in range(1, arguments.seeds + 1):

@@ -7,26 +7,28 @@ PARENT is a folder with exact attention and 512 positions that nystrom reads. Fo
 script converts it, trains the result on TEXT, and measures the masked-LM loss on HELD-OUT: at 512
 tokens after 0, 100, 300 and 1000 steps of 16 x 512 tokens, and at --long tokens (2,048) before and
 after. The parent itself is measured at 512, and at --long if it has as many positions; its
-documents are cut there. WORK/results.json is written
-after each variant, and a variant that it has is not repeated. WORK/table.md holds the table, and
+documents are cut there. WORK/results.json is written after each variant, and a variant that it has
+is not repeated; other arguments need another WORK. WORK/table.md holds the table, and
 WORK/VARIANT/run the healed model. A stop loses no more than the steps since the last checkpoint.
 --only names some variants, --list all.
 """
 
 import argparse
 import json
-import os
 import random
 import shutil
 import struct
-import subprocess
 import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from nystrom_runs import made, nystrom, read_json, records_of, write_json, write_settings
+
 SHORT = 512
 SEQUENCES = 16  # of SHORT tokens in a step
 MEASURED = (100, 300, 1000)
+# The arguments that decide every result of a folder, beside the parent.
+DECIDING = ["text", "held_out", "steps", "learning_rate", "long", "micro_batch", "dtype", "threads"]
 
 
 @dataclass(frozen=True)
@@ -106,21 +108,13 @@ class Bench:
         self.positions = config["max_position_embeddings"]
         self.has_windows = config["model_type"] == "modernbert"
         self.results_file = arguments.work / "results.json"
-        self.results = {}
-        if self.results_file.exists():
-            self.results = json.loads(self.results_file.read_text())
-
-    def nystrom(self, *command: str) -> str:
-        """Runs the program and returns its standard output; progress goes to the terminal."""
-        line = [str(self.arguments.nystrom), *command, "--threads", str(self.arguments.threads)]
-        print("$", " ".join(line), file=sys.stderr, flush=True)
-        return subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout
+        self.results = read_json(self.results_file, {})
 
     def loss(self, model: Path, length: int) -> float:
         """The masked-LM loss on the held-out text, cut into sequences of `length` tokens."""
-        output = self.nystrom(
-            "evaluate", str(model), "--text", *self.arguments.held_out, "--json", "--quiet",
-            "--batch", str(max(1, 8192 // length)), "--set", f"data.sequence_length={length}",
+        output = nystrom(
+            self.arguments, "evaluate", model, "--text", *self.arguments.held_out, "--json",
+            "--quiet", "--batch", max(1, 8192 // length), "--set", f"data.sequence_length={length}",
             "--set", "data.documents=files", "--set", "seed=42",
         )  # fmt: skip
         return json.loads(output)["loss"]
@@ -132,9 +126,7 @@ class Bench:
 
     def keep(self, name: str, result: dict) -> None:
         self.results[name] = result
-        unfinished = self.results_file.with_suffix(".tmp")
-        unfinished.write_text(json.dumps(self.results, indent=2) + "\n")
-        os.replace(unfinished, self.results_file)
+        write_json(self.results_file, self.results)
         (self.arguments.work / "table.md").write_text(table(self.results, self.long))
 
 
@@ -204,26 +196,24 @@ def configuration(bench: Bench, variant: Variant, start: Path, run: Path) -> dic
 
 def heal(bench: Bench, variant: Variant) -> dict:
     """Converts and trains the parent, and returns the losses."""
-    work = bench.arguments.work / variant.name()
-    start, run = bench.arguments.parent, work / "run"
+    arguments = bench.arguments
+    work = arguments.work / variant.name()
+    start, run = arguments.parent, work / "run"
     work.mkdir(parents=True, exist_ok=True)
+
+    def convert(folder: Path) -> None:
+        options = ["--keep-exact", variant.keep_exact] if variant.keep_exact else []
+        options += [] if bench.has_windows else ["--conv", "33"]
+        options += ["--length", bench.long] if bench.long > bench.positions else []
+        options += ["--landmarks", variant.landmarks, "--quiet"]
+        nystrom(arguments, "convert", arguments.parent, folder, *options)
+        if variant.taps == "random":
+            set_random_taps(folder, variant.seed)
+
     if variant.convert:
-        start = work / "converted"
-        if not (work / "converted.done").exists():
-            shutil.rmtree(start, ignore_errors=True)
-            options = ["--keep-exact", variant.keep_exact] if variant.keep_exact else []
-            options += [] if bench.has_windows else ["--conv", "33"]
-            options += ["--length", str(bench.long)] if bench.long > bench.positions else []
-            bench.nystrom(
-                "convert", str(bench.arguments.parent), str(start), "--landmarks",
-                str(variant.landmarks), *options, "--quiet",
-            )  # fmt: skip
-            if variant.taps == "random":
-                set_random_taps(start, variant.seed)
-            (work / "converted.done").touch()
-    config = work / "run.yaml"
-    config.write_text(json.dumps(configuration(bench, variant, start, run), indent=2))
-    bench.nystrom("pretrain", str(config))
+        start = made(work / "converted", convert)
+    config = write_settings(work / "run.yaml", configuration(bench, variant, start, run))
+    nystrom(arguments, "pretrain", config)
     positions = max(bench.positions, bench.long if variant.convert else 0)
     result = {"variant": asdict(variant), "steps": bench.arguments.steps}
     result["losses"] = {0: bench.losses(start, positions)}
@@ -232,8 +222,7 @@ def heal(bench: Bench, variant: Variant) -> dict:
         result["losses"][step] = {SHORT: bench.loss(folder, SHORT)}
     folder = run / "checkpoints" / f"step-{bench.arguments.steps}"
     result["losses"][bench.arguments.steps] = bench.losses(folder, positions)
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    speeds = sorted(r["tokens_per_second"] for r in records if "tokens_per_second" in r)
+    speeds = sorted(r["tokens_per_second"] for r in records_of(run) if "tokens_per_second" in r)
     result["tokens_per_second"] = speeds[len(speeds) // 2]
     for checkpoint in (run / "checkpoints").glob("step-*"):
         if checkpoint != folder:
@@ -280,7 +269,9 @@ def main() -> None:
         if unknown:
             sys.exit(f"unknown variants {', '.join(sorted(unknown))}; --list names all")
         chosen = [variant for variant in chosen if variant.name() in arguments.only]
-    arguments.work.mkdir(parents=True, exist_ok=True)
+    deciding = {"parent": str(arguments.parent)}
+    deciding |= {name: vars(arguments)[name] for name in DECIDING}
+    write_settings(arguments.work / "settings.json", deciding, arguments.parent)
     bench = Bench(arguments)
     if "parent" not in bench.results:
         bench.keep("parent", {"losses": {0: bench.losses(arguments.parent, bench.positions)}})

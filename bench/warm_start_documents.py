@@ -9,11 +9,11 @@ is the accuracy on test.tsv after the last epoch: nothing is chosen on it. A fin
 repeated. WORK/results.json holds the figures of the models named."""
 
 import argparse
-import json
 import statistics
-import subprocess
 import sys
 from pathlib import Path
+
+from nystrom_runs import nystrom, records_of, write_json, write_settings
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -56,10 +56,9 @@ def accuracy(arguments: argparse.Namespace, name: str, folder: str, length: int,
         "logging": {"tensorboard": False},
     }
     file = arguments.work / f"{run.name}.yaml"
-    file.write_text(json.dumps(config, indent=1) + "\n")  # JSON is YAML
-    command = [arguments.nystrom, "finetune", file, "--quiet", f"--threads={arguments.threads}"]
-    subprocess.run([str(word) for word in command], check=True)
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    write_settings(file, config, Path(folder), threads=arguments.threads)
+    nystrom(arguments, "finetune", file, "--quiet")
+    records = records_of(run)
     speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
     values = [r["validation_accuracy"] for r in records if "validation_accuracy" in r]
     return {"accuracy": values[-1], "tokens_per_second": statistics.median(speeds)}
@@ -76,7 +75,7 @@ def main() -> None:
             found = accuracy(arguments, name, folder, int(length), seed)
             results.setdefault(f"{name}, {length} tokens", []).append({"seed": seed} | found)
             print(f"{model}, seed {seed}: {found['accuracy']:.3f}", file=sys.stderr, flush=True)
-            (arguments.work / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+            write_json(arguments.work / "results.json", results)
     print("| start | accuracy | by seed |\n|---|--:|---|")
     for name, runs in results.items():
         values = [run["accuracy"] for run in runs]
