@@ -235,8 +235,11 @@ def load_model(folder: Path, settings: dict):
     length, task = settings["data"]["sequence_length"], settings["task"]
     config = AutoConfig.from_pretrained(folder)
     config.num_labels = 1 if task["kind"] == "regression" else len(task["labels"])
-    dropout = "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob"
+    distilbert = config.model_type == "distilbert"
+    dropout = "dropout" if distilbert else "hidden_dropout_prob"
     setattr(config, dropout, settings["model"]["hidden_dropout_prob"])
+    # nystrom has no dropout of attention weights.
+    setattr(config, "attention_dropout" if distilbert else "attention_probs_dropout_prob", 0.0)
     if not is_exact(config):
         config.num_landmarks = settings["model"]["attention"]["num_landmarks"]
         config.segment_means_seq_len = length

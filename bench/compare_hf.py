@@ -20,7 +20,8 @@ The contestants:
 
 Each does a whole step: masked language model with 15 % of the tokens masked, hidden dropout 0.1,
 loss, backward, clipping to norm 1, fused AdamW. bf16 is autocast for PyTorch, which keeps LayerNorm
-and the loss in f32; nystrom's LayerNorm reads and writes bf16. The first steps of a process
+and the loss in f32; nystrom's LayerNorm reads and writes bf16. No text is padded, and nobody gets a
+mask: compiled BERT would add one of n × n. The first steps of a process
 (--warmup; they compile, allocate and fill caches) are not counted.
 
 Each measurement is a process of its own, so that its peak memory (ru_maxrss) is its own, and the
@@ -35,17 +36,16 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+from nystrom_runs import measured
 from quiet_machine import QuietMachine
 
 CONTESTANTS = ["nystrom", "eager", "compile", "compile-masked", "bert"]
 MASKED_SHARE = 0.15
 LANDMARKS, CONV, VOCAB = 64, 33, 30000
-KIB = 1024
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -117,23 +117,25 @@ def make_model(arguments: argparse.Namespace):
 def run_worker(arguments: argparse.Namespace) -> None:
     """Prints one JSON object, like `nystrom bench`."""
     import torch
+    from gpu_rivals import drop_masks
 
+    drop_masks()
     torch.manual_seed(0)
     torch.set_num_threads(arguments.threads)
     model = make_model(arguments).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
 
-    def loss_as_shipped(inputs, mask, ids, masked):
+    def loss_as_shipped(inputs, ids, masked):
         labels = (
             torch.full_like(ids, -100)
             .flatten()
             .scatter(0, masked, ids.flatten()[masked])
             .view_as(ids)
         )
-        return model(input_ids=inputs, attention_mask=mask, labels=labels).loss
+        return model(input_ids=inputs, labels=labels).loss
 
-    def loss_at_masked_positions(inputs, mask, ids, masked):
-        hidden = model.base_model(input_ids=inputs, attention_mask=mask)[0].flatten(0, 1)[masked]
+    def loss_at_masked_positions(inputs, ids, masked):
+        hidden = model.base_model(input_ids=inputs)[0].flatten(0, 1)[masked]
         return torch.nn.functional.cross_entropy(model.cls(hidden), ids.flatten()[masked])
 
     masked_alone = arguments.worker in ("compile-masked", "bert")
@@ -149,12 +151,11 @@ def run_worker(arguments: argparse.Namespace) -> None:
         ids = torch.randint(5, VOCAB, (arguments.batch, arguments.length))
         masked = torch.randperm(ids.numel())[:count]
         inputs = ids.flatten().index_fill(0, masked, 4).view_as(ids)
-        mask = torch.ones_like(ids)
 
         start = time.perf_counter()
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=arguments.dtype == ["bf16"]):
-            loss = loss_of(inputs, mask, ids, masked)
+            loss = loss_of(inputs, ids, masked)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -193,24 +194,11 @@ def command(contestant: str, dtype: str, arguments: argparse.Namespace) -> list[
 
 
 def measure(contestant: str, dtype: str, arguments: argparse.Namespace) -> dict:
-    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
-    process = subprocess.Popen(
-        command(contestant, dtype, arguments),
-        stdout=subprocess.PIPE,
-        env=os.environ | threads,
-        text=True,
+    threads = str(arguments.threads)
+    output, _, peak = measured(
+        command(contestant, dtype, arguments), OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads
     )
-    output = process.stdout.read()
-    # wait4 instead of wait: it reports the peak memory of this process alone.
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"{contestant} {dtype} ended with {process.returncode}")
-
     report = json.loads(output)
-    # A child's ru_maxrss is never below this process's size when it was forked, which is more than
-    # a small model needs. nystrom reports its own peak.
-    peak = report.get("peak_memory_bytes", usage.ru_maxrss * KIB)
     seconds = report["step_seconds"]
     limit = {}
     if contestant == "nystrom":

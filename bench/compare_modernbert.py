@@ -18,12 +18,12 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from compare_hf import describe_machine
+from nystrom_runs import measured
 from quiet_machine import QuietMachine
 
 LAYERS, HIDDEN, HEADS, WIDE, VOCAB = 22, 768, 12, 1152, 50368
@@ -117,16 +117,8 @@ def command(options, contestant, mode, length, batch):
 
 def measure(options, *what):
     """A process: the seconds of its steps but the first, and its peak of memory."""
-    environment = os.environ | {"OMP_NUM_THREADS": "2"}
-    process = subprocess.Popen(
-        command(options, *what), stdout=subprocess.PIPE, env=environment, text=True
-    )
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        sys.exit(f"{what} ended with {os.waitstatus_to_exitcode(status)}")
+    output, _, peak = measured(command(options, *what), OMP_NUM_THREADS="2")
     report = json.loads(output)
-    peak = report.get("peak_memory_bytes", usage.ru_maxrss * 1024)
     return {"seconds": report["step_seconds"][1:], "peak_memory_bytes": peak}
 
 

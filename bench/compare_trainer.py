@@ -8,8 +8,9 @@ DATA holds the folders that TASKS names. Both begin with the same untrained weig
 no work, and have the same labels, length, batch, AdamW, clipping, dropout and bf16 (autocast in
 PyTorch). The Trainer groups texts by length, pads to the longest text of the batch and uses the
 fused optimizer; `compiled` is its torch_compile. `exact` is transformers' BERT of the same size
-with scaled_dot_product_attention. transformers' Nyström attention needs texts padded to the full
-length. The programs alternate; each figure is the median of all rounds, without the first steps.
+with scaled_dot_product_attention, without dropout of attention weights. transformers' Nyström
+attention needs texts padded to the full length. The programs alternate; each figure is the median
+of all rounds, without the first steps.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
+from nystrom_runs import derived, nystrom, write_settings
 
 LENGTH, LANDMARKS = 2048, 64
 PRETRAINING = {
@@ -80,7 +82,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=40, help="counted time of one measurement")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--program", type=Path, default=Path("build/release/nystrom"))
+    parser.add_argument(
+        "--program", dest="nystrom", type=Path, default=Path("build/release/nystrom")
+    )
     parser.add_argument("--output", type=Path, help="also write all measurements as JSON")
     parser.add_argument("--one", nargs=2, metavar=("TASK", "PROGRAM"), help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -89,21 +93,12 @@ def parse_arguments() -> argparse.Namespace:
 # --- nystrom --------------------------------------------------------------------------------------
 
 
-def call(arguments: argparse.Namespace, *words) -> None:
-    command = [str(arguments.program), *map(str, words)]
-    subprocess.run(command, check=True, stdout=sys.stderr)
-
-
 def make_start(arguments: argparse.Namespace) -> None:
     """WORK/start, a run, and WORK/nystrom, its export for transformers."""
-    if (arguments.work / "nystrom").exists():
-        return
-    arguments.work.mkdir(parents=True, exist_ok=True)
-    config = arguments.work / "start.yaml"
-    config.write_text(json.dumps(PRETRAINING | {"run_dir": str(arguments.work / "start")}))
-    call(arguments, "pretrain", config)
-    start, folder = arguments.work / "start", arguments.work / "nystrom"
-    call(arguments, "export", start, folder, "--format", "transformers")
+    start = arguments.work / "start"
+    config = write_settings(arguments.work / "start.yaml", PRETRAINING | {"run_dir": str(start)})
+    nystrom(arguments, "pretrain", config)
+    derived(arguments, "export", start, arguments.work / "nystrom", "--format", "transformers")
 
 
 def settings_of(arguments: argparse.Namespace, name: str) -> dict:
@@ -137,7 +132,7 @@ def time_nystrom(arguments: argparse.Namespace, name: str) -> dict:
             "checkpoint": {"every": 10**6},
         }
         config.write_text(json.dumps(settings))
-        command = [arguments.program, "finetune", config, f"--threads={arguments.threads}"]
+        command = [arguments.nystrom, "finetune", config, f"--threads={arguments.threads}"]
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
         metrics, seen = run / "metrics.jsonl", [(0, time.monotonic())]
         while process.poll() is None and seen[-1][1] < seen[min(1, len(seen) - 1)][1] + limit:
@@ -161,7 +156,8 @@ def load_model(arguments: argparse.Namespace, name: str, program: str):
     length = TASKS[name]["length"]
     if program.startswith("exact"):
         size = {key: value for key, value in PRETRAINING["model"].items() if key != "attention"}
-        config = transformers.BertConfig(**size, vocab_size=8000, attn_implementation="sdpa")
+        size |= {"vocab_size": 8000, "attention_probs_dropout_prob": 0.0}  # as nystrom has none
+        config = transformers.BertConfig(**size, attn_implementation="sdpa")
         return transformers.BertForSequenceClassification(config)
     config = transformers.AutoConfig.from_pretrained(arguments.work / "nystrom")
     config.num_landmarks = LANDMARKS

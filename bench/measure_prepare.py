@@ -11,18 +11,15 @@ Needs nothing but Python 3.10 and a GB of disk for each GB of text."""
 import argparse
 import collections
 import gzip
-import os
 import random
 import shutil
 import string
-import subprocess
-import sys
-import time
 from pathlib import Path
+
+from nystrom_runs import measured
 
 CONFIG = "configs/quickstart.yaml"
 BLOCK = 50_000_000
-KIB = 1024
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -84,18 +81,11 @@ def measure(arguments: argparse.Namespace, text: Path, documents: str) -> None:
         CONFIG,
         *(part for override in sets for part in ("--set", override)),
     ]
-    start = time.perf_counter()
-    process = subprocess.Popen(command)
-    # wait4 instead of wait: it reports the peak memory of this process alone.
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"prepare ended with {process.returncode}")
-    seconds, megabytes = time.perf_counter() - start, text.stat().st_size / 1e6
-    peak = usage.ru_maxrss * KIB / 1e6
+    _, seconds, peak = measured(command)
+    megabytes = text.stat().st_size / 1e6
     print(
         f"documents: {documents}: {seconds:.0f} s, "
-        f"{megabytes / seconds:.1f} MB/s, peak memory {peak:.0f} MB",
+        f"{megabytes / seconds:.1f} MB/s, peak memory {peak / 1e6:.0f} MB",
         flush=True,
     )
 
