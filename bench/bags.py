@@ -3,22 +3,23 @@
     python bench/bags.py --program build/release/nystrom [--work FOLDER] [--small]
 
 needs h5py, NumPy and scikit-learn. It makes the example set (examples/bags/make_bags.py), trains
-three folds with pooling token and attention, and prints for each the AUC on the test parts and the
-area of the map's scores against the rows that carry the signal, which the model never saw. Then it
-trains on a bag of 50,000 rows, predicts one of 200,000 with its map, and prints the peak of memory
-beside the size of the features.
+three folds with pooling token and attention, anew in each call, and prints for each the AUC on the
+test parts and the area of the map's scores against the rows that carry the signal, which the model
+never saw. Then it trains on a bag of 50,000 rows, predicts one of 200,000 with its map, and prints
+the peak of memory beside the size of the features.
 """
 
 import argparse
 import csv
 import json
 import pathlib
+import shutil
 import subprocess
-import sys
 
 import h5py
 import numpy as np
-from compare_mil import measured
+from compare_mil import make_slides
+from nystrom_runs import measured
 from sklearn.metrics import roc_auc_score
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -26,12 +27,21 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 def settings(folder: pathlib.Path, run: str, pooling: str, small: bool) -> list[str]:
     """The recipe `bags` on the files of `folder`."""
-    chosen = {"run_dir": folder / run, "model.embed_dim": "null", "model.pooling": pooling,
-              "task.train": f"[{folder}/slides.csv]", "task.features_folder": folder / "h5",
-              "logging.tensorboard": "false"}
+    chosen = {
+        "run_dir": folder / run,
+        "model.embed_dim": "null",
+        "model.pooling": pooling,
+        "task.train": f"[{folder}/slides.csv]",
+        "task.features_folder": folder / "h5",
+        "logging.tensorboard": "false",
+    }
     if small:
-        chosen |= {"model.hidden_size": 64, "model.intermediate_size": 64,
-                   "model.attention.num_landmarks": 16, "optimizer.learning_rate": 5e-4}
+        chosen |= {
+            "model.hidden_size": 64,
+            "model.intermediate_size": 64,
+            "model.attention.num_landmarks": 16,
+            "optimizer.learning_rate": 5e-4,
+        }
     return [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
 
 
@@ -41,8 +51,17 @@ def map_areas(program: str, folder: pathlib.Path, run_folder: pathlib.Path) -> l
     with (folder / "slides.csv").open() as table:
         slides = [row["id"] for row in csv.DictReader(table) if row["label"] == "tumor"]
     for slide in slides[:12]:
-        measured([program, "predict", run_folder, folder / "h5" / f"{slide}.h5",
-                  "--attention", folder / "map.h5", "--quiet"])
+        measured(
+            [
+                program,
+                "predict",
+                run_folder,
+                folder / "h5" / f"{slide}.h5",
+                "--attention",
+                folder / "map.h5",
+                "--quiet",
+            ]
+        )
         with h5py.File(folder / "map.h5") as file:
             scores = file["attention"][:]
         truth = np.zeros(len(scores), dtype=bool)
@@ -51,45 +70,70 @@ def map_areas(program: str, folder: pathlib.Path, run_folder: pathlib.Path) -> l
     return areas
 
 
+def train(program: str, folder: pathlib.Path, run: str, pooling: str, small: bool, *more):
+    """The seconds and the peak of memory of a new run."""
+    shutil.rmtree(folder / run, ignore_errors=True)  # a finished one would need no seconds
+    sets = settings(folder, run, pooling, small)
+    return measured([program, "finetune", folder / "bags.yaml", "--quiet", *sets, *more])[1:]
+
+
 def folds(program: str, folder: pathlib.Path, pooling: str, small: bool) -> None:
     name = f"folds_{pooling}"
-    seconds, _ = measured([program, "finetune", folder / "bags.yaml", "--folds", "all", "--quiet",
-                           *settings(folder, name, pooling, small), "--set", "task.folds=3"])
-    areas = [json.loads((folder / name / f"fold-{fold}" / "test.json").read_text())["auc"]
-             for fold in range(3)]
+    words = ("--folds", "all", "--set", "task.folds=3")
+    seconds, _ = train(program, folder, name, pooling, small, *words)
+    areas = [
+        json.loads((folder / name / f"fold-{fold}" / "test.json").read_text())["auc"]
+        for fold in range(3)
+    ]
     maps = map_areas(program, folder, folder / name / "fold-0")
-    print(f"{pooling}: test AUC {', '.join(f'{area:.4f}' for area in areas)}; "
-          f"map AUC mean {np.mean(maps):.4f}, least {np.min(maps):.4f}; {seconds:.0f} s", flush=True)
+    print(
+        f"{pooling}: test AUC {', '.join(f'{area:.4f}' for area in areas)}; "
+        f"map AUC mean {np.mean(maps):.4f}, least {np.min(maps):.4f}; {seconds:.0f} s",
+        flush=True,
+    )
 
 
 def long_bags(program: str, folder: pathlib.Path, small: bool) -> None:
-    train, predict = (2000, 5000) if small else (50_000, 200_000)
+    rows, predict = (2000, 5000) if small else (50_000, 200_000)
     rng = np.random.default_rng(1)
     (folder / "h5").mkdir(parents=True, exist_ok=True)
-    rows = [("id", "label", "patient")]
-    for name, count in (("a", train), ("b", train), ("c", train), ("d", train), ("long", predict)):
+    lines = [("id", "label", "patient")]
+    for name, count in (("a", rows), ("b", rows), ("c", rows), ("d", rows), ("long", predict)):
         with h5py.File(folder / "h5" / f"{name}.h5", "w") as file:
             features = file.create_dataset("features", (count, 1024), "f2", chunks=(32, 1024))
             for begin in range(0, count, 10_000):
                 size = min(10_000, count - begin)
-                features[begin:begin + size] = rng.standard_normal((size, 1024), dtype=np.float32)
+                features[begin : begin + size] = rng.standard_normal((size, 1024), dtype=np.float32)
         if name != "long":
-            rows.append((name, "x" if name in "ac" else "y", name))
+            lines.append((name, "x" if name in "ac" else "y", name))
     with (folder / "slides.csv").open("w", newline="") as table:
-        csv.writer(table).writerows(rows)
+        csv.writer(table).writerows(lines)
     (folder / "split.csv").write_text("train,val\na,c\nb,d\n")
     for pooling in ("token", "attention"):
-        _, peak = measured([program, "finetune", folder / "bags.yaml", "--quiet",
-                            *settings(folder, pooling, pooling, small),
-                            "--set", "training.epochs=1", "--set", "task.folds=null",
-                            "--set", f"task.splits=[{folder}/split.csv]"])
-        size = train * 1024 * 2 / 1e6
-        print(f"{pooling}: training at {train} rows: peak {peak:.0f} MB; "
-              f"a bag has {size:.0f} MB in f16")
-        seconds, peak = measured([program, "predict", folder / pooling, folder / "h5" / "long.h5",
-                                  "--attention", folder / "map.h5", "--quiet"])
-        print(f"{pooling}: prediction and map of {predict} rows: peak {peak:.0f} MB, "
-              f"{seconds:.1f} s; the bag has {predict * 1024 * 2 / 1e6:.0f} MB in f16", flush=True)
+        sets = ("training.epochs=1", "task.folds=null", f"task.splits=[{folder}/split.csv]")
+        words = [word for each in sets for word in ("--set", each)]
+        _, peak = train(program, folder, pooling, pooling, small, *words)
+        size = rows * 1024 * 2 / 1e6
+        print(
+            f"{pooling}: training at {rows} rows: peak {peak / 1e6:.0f} MB; "
+            f"a bag has {size:.0f} MB in f16"
+        )
+        _, seconds, peak = measured(
+            [
+                program,
+                "predict",
+                folder / pooling,
+                folder / "h5" / "long.h5",
+                "--attention",
+                folder / "map.h5",
+                "--quiet",
+            ]
+        )
+        print(
+            f"{pooling}: prediction and map of {predict} rows: peak {peak / 1e6:.0f} MB, "
+            f"{seconds:.1f} s; the bag has {predict * 1024 * 2 / 1e6:.0f} MB in f16",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -99,12 +143,8 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="small bags, as a test")
     options = parser.parse_args()
     work = options.work.resolve()
-    slides = work / "slides"
-    if not slides.exists():
-        small = ["--bags", 24, "--rows", 100, 300, "--width", 64]
-        size = small if options.small else ["--bags", 60]
-        subprocess.run([sys.executable, ROOT / "examples" / "bags" / "make_bags.py", slides,
-                        *map(str, size)], check=True)
+    small = ("--bags", 24, "--rows", 100, 300, "--width", 64)
+    slides = make_slides(work / "slides", *(small if options.small else ("--bags", 60)))
     command = [options.program, "config", "bags"]
     recipe = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     for folder in (slides, work / "long"):

@@ -17,7 +17,8 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
+
+from nystrom_runs import made, measured, write_settings
 
 ROOT = pathlib.Path(__file__).parent.parent
 SHAPES = {
@@ -70,23 +71,6 @@ def train_torch(folder, model, epochs):
             optimizer.step()
 
 
-def measured(command):
-    """Seconds and the peak of memory in MB of a process."""
-    code = (
-        "import resource, subprocess, sys\n"
-        "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode\n"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\nsys.exit(code)"
-    )
-    begin = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, command)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return time.perf_counter() - begin, int(done.stdout) / 1024
-
-
 def run(options, folder, work, side, model, epochs):
     if side == "torchmil":
         return measured([sys.executable, __file__, "--torch", folder, model, epochs])
@@ -101,28 +85,40 @@ def compare(options, folder, work, name):
         peaks = {side: [] for side in epochs}
         for _ in range(options.rounds):
             for side, seconds in epochs.items():
-                one, _ = run(options, folder, work, side, model, 1)
-                two, peak = run(options, folder, work, side, model, 2)
+                _, one, _ = run(options, folder, work, side, model, 1)
+                _, two, peak = run(options, folder, work, side, model, 2)
                 seconds.append(two - one)
                 peaks[side].append(peak)
         ours, theirs = (statistics.median(seconds) for seconds in epochs.values())
         for side, seconds in epochs.items():
             spread = f"{min(seconds):.1f}–{max(seconds):.1f}"
-            print(f"{name}, {model}, {side}: an epoch {statistics.median(seconds):.1f} s "
-                  f"({spread}), {max(peaks[side]):.0f} MB")
+            print(
+                f"{name}, {model}, {side}: an epoch {statistics.median(seconds):.1f} s "
+                f"({spread}), {max(peaks[side]) / 1e6:.0f} MB"
+            )
         ratios = [b / a for a, b in zip(*epochs.values())]
-        print(f"{name}, {model}: torchmil takes {theirs / ours:.2f} × as long "
-              f"({min(ratios):.2f}–{max(ratios):.2f})", flush=True)
+        print(
+            f"{name}, {model}: torchmil takes {theirs / ours:.2f} × as long "
+            f"({min(ratios):.2f}–{max(ratios):.2f})",
+            flush=True,
+        )
+
+
+def make_slides(folder, *size):
+    """The example set of this size, made once."""
+    size = list(map(str, size))
+    write_settings(folder.with_name(f"{folder.name}.json"), {"size": size})
+    script = ROOT / "examples" / "bags" / "make_bags.py"
+    return made(
+        folder, lambda folder: subprocess.run([sys.executable, script, folder, *size], check=True)
+    )
 
 
 def make_bags(folder, bags, rows):
-    if not folder.exists():
-        size = ["--bags", bags + 2, "--rows", *rows]
-        script = ROOT / "examples" / "bags" / "make_bags.py"
-        subprocess.run([sys.executable, script, folder, *map(str, size)], check=True)
-        head, *lines = (folder / "slides.csv").read_text().splitlines()
-        (folder / "train.csv").write_text("\n".join([head, *lines[2:]]) + "\n")
-        (folder / "validation.csv").write_text("\n".join([head, *lines[:2]]) + "\n")
+    make_slides(folder, "--bags", bags + 2, "--rows", *rows)
+    head, *lines = (folder / "slides.csv").read_text().splitlines()
+    (folder / "train.csv").write_text("\n".join([head, *lines[2:]]) + "\n")
+    (folder / "validation.csv").write_text("\n".join([head, *lines[:2]]) + "\n")
     return folder
 
 
@@ -138,8 +134,12 @@ def main():
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     compare(options, make_bags(work / "equal", 12, (8000, 8000)), work, "12 bags of 8,000")
-    compare(options, make_bags(work / "slides", options.bags, (500, 8000)), work,
-            f"{options.bags} slides of 500–8,000")
+    compare(
+        options,
+        make_bags(work / "slides", options.bags, (500, 8000)),
+        work,
+        f"{options.bags} slides of 500–8,000",
+    )
 
 
 if __name__ == "__main__":
