@@ -42,6 +42,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
+from nystrom_runs import records_of, write_settings
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -106,18 +107,13 @@ def run_nystrom(arguments: argparse.Namespace, seed: int) -> tuple[dict, list[di
         for each in [*arguments.set, f"run_dir={run_dir}", f"seed={seed}"]
         for part in ("--set", each)
     ]
-    command = [
-        arguments.program,
-        "finetune",
-        arguments.config,
-        f"--threads={arguments.threads}",
-        *sets,
-    ]
+    told = {"config": yaml.safe_load(arguments.config.read_text()), "set": arguments.set}
+    write_settings(Path(f"{run_dir}.json"), told, place="run_dir")
+    threads = f"--threads={arguments.threads}"
+    command = [arguments.program, "finetune", arguments.config, threads, *sets]
     subprocess.run([str(part) for part in command], check=True, stdout=sys.stderr)
     settings = yaml.safe_load((Path(run_dir) / "config.yaml").read_text())
-    records = [
-        json.loads(line) for line in (Path(run_dir) / "metrics.jsonl").read_text().splitlines()
-    ]
+    records = records_of(Path(run_dir))
     name = "validation_" + settings["task"]["metric"]
     return settings, [
         {"step": record["step"], "value": record[name]} for record in records if name in record

@@ -24,6 +24,7 @@ from pathlib import Path
 import tokenizers
 import torch
 import transformers
+from nystrom_runs import write_settings
 
 VOCABULARY = 8000  # of the byte-level BPE
 POSITIONS = 512
@@ -239,6 +240,11 @@ def masked_loss(model, inputs: torch.Tensor, positions: torch.Tensor, targets: t
 
 def train(name: str, arguments: argparse.Namespace) -> None:
     folder = arguments.output / name
+    deciding = {
+        key: str(vars(arguments)[key]) for key in ("train", "steps", "learning_rate", "seed")
+    }
+    file = arguments.output / f"{name}.json"
+    write_settings(file, deciding, arguments.encoder, place="--output")
     if (folder / "training.json").exists():
         return
     torch.manual_seed(arguments.seed)
