@@ -45,23 +45,19 @@ def settings(folder: pathlib.Path, run: str, pooling: str, small: bool) -> list[
     return [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
 
 
+def predict(program: str, folder: pathlib.Path, run: pathlib.Path, bag: str) -> tuple:
+    """The seconds and the peak of memory of a prediction with its map."""
+    words = ("--attention", folder / "map.h5", "--quiet")
+    return measured([program, "predict", run, folder / "h5" / f"{bag}.h5", *words])[1:]
+
+
 def map_areas(program: str, folder: pathlib.Path, run_folder: pathlib.Path) -> list[float]:
     """The area of each map's scores against the rows with the signal."""
     areas = []
     with (folder / "slides.csv").open() as table:
         slides = [row["id"] for row in csv.DictReader(table) if row["label"] == "tumor"]
     for slide in slides[:12]:
-        measured(
-            [
-                program,
-                "predict",
-                run_folder,
-                folder / "h5" / f"{slide}.h5",
-                "--attention",
-                folder / "map.h5",
-                "--quiet",
-            ]
-        )
+        predict(program, folder, run_folder, slide)
         with h5py.File(folder / "map.h5") as file:
             scores = file["attention"][:]
         truth = np.zeros(len(scores), dtype=bool)
@@ -70,7 +66,7 @@ def map_areas(program: str, folder: pathlib.Path, run_folder: pathlib.Path) -> l
     return areas
 
 
-def train(program: str, folder: pathlib.Path, run: str, pooling: str, small: bool, *more):
+def train(program: str, folder: pathlib.Path, run: str, pooling: str, small: bool, *more) -> tuple:
     """The seconds and the peak of memory of a new run."""
     shutil.rmtree(folder / run, ignore_errors=True)  # a finished one would need no seconds
     sets = settings(folder, run, pooling, small)
@@ -94,11 +90,11 @@ def folds(program: str, folder: pathlib.Path, pooling: str, small: bool) -> None
 
 
 def long_bags(program: str, folder: pathlib.Path, small: bool) -> None:
-    rows, predict = (2000, 5000) if small else (50_000, 200_000)
+    rows, long_rows = (2000, 5000) if small else (50_000, 200_000)
     rng = np.random.default_rng(1)
     (folder / "h5").mkdir(parents=True, exist_ok=True)
     lines = [("id", "label", "patient")]
-    for name, count in (("a", rows), ("b", rows), ("c", rows), ("d", rows), ("long", predict)):
+    for name, count in (*((name, rows) for name in "abcd"), ("long", long_rows)):
         with h5py.File(folder / "h5" / f"{name}.h5", "w") as file:
             features = file.create_dataset("features", (count, 1024), "f2", chunks=(32, 1024))
             for begin in range(0, count, 10_000):
@@ -118,20 +114,10 @@ def long_bags(program: str, folder: pathlib.Path, small: bool) -> None:
             f"{pooling}: training at {rows} rows: peak {peak / 1e6:.0f} MB; "
             f"a bag has {size:.0f} MB in f16"
         )
-        _, seconds, peak = measured(
-            [
-                program,
-                "predict",
-                folder / pooling,
-                folder / "h5" / "long.h5",
-                "--attention",
-                folder / "map.h5",
-                "--quiet",
-            ]
-        )
+        seconds, peak = predict(program, folder, folder / pooling, "long")
         print(
-            f"{pooling}: prediction and map of {predict} rows: peak {peak / 1e6:.0f} MB, "
-            f"{seconds:.1f} s; the bag has {predict * 1024 * 2 / 1e6:.0f} MB in f16",
+            f"{pooling}: prediction and map of {long_rows} rows: peak {peak / 1e6:.0f} MB, "
+            f"{seconds:.1f} s; the bag has {long_rows * 1024 * 2 / 1e6:.0f} MB in f16",
             flush=True,
         )
 

@@ -126,12 +126,8 @@ def run_worker(arguments: argparse.Namespace) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
 
     def loss_as_shipped(inputs, ids, masked):
-        labels = (
-            torch.full_like(ids, -100)
-            .flatten()
-            .scatter(0, masked, ids.flatten()[masked])
-            .view_as(ids)
-        )
+        labels = torch.full_like(ids, -100).flatten()
+        labels = labels.scatter(0, masked, ids.flatten()[masked]).view_as(ids)
         return model(input_ids=inputs, labels=labels).loss
 
     def loss_at_masked_positions(inputs, ids, masked):
@@ -142,9 +138,8 @@ def run_worker(arguments: argparse.Namespace) -> None:
     loss_of = loss_at_masked_positions if masked_alone else loss_as_shipped
     if arguments.worker != "eager":
         loss_of = torch.compile(loss_of)
-    count = round(
-        MASKED_SHARE * arguments.batch * arguments.length
-    )  # the same count in every step, so that it is compiled once
+    # The same count in every step, so that it is compiled once.
+    count = round(MASKED_SHARE * arguments.batch * arguments.length)
 
     seconds, losses = [], []
     for _ in range(arguments.warmup + arguments.steps):
@@ -168,29 +163,14 @@ def run_worker(arguments: argparse.Namespace) -> None:
 
 
 def command(contestant: str, dtype: str, arguments: argparse.Namespace) -> list[str]:
-    shape = [
-        f"--{name}={getattr(arguments, name)}"
-        for name in ("length", "batch", "layers", "hidden", "heads", "threads")
-    ]
+    names = ("length", "batch", "layers", "hidden", "heads", "threads")
+    shape = [f"--{name}={getattr(arguments, name)}" for name in names] + [f"--dtype={dtype}"]
     if contestant == "nystrom":
-        steps = arguments.warmup + arguments.steps
-        fixed = [
-            f"--landmarks={LANDMARKS}",
-            f"--vocab={VOCAB}",
-            f"--conv={CONV}",
-            "--mode=train",
-            "--json",
-        ]
-        return [
-            str(arguments.nystrom),
-            "bench",
-            f"--dtype={dtype}",
-            f"--steps={steps}",
-            *shape,
-            *fixed,
-        ]
+        fixed = f"--landmarks={LANDMARKS} --vocab={VOCAB} --conv={CONV} --mode=train --json"
+        steps = f"--steps={arguments.warmup + arguments.steps}"
+        return [str(arguments.nystrom), "bench", *shape, *fixed.split(), steps]
     counts = [f"--steps={arguments.steps}", f"--warmup={arguments.warmup}"]
-    return [sys.executable, __file__, f"--worker={contestant}", f"--dtype={dtype}", *counts, *shape]
+    return [sys.executable, __file__, f"--worker={contestant}", *counts, *shape]
 
 
 def measure(contestant: str, dtype: str, arguments: argparse.Namespace) -> dict:
@@ -297,20 +277,8 @@ def main() -> None:
     machine = QuietMachine(arguments.threads, arguments.attempts)
     results = {dtype: compare(dtype, machine, arguments) for dtype in arguments.dtype}
 
-    settings = {
-        name: getattr(arguments, name)
-        for name in (
-            "rounds",
-            "steps",
-            "warmup",
-            "length",
-            "batch",
-            "layers",
-            "hidden",
-            "heads",
-            "threads",
-        )
-    }
+    names = ("rounds", "steps", "warmup", "length", "batch", "layers", "hidden", "heads", "threads")
+    settings = {name: getattr(arguments, name) for name in names}
     settings |= {
         "landmarks": LANDMARKS,
         "conv": CONV,

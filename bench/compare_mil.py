@@ -134,12 +134,8 @@ def main():
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     compare(options, make_bags(work / "equal", 12, (8000, 8000)), work, "12 bags of 8,000")
-    compare(
-        options,
-        make_bags(work / "slides", options.bags, (500, 8000)),
-        work,
-        f"{options.bags} slides of 500–8,000",
-    )
+    slides = make_bags(work / "slides", options.bags, (500, 8000))
+    compare(options, slides, work, f"{options.bags} slides of 500–8,000")
 
 
 if __name__ == "__main__":
