@@ -7,6 +7,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/hdf5/hdf5_library.h"
+#include "data/text/line_reader.h"
 
 namespace nystrom {
 namespace {
@@ -317,7 +318,8 @@ Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file) {
   state->id = Id(H5Fopen(state->input->path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (state->id.valid()) return;
   const std::string reason = library_reason();
-  require_input(reason != "file signature not found", "{}: not an HDF5 file", name);
+  require_input(reason != "file signature not found", "{}: not an HDF5 file{}", name,
+                encoding_hint(state->input->text(0, 16)));
   fail(name + ": the file");
 }
 

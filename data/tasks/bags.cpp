@@ -333,6 +333,14 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
     require_distinct_files(both);
     parts.train = std::move(all);
   }
+  if (task.validation.empty()) {
+    const auto weightless = [](const Bag& bag) { return bag.weight == 0; };
+    if (const std::size_t count =
+            std::erase_if(parts.validation, weightless) + std::erase_if(parts.test, weightless);
+        count > 0)
+      parts.notes.push_back(fmt::format(
+          "{} examples of weight 0 are left out of the parts that validate and test", count));
+  }
   for (const auto& [name, bags] :
        {std::pair("training", &parts.train), {"validation", &parts.validation}})
     require_input(!bags->empty(), "{}: there is no example in the {} part",

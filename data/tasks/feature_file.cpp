@@ -40,6 +40,12 @@ std::string names_in(const Hdf5File& file) {
 FeatureFile::FeatureFile(std::filesystem::path file)
     : path_(std::move(file)), file_(open(path_)), features_(find_features()) {
   lengths_ = whole_column("lengths", 1, steps());
+  const std::vector<std::string> names = file_.names();
+  for (const char* other : {"length", "lens", "len", "mask", "masks", "attention_mask"})
+    require_input(!lengths_.empty() || std::ranges::find(names, other) == names.end(),
+                  "{}: '{}' is not read: how many steps of a sample are no padding stands in "
+                  "'lengths'; write that, or remove it",
+                  printable_path(path_), other);
   labels_ = whole_column("labels", 0, largest_class - 1);
   values_ = column("values", false);
   const std::string name = printable_path(path_);

@@ -188,7 +188,7 @@ std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed, Labelled l
   require_input(
       std::ranges::find(held, true) != held.end(),
       "task.validation_fraction {}: of {} examples, {} of them {}different{}, it holds none "
-      "out; give more examples or a larger fraction",
+      "out: each label keeps one to train on; give more examples or a larger fraction",
       fraction, held.size(), groups.all.size(), task.columns.group ? "in " : "",
       task.columns.group ? " groups" : "");
   return held;

@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 
-#include "core/base/printable.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -92,17 +91,20 @@ void require_labels(const TaskDataset& dataset) {
 }
 
 /// The factor of each label's samples for TaskBalance::weights: the mean number of samples of a
-/// label over its own. Empty for others.
+/// label that occurs over its own, without those of weight 0. Empty for others.
 std::vector<double> label_weights(const TaskDataset& dataset) {
   if (dataset.task().balance != TaskBalance::weights) return {};
   require_labels(dataset);
   std::vector<double> counts(static_cast<std::size_t>(dataset.labels().size()));
-  for (std::int64_t i = 0; i < dataset.size(); ++i)
-    ++counts[static_cast<std::size_t>(dataset.sample(i).label)];
-  for (double& count : counts)
-    count = count == 0 ? 0
-                       : static_cast<double>(dataset.size()) /
-                             (static_cast<double>(counts.size()) * count);
+  double all = 0;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const bool counts_for_loss = dataset.weight(i) > 0;
+    counts[static_cast<std::size_t>(dataset.sample(i).label)] += counts_for_loss;
+    all += counts_for_loss;
+  }
+  const auto labels =
+      static_cast<double>(std::ranges::count_if(counts, [](double n) { return n > 0; }));
+  for (double& count : counts) count = count == 0 ? 0 : all / (labels * count);
   return counts;
 }
 
@@ -121,17 +123,14 @@ std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset,
       return order(position / order.size(), position % order.size());
     };
   require_labels(dataset);
-  std::vector<std::vector<std::int64_t>> samples(  // of each label
+  std::vector<std::vector<std::int64_t>> samples(  // of each label that has some
       static_cast<std::size_t>(dataset.labels().size()));
   for (std::int64_t i = 0; i < dataset.size(); ++i)
     samples[static_cast<std::size_t>(dataset.sample(i).label)].push_back(i);
+  std::erase_if(samples, [](const auto& of_label) { return of_label.empty(); });
   std::vector<SampleOrder> orders;
-  for (std::size_t label = 0; label < samples.size(); ++label) {
-    require_input(!samples[label].empty(),
-                  "task.balance sampling: no training example has the label '{}'",
-                  printable(dataset.labels().names()[label]));
+  for (std::size_t label = 0; label < samples.size(); ++label)
     orders.emplace_back(std::ssize(samples[label]), options.seed + label);
-  }
   return [samples = std::move(samples), orders = std::move(orders)](std::int64_t position) {
     const std::int64_t labels = std::ssize(orders), place = position / labels;
     const auto label = static_cast<std::size_t>(position % labels);

@@ -118,7 +118,7 @@ class LoadedModel {
     const auto add = [&](const Predictions& predictions) {
       for (const Prediction& each : predictions.all) result.push_back(prediction_json(task, each));
       check_cut(predictions.counts.truncated, truncate, length, "");
-      counts.add_cut(predictions.counts);
+      counts.add(predictions.counts);
     };
     const auto tell = [&] { warn_of_cut(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {

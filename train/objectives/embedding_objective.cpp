@@ -53,8 +53,8 @@ class EmbeddingObjective : public Objective {
  public:
   EmbeddingObjective(const RunConfig& config, EmbeddingData data, Communicator& communicator)
       : config_(config), communicator_(communicator), data_(std::move(data)) {
-    const bool of_length_one = config.model.embedding.normalize ||
-                               !config.embedding_loss.matryoshka_dimensions.empty();
+    const bool of_length_one =
+        config.model.embedding.normalize || !config.embedding_loss.matryoshka_dimensions.empty();
     config_.embedding_loss.triplet_margin = config.embedding_loss.margin(of_length_one);
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;

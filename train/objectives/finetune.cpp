@@ -108,9 +108,12 @@ class TaskObjective : public Objective {
 
   static std::optional<double> mean_value(const TaskDataset& train) {
     if (train.target() != TaskTarget::value) return std::nullopt;
-    double sum = 0;
-    for (std::int64_t i = 0; i < train.size(); ++i) sum += train.sample(i).value;
-    return sum / static_cast<double>(train.size());
+    double sum = 0, weights = 0;
+    for (std::int64_t i = 0; i < train.size(); ++i) {
+      sum += train.weight(i) * train.sample(i).value;
+      weights += train.weight(i);
+    }
+    return sum / weights;
   }
 
   const RunConfig& config_;

@@ -32,7 +32,9 @@ std::shared_ptr<const TaskDataset> TaskReader::open(const std::vector<Bag>& bags
 }
 
 std::shared_ptr<const TaskDataset> TaskReader::read_validation(std::int64_t seed) const {
-  if (has_folds(task_)) return open(part_bags(task_, seed).validation, Labelled::required);
+  if (task_.validation.empty() && task_.kind == TaskKind::features &&
+      are_bag_tables(task_, task_.train))
+    return open(part_bags(task_, seed).validation, Labelled::required);
   return read(task_sources(task_, seed).validation, Labelled::required);
 }
 
@@ -76,6 +78,7 @@ std::vector<std::string> output_names(const TaskDataset& dataset) {
 
 std::string content_checksum(const TaskDataset& dataset) {
   Checksum checksum;
+  for (const std::string& name : dataset.labels().names()) checksum.add_counted(name);
   if (dataset.has_bags())
     checksum.add(dataset.digests());  // their features are too many to read twice
   for (std::int64_t i = 0; i < dataset.size(); ++i) {

@@ -29,12 +29,19 @@ namespace fs = std::filesystem;
 std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
   if (!fs::exists(folder / "summary.json")) return std::nullopt;
   std::optional<fs::path> best;
-  double best_value = -std::numeric_limits<double>::infinity();
+  constexpr double worst = -std::numeric_limits<double>::infinity();
+  double best_mean = worst;
   const std::string file = printable_path(folder / "summary.json");
   try {
     const nlohmann::json summary = read_json_file(folder / "summary.json");
     const double sign = summary.at("metric") == "loss" ? -1 : 1;
+    // The best run of the point with the best mean, as the sweep's table says.
     for (const nlohmann::json& point : summary.at("points")) {
+      const double mean = sign * number_or_nan(point.at("mean"));
+      if (best && !(mean > best_mean)) continue;
+      if (!std::isnan(mean)) best_mean = mean;
+      double best_value = worst;
+      best.reset();
       for (const nlohmann::json& run : point.at("runs")) {
         const double value = sign * number_or_nan(run.at("value"));
         if (best && !(value > best_value)) continue;

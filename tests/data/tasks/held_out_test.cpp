@@ -171,8 +171,8 @@ TEST_F(HeldOut, UnreadableRowsShiftNothing) {
 TEST_F(HeldOut, FewExamplesAreRefused) {
   write(rows(3, [](int) { return "\"a\""; }));
   EXPECT_EQ(input_error([&] { parts(0.1); }),
-            "task.validation_fraction 0.1: of 3 examples, 3 of them different, it holds none out; "
-            "give more examples or a larger fraction");
+            "task.validation_fraction 0.1: of 3 examples, 3 of them different, it holds none out: "
+            "each label keeps one to train on; give more examples or a larger fraction");
 }
 
 TEST_F(HeldOut, WithoutAFractionTheFilesDecide) {

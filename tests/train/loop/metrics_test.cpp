@@ -146,7 +146,7 @@ TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
   {
     MetricsLog records(folder_.path(), 0, true, log_);
     records.write(7, {{"loss", 0.5}});
-    records.roll_back(3);
+    records.roll_back(3, 3);
   }
   std::string bytes;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
