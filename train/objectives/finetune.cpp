@@ -18,6 +18,7 @@
 #include "train/objectives/task_evaluation.h"
 #include "train/optim/schedule.h"
 #include "train/state/model_folder.h"
+#include "train/state/run_state.h"
 
 namespace nystrom {
 namespace {
@@ -126,6 +127,11 @@ class TaskObjective : public Objective {
   std::unique_ptr<TaskLoader> loader_;
 };
 
+/// The scores of the best checkpoint on the test part.
+std::filesystem::path test_file(const RunConfig& options) {
+  return std::filesystem::path(options.run_dir) / "test.json";
+}
+
 /// Evaluates the best checkpoint of a finished run on the test part.
 TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
                              Communicator& communicator) {
@@ -141,10 +147,10 @@ TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
                       by_loss ? "" : fmt::format(", loss {:.4f}", result.loss)));
   if (communicator.is_first()) {
     auto json = evaluation_json(*run.test, result);
+    json["step"] = RunState::read(folder.path / "state.json").step;
     for (std::int64_t i = 0; i < run.test->size(); ++i)
       json["bags"].push_back(run.test->sample_name(i));
-    write_text_file(std::filesystem::path(options.run_dir) / "test.json",
-                    results_text(json) + "\n");
+    write_text_file(test_file(options), results_text(json) + "\n");
   }
   return result;
 }
@@ -314,7 +320,13 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
   return with_recorded_errors(log, [&] {
     TaskObjective objective(options, run.train, run.validation, spec.tokenizer.get(), report,
                             communicator);
-    FinetuneResult result{train_run(session, run.spec, objective, device, observer), {}};
+    bool tested = run.test && communicator.is_first();  // perhaps, by an earlier start
+    RunObserver watching = observer;
+    watching.on_step = [&](const StepRecord& step) {
+      if (std::exchange(tested, false)) std::filesystem::remove(test_file(options));
+      return !observer.on_step || observer.on_step(step);
+    };
+    FinetuneResult result{train_run(session, run.spec, objective, device, watching), {}};
     const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive,
                                                       objective.data().higher_is_better);
     if (!result.interrupted && useless)

@@ -247,6 +247,7 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   // What is held out is drawn by the inputs.
   if (task.validation_fraction || task.folds) {
     own.columns = task.columns;
+    own.columns.weight.reset();
     own.features_folder = task.features_folder;
   }
   return scored;

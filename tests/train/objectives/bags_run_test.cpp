@@ -160,5 +160,21 @@ TEST_F(BagsRun, NumbersCanBePredicted) {
   EXPECT_GE(test_scores("run").at("pearson"), 0.8);
 }
 
+/// As tables mark values that were not measured.
+TEST_F(BagsRun, ExamplesOfWeightZeroDecideNothing) {
+  std::string table = "id,score,weight\n";
+  for (int i = 0; i < 96; ++i)
+    table += fmt::format("s{},{}\n", i, i % 3 == 0 ? "-999999,0" : "0.5,1");
+  write_bytes(folder_ / "slides.csv", table);
+  configure("attention");
+  std::string text = read_bytes(folder_ / "run.yaml");
+  text.replace(text.find("{group: patient}, metric: auc"), 29,
+               "{value: score, weight: weight}, metric: loss");
+  write_bytes(folder_ / "run.yaml", text);
+  run("finetune run.yaml --threads 1 --set training.epochs=1");
+  expect_says(last_.err, "examples of weight 0 are left out of the parts that validate and test");
+  EXPECT_LT(test_scores("run").at("mse"), 1);
+}
+
 }  // namespace
 }  // namespace nystrom::testing
