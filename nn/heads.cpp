@@ -62,11 +62,14 @@ ClassifierHead sequence_classification_head(const Scope& scope, const ModelConfi
       between(scope, config.hidden_dropout_prob);
   std::optional<Linear> dense = dense_of(
       scope / "dense", config, config.has_towers() ? 4 * config.hidden_size : config.hidden_size);
+  Linear out(scope / "out_proj", config.hidden_size, config.num_labels());
+  // The bias of a value is about the mean of all, of which 16 bits may lose more than they vary.
+  if (config.num_labels() == 1) out.keep_bias_exact();
   return {.before = dense ? std::optional(before) : std::nullopt,
           .dense = dense,
           .activation = config.classifier_activation(),
           .between = between,
-          .out = Linear(scope / "out_proj", config.hidden_size, config.num_labels())};
+          .out = std::move(out)};
 }
 
 ClassifierHead token_classification_head(const Scope& scope, const ModelConfig& config) {

@@ -160,6 +160,11 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   };
   write(masters_, masters_range_);
   if (masters_.dtype() != dtype_) write(values_, {0, slab_size_});
+  if (entry.keeps_rest && is_half(masters_.dtype())) {
+    Tensor rest = values.cast(DType::f32).clone();
+    kernels::accumulate(values.cast(dtype_).cast(DType::f32), -1, rest);
+    entry.rest = rest.to(values_.device());
+  }
   entry.has_values = true;
 }
 

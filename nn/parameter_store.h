@@ -51,6 +51,10 @@ class Parameter {
   bool is_int8() const { return entry_->int8; }
   /// Whether training leaves it as it is: see ParameterStore::freeze.
   bool is_frozen() const { return entry_->frozen; }
+  /// Lets inference in 16 bits keep, in f32, what values lose when they are set. Call it before.
+  void keep_rest() { entry_->keeps_rest = true; }
+  /// What the values have lost; undefined if nothing is kept.
+  const Tensor& rest() const { return entry_->rest; }
 
  private:
   friend class ParameterStore;
@@ -64,6 +68,8 @@ class Parameter {
     bool has_values = false;  ///< whether set() was called
     bool int8 = false;        ///< whether round_to_int8() was called
     bool frozen = false;      ///< whether freeze() was called
+    bool keeps_rest = false;  ///< whether keep_rest() was called
+    Tensor rest{};
   };
   explicit Parameter(std::shared_ptr<Entry> entry) : entry_(std::move(entry)) {}
   std::shared_ptr<Entry> entry_;

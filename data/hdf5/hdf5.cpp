@@ -7,7 +7,6 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/hdf5/hdf5_library.h"
-#include "data/text/line_reader.h"
 
 namespace nystrom {
 namespace {
@@ -318,8 +317,9 @@ Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file) {
   state->id = Id(H5Fopen(state->input->path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (state->id.valid()) return;
   const std::string reason = library_reason();
+  const std::string begin = state->input->text(0, 2);
   require_input(reason != "file signature not found", "{}: not an HDF5 file{}", name,
-                encoding_hint(state->input->text(0, 16)));
+                begin == "\x1F\x8B" || begin == "PK" ? "; the file is packed: unpack it" : "");
   fail(name + ": the file");
 }
 

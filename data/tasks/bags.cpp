@@ -328,6 +328,7 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
           .push_back(std::move(all[i]));
   } else {
     parts.validation = read_bags(task, task.validation, labelled);
+    for (const Bag& bag : parts.validation) groups.insert(bag.group);
     std::vector<Bag> both = all;
     std::ranges::copy(parts.validation, std::back_inserter(both));
     require_distinct_files(both);
@@ -347,11 +348,11 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
                   fmt::join(task.train, ", "), name);
   require_whole_groups(parts);
   for (const auto& [first, second] : labels_alike({groups.begin(), groups.end()}))
-    parts.notes.push_back(fmt::format(
-        "task.train: the groups '{}' and '{}' differ only in white space, case, Unicode "
-        "form or the form of a number, and may be in different parts; if they mean the "
-        "same, correct the table",
-        printable(first, 60), printable(second, 60)));
+    parts.notes.push_back(
+        fmt::format("the groups '{}' and '{}' differ only in white space, case, Unicode "
+                    "form or the form of a number, and may be in different parts; if they mean the "
+                    "same, correct the table",
+                    printable(first, 60), printable(second, 60)));
   require_input(std::ranges::any_of(parts.train, [](const Bag& bag) { return bag.weight > 0; }),
                 "{}: the weight of every example is 0; there is nothing to learn",
                 fmt::join(task.train, ", "));

@@ -124,17 +124,22 @@ void visit_examples(const TaskDataset& data, const Use& use) {
   }
 }
 
-/// A member of the first sample of every example.
+/// What is counted: an example once, or each of its windows, as the loss does.
+enum class Counted { examples, windows };
+
+/// A member of the samples that count.
 template <class Value>
-std::vector<Value> of_examples(const TaskDataset& data, Value EncodedSample::*member) {
+std::vector<Value> of_examples(const TaskDataset& data, Value EncodedSample::*member,
+                               Counted counted = Counted::examples) {
   std::vector<Value> values;
   for (std::int64_t i = 0; i < data.size(); ++i)
-    if (data.begins_example(i)) values.push_back(data.sample(i).*member);
+    if (counted == Counted::windows || data.begins_example(i))
+      values.push_back(data.sample(i).*member);
   return values;
 }
 
-TaskScores constant_value_scores(const TaskDataset& data) {
-  const std::vector<double> truth = of_examples(data, &EncodedSample::value);
+TaskScores constant_value_scores(const TaskDataset& data, Counted counted) {
+  const std::vector<double> truth = of_examples(data, &EncodedSample::value, counted);
   const double mean =
       std::accumulate(truth.begin(), truth.end(), 0.0) / static_cast<double>(truth.size());
   TaskScores scores = value_scores(truth, std::vector<double>(truth.size(), mean));
@@ -143,10 +148,10 @@ TaskScores constant_value_scores(const TaskDataset& data) {
   return scores;
 }
 
-LabelSets true_label_sets(const TaskDataset& data) {
+LabelSets true_label_sets(const TaskDataset& data, Counted counted) {
   LabelSets sets{data.labels().size()};
   for (std::int64_t i = 0; i < data.size(); ++i)
-    if (data.begins_example(i)) add_truth(sets, data.sample(i));
+    if (counted == Counted::windows || data.begins_example(i)) add_truth(sets, data.sample(i));
   return sets;
 }
 
@@ -162,9 +167,9 @@ double constant_label_set_loss(const LabelSets& sets) {
 }
 
 TaskScores scores_of_constant(const TaskDataset& data) {
-  if (data.target() == TaskTarget::value) return constant_value_scores(data);
+  if (data.target() == TaskTarget::value) return constant_value_scores(data, Counted::examples);
   if (data.target() == TaskTarget::label_set) {
-    LabelSets sets = true_label_sets(data);
+    LabelSets sets = true_label_sets(data, Counted::examples);
     predict_frequent_labels(sets);
     return label_set_scores(sets);
   }
@@ -322,12 +327,14 @@ TaskScores constant_scores(const TaskDataset& data) {
 
 double constant_loss(const TaskDataset& data) {
   if (data.target() == TaskTarget::value) {
-    for (const auto& [name, value] : constant_value_scores(data).values)
+    for (const auto& [name, value] : constant_value_scores(data, Counted::windows).values)
       if (name == "mse") return value;
   }
-  if (data.target() == TaskTarget::label_set) return constant_label_set_loss(true_label_sets(data));
+  if (data.target() == TaskTarget::label_set)
+    return constant_label_set_loss(true_label_sets(data, Counted::windows));
   std::map<std::int64_t, double> counts;
-  const std::vector<std::int64_t> labels = of_examples(data, &EncodedSample::label);
+  const std::vector<std::int64_t> labels =
+      of_examples(data, &EncodedSample::label, Counted::windows);
   for (const std::int64_t label : labels) ++counts[label];
   double entropy = 0;
   for (const auto& [label, count] : counts) {
@@ -348,9 +355,9 @@ void require_different_values(std::span<const double> values, TaskMetric metric,
 
 namespace {
 
-/// Throws an InputError if f32, in which models compute, rounds values by a thousandth of their
-/// spread or more.
-void require_finer_than_f32(const std::vector<double>& values, const std::string& name) {
+/// Throws an InputError if f32, in which losses are computed, rounds values by a thousandth of
+/// their spread, or 16 bits a model's output for their mean by a tenth.
+void require_fine_values(const std::vector<double>& values, const std::string& name, DType dtype) {
   const auto count = static_cast<double>(values.size());
   double mean = 0, squares = 0, largest = 0;
   for (const double value : values) mean += value / count;
@@ -358,18 +365,26 @@ void require_finer_than_f32(const std::vector<double>& values, const std::string
     squares += (value - mean) * (value - mean) / count;
     largest = std::max(largest, std::abs(value));
   }
-  const double spread = std::sqrt(squares), rounding = std::ldexp(largest, -24);
-  require_input(spread == 0 || rounding < 0.001 * spread,
-                "the values of the {} data spread by {:.3g} about {:.9g}, where f32 rounds by "
-                "{:.1g}; subtract their mean",
-                name, spread, mean, rounding);
+  const double spread = std::sqrt(squares);
+  const auto require_finer = [&](double rounding, double share, const char* type,
+                                 const char* remedy) {
+    require_input(spread == 0 || rounding < share * spread,
+                  "the values of the {} data spread by {:.3g} about {:.9g}, where {} rounds by "
+                  "{:.1g}; subtract their mean{}",
+                  name, spread, mean, type, rounding, remedy);
+  };
+  require_finer(std::ldexp(largest, -24), 0.001, "f32", "");
+  if (is_half(dtype))
+    require_finer(std::ldexp(std::abs(mean), dtype == DType::bf16 ? -9 : -12), 0.1, name_of(dtype),
+                  ", or set training.dtype: f32");
 }
 
 }  // namespace
 
-void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name) {
+void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name,
+                       DType dtype) {
   if (data.target() == TaskTarget::value)
-    require_finer_than_f32(of_examples(data, &EncodedSample::value), name);
+    require_fine_values(of_examples(data, &EncodedSample::value), name, dtype);
   if (metric == TaskMetric::pearson || metric == TaskMetric::spearman)
     return require_different_values(of_examples(data, &EncodedSample::value), metric, name);
   const auto require_some = [&](bool some, const std::string& needed, const std::string& held) {

@@ -79,17 +79,19 @@ TaskScores constant_scores(const TaskDataset& data);
 /// What constant_scores predicts, for messages: "the most frequent label".
 const char* constant_prediction(TaskTarget target);
 
-/// The mean loss of the best outputs that ignore the input: the entropy of the labels, with several
-/// labels a text its mean over them, or the variance of the values.
+/// The mean loss of the best outputs that ignore the input, over all windows: the entropy of the
+/// labels, with several labels a text its mean over them, or the variance of the values.
 double constant_loss(const TaskDataset& data);
 
 /// The decisive metric: task.metric, or the default. Throws an InputError when it does not fit.
 TaskMetric deciding_metric(const TaskDataset& dataset);
 
 /// Throws an InputError when `metric` is undefined or constant on the data, whatever a model
-/// predicts: without some label, without an entity, or with equal values; and when f32 rounds
-/// values by a thousandth of their spread or more. `name` is that of the data, for the message.
-void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name);
+/// predicts: without some label, without an entity, or with equal values; and when `dtype`, in
+/// which the model computes, rounds values by too much of their spread. `name` is that of the data,
+/// for the message.
+void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name,
+                       DType dtype);
 /// Throws an InputError when all values are equal, so that no correlation with them is defined.
 void require_different_values(std::span<const double> values, TaskMetric metric,
                               const std::string& name);

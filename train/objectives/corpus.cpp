@@ -380,7 +380,7 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
   Progress progress("tokenizing: byte", 0, total, log);
   std::vector<Piece> pieces;
   std::size_t waiting = 0;
-  std::int64_t single = 0, length = 0;  // documents of one token, tokens of the last document
+  std::int64_t documents = 0, single = 0, length = 0;  // single: of one token; length: of the last
   const auto flush = [&] {
     if (communicator.sum(stop_requested() ? 1 : 0) > 0) interrupt();
     encode_together(pieces, tokenizer, communicator);
@@ -388,6 +388,7 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
       for (const Piece& piece : pieces) {
         if (piece.begins) {
           writer->begin_document();
+          ++documents;
           single += std::exchange(length, 0) == 1;
         }
         writer->append(piece.ids);
@@ -413,7 +414,7 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
   if (!writer) return;
   single += length == 1;
   const TextStatistics& statistics = text.statistics();
-  if (writer->tokens() == 0 && statistics.documents > 0)
+  if (documents == 0 && statistics.documents > 0)
     refuse_fraction(statistics.documents, form.documents);
   require_input(writer->tokens() > 0, "no document with a token was taken: {}",
                 statistics.summary());

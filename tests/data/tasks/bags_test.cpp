@@ -208,7 +208,7 @@ TEST_F(Bags, GroupsThatLookAlikeAreTold) {
   task_.train = {table("id,label,patient\ns0,a,P1\ns1,b,p1\ns2,b,q\ns3,a,r\n")};
   const BagParts parts = part_bags(resolved(), 1);
   ASSERT_EQ(parts.notes.size(), 1U);
-  EXPECT_TRUE(parts.notes[0].starts_with("task.train: the groups 'P1' and 'p1' differ only in"))
+  EXPECT_TRUE(parts.notes[0].starts_with("the groups 'P1' and 'p1' differ only in"))
       << parts.notes[0];
 }
 

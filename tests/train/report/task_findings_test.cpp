@@ -93,7 +93,7 @@ TEST_F(TaskStatistics, PredictsTheValidationFilesWithTheBestCheckpoint) {
               "The validation data are not judged: they have changed since the training");
   EXPECT_EQ(refusal("export run exported --verify --quiet"),
             "nystrom: --verify: the validation data have changed since the training; name others "
-            "by --text");
+            "by --text\n");
   EXPECT_FALSE(fs::exists(folder_ / "exported"));
   fs::remove(folder_ / "dev.tsv");
   run("report run --quiet --threads 1");
