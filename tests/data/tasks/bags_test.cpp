@@ -194,7 +194,7 @@ TEST_F(Bags, TooFewGroupsForAShareAreRefused) {
   task_.train = {table("id,label,patient\ns0,a,p\ns1,a,p\ns2,b,q\ns3,b,q\n")};
   EXPECT_EQ(refusal(),
             "task.validation_fraction 0.25: of 4 examples, 2 of them in different groups, it holds "
-            "none out; give more examples or a larger fraction");
+            "none out: each label keeps one to train on; give more examples or a larger fraction");
   task_.train = {(folder_ / "bags").string() + "/*.h5"};
   EXPECT_EQ(message_of([&] { task_sources(resolved(), 1); }),
             (folder_ / "bags/s0.h5").string() +
@@ -210,6 +210,10 @@ TEST_F(Bags, GroupsThatLookAlikeAreTold) {
   ASSERT_EQ(parts.notes.size(), 1U);
   EXPECT_TRUE(parts.notes[0].starts_with("the groups 'P1' and 'p1' differ only in"))
       << parts.notes[0];
+  task_.validation_fraction.reset();
+  task_.train = {table("id,label,patient\ns0,a,P1\ns1,b,q\n")};
+  task_.validation = {table("id,label,patient\ns2,a,p1\ns3,b,r\n", "v.csv")};
+  EXPECT_EQ(part_bags(resolved(), 1).notes.size(), 1U);
 }
 
 TEST_F(Bags, SplitsHaveRaggedColumns) {
