@@ -67,7 +67,7 @@ class Linear {
     const Var y = linear_unrounded(factor_of(weight_, x), weight_, bias());
     return bias_ && bias_->rest().defined() ? y + Var(bias_->rest()) : y;
   }
-  /// Lets unrounded() add the bias in f32, in inference of 16 bits too.
+  /// Lets unrounded() add the bias in f32 also where the others have 16 bits.
   void keep_bias_exact() { bias_.value().keep_rest(); }
   /// (*this)(activation(a) ∘ b) for the halves a, b of x […, 2·in], in less memory.
   Var of_gated(Activation activation, const Var& x) const;

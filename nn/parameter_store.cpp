@@ -160,11 +160,7 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   };
   write(masters_, masters_range_);
   if (masters_.dtype() != dtype_) write(values_, {0, slab_size_});
-  if (entry.keeps_rest && is_half(masters_.dtype())) {
-    Tensor rest = values.cast(DType::f32).clone();
-    kernels::accumulate(values.cast(dtype_).cast(DType::f32), -1, rest);
-    entry.rest = rest.to(values_.device());
-  }
+  if (entry.keeps_rest) keep_rest(entry, values.cast(DType::f32).to(values_.device()));
   entry.has_values = true;
 }
 
@@ -184,6 +180,17 @@ void ParameterStore::round_masters() {
   if (masters_.dtype() == dtype_ || masters_range_.size() == 0) return;
   Tensor rounded = values_.slice(0, masters_range_.begin, masters_range_.end);
   kernels::copy(masters_, rounded);
+  for (const auto& entry : entries_)
+    if (entry->keeps_rest && entry->has_values && masters_.numel() == slab_size_)
+      keep_rest(*entry, part_of(masters_, entry->name));
+}
+
+void ParameterStore::keep_rest(Parameter::Entry& entry, const Tensor& exact) const {
+  // Processes that have masters of a range only would not agree.
+  const bool whole = masters_.dtype() == dtype_ || masters_.numel() == slab_size_;
+  if (!is_half(dtype_) || !whole) return;
+  entry.rest = exact.clone();
+  kernels::accumulate(exact.cast(dtype_).cast(DType::f32), -1, entry.rest);
 }
 
 Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const {

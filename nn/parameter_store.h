@@ -51,9 +51,10 @@ class Parameter {
   bool is_int8() const { return entry_->int8; }
   /// Whether training leaves it as it is: see ParameterStore::freeze.
   bool is_frozen() const { return entry_->frozen; }
-  /// Lets inference in 16 bits keep, in f32, what values lose when they are set. Call it before.
+  /// Lets a store in 16 bits keep, in f32, what is rounded off the values. Call it before they are
+  /// set.
   void keep_rest() { entry_->keeps_rest = true; }
-  /// What the values have lost; undefined if nothing is kept.
+  /// What is rounded off; undefined if nothing is kept, as where a store has masters of a range.
   const Tensor& rest() const { return entry_->rest; }
 
  private:
@@ -164,6 +165,7 @@ class ParameterStore {
 
  private:
   Parameter::Entry& find(std::string_view name) const;
+  void keep_rest(Parameter::Entry& entry, const Tensor& exact) const;
 
   std::vector<std::shared_ptr<Parameter::Entry>> entries_;
   std::map<std::string, std::size_t, std::less<>> places_;  // of the names in entries_

@@ -126,7 +126,8 @@ std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset,
   std::vector<std::vector<std::int64_t>> samples(  // of each label that has some
       static_cast<std::size_t>(dataset.labels().size()));
   for (std::int64_t i = 0; i < dataset.size(); ++i)
-    samples[static_cast<std::size_t>(dataset.sample(i).label)].push_back(i);
+    if (dataset.weight(i) > 0)
+      samples[static_cast<std::size_t>(dataset.sample(i).label)].push_back(i);
   std::erase_if(samples, [](const auto& of_label) { return of_label.empty(); });
   std::vector<SampleOrder> orders;
   for (std::size_t label = 0; label < samples.size(); ++label)

@@ -358,6 +358,7 @@ namespace {
 /// Throws an InputError if f32, in which losses are computed, rounds values by a thousandth of
 /// their spread, or 16 bits a model's output for their mean by a tenth.
 void require_fine_values(const std::vector<double>& values, const std::string& name, DType dtype) {
+  if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) return;
   const auto count = static_cast<double>(values.size());
   double mean = 0, squares = 0, largest = 0;
   for (const double value : values) mean += value / count;
@@ -368,7 +369,7 @@ void require_fine_values(const std::vector<double>& values, const std::string& n
   const double spread = std::sqrt(squares);
   const auto require_finer = [&](double rounding, double share, const char* type,
                                  const char* remedy) {
-    require_input(spread == 0 || rounding < share * spread,
+    require_input(rounding < share * spread,
                   "the values of the {} data spread by {:.3g} about {:.9g}, where {} rounds by "
                   "{:.1g}; subtract their mean{}",
                   name, spread, mean, type, rounding, remedy);

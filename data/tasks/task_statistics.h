@@ -14,6 +14,7 @@ namespace nystrom {
 /// Statistics of one data set.
 struct TaskSetStatistics {
   EncodingCounts encoding;
+  bool has_steps = false;  ///< features: its lengths are steps, not tokens
   SkippedRows skipped;
   /// Counts of each label (tokens: of words; choices: of right positions).
   std::vector<std::pair<std::string, std::int64_t>> labels;

@@ -52,6 +52,7 @@ void warn_of_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t lengt
   const std::string cut = describe_cut(kind, counts, length);
   if (!cut.empty())
     log.warn(fmt::format("{} texts: {}; the rest was not read", counts.examples, cut));
+  if (const std::string unknown = describe_unknown(counts); !unknown.empty()) log.warn(unknown);
 }
 
 /// A model with what its folder says of it. Its calls may come from several threads.

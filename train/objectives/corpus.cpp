@@ -486,7 +486,20 @@ std::shared_ptr<const TokenDataset> tokenize_text_option(
                takes ? takes : all, alone, [] { return false; });
   auto tokens = std::make_shared<TokenDataset>(TokenDataset::open(folder));
   report_unreadable("--text", *tokens, config.data.max_unreadable, log);
+  warn_of_unknown("--text", *tokens, log);
   return tokens;
+}
+
+void warn_of_unknown(const char* name, const TokenDataset& set, Log& log) {
+  constexpr std::int64_t most = std::int64_t{1} << 20;
+  const std::vector<std::uint32_t> ids = set.read(0, std::min(set.tokens(), most));
+  const auto unknown = std::ranges::count(ids, static_cast<std::uint32_t>(set.info().special.unk));
+  const double share = static_cast<double>(unknown) / static_cast<double>(ids.size());
+  if (share > 0.01)
+    log.warn(
+        fmt::format("{}: {:.1f} % of the tokens are unknown; the tokenizer does not fit the "
+                    "text",
+                    name, 100 * share));
 }
 
 std::optional<Corpus> cached_corpus(const RunSpec& spec, Log& log) {

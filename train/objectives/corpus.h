@@ -70,6 +70,10 @@ std::shared_ptr<const TokenDataset> tokenize_text_option(
     const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
     const std::function<bool(const TextPiece&)>& takes = {});
 
+/// Warns where more than a hundredth of the first tokens of a data set is unknown. `name` is its
+/// own, for the message.
+void warn_of_unknown(const char* name, const TokenDataset& set, Log& log);
+
 /// Statistics as the JSON that a data set keeps (TokenDataset::statistics).
 std::string statistics_json(const TextStatistics& statistics);
 

@@ -221,23 +221,6 @@ class PretrainingRun : public Objective {
   Evaluation& evaluation_;
 };
 
-/// Warns where more than a hundredth of the first tokens of a source is unknown.
-void warn_of_unknown(const std::vector<CorpusSource>& sources, Log& log) {
-  constexpr std::int64_t most = std::int64_t{1} << 20;
-  for (const CorpusSource& source : sources) {
-    const std::vector<std::uint32_t> ids =
-        source.tokens->read(0, std::min(source.tokens->tokens(), most));
-    const auto unknown = static_cast<std::uint32_t>(source.tokens->info().special.unk);
-    const auto share =
-        static_cast<double>(std::ranges::count(ids, unknown)) / static_cast<double>(ids.size());
-    if (share > 0.01)
-      log.warn(
-          fmt::format("{:.1f} % of the training tokens{}{} are unknown; the tokenizer does not "
-                      "fit the text",
-                      100 * share, source.name.empty() ? "" : " of ", source.name));
-  }
-}
-
 }  // namespace
 
 PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
@@ -250,7 +233,8 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
   const RunSession session(spec, log, communicator);
   return with_recorded_errors(log, [&] {
     Corpus corpus = prepare_corpus(spec, log, communicator);
-    if (communicator.is_first()) warn_of_unknown(corpus.train, log);
+    for (const CorpusSource& source : corpus.train)
+      if (communicator.is_first()) warn_of_unknown("training", *source.tokens, log);
     const RunSpec complete = with_tokenizer(spec, corpus.tokenizer);
     Distillation distillation;
     if (complete.teacher)

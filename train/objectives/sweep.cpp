@@ -222,6 +222,8 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   if (!has_task(config)) {
     scored.pretraining.objective = config.pretraining.objective;
     scored.masking = config.masking;
+    scored.data.sequence_length = config.data.sequence_length;
+    scored.data.documents = config.data.documents;
     scored.tokenizer = config.tokenizer;
     scored.data.validation = config.data.validation;
     scored.data.validation_fraction = config.data.validation_fraction;
@@ -247,7 +249,6 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   // What is held out is drawn by the inputs.
   if (task.validation_fraction || task.folds) {
     own.columns = task.columns;
-    own.columns.weight.reset();
     own.features_folder = task.features_folder;
   }
   return scored;

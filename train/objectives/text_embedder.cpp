@@ -137,7 +137,7 @@ Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
       tokens += weight;
     }
     windowed_ += window > first + 1;
-    require_input(tokens > 0, "the text '{}' has no token, and so no vector",
+    require_input(tokens > 0, "the text '{}' has no token, and so no vector; leave it out",
                   printable(texts[static_cast<std::size_t>(text)], 60));
     double squares = 0;
     for (double& value : mean) {

@@ -166,9 +166,10 @@ bool holds_vectors(const fs::path& path) {
   std::string line;
   if (!LineReader(path).next(line)) return false;
   const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
-  // The last two are other programs' names, which read_vectors refuses.
-  return object.is_object() && (object.contains("vector") || object.contains("embedding") ||
-                                object.contains("embeddings"));
+  // Rows without a text, but with other programs' names of vectors, are refused by read_vectors.
+  const auto has = [&](const char* key) { return object.contains(key); };
+  return object.is_object() &&
+         (has("vector") || (!has("text") && (has("embedding") || has("embeddings"))));
 }
 
 }  // namespace nystrom

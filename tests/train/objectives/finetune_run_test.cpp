@@ -316,7 +316,7 @@ TEST_F(FinetuneTest, ANewHeadOfRegressionBeginsAtTheMean) {
 TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
   configure_classification("epochs: 2");
   const std::string message =
-      "nystrom: schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 "
+      "schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 "
       "make of 192 samples in batches of 16; "
       "the "
       "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its "
