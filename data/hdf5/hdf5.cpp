@@ -317,7 +317,7 @@ Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file) {
   state->id = Id(H5Fopen(state->input->path().c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (state->id.valid()) return;
   const std::string reason = library_reason();
-  const std::string begin = state->input->text(0, 2);
+  const std::string begin = state->input->text(0, std::min<std::int64_t>(2, state->input->size()));
   require_input(reason != "file signature not found", "{}: not an HDF5 file{}", name,
                 begin == "\x1F\x8B" || begin == "PK" ? "; the file is packed: unpack it" : "");
   fail(name + ": the file");
