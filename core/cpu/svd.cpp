@@ -58,7 +58,7 @@ void kernels::cpu::pseudo_inverse_svd(CView a, View z) {
 std::vector<double> singular_values(const double* matrix, std::int64_t n) {
   const auto solver =
       decompose(Eigen::Map<const Eigen::MatrixXd>(matrix, n, n), Eigen::EigenvaluesOnly);
-  const Eigen::VectorXd values = solver.eigenvalues().tail(n).reverse().cwiseMax(0);
+  const Eigen::VectorXd values = solver.eigenvalues().tail(n).reverse().cwiseAbs();
   return {values.begin(), values.end()};
 }
 

@@ -335,10 +335,15 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
     parts.train = std::move(all);
   }
   if (task.validation.empty()) {
-    const auto weightless = [](const Bag& bag) { return bag.weight == 0; };
-    if (const std::size_t count =
-            std::erase_if(parts.validation, weightless) + std::erase_if(parts.test, weightless);
-        count > 0)
+    std::size_t count = 0;
+    for (const auto& [name, bags] :
+         {std::pair("validation", &parts.validation), {"test", &parts.test}}) {
+      const bool some = !bags->empty();
+      count += std::erase_if(*bags, [](const Bag& bag) { return bag.weight == 0; });
+      require_input(!some || !bags->empty(), "{}: the {} part holds examples of weight 0 alone",
+                    fmt::join(task.train, ", "), name);
+    }
+    if (count > 0)
       parts.notes.push_back(fmt::format(
           "{} examples of weight 0 are left out of the parts that validate and test", count));
   }

@@ -353,11 +353,9 @@ void require_different_values(std::span<const double> values, TaskMetric metric,
                 enum_name(metric), name, first);
 }
 
-namespace {
-
-/// Throws an InputError if f32, in which losses are computed, rounds values by a thousandth of
-/// their spread, or 16 bits a model's output for their mean by a tenth.
-void require_fine_values(const std::vector<double>& values, const std::string& name, DType dtype) {
+void require_fine_values(const TaskDataset& data, DType dtype) {
+  if (data.target() != TaskTarget::value) return;
+  const std::vector<double> values = of_examples(data, &EncodedSample::value);
   if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) return;
   const auto count = static_cast<double>(values.size());
   double mean = 0, squares = 0, largest = 0;
@@ -370,9 +368,9 @@ void require_fine_values(const std::vector<double>& values, const std::string& n
   const auto require_finer = [&](double rounding, double share, const char* type,
                                  const char* remedy) {
     require_input(rounding < share * spread,
-                  "the values of the {} data spread by {:.3g} about {:.9g}, where {} rounds by "
-                  "{:.1g}; subtract their mean{}",
-                  name, spread, mean, type, rounding, remedy);
+                  "the values of the training data spread by {:.3g} about {:.9g}, where {} rounds "
+                  "by {:.1g}; subtract their mean{}",
+                  spread, mean, type, rounding, remedy);
   };
   require_finer(std::ldexp(largest, -24), 0.001, "f32", "");
   if (is_half(dtype))
@@ -380,12 +378,7 @@ void require_fine_values(const std::vector<double>& values, const std::string& n
                   ", or set training.dtype: f32");
 }
 
-}  // namespace
-
-void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name,
-                       DType dtype) {
-  if (data.target() == TaskTarget::value)
-    require_fine_values(of_examples(data, &EncodedSample::value), name, dtype);
+void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name) {
   if (metric == TaskMetric::pearson || metric == TaskMetric::spearman)
     return require_different_values(of_examples(data, &EncodedSample::value), metric, name);
   const auto require_some = [&](bool some, const std::string& needed, const std::string& held) {

@@ -87,11 +87,12 @@ double constant_loss(const TaskDataset& data);
 TaskMetric deciding_metric(const TaskDataset& dataset);
 
 /// Throws an InputError when `metric` is undefined or constant on the data, whatever a model
-/// predicts: without some label, without an entity, or with equal values; and when `dtype`, in
-/// which the model computes, rounds values by too much of their spread. `name` is that of the data,
-/// for the message.
-void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name,
-                       DType dtype);
+/// predicts: without some label, without an entity, or with equal values. `name` is that of the
+/// data, for the message.
+void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name);
+/// Throws an InputError for training data with values of which f32, in which losses are computed,
+/// rounds a thousandth of their spread, or `dtype`, in which the model computes, a tenth.
+void require_fine_values(const TaskDataset& data, DType dtype);
 /// Throws an InputError when all values are equal, so that no correlation with them is defined.
 void require_different_values(std::span<const double> values, TaskMetric metric,
                               const std::string& name);

@@ -304,18 +304,19 @@ Json stages_json(const RunConfig& config) {
 Json to_json(const CheckReport& report) {
   const TrainingConfig& training = report.config.training;
   const std::int64_t length = report.config.data.sequence_length;
-  Json json = {{"ok", true},
-               {"parameters", report.parameters},
-               {"steps", training.steps || report.sequences
-                             ? Json(total_steps(training, report.sequences.value_or(0)))
-                             : Json()},
-               {"batch_size", training.batch_size},
-               {"sequence_length", length},
-               {"max_tokens_per_step", training.batch_size * length},
-               {"stages", stages_json(report.config)},
-               {"sequences", report.sequences ? Json(*report.sequences) : Json()},
-               {"epochs", report.sequences ? Json(report.passes) : Json()},
-               {"warnings", report.warnings}};
+  Json json = {
+      {"ok", true},
+      {"parameters", report.parameters},
+      {"steps", training.steps || report.sequences
+                    ? Json(total_steps(training, report.sequences.value_or(0)))
+                    : Json()},
+      {"batch_size", training.batch_size},
+      {"sequence_length", length},
+      {"max_tokens_per_step", training.batch_size * sequences_of_sample(report.config) * length},
+      {"stages", stages_json(report.config)},
+      {"sequences", report.sequences ? Json(*report.sequences) : Json()},
+      {"epochs", report.sequences ? Json(report.passes) : Json()},
+      {"warnings", report.warnings}};
   if (report.fit) json["memory"] = to_json(*report.fit, training.micro_batch_size);
   if (!report.task.empty()) json["data"] = report.task;
   if (!report.data) return json;

@@ -276,7 +276,8 @@ PreparedTask prepare_task(const RunSpec& spec) {
                 "task.validation: its files hold {}, those of task.train {}; give both the same",
                 held(*run.validation), held(*run.train));
   const auto choices = [](const TaskDataset& dataset) { return dataset.sample(0).rows.size(); };
-  require_decidable(*run.validation, *config.task.metric, "validation", config.training.dtype);
+  require_decidable(*run.validation, *config.task.metric, "validation");
+  require_fine_values(*run.train, config.training.dtype);
   require_input(
       run.train->target() != TaskTarget::choice || choices(*run.validation) == choices(*run.train),
       "task.validation: its examples have {} choices, those of task.train {}; all need as many",

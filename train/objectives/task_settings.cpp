@@ -159,7 +159,10 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
                             [&] { return override_config(config, "default settings", kept); });
     config = override_config(config, "default settings", first);
   }
-  if (given) config = read_config_over(std::move(config), *given, overrides);
+  if (given) {
+    config.tokenizer = {};  // what the file says of it excludes what the run says
+    config = read_config_over(std::move(config), *given, overrides);
+  }
   config.model = folder.config;
   const auto sets = [&](std::string_view option) {
     return std::ranges::any_of(overrides,
