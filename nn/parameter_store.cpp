@@ -180,9 +180,13 @@ void ParameterStore::round_masters() {
   if (masters_.dtype() == dtype_ || masters_range_.size() == 0) return;
   Tensor rounded = values_.slice(0, masters_range_.begin, masters_range_.end);
   kernels::copy(masters_, rounded);
+  round_rests();
+}
+
+void ParameterStore::round_rests() {
+  if (masters_.dtype() == dtype_ || masters_.numel() != slab_size_) return;
   for (const auto& entry : entries_)
-    if (entry->keeps_rest && entry->has_values && masters_.numel() == slab_size_)
-      keep_rest(*entry, part_of(masters_, entry->name));
+    if (entry->keeps_rest && entry->has_values) keep_rest(*entry, part_of(masters_, entry->name));
 }
 
 void ParameterStore::keep_rest(Parameter::Entry& entry, const Tensor& exact) const {

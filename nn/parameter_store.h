@@ -160,6 +160,8 @@ class ParameterStore {
   Tensor masters(SlabRange range) const;
   /// Rounds changed masters into the values. Does nothing if the values are the masters.
   void round_masters();
+  /// What round_masters does for Parameter::rest alone, where a kernel has rounded the masters.
+  void round_rests();
   /// The number of the model's next dropout, by order of construction.
   std::uint32_t next_dropout_site() { return dropout_sites_++; }
 

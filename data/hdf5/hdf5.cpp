@@ -382,8 +382,8 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   require_input(scale == 1 && offset == 0,
                 "{}: its numbers are packed (scale_factor {}, add_offset {}); write them unpacked",
                 where, scale, offset);
-  for (const char* name : {"_FillValue", "missing_value"})
-    if (const auto missing = attribute(array->id.get(), name)) array->missing.push_back(*missing);
+  for (const char* key : {"_FillValue", "missing_value"})
+    if (const auto missing = attribute(array->id.get(), key)) array->missing.push_back(*missing);
   array->filters = filters_of(creation.get(), where);
   array->type = type_name(type.get(), where);
   array->half = is_half_type(type.get());

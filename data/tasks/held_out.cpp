@@ -176,10 +176,10 @@ std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed, Labelled l
     std::ranges::sort(members, {}, &Group::order);
     for (const Group* group : members) {
       const bool last = std::ranges::any_of(
-          group->labels, [&](const std::string& label) { return training[label] == 1; });
+          group->labels, [&](const std::string& own) { return training[own] == 1; });
       if (group->size > left || last) continue;
       left -= group->size;
-      for (const std::string& label : group->labels) --training[label];
+      for (const std::string& own : group->labels) --training[own];
       chosen[static_cast<std::size_t>(group - groups.all.data())] = true;
     }
   }
