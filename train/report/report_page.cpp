@@ -341,9 +341,10 @@ std::string differences(const std::vector<RunHistory>& runs) {
     }
     if (differs) rows.push_back(row);
   }
-  for (const auto& [name, hash] : {std::pair("training", &RunHistory::data),
-                                   std::pair("validation", &RunHistory::validation)}) {
-    std::vector<Cell> row = {fmt::format("content of the {} data", name)};
+  for (const auto& part : {std::pair("training", &RunHistory::data),
+                           std::pair("validation", &RunHistory::validation)}) {
+    const auto hash = part.second;
+    std::vector<Cell> row = {fmt::format("content of the {} data", part.first)};
     for (const RunHistory& run : runs) row.emplace_back((run.*hash).substr(0, 8));
     if (std::ranges::any_of(runs, [&](const auto& run) { return run.*hash != runs[0].*hash; }))
       rows.push_back(row);
