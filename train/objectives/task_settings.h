@@ -23,9 +23,9 @@ struct SplitOverrides {
 
 /// The settings with which the model of a folder was trained. They come from config.yaml in the
 /// folder; without it they are the defaults, with the trained sequence length, the task of the
-/// model's head, and what config.json keeps of it. What the file `given` says is read over them, and
-/// `overrides` last; data.text_column names the column of a task's texts too. `model`
-/// in the result is that of the folder. Throws an InputError.
+/// model's head, and what config.json keeps of it. What the file `given` says is read over them,
+/// and `overrides` last; data.text_column names the column of a task's texts too. `model` in the
+/// result is that of the folder. Throws an InputError.
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides);
 

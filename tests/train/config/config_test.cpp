@@ -568,12 +568,12 @@ TEST(ConfigOverrides, TakeLayers) {
 TEST(ConfigOverrides, OfOneKeyLeaveTheOthers) {
   const std::string one[] = {"model.attention.layers.1=linear", "model.attention.layers.2=linear",
                              "model.attention.layers.1=softmax"};
-  EXPECT_EQ(parse_config("model: {attention: {layers: {0: softmax}}}", "run.yaml", start_defaults,
-                         one)
-                .model.attention.layers,
-            (LayerKinds{{"0", AttentionKind::softmax},
-                        {"1", AttentionKind::softmax},
-                        {"2", AttentionKind::linear}}));
+  EXPECT_EQ(
+      parse_config("model: {attention: {layers: {0: softmax}}}", "run.yaml", start_defaults, one)
+          .model.attention.layers,
+      (LayerKinds{{"0", AttentionKind::softmax},
+                  {"1", AttentionKind::softmax},
+                  {"2", AttentionKind::linear}}));
 }
 
 TEST(ModelOverrides, ChangeAModel) {
