@@ -111,8 +111,8 @@ std::vector<JudgedExample> judge_words(const TaskModel& task,
 }
 
 /// Judges samples of feature files, which stay on disk.
-TaskFindings judge_features(const TaskModel& task, std::int64_t most) {
-  const auto dataset = task.reader->read_validation(task.settings.seed);
+TaskFindings judge_features(const TaskModel& task,
+                            const std::shared_ptr<const TaskDataset>& dataset, std::int64_t most) {
   const std::vector<Prediction> predictions =
       predict(task, dataset, {.batch_size = batch_size, .top_k = 1, .most = most}).all;
   const std::int64_t count = std::min(most, dataset->size());
@@ -260,8 +260,9 @@ TaskFindings find_task_errors(const RunHistory& run, std::int64_t max_examples, 
     const auto validation = task.reader->read_validation(task.settings.seed);
     require_input(run.validation.empty() || run.validation == content_checksum(*validation),
                   "they have changed since the training");
-    findings = task.settings.task.kind == TaskKind::features ? judge_features(task, max_examples)
-                                                             : judge_texts(task, max_examples);
+    findings = task.settings.task.kind == TaskKind::features
+                   ? judge_features(task, validation, max_examples)
+                   : judge_texts(task, max_examples);
   } catch (const InputError& error) {
     findings.notes.push_back(fmt::format("The validation data are not judged: {}", error.what()));
   }
