@@ -168,6 +168,14 @@ std::string describe_cut(TaskKind kind, const EncodingCounts& counts,
                      percent(counts.truncated.count, counts.examples), counts.truncated.first);
 }
 
+void warn_of_losses(TaskKind kind, const EncodingCounts& counts, std::int64_t sequence_length,
+                    Log& log) {
+  const std::string cut = describe_cut(kind, counts, sequence_length);
+  if (!cut.empty())
+    log.warn(fmt::format("{} examples: {}; the rest was not read", counts.examples, cut));
+  if (const std::string unknown = describe_unknown(counts); !unknown.empty()) log.warn(unknown);
+}
+
 std::vector<std::string> task_warnings(const TaskStatistics& report) {
   std::vector<std::string> lines;
   warn_about_set("training", report.train, lines);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/log.h"
 #include "data/tasks/task_dataset.h"
 #include "data/tasks/task_scorer.h"
 
@@ -54,5 +55,9 @@ std::string describe_unknown(const EncodingCounts& counts);
 /// A message about samples that lost tokens, "3 cut to 512 tokens (0.1 %; the first: train.tsv:7)".
 /// Empty if none has.
 std::string describe_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t sequence_length);
+
+/// Warns of what a model did not read of some examples: what was cut, and unknown tokens.
+void warn_of_losses(TaskKind kind, const EncodingCounts& counts, std::int64_t sequence_length,
+                    Log& log);
 
 }  // namespace nystrom

@@ -48,13 +48,6 @@ void check_cut(const Occurrences& cut, bool truncate, std::int64_t length, const
                 cut.first, length, remedy);
 }
 
-void warn_of_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t length, Log& log) {
-  const std::string cut = describe_cut(kind, counts, length);
-  if (!cut.empty())
-    log.warn(fmt::format("{} texts: {}; the rest was not read", counts.examples, cut));
-  if (const std::string unknown = describe_unknown(counts); !unknown.empty()) log.warn(unknown);
-}
-
 /// A model with what its folder says of it. Its calls may come from several threads.
 class LoadedModel {
  public:
@@ -121,7 +114,7 @@ class LoadedModel {
       check_cut(predictions.counts.truncated, truncate, length, "");
       counts.add(predictions.counts);
     };
-    const auto tell = [&] { warn_of_cut(*options.kind, counts, length, log); };
+    const auto tell = [&] { warn_of_losses(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {
       add(nystrom::predict(task, task.reader->read(texts, Labelled::optional),
                            {batch_size, top_k, threshold}));
@@ -174,7 +167,7 @@ class LoadedModel {
       check_cut(embedder.counts().truncated, truncate.value_or(true), options.sequence_length,
                 ", and truncate=None all of it in windows");
     });
-    warn_of_cut(TaskKind::classification, embedder.counts(), options.sequence_length, log);
+    warn_of_losses(TaskKind::classification, embedder.counts(), options.sequence_length, log);
     unlocked.reset();
     return array_of(vectors);
   }

@@ -101,7 +101,7 @@ def test_progress_changes_no_result(model, classes, with_tqdm, monkeypatch, caps
 def test_long_texts_are_cut_with_a_warning_or_refused(classes, capsys):
     long = " ".join(TEXTS)
     classes.predict(["the sea", long])
-    assert "warning: 2 texts: 1 cut to 32 tokens" in capsys.readouterr().err
+    assert "warning: 2 examples: 1 cut to 32 tokens" in capsys.readouterr().err
     with pytest.raises(nystrom.InputError, match="has more than the 32 tokens.*truncate=True"):
         classes.predict(["the sea", long], truncate=False)
     classes.predict(["the sea"], truncate=False)
@@ -113,7 +113,7 @@ def test_vectors_of_long_texts(model, capsys):
     short, windows = model.encode(texts)
     assert capsys.readouterr().err == ""
     beginning = model.encode(texts, truncate=True)
-    assert "warning: 2 texts: 1 cut to 32 tokens" in capsys.readouterr().err
+    assert "warning: 2 examples: 1 cut to 32 tokens" in capsys.readouterr().err
     np.testing.assert_array_equal(beginning[0], short)
     np.testing.assert_array_equal(beginning[1], model.encode(" ".join(words[:-1]), truncate=True))
     assert np.abs(beginning[1] - windows).max() > 1e-3

@@ -253,15 +253,6 @@ std::string output_of(const PredictOptions& options, const TaskModel& task, cons
                      nlohmann::json(example.id).dump(), json);
 }
 
-/// Warns of truncated and unknown texts like evaluation and training.
-void warn_of_losses(const TaskModel& task, const EncodingCounts& counts, Log& log) {
-  const std::string cut =
-      describe_cut(*task.settings.task.kind, counts, task.settings.data.sequence_length);
-  if (!cut.empty())
-    log.warn(fmt::format("{} examples: {}; the rest was not read", counts.examples, cut));
-  if (const std::string unknown = describe_unknown(counts); !unknown.empty()) log.warn(unknown);
-}
-
 void predict_files_of_features(const PredictOptions& options, const TaskModel& task, Log& log) {
   refuse_parts(options, "this task reads files of features");
   require_input(!options.arguments.as_text, "--as-text: this task reads files of features");
@@ -291,7 +282,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
                    prediction_json(task, predictions.all[i]));
     }
   }
-  warn_of_losses(task, counts, log);
+  warn_of_losses(*task.settings.task.kind, counts, task.settings.data.sequence_length, log);
 }
 
 void do_task(const PredictOptions& options, const ModelFolder& folder,
@@ -331,7 +322,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
     }
   }
   stream.finish(log);
-  warn_of_losses(task, counts, log);
+  warn_of_losses(*task.settings.task.kind, counts, task.settings.data.sequence_length, log);
 }
 
 void run(const PredictOptions& options, Device device, Log& log) {
