@@ -33,6 +33,12 @@ class InputError : public Error {
   using Error::Error;
 };
 
+/// Weights, gradients or scores of a model are not finite: its training has diverged.
+class DivergedError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 /// Runs f. An Error of f gets `context` in front of its message.
 template <class F>
 auto with_context(const std::string& context, F&& f) {

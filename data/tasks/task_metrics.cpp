@@ -315,9 +315,10 @@ void predict_frequent_labels(LabelSets& sets) {
 }
 
 void require_finite(std::span<const double> scores) {
-  require_input(std::ranges::all_of(scores, [](double score) { return std::isfinite(score); }),
-                "the model's scores are not finite: its weights have grown beyond use, or beyond "
-                "what the type of the computation holds");
+  if (!std::ranges::all_of(scores, [](double score) { return std::isfinite(score); }))
+    throw DivergedError(
+        "the model's scores are not finite: its weights have grown beyond use, or beyond what the "
+        "type of the computation holds");
 }
 
 std::vector<double> softmax_of(std::span<const double> scores) {

@@ -234,10 +234,11 @@ void Run::save() {
   session_.require_own_folder();
   trained_.require_same_in_all(fault_at(state_.step) + "nothing is saved");
   const std::string broken = trained_.model().parameters().not_finite();
-  require_input(broken.empty(),
-                "step {}: {} is not finite; lower optimizer.learning_rate. Nothing is saved, and "
-                "the checkpoints before stay",
-                state_.step, broken);
+  if (!broken.empty())
+    throw DivergedError(
+        fmt::format("step {}: {} is not finite; lower optimizer.learning_rate. Nothing is saved, "
+                    "and the checkpoints before stay",
+                    state_.step, broken));
   std::vector<CheckpointFolder::File> files = {
       CheckpointFolder::text_file("state.json", state_.to_json()),
       CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
@@ -344,7 +345,7 @@ void Run::judge(const StepResult& result) {
   if (result.skipped)
     log_.warn(fmt::format("step {} skipped: its gradient is not finite", state_.step));
   if (state_.skipped_in_a_row == 3)
-    throw InputError(
+    throw DivergedError(
         fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate or "
                     "lengthen the warm-up, in a new run_dir",
                     state_.step - 2, state_.step));

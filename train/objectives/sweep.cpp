@@ -210,6 +210,23 @@ std::vector<PlannedRun> plan_of(const ConfigText& yaml, const std::vector<std::s
   return plan;
 }
 
+/// A run of a sweep. One that diverges has no score, and the sweep goes on. Of several processes
+/// one alone may see it, which ends all.
+FinetuneResult finetune_or_diverge(const RunSpec& run, Log& log, Device device,
+                                   Communicator& communicator, bool describe_data) {
+  try {
+    return with_context(printable_path(run.options.run_dir), [&] {
+      return finetune(run, log, device, communicator, describe_data);
+    });
+  } catch (const DivergedError& error) {
+    if (communicator.size() > 1) throw;
+    log.warn(error.what());
+    FinetuneResult diverged;
+    diverged.metric_name = enum_name(*run.options.task.metric);
+    return diverged;
+  }
+}
+
 std::string with_deviation(const SweepPoint& point) {
   return shown(point.mean()) + (point.runs.size() < 2 ? "" : " ± " + shown(point.deviation()));
 }
@@ -308,7 +325,9 @@ double SweepPoint::deviation() const {
 
 std::vector<std::string> SweepPoint::test_names() const {
   std::vector<std::string> names;
-  for (const auto& [name, value] : runs.at(0).test) names.push_back(name);
+  for (const SweepRun& run : runs)
+    if (names.empty())
+      for (const auto& [name, value] : run.test) names.push_back(name);
   return names;
 }
 
@@ -372,9 +391,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     const RunSpec complete = resolve(spec, RunKind::finetuning, thrown);
     require_same_extent(complete);
     // A finished run does no step; whether its data are still the same is compared again.
-    const FinetuneResult outcome = with_context(printable_path(config.run_dir), [&] {
-      return finetune(complete, of_run, device, communicator, std::exchange(describe_data, false));
-    });
+    const FinetuneResult outcome = finetune_or_diverge(complete, of_run, device, communicator,
+                                                       std::exchange(describe_data, false));
     result.interrupted = outcome.interrupted;
     if (outcome.interrupted) break;
     SweepRun run{config.seed,         config.run_dir,
@@ -398,7 +416,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
 std::string sweep_table(const SweepResult& result) {
   std::size_t width = 7;
   for (const SweepPoint& point : result.points) width = std::max(width, point.name().size());
-  const bool tested = !result.points.at(0).test_names().empty();
+  const bool tested = std::ranges::any_of(
+      result.points, [](const SweepPoint& point) { return !point.test_names().empty(); });
   std::string text =
       fmt::format("{:<{}}  runs  {:>10}  deviation        best{}\n", "options", width,
                   result.metric, tested ? "            on the test part" : "");

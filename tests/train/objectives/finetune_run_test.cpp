@@ -132,6 +132,14 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsDoNoStep) {
   expect_says(last_.err, "run 4 of 4: run/learning_rate=3e-3/seed-43\nresuming at step 4\n");
 }
 
+TEST_F(FinetuneTest, ASweepGoesOnBehindARunThatDiverges) {
+  configure_classification("steps: 8");
+  run("finetune run.yaml --threads 1 --grid learning_rate=1e30,1e-3");
+  expect_says(last_.err, "warning: run/learning_rate=1e30/seed-42: ");
+  expect_says(last_.out, "learning_rate=1e30     1   undefined");
+  expect_says(last_.out, "best: learning_rate=1e-3: ");
+}
+
 /// Results of other data or of another length would stand in one table.
 TEST_F(FinetuneTest, ASweepRefusesRunsOfOtherDataOrLength) {
   configure_classification("steps: 4");
