@@ -205,6 +205,11 @@ std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
   return metrics;
 }
 
+/// By how much a half type rounds a number near `value`.
+double rounding_of(double value, DType dtype) {
+  return std::ldexp(std::abs(value), dtype == DType::bf16 ? -9 : -12);
+}
+
 }  // namespace
 
 std::vector<SampleOutputs> outputs_by_sample(const TaskDataset& data,
@@ -353,6 +358,39 @@ void require_different_values(std::span<const double> values, TaskMetric metric,
                 enum_name(metric), name, first);
 }
 
+std::string coarse_columns(const TaskDataset& data, DType dtype) {
+  const std::int64_t width = data.width();
+  if (width == 0 || !is_half(dtype)) return "";
+  std::vector<double> sums(width), squares(width);
+  double rows = 0;
+  constexpr std::int64_t samples = 8;
+  for (std::int64_t k = 0; k < std::min(samples, data.size()); ++k) {
+    const std::int64_t i = k * data.size() / samples;
+    Tensor read = Tensor::empty({data.length(i), width}, data.feature_dtype());
+    data.read_rows(i, read);
+    const Tensor values = read.cast(DType::f32);
+    for (std::int64_t at = 0; at < values.numel(); ++at) {
+      const double value = values.data<float>()[at];
+      sums[at % width] += value;
+      squares[at % width] += value * value;
+    }
+    rows += static_cast<double>(data.length(i));
+  }
+  std::int64_t coarse = 0;
+  std::string first;
+  for (std::int64_t c = 0; c < width; ++c) {
+    const double mean = sums[c] / rows;
+    const double spread = std::sqrt(std::max(squares[c] / rows - mean * mean, 0.0));
+    if (spread <= 1e-7 * std::abs(mean) || spread > 2 * rounding_of(mean, dtype)) continue;
+    if (coarse++ == 0) first = fmt::format("column {} is {:.6g} ± {:.2g}", c, mean, spread);
+  }
+  if (coarse == 0) return "";
+  return fmt::format(
+      "{} of {} columns of the features vary by less than {} tells apart ({}); subtract their "
+      "means, or set training.dtype: f32",
+      coarse, width, name_of(dtype), first);
+}
+
 void require_fine_values(const TaskDataset& data, DType dtype) {
   if (data.target() != TaskTarget::value) return;
   const std::vector<double> values = of_examples(data, &EncodedSample::value);
@@ -374,8 +412,7 @@ void require_fine_values(const TaskDataset& data, DType dtype) {
   };
   require_finer(std::ldexp(largest, -24), 0.001, "f32", "");
   if (is_half(dtype))
-    require_finer(std::ldexp(std::abs(mean), dtype == DType::bf16 ? -9 : -12), 0.1, name_of(dtype),
-                  ", or set training.dtype: f32");
+    require_finer(rounding_of(mean, dtype), 0.1, name_of(dtype), ", or set training.dtype: f32");
 }
 
 void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name) {

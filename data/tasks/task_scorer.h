@@ -93,6 +93,9 @@ void require_decidable(const TaskDataset& data, TaskMetric metric, const std::st
 /// Throws an InputError for training data with values of which f32, in which losses are computed,
 /// rounds a thousandth of their spread, or `dtype`, in which the model computes, a tenth.
 void require_fine_values(const TaskDataset& data, DType dtype);
+/// A warning if some columns of the features, as the first to last of a few samples show, vary by
+/// less than `dtype`, in which the model computes, rounds them. Else empty.
+std::string coarse_columns(const TaskDataset& data, DType dtype);
 /// Throws an InputError when all values are equal, so that no correlation with them is defined.
 void require_different_values(std::span<const double> values, TaskMetric metric,
                               const std::string& name);

@@ -227,12 +227,17 @@ void require_apart(std::initializer_list<const TaskDataset*> parts) {
   }
 }
 
-std::string batch_warning(const TrainingConfig& training, std::int64_t samples) {
-  if (samples >= training.batch_size) return "";
-  return fmt::format(
-      "training.batch_size {} exceeds the {} training samples, and the run has {} steps in all; "
-      "lower it for more",
-      training.batch_size, samples, total_steps(training, samples));
+std::vector<std::string> training_warnings(const TrainingConfig& training,
+                                           const TaskDataset& data) {
+  std::vector<std::string> lines;
+  if (data.size() < training.batch_size)
+    lines.push_back(fmt::format(
+        "training.batch_size {} exceeds the {} training samples, and the run has {} steps in all; "
+        "lower it for more",
+        training.batch_size, data.size(), total_steps(training, data.size())));
+  if (const std::string coarse = coarse_columns(data, training.dtype); !coarse.empty())
+    lines.push_back(coarse);
+  return lines;
 }
 
 PreparedTask prepare_task(const RunSpec& spec) {
@@ -315,8 +320,7 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
     for (const std::string& line : task_warnings(report)) log.warn(line);
     for (const std::string& line : tokenizer_warnings(options, spec.tokenizer.get()))
       log.warn(line);
-    if (const std::string line = batch_warning(options.training, run.train->size()); !line.empty())
-      log.warn(line);
+    for (const std::string& line : training_warnings(options.training, *run.train)) log.warn(line);
   }
   return with_recorded_errors(log, [&] {
     TaskObjective objective(options, run.train, run.validation, spec.tokenizer.get(), report,

@@ -36,8 +36,9 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
 /// pointer is no part.
 void require_apart(std::initializer_list<const TaskDataset*> parts);
 
-/// A warning if one step reads all `samples` of the training data; empty otherwise.
-std::string batch_warning(const TrainingConfig& training, std::int64_t samples);
+/// Warnings about training data that do not suit the options, one line each: a step reads all of
+/// them, or the features are coarse in training.dtype.
+std::vector<std::string> training_warnings(const TrainingConfig& training, const TaskDataset& data);
 
 /// Fine-tunes on the task of a run that is resolved for fine-tuning, with train_run. The labels in
 /// the training files become part of the configuration and of the model. Throws an InputError for

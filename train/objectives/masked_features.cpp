@@ -242,13 +242,11 @@ RunResult pretrain_features(const RunSpec& spec, Log& log, Device device,
                             Communicator& communicator, const RunObserver& observer) {
   const RunConfig& options = spec.options;
   FeatureSets sets = open_features(spec);  // reports errors before any file is written
-  const std::int64_t samples = sets.train->size();
-  require_schedules_within_run(options, samples);
+  require_schedules_within_run(options, sets.train->size());
   const RunSession session(spec, log, communicator);
   for (const std::string& line : describe(sets, options.data.sequence_length)) log.say(line);
   for (const std::string& line : feature_warnings(sets)) log.warn(line);
-  if (const std::string line = batch_warning(options.training, samples); !line.empty())
-    log.warn(line);
+  for (const std::string& line : training_warnings(options.training, *sets.train)) log.warn(line);
   return with_recorded_errors(log, [&] {
     FeatureObjective objective(options, std::move(sets), communicator);
     RunResult result = train_run(session, spec, objective, device, observer);
