@@ -149,17 +149,23 @@ std::vector<std::string> notes_of(const ModelFolder& source, const ModelCard& ca
 /// behind the result of a cross-encoder.
 std::string with_kept(const std::string& text, const ModelFolder& source, Head head) {
   auto root = nlohmann::ordered_json::parse(text);
-  constexpr const char* cross_encoder = "sentence_transformers";
+  constexpr const char *cross_encoder = "sentence_transformers",
+                       *older_key = "sbert_ce_default_activation_function";
   const nlohmann::json before = read_json_file(source.path / "config.json");
-  for (const char* key : {"classifier_dropout", "attention_probs_dropout_prob", cross_encoder,
-                          "sbert_ce_default_activation_function"})
+  for (const char* key :
+       {"classifier_dropout", "attention_probs_dropout_prob", cross_encoder, older_key})
     if (before.contains(key)) root[key] = before.at(key);
-  const bool has_task = task_of(source.config) && head == source.config.head;
-  if (const auto task = has_task ? kept_task(source) : nlohmann::ordered_json(); !task.empty())
-    root[task_key] = task;
-  // sentence-transformers takes a single output for the logit of a probability otherwise.
-  if (has_task && task_of(source.config) == TaskKind::regression && !before.contains(cross_encoder))
-    root[cross_encoder] = {{"activation_fn", "torch.nn.modules.linear.Identity"}};
+  if (!task_of(source.config) || head != source.config.head)
+    return root.dump(2, ' ', true) + "\n";
+  const nlohmann::ordered_json task = kept_task(source);
+  if (!task.empty()) root[task_key] = task;
+  if (task_of(source.config) == TaskKind::regression) {
+    // Other programs take a single output for the logit of a probability, unless a folder says
+    // that it is a value.
+    if (task.empty() && !before.contains("problem_type")) root.erase("problem_type");
+    if (!task.empty() && !before.contains(cross_encoder) && !before.contains(older_key))
+      root[cross_encoder] = {{"activation_fn", "torch.nn.modules.linear.Identity"}};
+  }
   return root.dump(2, ' ', true) + "\n";
 }
 
