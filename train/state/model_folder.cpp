@@ -218,6 +218,7 @@ fs::path find_model(const fs::path& model, Log& log) {
   require_input(fs::is_directory(model),
                 "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
                 printable_path(model));
+  if (const auto encoder = encoder_in(model)) return find_model(*encoder, log);
   if (fs::exists(model / "config.json")) {
     const std::string problem = settings_problem(model);
     require_input(problem.empty(),
@@ -225,8 +226,6 @@ fs::path find_model(const fs::path& model, Log& log) {
                   printable_path(model), problem, checkpoint_manifest);
     return model;
   }
-  if (const auto modules = read_sentence_modules(model); modules && modules->encoder != model)
-    return find_model(modules->encoder, log);
   if (fs::is_directory(model / "checkpoints")) return best_checkpoint(model, log);
   if (const auto run = best_run_of_sweep(model)) {
     log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),

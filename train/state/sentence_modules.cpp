@@ -162,6 +162,18 @@ bool is_neutral(const std::string& key, const json& value) {
   return neutral.contains(key) && neutral[key] == value;
 }
 
+/// Whether texts in capitals get the tokens of small letters: of Latin ones, or of those that the
+/// vocabulary has.
+bool lowers_case(const Tokenizer& tokenizer) {
+  constexpr std::pair<const char*, const char*> probes[] = {
+      {"ABC", "abc"}, {"АБВ", "абв"}, {"ΑΒΓ", "αβγ"}, {"ԱԲԳ", "աբգ"}};
+  return std::ranges::any_of(probes, [&](const auto& probe) {
+    const std::vector<std::int32_t> small = tokenizer.encode(probe.second);
+    return std::ranges::find(small, tokenizer.special().unk) == small.end() &&
+           tokenizer.encode(probe.first) == small;
+  });
+}
+
 /// sentence_bert_config.json of the encoder, under any of the names that it has had.
 void read_encoder_options(SentenceModules& result) {
   for (const char* name : {"bert", "roberta", "distilbert", "camembert", "xlm-roberta"}) {
@@ -175,8 +187,7 @@ void read_encoder_options(SentenceModules& result) {
     if (const auto length = member<std::int64_t>(root, "max_seq_length", 0, file); length > 0)
       result.max_seq_length = length;
     if (!member(root, "do_lower_case", false, file)) return;
-    const auto tokenizer = open_tokenizer(result.encoder);
-    if (tokenizer->encode("ABC") != tokenizer->encode("abc"))
+    if (!lowers_case(*open_tokenizer(result.encoder)))
       refuse(file, "do_lower_case is true, and the tokenizer keeps case");
     return;
   }
@@ -267,11 +278,24 @@ std::optional<SentenceModules> read_sentence_modules(const fs::path& folder) {
   const fs::path own =
       folder.has_filename() ? folder : folder.parent_path();  // "0_Transformer/" has none
   const fs::path above = fs::absolute(own).lexically_normal().parent_path();
-  if (!own.filename().string().ends_with("_Transformer") || !has_modules(above))
-    return std::nullopt;
-  SentenceModules result = read_from(above);
-  if (result.encoder.filename() != own.filename()) return std::nullopt;
-  return result;
+  const auto encoder = encoder_in(above);
+  if (!encoder || encoder->filename() != own.filename()) return std::nullopt;
+  return read_from(above);
+}
+
+std::optional<fs::path> encoder_in(const fs::path& folder) {
+  if (!has_modules(folder)) return std::nullopt;
+  const fs::path file = folder / "modules.json";
+  const json root = read_json_file(file);
+  if (!root.is_array() || root.empty() || !root[0].is_object()) return std::nullopt;
+  const auto path = member<std::string>(root[0], "path", "", file);
+  if (inside(folder, path, file) == folder) return std::nullopt;
+  fs::path name = fs::path(path).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();  // "0_Transformer/"
+  require_input(!name.has_parent_path(),
+                "{}: path \"{}\" of the first module is no folder beside the file",
+                printable_path(file), printable(path));
+  return folder / name;
 }
 
 void require_vectors(const fs::path& folder) {
