@@ -30,24 +30,6 @@ std::vector<std::int64_t> token_rows(const Ragged& batch, std::int64_t sequence)
   return rows;
 }
 
-/// Σ place · x / Σ place over the tokens of each sequence. Places count from 1 at its first token.
-Var place_weighted_mean(const Var& hidden, const Ragged& batch) {
-  const std::int64_t rows = hidden.value().numel() / hidden.dim(-1);
-  std::vector<double> weights(static_cast<std::size_t>(batch.batch() * rows), 0);
-  for (std::int64_t i = 0; i < batch.batch(); ++i) {
-    const std::vector<std::int64_t> places = batch.places(i), own = token_rows(batch, i);
-    double total = 0;
-    for (const std::int64_t place : places) total += static_cast<double>(place - places[0] + 1);
-    for (std::size_t t = 0; t < own.size(); ++t)
-      weights[static_cast<std::size_t>(i * rows + own[t])] =
-          static_cast<double>(places[t] - places[0] + 1) / total;
-  }
-  const DType dtype = accumulate_dtype(hidden.dtype());
-  const Var of_rows =
-      Tensor::from(weights, {batch.batch(), rows}).cast(dtype).to(hidden.value().device());
-  return matmul(of_rows, cast(flat_rows(hidden), dtype));
-}
-
 /// The largest number of each column over the tokens of each sequence. Zeros for one without
 /// tokens.
 Var largest_of_tokens(const Var& hidden, const Ragged& batch) {
@@ -78,6 +60,25 @@ Var token_means(const Var& hidden, const Ragged& batch, std::int64_t segments) {
   if (!batch.key_mask().defined()) return segment_means(hidden, batch.all().keys, segments);
   const auto& [rows, ranges] = rows_of_tokens(hidden, batch);
   return segment_means(rows, RowSpans(ranges, hidden.value().device()), segments);
+}
+
+/// Σ place · x / Σ place over the tokens of each sequence, as the mean of weighted tokens: a product
+/// with all rows would round otherwise in another batch. Places count from 1 at its first token.
+Var place_weighted_mean(const Var& hidden, const Ragged& batch) {
+  const std::int64_t rows = hidden.value().numel() / hidden.dim(-1);
+  std::vector<double> weights(static_cast<std::size_t>(rows), 0);
+  for (std::int64_t i = 0; i < batch.batch(); ++i) {
+    const std::vector<std::int64_t> places = batch.places(i), own = token_rows(batch, i);
+    double total = 0;
+    for (const std::int64_t place : places) total += static_cast<double>(place - places[0] + 1);
+    for (std::size_t t = 0; t < own.size(); ++t)
+      weights[static_cast<std::size_t>(own[t])] = static_cast<double>(places[t] - places[0] + 1) *
+                                                  static_cast<double>(own.size()) / total;
+  }
+  const DType dtype = accumulate_dtype(hidden.dtype());
+  const Var factors = Tensor::from(weights, {rows, 1}).cast(dtype).to(hidden.value().device());
+  const Var weighted = reshape(cast(flat_rows(hidden), dtype) * factors, hidden.value().shape());
+  return mean(token_means(weighted, batch, 1), 1);
 }
 
 }  // namespace
