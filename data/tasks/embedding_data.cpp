@@ -60,7 +60,8 @@ bool EmbeddingTexts::alike(std::int64_t a, std::int64_t b) const {
   return i != first.end() && j != second.end();
 }
 
-EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source) {
+EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source,
+                                    const Tokenizer& tokenizer) {
   EmbeddingTexts result;
   std::map<Digest, std::int64_t> numbers;
   std::map<std::string, std::int64_t> labels;
@@ -76,12 +77,22 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
     if (std::ranges::any_of(texts, is_blank)) throw BadRow(example.place() + ": a text is blank");
     EmbeddingSample sample;
     if (roles == TextRoles::scores) sample.score = score_of(example, task.max_score);
+    std::vector<std::vector<std::int32_t>> tokens;
     std::vector<Digest> digests;
     for (const std::string& text : texts) {
-      digests.push_back(checksum_of_items(text));
-      const auto [number, added] = numbers.emplace(digests.back(), std::ssize(numbers));
-      if (added) result.texts.push_back(text);
+      tokens.push_back(tokenizer.encode(text));
+      digests.push_back(checksum_of_items(tokens.back()));
+      const bool unlike = std::ssize(digests) > 2;
+      if (unlike && (digests.back() == digests[0] || digests.back() == digests[1]))
+        throw BadRow(fmt::format("{}: a text unlike the others is one of them, '{}'",
+                                 example.place(), printable(text, 60)));
+    }
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const auto [number, added] = numbers.emplace(digests[i], std::ssize(numbers));
       sample.texts.push_back(number->second);
+      if (!added) continue;
+      result.texts.push_back(std::move(texts[i]));
+      result.tokens.push_back(std::move(tokens[i]));
     }
     result.digests.push_back(
         checksum_of_items(std::span(digests).first(std::min<std::size_t>(digests.size(), 2))));
@@ -122,6 +133,7 @@ EmbeddingDataset::EmbeddingDataset(EmbeddingTexts content, const Tokenizer& toke
                 "data.sequence_length {} leaves no room for text beside {} special tokens",
                 sequence_length, sequence_length - room);
   const std::vector<std::string> texts = std::move(content_.texts);
+  std::vector<std::vector<std::int32_t>> plain = std::move(content_.tokens);
   std::vector<std::string> prompts = {query_prompt};
   if (document_prompt != query_prompt) prompts.push_back(document_prompt);
   for (const std::string& prompt : prompts) {
@@ -138,7 +150,8 @@ EmbeddingDataset::EmbeddingDataset(EmbeddingTexts content, const Tokenizer& toke
     const auto place = static_cast<std::size_t>(text);
     std::vector<std::int32_t>& ids = tokens_[prompt][place];
     if (!ids.empty()) return;
-    ids = tokenizer.encode(prompts[prompt] + texts[place]);
+    ids = prompts[prompt].empty() ? std::move(plain[place])
+                                  : tokenizer.encode(prompts[prompt] + texts[place]);
     if (crops_ || std::ssize(ids) <= room) return;
     ids.resize(static_cast<std::size_t>(room));
     cut[place] = true;

@@ -27,7 +27,7 @@ enum class TextRoles {
 /// "pairs of texts", "scored pairs", "labelled texts", "texts".
 const char* describe(TextRoles roles);
 
-/// One sample. Texts are numbers from 0, equal for equal texts.
+/// One sample. Texts are numbers from 0, equal for texts that have the same tokens.
 struct EmbeddingSample {
   std::vector<std::int64_t> texts;
   double score = std::numeric_limits<double>::quiet_NaN();  ///< for scores: 1 is the highest
@@ -39,6 +39,7 @@ struct EmbeddingTexts {
   TextRoles roles = TextRoles::texts;
   std::vector<EmbeddingSample> samples;
   std::vector<std::string> texts;  ///< by number; empty in an EmbeddingDataset
+  std::vector<std::vector<std::int32_t>> tokens;  ///< of each text, without a prompt; likewise
   /// The samples of each label.
   std::vector<std::vector<std::int64_t>> of_label;
   /// For each text the numbers of its pairs, or its labels, ascending.
@@ -57,9 +58,11 @@ struct EmbeddingTexts {
 };
 
 /// Reads the examples of a source, all of one form. `task` is resolved. Throws an InputError
-/// "file:line: …" for the first fault: no text, a blank text in a table, a score that is not
-/// between −max_score and max_score, or labels that only one text has.
-EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source);
+/// "file:line: …" for the first fault: no text, a blank text in a table, a negative that is the text
+/// or its pair, a score that is not between −max_score and max_score, or labels that only one text
+/// has.
+EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source,
+                                    const Tokenizer& tokenizer);
 
 /// The samples of all files as tokens, to train on.
 class EmbeddingDataset {

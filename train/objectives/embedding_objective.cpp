@@ -239,7 +239,7 @@ void require_columns_of_a_file(const TaskColumns& columns, TextRoles trained,
 
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
   const TaskSources sources = task_sources(config.task, config.seed);
-  EmbeddingTexts texts = read_embedding_texts(config.task, sources.train);
+  EmbeddingTexts texts = read_embedding_texts(config.task, sources.train, *tokenizer);
   check_training_texts(config, texts);
   require_something_to_learn(config, texts);
   EmbeddingData data;

@@ -82,8 +82,8 @@ std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors&
 /// Pairs of texts, with or without a score.
 EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& source,
                              const std::shared_ptr<const Tokenizer>& tokenizer) {
-  const auto data =
-      std::make_shared<const EmbeddingTexts>(read_embedding_texts(config.task, source));
+  const auto data = std::make_shared<const EmbeddingTexts>(
+      read_embedding_texts(config.task, source, *tokenizer));
   const EmbeddingTexts& pairs = *data;
   const bool scored = pairs.roles == TextRoles::scores;
   require_input(scored || pairs.roles == TextRoles::pairs,
