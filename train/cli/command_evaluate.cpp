@@ -238,11 +238,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   require_same_model(options, *task.model, task.tokenizer.get(), communicator, to_yaml(shared));
   const auto dataset = task.reader->read(options.file, Labelled::required);
   for (const std::string& line : warnings_of(dataset->skipped())) log.warn(line);
-  const std::string cut =
-      describe_cut(dataset->kind(), dataset->counts(), task.settings.data.sequence_length);
-  if (!cut.empty()) log.say(fmt::format("{} examples: {}", dataset->counts().examples, cut));
-  if (const std::string unknown = describe_unknown(dataset->counts()); !unknown.empty())
-    log.warn(unknown);
+  warn_of_losses(dataset->kind(), dataset->counts(), task.settings.data.sequence_length, log);
   const TaskEvaluation result = measure(options, task, dataset, log, communicator);
   if (!communicator.is_first()) return;
   const TaskScores baseline = constant_scores(*dataset);
@@ -302,8 +298,9 @@ VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& 
   if (communicator.size() > 1)
     communicator.require_same_files("--retrieval", file_checksum(set.corpus) + judgements_of(set));
   for (const std::string& note : set.notes) log.warn(note);
-  TextEmbedder queries = model.embedder(options.vectors, PromptKind::query, &communicator);
-  TextEmbedder documents = model.embedder(options.vectors, PromptKind::document, &communicator);
+  const EmbeddingFlags flags = model.for_ranking(options.vectors);
+  TextEmbedder queries = model.embedder(flags, PromptKind::query, &communicator);
+  TextEmbedder documents = model.embedder(flags, PromptKind::document, &communicator);
   const RankingScores scores =
       evaluate_retrieval(queries, documents, set, progress_of("document", log));
   say_note(documents, log);

@@ -47,8 +47,13 @@ template <class Use>
 void for_each_block(const SearchOptions& options, const VectorModel& model, Log& log,
                     const Use& use) {
   if (options.has_vectors()) {
-    return read_vectors(options.corpus, rows_at_once,
-                        [&](const VectorBlock& block) { use(block.vectors); });
+    return read_vectors(options.corpus, rows_at_once, [&](const VectorBlock& block) {
+      require_input(options.texts.empty() || block.examples.empty() ||
+                        block.examples[0].text.empty(),
+                    "--texts: {} holds the texts of its vectors; leave it out",
+                    printable_path(options.corpus));
+      use(block.vectors);
+    });
   }
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::document);
   TextBlocks blocks(embedder,
@@ -60,7 +65,7 @@ void for_each_block(const SearchOptions& options, const VectorModel& model, Log&
 /// The examples of these rows of the corpus; none where only vectors are known.
 std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const VectorModel& model,
                                           const std::set<std::int64_t>& rows,
-                                          std::int64_t all_rows) {
+                                          std::int64_t all_rows, Log& log) {
   std::map<std::int64_t, Example> found;
   std::int64_t row = 0;
   const auto take = [&](Example&& example) {
@@ -77,6 +82,7 @@ std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const Ve
   const std::string& file = options.texts.empty() ? options.corpus : options.texts;
   const auto reader = open_corpus_texts(options, model, file);
   while (auto example = reader->next()) take(std::move(*example));
+  for (const std::string& note : reader->notes()) log.warn(note);
   require_input(row == all_rows, "{}: has {} texts, and {} has {} vectors", printable_path(file),
                 row, printable_path(options.corpus), all_rows);
   return found;
@@ -139,7 +145,8 @@ bool normalise_rows(Tensor& vectors, bool divide) {
   return all;
 }
 
-void run(const SearchOptions& options, Device device, Log& log) {
+void run(const SearchOptions& given, Device device, Log& log) {
+  SearchOptions options = given;
   check_texts(options.queries);
   require_input(options.texts.empty() || options.has_vectors(),
                 "--texts has the texts of a file of vectors, and {} is none; leave it out",
@@ -151,6 +158,7 @@ void run(const SearchOptions& options, Device device, Log& log) {
       printable_path(options.corpus));
   const VectorModel model = open_vector_model(options.model, options.common.overrides,
                                               TaskKind::classification, options.dtype, device, log);
+  options.flags = model.for_ranking(options.flags);
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::query);
   std::vector<Example> queries;
   std::vector<std::string> texts;
@@ -185,7 +193,7 @@ void run(const SearchOptions& options, Device device, Log& log) {
   std::set<std::int64_t> wanted;
   for (const auto& neighbours : found)
     for (const Neighbour& neighbour : neighbours) wanted.insert(neighbour.key);
-  const std::map<std::int64_t, Example> examples = read_rows(options, model, wanted, rows);
+  const std::map<std::int64_t, Example> examples = read_rows(options, model, wanted, rows, log);
   for (std::size_t i = 0; i < queries.size(); ++i)
     options.common.json ? print_json(queries[i], found[i], examples)
                         : print(queries[i], found[i], examples);

@@ -35,6 +35,17 @@ TextEmbedder VectorModel::embedder(const EmbeddingFlags& flags, PromptKind promp
   return {*model, *tokenizer, options, communicator};
 }
 
+EmbeddingFlags VectorModel::for_ranking(EmbeddingFlags flags) const {
+  const auto modules = read_sentence_modules(folder.path);
+  if (!modules || flags.normalize || flags.no_normalize) return flags;
+  flags.normalize = modules->similarity == "cosine";
+  require_input(flags.normalize || modules->similarity == "dot",
+                "{}: its vectors are compared by {}, and nystrom ranks by products; --normalize "
+                "ranks by cosines, --set model.embedding.normalize=true for evaluate",
+                printable_path(folder.path), printable(modules->similarity, 40));
+  return flags;
+}
+
 void say_note(const TextEmbedder& embedder, Log& log) {
   if (const std::string note = embedder.note(); !note.empty()) log.say("note: " + note);
 }

@@ -37,6 +37,10 @@ struct VectorModel {
 
   TextEmbedder embedder(const EmbeddingFlags& flags, PromptKind prompt,
                         Communicator* communicator = nullptr) const;
+  /// The options for a ranking by products. A folder of sentence-transformers whose similarity is
+  /// the cosine gets vectors of length 1, if the flags do not say. Throws an InputError for another
+  /// similarity than cosine and dot.
+  EmbeddingFlags for_ranking(EmbeddingFlags flags) const;
 };
 
 /// Tells what is to be known of the texts that an embedder has read.
