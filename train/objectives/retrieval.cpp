@@ -162,6 +162,9 @@ void check_judgements(const fs::path& file, RetrievalSet& set,
                     "first: '{}'",
                     name, judged.size(), all, first));
   }
+  const auto in_corpus = [&](const std::string& id) {
+    return std::ranges::binary_search(set.document_ids, id, std::greater());
+  };
   std::size_t documents = 0, missing = 0, without_relevant = 0;
   std::string first;
   for (std::size_t query = 0; query < set.judged.size(); ++query) {
@@ -170,7 +173,7 @@ void check_judgements(const fs::path& file, RetrievalSet& set,
     documents += set.judged[query].size();
     set.queries_are_documents &= !set.judged[query].contains(set.query_ids[query]);
     for (const auto& [id, relevance] : set.judged[query]) {
-      if (std::ranges::binary_search(set.document_ids, id, std::greater())) continue;
+      if (in_corpus(id)) continue;
       if (missing++ == 0) first = printable(id, 60);
     }
   }
@@ -179,6 +182,10 @@ void check_judgements(const fs::path& file, RetrievalSet& set,
   if (without_relevant > 0)
     set.notes.push_back(fmt::format("{}: {} of {} queries have no relevant document and count as 0",
                                     name, without_relevant, set.judged.size()));
+  if (set.queries_are_documents)
+    if (const auto themselves = std::ranges::count_if(set.query_ids, in_corpus); themselves > 0)
+      set.notes.push_back(fmt::format(
+          "{} queries have the id of a document, which is left out of their ranking", themselves));
   if (missing == 0) return;
   require_input(missing < documents,
                 "{}: none of its {} judged documents is in corpus.jsonl, not even '{}'; ids must "
