@@ -88,7 +88,7 @@ class ConllExamples : public ExampleReader {
   std::vector<std::string_view> parts_of(std::string_view line) const {
     if (!is_conllu_ || line.starts_with('#')) return split_at_blanks(line);
     std::vector<std::string_view> parts;
-    for (std::size_t begin = 0; begin < line.size();) {
+    for (std::size_t begin = 0; !line.empty() && begin <= line.size();) {
       const std::size_t end = std::min(line.find('\t', begin), line.size());
       parts.push_back(line.substr(begin, end - begin));
       begin = end + 1;

@@ -31,7 +31,8 @@ std::vector<std::string> names_beside(const std::filesystem::path& file,
                                       const std::string& column) {
   const std::filesystem::path info = file.parent_path() / "dataset_info.json";
   if (!std::filesystem::is_regular_file(info)) return {};
-  nlohmann::json part = read_json_file(info);
+  constexpr std::size_t max_bytes = 64 << 20;  // it names every file that was downloaded
+  nlohmann::json part = read_json_file(info, max_bytes);
   for (const std::string& key : {std::string("features"), column, std::string("feature")}) {
     const bool there = part.is_object() && part.contains(key);
     if (!there && key != "feature") return {};  // a sequence's names are one level deeper
@@ -73,8 +74,9 @@ class TableExamples : public ExampleReader {
         labelled_(labelled),
         file_(std::make_shared<std::string>(printable_path(file))),
         places_(columns(task.columns, format)),
-        label_names_(places_.label ? names_beside(file, places_.wanted[*places_.label].name)
-                                   : std::vector<std::string>()),
+        label_names_(*task.kind == TaskKind::tokens && places_.label
+                         ? names_beside(file, places_.wanted[*places_.label].name)
+                         : std::vector<std::string>()),
         reader_(open_rows(file, table_format(format), *task.header, places_.wanted,
                           empty_lines(task, labelled))) {
     // task.labels may be the order of a model's outputs, and the data have another.

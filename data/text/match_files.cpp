@@ -91,16 +91,13 @@ void add_matches(const std::string& base, std::span<const std::string> parts, Fi
 /// Throws an InputError if two of the names are one file, as by a link: it would count twice. Hard
 /// links, as programs make them that save space, are files of their own.
 void require_different(const std::set<std::string>& names) {
-  std::map<std::pair<dev_t, ino_t>, std::string> files;
+  std::map<fs::path, std::string> files;
   for (const std::string& name : names) {
-    struct stat status {};
-    if (::stat(name.c_str(), &status) != 0) continue;
-    const auto [other, fresh] = files.emplace(std::pair(status.st_dev, status.st_ino), name);
     std::error_code nameless;  // the file of a pipe
-    require_input(fresh ||
-                      fs::canonical(name, nameless) != fs::canonical(other->second, nameless) ||
-                      nameless,
-                  "{} and {} are one file, which would count twice; name it once",
+    const fs::path path = fs::canonical(name, nameless);
+    if (nameless) continue;
+    const auto [other, fresh] = files.emplace(path, name);
+    require_input(fresh, "{} and {} are one file, which would count twice; name it once",
                   printable(other->second), printable(name));
   }
 }
