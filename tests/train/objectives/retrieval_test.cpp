@@ -181,6 +181,7 @@ TEST_F(RetrievalTest, JudgementsOfNothingAreNamed) {
   const std::vector<std::string> expected = {
       place("qrels/test.tsv") +
           ": 2 of its 3 queries are not in queries.jsonl and are left out; the first: 'q8'",
+      "1 queries have the id of a document, which is left out of their ranking",
       place("qrels/test.tsv") +
           ": 2 of its 3 judged documents are not in corpus.jsonl and count "
           "as not found; the first: 'x'"};
