@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
@@ -34,18 +35,21 @@ void expect_the_worst() {
   ::close(STDERR_FILENO);
 }
 
-/// Reads the first row, and all others behind fragile filters.
+/// Reads the first row, and all others behind fragile filters. A bag has them as [1, rows, width].
 void read_rows(const Hdf5Array& array) {
   std::vector<std::int64_t> first(array.shape().size()), count = array.shape();
-  std::int64_t row = 1;
-  for (std::size_t axis = 1; axis < count.size(); ++axis) row *= count[axis];
-  const std::int64_t rows =
-      array.has_fragile_filters() ? count[0] : std::min<std::int64_t>(count[0], 1);
-  if (row * rows == 0) return;
-  limit_time(8 * row * std::max(rows, 2 * array.chunk_rows()));  // unpacks a chunk, twice
-  count[0] = 1;
-  std::vector<double> values(static_cast<std::size_t>(row));
-  for (; first[0] < rows; ++first[0]) array.read(first, count, values);
+  std::int64_t all = 1;
+  for (const std::int64_t size : count) all *= size;
+  if (all == 0) return;
+  // Unpacks a chunk, twice.
+  limit_time(8 * (all / count[0]) *
+             std::max(array.has_fragile_filters() ? count[0] : 1, 2 * array.chunk_rows()));
+  std::size_t axis = 0;
+  while (count[axis] == 1 && axis + 1 < count.size()) ++axis;
+  const std::int64_t rows = array.has_fragile_filters() ? std::exchange(count[axis], 1) : 1;
+  count[axis] = 1;
+  std::vector<double> values(static_cast<std::size_t>(all / array.shape()[axis]));
+  for (; first[axis] < rows; ++first[axis]) array.read(first, count, values);
 }
 
 /// Does all that depends on how the file is built.
