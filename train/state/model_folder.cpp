@@ -170,6 +170,10 @@ std::vector<std::string> tokenizer_notices(const fs::path& folder) {
     lines.push_back(fmt::format(
         "note: {}: truncation_side is left; where nystrom cuts a text, it keeps the beginning",
         printable_path(file)));
+  if (settings.value("padding_side", nlohmann::json()) == "left")
+    lines.push_back(fmt::format(
+        "note: {}: padding_side is left; nystrom pads behind a text, and so does an export",
+        printable_path(file)));
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
     for (const nlohmann::json& token : settings.value(key, nlohmann::json::array())) {
       const nlohmann::json name = token.is_object() ? token.value("content", token) : token;

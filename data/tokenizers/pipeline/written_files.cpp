@@ -30,6 +30,8 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
   for (const AddedToken& token : added) json["added_tokens"].push_back(added_token_json(token));
   if (json.contains("truncation") && json["truncation"].is_object())
     json["truncation"]["max_length"] = max_length;
+  if (json.contains("padding") && json["padding"].is_object())
+    json["padding"]["direction"] = "Right";
   return tokenizer_json_text(std::move(json));
 }
 
@@ -49,7 +51,6 @@ OrderedJson tokenizer_config(const TokenizerParts& parts) {
   config["added_tokens_decoder"] = decoder;
   if (parts.adds_prefix_space) config["add_prefix_space"] = true;
   if (settings.splits_special) config["split_special_tokens"] = true;
-  if (!settings.padding_side.empty()) config["padding_side"] = settings.padding_side;
   if (!settings.truncation_side.empty()) config["truncation_side"] = settings.truncation_side;
   config["model_input_names"] = parts.token_types
                                     ? OrderedJson{"input_ids", "token_type_ids", "attention_mask"}
