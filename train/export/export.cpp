@@ -155,6 +155,12 @@ std::string with_kept(const std::string& text, const ModelFolder& source, Head h
   for (const char* key :
        {"classifier_dropout", "attention_probs_dropout_prob", cross_encoder, older_key})
     if (before.contains(key)) root[key] = before.at(key);
+  if (root.value("model_type", "") == before.value("model_type", ""))
+    for (const auto& [key, value] : before.items()) {
+      const bool idle = key.ends_with("dropout") || key.ends_with("dropout_prob") ||
+                        key == "initializer_cutoff_factor";
+      if (idle && !root.contains(key)) root[key] = value;
+    }
   if (!task_of(source.config) || head != source.config.head)
     return root.dump(2, ' ', true) + "\n";
   const nlohmann::ordered_json task = kept_task(source);
