@@ -288,8 +288,10 @@ json value_in(const fs::path& folder, const char* key, const json& absent = null
   return root.is_object() ? root.value(key, absent) : json();
 }
 
-/// Adds the keys of every class to those in `root`, and returns the text of the file.
+/// Adds the keys of every class to those in `root`, and returns the text of the file. transformers
+/// keeps the order of id2label, which is that of the outputs.
 std::string with_common_keys(json root, const ModelConfig& config) {
+  nlohmann::ordered_json names = nlohmann::ordered_json::object();
   root["transformers_version"] = "4.57.1";
   root["bos_token_id"] = Writer::value_of(config.bos_token_id);
   root["eos_token_id"] = Writer::value_of(config.eos_token_id);
@@ -297,12 +299,15 @@ std::string with_common_keys(json root, const ModelConfig& config) {
   if (const char* problem = problem_type(config)) root["problem_type"] = problem;
   if (config.labels != ModelConfig{}.labels) {  // Hugging Face omits its defaults too
     for (std::size_t i = 0; i < config.labels.size(); ++i) {
-      root["id2label"][std::to_string(i)] = config.labels[i];
+      names.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(std::to_string(i),
+                                                                      config.labels[i]);
       root["label2id"][config.labels[i]] = i;
     }
   }
+  nlohmann::ordered_json file = root;
+  if (!names.empty()) file["id2label"] = names;
   try {
-    return root.dump(2, ' ', true) + "\n";
+    return file.dump(2, ' ', true) + "\n";
   } catch (const json::type_error&) {
     throw InputError(
         fmt::format("labels: expected UTF-8, got {}", printable(listed(config.labels))));
