@@ -62,6 +62,8 @@ enum class SentencePooling {
   weightedmean,
   lasttoken
 };
+/// How vectors of texts are compared, with the names of sentence-transformers.
+enum class Similarity { cosine, dot, euclidean, manhattan };
 /// The encoding of a pair of texts: as one sequence, or each by itself.
 enum class Pairs { joined, towers };
 /// The head on top of the encoder. replaced_tokens: ELECTRA's, which tells of each token whether
@@ -184,6 +186,7 @@ struct EmbeddingConfig {
   std::optional<std::int64_t> projection;
   Activation projection_act = Activation::linear;
   bool normalize = true;
+  Similarity similarity = Similarity::cosine;
   std::string query_prompt, document_prompt;
   bool operator==(const EmbeddingConfig&) const = default;
 };
@@ -201,6 +204,9 @@ void fields(V& v, EmbeddingConfig& c) {
   v(c.projection, "projection", "width of the last linear layer; null: none", at_least(1));
   v(c.projection_act, "projection_act", "activation of the projection; linear: none");
   v(c.normalize, "normalize", "divide each vector by its length");
+  v(c.similarity, "similarity",
+    "how vectors are compared: cosine; dot: their product; euclidean and manhattan: by other "
+    "programs alone");
   v(c.query_prompt, "query_prompt", "text put before each query (\"query: \")");
   v(c.document_prompt, "document_prompt", "text put before each document (\"passage: \")");
 }

@@ -294,6 +294,10 @@ std::string judgements_of(const RetrievalSet& set) {
 
 VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& model, Log& log,
                              Communicator& communicator) {
+  for (const std::string& each : options.common.overrides)
+    require_input(!each.starts_with("task") && !each.starts_with("data.text_column"),
+                  "--set {}: the files of --retrieval have columns of their own; leave it out",
+                  printable(each, 60));
   const RetrievalSet set = read_retrieval(options.retrieval, options.split);
   if (communicator.size() > 1)
     communicator.require_same_files("--retrieval", file_checksum(set.corpus) + judgements_of(set));

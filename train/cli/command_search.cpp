@@ -127,22 +127,17 @@ void print(const Example& query, const std::vector<Neighbour>& neighbours,
   }
 }
 
-/// Divides each row of vectors [n, width] f32 by its length, where `divide`. Returns whether all
-/// had the length 1.
-bool normalise_rows(Tensor& vectors, bool divide) {
-  constexpr double rounding = 0.01;  // of f16
-  bool all = true;
+/// Divides each row of vectors [n, width] f32 by its length.
+void normalise_rows(Tensor& vectors) {
   for (std::int64_t row = 0; row < vectors.dim(0); ++row) {
     const std::span<float> numbers(vectors.data<float>() + row * vectors.dim(1),
                                    static_cast<std::size_t>(vectors.dim(1)));
     double squares = 0;
     for (const float number : numbers) squares += static_cast<double>(number) * number;
     const double length = std::sqrt(squares);
-    all = all && std::abs(length - 1) <= rounding;
-    if (divide && length > 0)
+    if (length > 0)
       for (float& number : numbers) number = static_cast<float>(number / length);
   }
-  return all;
 }
 
 void run(const SearchOptions& given, Device device, Log& log) {
@@ -171,19 +166,13 @@ void run(const SearchOptions& given, Device device, Log& log) {
   for (const std::string& note : reader->notes()) log.warn(note);
   NearestNeighbours nearest(embed_all(embedder, texts), options.top_k);
   std::int64_t rows = 0;
-  bool cosines = true;
   say_note(embedder, log);
   for_each_block(options, model, log, [&](Tensor vectors) {
     require_input(vectors.dim(1) == embedder.width(),
                   "{}: its vectors have {} numbers, those of the queries {}; give the model and "
                   "the --dimensions that made the file",
                   printable_path(options.corpus), vectors.dim(1), embedder.width());
-    if (options.has_vectors() && !normalise_rows(vectors, options.flags.normalize) &&
-        embedder.options().normalize && !options.flags.normalize && std::exchange(cosines, false))
-      log.warn(
-          fmt::format("{}: its vectors are not all of length 1, so that scores are no "
-                      "cosines; --normalize divides them by their lengths",
-                      printable_path(options.corpus)));
+    if (options.has_vectors() && options.flags.normalize) normalise_rows(vectors);
     std::vector<std::int64_t> keys(static_cast<std::size_t>(vectors.dim(0)));
     std::iota(keys.begin(), keys.end(), rows);
     nearest.add(vectors, keys);
@@ -206,7 +195,8 @@ Command add_search_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("search", "Print the texts of a corpus that are nearest to queries");
   command->footer(
-      "The score is the product of two vectors: their cosine, unless vectors are not normalised. "
+      "The score is the cosine of two vectors, or their product where model.embedding.similarity "
+      "is dot. "
       "All vectors are compared; there is no index.\n"
       "Give the options that made the file of vectors. Its rows are counted from 0.\n\n"
       "Examples:\n  nystrom search runs/mine corpus.txt \"Who built the bridge?\"\n"

@@ -36,13 +36,13 @@ TextEmbedder VectorModel::embedder(const EmbeddingFlags& flags, PromptKind promp
 }
 
 EmbeddingFlags VectorModel::for_ranking(EmbeddingFlags flags) const {
-  const auto modules = read_sentence_modules(folder.path);
-  if (!modules || flags.normalize || flags.no_normalize) return flags;
-  flags.normalize = modules->similarity == "cosine";
-  require_input(flags.normalize || modules->similarity == "dot",
-                "{}: its vectors are compared by {}, and nystrom ranks by products; --normalize "
-                "ranks by cosines, --set model.embedding.normalize=true for evaluate",
-                printable_path(folder.path), printable(modules->similarity, 40));
+  const Similarity similarity = folder.config.embedding.similarity;
+  if (flags.normalize || flags.no_normalize) return flags;
+  flags.normalize = similarity == Similarity::cosine;
+  require_input(flags.normalize || similarity == Similarity::dot,
+                "{}: model.embedding.similarity is {}, and nystrom ranks by cosine or dot; --set "
+                "model.embedding.similarity=cosine",
+                printable_path(folder.path), enum_name(similarity));
   return flags;
 }
 
@@ -72,6 +72,9 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
   require_input(config.task.kind == kind || config.task.recipe,
                 "--set task.kind={}: vectors are made of single texts; leave it out",
                 config.task.kind ? enum_name(*config.task.kind) : "null");
+  require_input(config.task.windows == TaskConfig().windows && !config.task.stride,
+                "--set task.windows, task.stride: the vector of a long text is the mean over "
+                "windows; leave them out");
   result.task = resolve_task(config.task);
   result.sequence_length = config.data.sequence_length;
   result.tokenizer = require_tokenizer_of(folder);

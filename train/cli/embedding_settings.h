@@ -37,9 +37,8 @@ struct VectorModel {
 
   TextEmbedder embedder(const EmbeddingFlags& flags, PromptKind prompt,
                         Communicator* communicator = nullptr) const;
-  /// The options for a ranking by products. A folder of sentence-transformers whose similarity is
-  /// the cosine gets vectors of length 1, if the flags do not say. Throws an InputError for another
-  /// similarity than cosine and dot.
+  /// The options for a ranking by products: vectors of length 1 if model.embedding.similarity is
+  /// cosine and the flags do not say. Throws an InputError for another one than cosine and dot.
   EmbeddingFlags for_ranking(EmbeddingFlags flags) const;
 };
 

@@ -90,11 +90,9 @@ void write_sentence_transformers(const std::filesystem::path& folder,
   write("sentence_bert_config.json", {{"max_seq_length", longest}, {"do_lower_case", false}});
   Json prompts = Json::object();
   Json default_prompt;
-  std::string similarity = "cosine";
   require_vectors(source);
   if (const auto given = read_sentence_modules(source)) {
     for (const auto& [name, prompt] : given->prompts) prompts[name] = prompt;
-    similarity = given->similarity;
     if (given->default_prompt) default_prompt = *given->default_prompt;
   }
   const auto add_prompt = [&](const char* name, const std::string& prompt) {
@@ -104,7 +102,7 @@ void write_sentence_transformers(const std::filesystem::path& folder,
   add_prompt("document", embedding.document_prompt);
   write("config_sentence_transformers.json", {{"prompts", prompts},
                                               {"default_prompt_name", default_prompt},
-                                              {"similarity_fn_name", similarity}});
+                                              {"similarity_fn_name", enum_name(embedding.similarity)}});
 }
 
 }  // namespace nystrom

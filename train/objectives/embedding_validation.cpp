@@ -22,6 +22,7 @@ TextEmbedder embedder_of(const RunConfig& config, const Model& model, const Toke
                          PromptKind prompt, Communicator& communicator) {
   EmbeddingOptions options = embedding_options(model.config(), prompt, config.data.sequence_length);
   options.batch_size = config.training.micro_batch_size;
+  options.normalize |= model.config().embedding.similarity == Similarity::cosine;
   return TextEmbedder(model, tokenizer, std::move(options), &communicator);
 }
 
@@ -101,6 +102,13 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
     require_input(texts_of_column(pairs, 1).texts.size() > 1,
                   "task.validation: all pairs have one second text, which is always found; give "
                   "pairs of others");
+    require_input(std::ranges::any_of(pairs.samples, [&](const EmbeddingSample& sample) {
+                    return std::ranges::any_of(pairs.samples, [&](const EmbeddingSample& other) {
+                      return !pairs.alike(sample.texts[0], other.texts[1]);
+                    });
+                  }),
+                  "task.validation: every second text is a pair of every first one, so that any "
+                  "is found; give pairs of others");
   }
   validation.digests = pairs.digests;
   validation.notes = pairs.skipped.notes;

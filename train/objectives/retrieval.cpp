@@ -259,6 +259,9 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
     set.judged.push_back(std::move(found->second));
     judged.erase(found);
   });
+  if (!split && set.split != "test")
+    set.notes.push_back(fmt::format("{}: there is no test.tsv; {} is measured",
+                                    printable_path(judgements), set.split));
   read_document_ids(set);
   check_judgements(judgements, set, judged);
   if (!blank.empty())

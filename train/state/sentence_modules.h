@@ -22,7 +22,6 @@ struct SentenceModules {
   /// All prompts by name, also those that nystrom has no use for.
   std::vector<std::pair<std::string, std::string>> prompts;
   std::optional<std::string> default_prompt;
-  std::string similarity;  ///< how sentence-transformers compares vectors: cosine, dot, …
 };
 
 /// The modules of the folder that holds modules.json, or of the folder of its encoder
