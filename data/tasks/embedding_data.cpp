@@ -81,6 +81,8 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
     std::vector<Digest> digests;
     for (const std::string& text : texts) {
       tokens.push_back(tokenizer.encode(text));
+      if (tokens.back().empty())
+        throw BadRow(fmt::format("{}: a text has no token", example.place()));
       digests.push_back(checksum_of_items(tokens.back()));
       const bool unlike = std::ssize(digests) > 2;
       if (unlike && (digests.back() == digests[0] || digests.back() == digests[1]))
@@ -91,6 +93,8 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
       const auto [number, added] = numbers.emplace(digests[i], std::ssize(numbers));
       sample.texts.push_back(number->second);
       if (!added) continue;
+      result.counts.tokens += std::ssize(tokens[i]);
+      result.counts.unknown += std::ranges::count(tokens[i], tokenizer.special().unk);
       result.texts.push_back(std::move(texts[i]));
       result.tokens.push_back(std::move(tokens[i]));
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/checksum.h"
+#include "data/tasks/encoder.h"
 #include "data/tasks/examples.h"
 #include "data/tasks/task_config.h"
 #include "data/tasks/task_loader.h"
@@ -46,7 +47,8 @@ struct EmbeddingTexts {
   std::vector<std::vector<std::int64_t>> groups;
   std::vector<Digest> digests;  ///< of each sample's first two texts
   SkippedRows skipped;
-  std::string checksum;  ///< of all texts and samples
+  EncodingCounts counts;  ///< tokens and unknown, of different texts
+  std::string checksum;   ///< of all texts and samples
 
   /// Whether a sample is one text.
   bool is_alone() const { return roles == TextRoles::texts || roles == TextRoles::labels; }

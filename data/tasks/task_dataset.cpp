@@ -147,6 +147,9 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   if (data.target_ != TaskTarget::classes) return data;
   std::int64_t largest = 0;
   for (const EncodedSample& sample : data.samples_) largest = std::max(largest, sample.label);
+  require_input(largest > 0 || labels.size() > 0 || !task.labels.empty(),
+                "{}: all labels are 0; there is nothing to learn: name the others in task.labels",
+                fmt::join(source.patterns, ", "));
   data.labels_ = labels.size() > 0     ? labels
                  : task.labels.empty() ? numbered_labels(std::max<std::int64_t>(largest + 1, 2))
                                        : LabelSet(task.labels);

@@ -7,6 +7,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
+#include "data/tasks/task_statistics.h"
 #include "nn/embedding_loss.h"
 
 namespace nystrom {
@@ -276,6 +277,8 @@ std::vector<std::string> describe(const EmbeddingData& data) {
 std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
   std::vector<std::string> lines = data.train->content().skipped.notes;
   add_new_notes(lines, data.validation.notes);
+  if (const std::string unknown = describe_unknown(data.train->content().counts); !unknown.empty())
+    lines.push_back("training: " + unknown);
   if (data.overlap > 0)
     lines.push_back(fmt::format(
         "validation: {} of its pairs are in the training data too; their score is no test",
