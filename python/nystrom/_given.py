@@ -105,6 +105,7 @@ class GivenData:
         self._written: set[str] = set()
         #: Labels that are no texts, by the texts that stand for them.
         self.labels: dict[str, Label] = {}
+        self._types_written = False
 
     def __enter__(self) -> GivenData:
         return self
@@ -166,21 +167,27 @@ class GivenData:
 
     def require_same_label_types(self, run_dir: str) -> None:
         """Refuses to go on with a run whose labels had other types."""
-        if not self._written or not Path(run_dir, "checkpoints").is_dir():
-            return
+        self._types_written = True
         file = Path(run_dir, LABEL_TYPES)
         before = json.loads(file.read_text()) if file.exists() else {}
-        if json.dumps(before, sort_keys=True) != self._label_types():
+        if self._written and json.dumps(before, sort_keys=True) != self._label_types():
             raise InputError(
                 f"'{run_dir}': holds a run with other settings; changed: the types of its labels; "
                 "choose another run_dir"
             )
 
     def write_label_types(self, run_dir: str) -> None:
-        """Says in the run's folder which labels are no texts, where the run began."""
-        kept = self._label_types()
-        if kept != "{}" and Path(run_dir, "checkpoints").is_dir():
-            Path(run_dir, LABEL_TYPES).write_text(kept)
+        """Says once in the folder of a new run which labels are no texts."""
+        if self._types_written:
+            return
+        self._types_written = True
+        file, kept = Path(run_dir, LABEL_TYPES), self._label_types()
+        if kept == "{}":
+            file.unlink(missing_ok=True)  # of a run that ended before its first checkpoint
+            return
+        part = file.with_suffix(".tmp")
+        part.write_text(kept)
+        part.replace(file)
 
     def _lock(self, folder: Path, how: int) -> int:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from nystrom import _core
 from nystrom._options import names_of_columns, overrides, text_of
-from nystrom.errors import InputError
+from nystrom.errors import InputError, Interrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -245,18 +245,31 @@ def finetune(
                 options.append(f"task.{name}={text_of(files)}")
                 every += files
         options += data.form(every, plan["format"])
-        data.require_same_label_types(plan["run_dir"])
-        before = _checkpoints(plan["run_dir"])
+        run_dir = os.path.abspath(plan["run_dir"])
+        if _checkpoints(run_dir):
+            data.require_same_label_types(plan["run_dir"])
+
+        def noting(observer: Callable[[Any], object] | None) -> Callable[[Any], None]:
+            """The types of labels are known from the first step on, whatever ends the run."""
+
+            def observe(record: Any) -> None:
+                data.write_label_types(run_dir)
+                if observer is not None:
+                    observer(record)
+
+            return observe
+
+        observers = noting(on_step), noting(on_evaluation)
         try:
-            run = _core.finetune(
-                *_given(config), options + place, on_step, on_evaluation, device, threads, quiet
+            return Run(
+                _core.finetune(
+                    *_given(config), options + place, *observers, device, threads, quiet
+                )
             )
-        except BaseException:
-            if _checkpoints(plan["run_dir"]) != before:  # else it was refused
-                data.write_label_types(plan["run_dir"])
+        except Interrupted:
+            if _checkpoints(run_dir):  # it has one before its first step
+                data.write_label_types(run_dir)
             raise
-        data.write_label_types(plan["run_dir"])
-        return Run(run)
 
 
 # ---- Data ----------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ import copy
 import json
 import pickle
 import re
+import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +158,38 @@ def test_labels_keep_their_types_in_runs_without_a_name(task, tmp_path, monkeypa
     del task["run_dir"], task["task"]
     train = [(text, int("calm" in text)) for text, _ in ROWS]
     assert nystrom.finetune(task, train=train, validation=0.2, quiet=True).load().labels == [0, 1]
+
+
+def test_labels_keep_their_types_whatever_ends_a_run(task):
+    """So that the same call goes on after the end of a process."""
+    rows = [(text, int(label == "calm")) for text, label in ROWS]
+    options = {"train": rows, "validation": rows, "quiet": True}
+    task["checkpoint"], task["evaluation"] = {"every": 1}, {"every": 1}
+    script = """
+        import os, pickle, signal, sys, nystrom
+        task, options = pickle.load(sys.stdin.buffer)
+        def end(step):
+            if step.step == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+        nystrom.finetune(task, on_step=end, **options)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], input=pickle.dumps((task, options))
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert nystrom.load(task["run_dir"]).labels == [0, 1]
+    seen = []
+    nystrom.finetune(
+        task, **options, on_step=lambda _: seen.append(nystrom.load(task["run_dir"]).labels)
+    )
+    assert seen == [[0, 1]]
+
+
+def test_a_run_that_kept_no_checkpoint_leaves_no_types(task):
+    task["run_dir"].mkdir()
+    (task["run_dir"] / ".lock").write_text("nystrom run\n")
+    (task["run_dir"] / "label_types.json").write_text('{"calm": 1}')
+    assert nystrom.finetune(task, train=ROWS, validation=ROWS).load().labels == ["calm", "rough"]
 
 
 @pytest.mark.parametrize("other", ["1", 1.0, True])
@@ -462,8 +496,6 @@ def test_a_corpus_takes_bounded_memory(config):
             data.write(texts, "texts", Columns.of_texts("text"))
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
-    import textwrap
-
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), str(config["data"]["cache"])],
         capture_output=True, text=True, check=True,
