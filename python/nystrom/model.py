@@ -461,7 +461,8 @@ def _in_parts(
 def _label_types_of(path: str) -> dict[str, Any]:
     """The labels that are no texts, by their names in the model. A folder, or the run of a
     checkpoint, says which."""
-    for place in (path, os.path.dirname(os.path.dirname(path))):
+    checkpoints = os.path.abspath(path), os.path.realpath(path)  # it may be named by a link
+    for place in (path, *(os.path.dirname(os.path.dirname(each)) for each in checkpoints)):
         with contextlib.suppress(OSError, ValueError):
             with open(os.path.join(place, LABEL_TYPES), encoding="utf-8") as file:
                 return dict(json.load(file))

@@ -136,6 +136,9 @@ def test_labels_keep_their_types(values, task, tmp_path):
     nystrom.extend(run, tmp_path / "extended", length=48)
     for folder in ("saved", "exported", "extended"):
         assert nystrom.load(tmp_path / folder).labels == model.labels
+    (tmp_path / "link").symlink_to(model.path)
+    for name in (f"{model.path}/", f"{model.path}/../step-2", tmp_path / "link"):
+        assert nystrom.evaluate(name, train)["labels"] == nystrom.load(name).labels == model.labels
 
 
 def test_the_form_of_other_files_does_not_matter(task, tmp_path):
