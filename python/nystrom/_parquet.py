@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from nystrom._rows import Names
 
 ENDINGS = (".parquet", ".arrow")
+# The words that name a part, as the Datasets library knows them.
+TRAIN = ("train", "training")
 HELD_OUT = ("validation", "valid", "dev", "val")
+TEST = ("test", "testing", "eval", "evaluation")
 # The parts that an argument reads, the first that is there; others read a folder of one part.
-PARTS = dict.fromkeys(("train", "texts", "classify"), ("train",)) | {
-    "validation": HELD_OUT,
-    "test": ("test", *HELD_OUT),
+PARTS = dict.fromkeys(("train", "texts", "classify"), (TRAIN,)) | {
+    "validation": (HELD_OUT,),
+    "test": (TEST, HELD_OUT),
 }
+
+
+def _words(name: str) -> set[str]:
+    """The words in a name that name a part."""
+    return {*re.split("[-._ 0-9]+", name.casefold())} & {*TRAIN, *HELD_OUT, *TEST}
+
+
+def _part_of(file: str) -> str:
+    """The part that a name tells: what stands before the number of a shard, as the hub has it, or
+    the one word that names a part. Else it is empty."""
+    shard = re.match(r"(.+?)-\d+-of-\d+", file)
+    words = _words(file)
+    return shard[1] if shard else words.pop() if len(words) == 1 else ""
 
 
 def is_parquet(path: Any) -> bool:
@@ -45,13 +63,18 @@ def _saved(folder: Path) -> list[Path]:
 
 
 def _tables(folder: Path) -> list[Path]:
-    return [each for each in sorted(folder.iterdir()) if each.suffix.lower() in ENDINGS]
+    return [each for each in _shown(folder.iterdir()) if each.suffix.lower() in ENDINGS]
+
+
+def _shown(paths: Iterable[Path]) -> list[Path]:
+    """In order, without hidden ones, such as those that macOS puts beside others."""
+    return sorted(each for each in paths if not each.name.startswith("."))
 
 
 def _parts_of(folder: Path) -> dict[str, list[Path]]:
     """The files of each part of a folder: of Dataset.save_to_disk or DatasetDict.save_to_disk, or
     with names such as train-00000-of-00002.parquet or train/0000.parquet, also below its folder
-    data, as data sets of the hub have it. One part "" where nothing names any."""
+    data, as data sets of the hub have it. "" are the files whose names tell none."""
     try:
         if (folder / "dataset_dict.json").is_file():
             splits = json.loads((folder / "dataset_dict.json").read_text(encoding="utf-8"))
@@ -60,18 +83,19 @@ def _parts_of(folder: Path) -> dict[str, list[Path]]:
             return {"": _saved(folder)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"'{folder}' is no folder of save_to_disk: {error}") from None
-    known = {part for group in PARTS.values() for part in group}
     for place in (folder, folder / "data"):
         if not place.is_dir():
             continue
         parts: dict[str, list[Path]] = {}
         for each in _tables(place):
-            parts.setdefault(each.name.split("-")[0].split(".")[0], []).append(each)
+            parts.setdefault(_part_of(each.name), []).append(each)
         if parts:
-            return parts if known & parts.keys() else {"": _tables(place)}
-        inner = {each.name: _tables(each) for each in place.iterdir() if each.name in known}
-        if any(inner.values()):
-            return inner
+            return parts if any(map(_words, parts)) else {"": _tables(place)}
+        for each in place.iterdir():
+            if each.is_dir() and _words(each.name) == {each.name.casefold()} and _tables(each):
+                parts[each.name] = _tables(each)
+        if parts:
+            return parts
     return {}
 
 
@@ -80,22 +104,31 @@ def _files(path: Path, name: str) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        found = sorted(path.parent.glob(path.name)) if path.parent.is_dir() else []
-        if not found:
+        files = list(path.parent.glob(path.name)) if path.parent.is_dir() else []
+        files = sorted(files) if path.name.startswith(".") else _shown(files)
+        if not files:
             raise InputError(f"{name}: '{path}': no such file")
-        return found
+        return files
     parts = _parts_of(path)
+    told = sorted(each for each in parts if each)
+    remedy = "name the files, as in 'folder/part-*.parquet'"
+    if "" in parts and told:
+        raise InputError(
+            f"{name}: '{path}' has the parts {', '.join(told)}, and {parts[''][0].name}, whose name "
+            f"tells no part of them; {remedy}"
+        )
     if "" in parts:
         return parts[""]
-    wanted = PARTS.get(name, tuple(parts) if len(parts) == 1 else ())
-    for part in wanted:
-        if parts.get(part):
-            return parts[part]
-    which = f"none for {name}" if name in PARTS else "more than one"
-    raise InputError(
-        f"{name}: '{path}' has the parts {', '.join(sorted(parts))}, {which}; name the files, as "
-        "in 'folder/part-*.parquet'"
-    )
+    found = told
+    for words in PARTS.get(name, ()):
+        found = [each for each in told if each.casefold() in words]
+        found = found or [each for each in told if _words(each) & {*words}]
+        if found:
+            break
+    if len(found) == 1:
+        return parts[found[0]]
+    which = "more than one" if found else f"none for {name}"
+    raise InputError(f"{name}: '{path}' has the parts {', '.join(told)}, {which}; {remedy}")
 
 
 def open_parquet(path: Any, name: str) -> Any:

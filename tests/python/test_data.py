@@ -598,6 +598,49 @@ def test_the_part_that_an_argument_reads(tmp_path):
         rows_of(tmp_path / "all", "validation", ["text"])
 
 
+@pytest.mark.parametrize(
+    "names, name, read",
+    [
+        (["train-00000-of-00001", ".old", "._train-0"], "train", [0]),
+        (["Train", "Test"], "train", [0]),
+        (["Train", "Test"], "test", [1]),
+        (["my_training", "my_testing"], "train", [0]),
+        (["train", "train_2", "val.1"], "train", [0, 1]),
+        (["train-cats", "train-dogs", "eval"], "test", [2]),
+        (["train-0-of-1", "train_extra-0-of-1", "unsupervised-0-of-1"], "train", [0]),
+        (["Train/0", "training-notes/0", "dev/0"], "train", [0]),
+        (["part-0", "part-1", ".part-2"], "train", [0, 1]),
+        (["train", "extra"], "train", "has the parts train, and extra.parquet, whose name tells no"),
+        (["train", "validation_a-0-of-1", "validation_b-0-of-1"], "validation", "more than one"),
+        (["train", "training"], "train", "has the parts train, training, more than one"),
+    ],
+)
+def test_names_of_files_tell_their_part(names, name, read, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from nystrom._rows import rows_of
+
+    for at, each in enumerate(names):
+        file = tmp_path / f"{each}.parquet"
+        file.parent.mkdir(exist_ok=True)
+        parquet.write_table(arrow_table()[at : at + 1], file)
+    if isinstance(read, str):
+        with pytest.raises(nystrom.InputError, match=read):
+            rows_of(tmp_path, name, ["text"])
+        return
+    texts = arrow_table()["text"].to_pylist()
+    assert [text for (text,) in rows_of(tmp_path, name, ["text"])] == [texts[at] for at in read]
+
+
+def test_a_pattern_means_no_hidden_files(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from nystrom._rows import rows_of
+
+    for each in ("a", ".b"):
+        parquet.write_table(arrow_table()[:1], tmp_path / f"{each}.parquet")
+    assert len(list(rows_of(tmp_path / "*.parquet", "train", ["text"]))) == 1
+    assert len(list(rows_of(tmp_path / ".*.parquet", "train", ["text"]))) == 1
+
+
 def test_a_broken_parquet_file_is_an_input_error(task, tmp_path):
     pytest.importorskip("pyarrow")
     broken = tmp_path / "broken.parquet"
