@@ -70,7 +70,7 @@ class Columns:
                 "beginning, or the one of SQuAD's answers"
             )
         if plan["id"]:
-            self._cells[plan["id"]] = lambda value, place: str(value)
+            self._cells[plan["id"]] = lambda value, place: text_cell(str(value), place)
         self.label: str | None = plan["label"]
         self.names = list(self._cells)
 

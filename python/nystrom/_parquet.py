@@ -174,13 +174,17 @@ class _Batches:
 
     def to_batches(self) -> Any:
         for file in self._files:
-            reader = self._open(file)
-            missing = set(self.schema.names) - set(reader.schema.names)
-            if missing:
-                raise InputError(f"'{file}': lacks the column {min(missing)!r} of the other files")
-            if class_names(reader.schema) != class_names(self.schema):
-                raise InputError(f"'{file}': names the classes otherwise than '{self._files[0]}'")
             try:
+                reader = self._open(file)
+                missing = set(self.schema.names) - set(reader.schema.names)
+                if missing:
+                    raise InputError(
+                        f"'{file}': lacks the column {min(missing)!r} of the other files"
+                    )
+                if class_names(reader.schema) != class_names(self.schema):
+                    raise InputError(
+                        f"'{file}': names the classes otherwise than '{self._files[0]}'"
+                    )
                 yield from reader
             except (self._pyarrow.ArrowException, OSError) as error:
                 raise InputError(f"'{file}': {str(error).splitlines()[0]}") from None

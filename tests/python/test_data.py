@@ -641,12 +641,16 @@ def test_a_pattern_means_no_hidden_files(tmp_path):
     assert len(list(rows_of(tmp_path / ".*.parquet", "train", ["text"]))) == 1
 
 
-def test_a_broken_parquet_file_is_an_input_error(task, tmp_path):
-    pytest.importorskip("pyarrow")
-    broken = tmp_path / "broken.parquet"
-    broken.write_bytes(b"PAR1 and no more")
+@pytest.mark.parametrize("before", [False, True])
+def test_a_broken_parquet_file_is_an_input_error(before, task, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    if before:
+        parquet.write_table(arrow_table(), folder / "a.parquet")
+    (folder / "broken.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(nystrom.InputError, match="broken.parquet"):
-        nystrom.finetune(task, train=broken, validation=ROWS)
+        nystrom.finetune(task, train=folder, validation=ROWS)
 
 
 # ---- Errors -------------------------------------------------------------------------------------
