@@ -225,9 +225,8 @@ def finetune(
             options += _column_options(None, several, None)
             plan = _core.plan(*_given(config), options + place, True)
         if plan["kind"] is None and train is not None:
-            if _streams(train):
-                train = _Peeked(iter(train))
-            options += _kind_of(train, plan)
+            kind, train = _kind_of(train, plan)
+            options += kind
             plan = _core.plan(*_given(config), options + place, True)
         from nystrom._given import Columns, file_names, names_of_files
 
@@ -298,51 +297,37 @@ def _column_options(text: Any, label: Any, pair: Any) -> list[str]:
     ]
 
 
-def _kind_of(train: Any, plan: dict[str, Any]) -> list[str]:
-    """The options of a task that names no kind, by its first label."""
-    from nystrom._given import read_here
-
-    rows = read_here(train.first if isinstance(train, _Peeked) else train)
-    if rows is None or hasattr(rows, "__next__"):
-        raise InputError(
-            "task.kind is missing; give task={'kind': 'classification'}, or regression, tokens, …"
-        )
+def _kind_of(train: Any, plan: dict[str, Any]) -> tuple[list[str], Any]:
+    """The options of a task that names no kind, by its first label; and the rows with that one, as
+    they may come once only."""
+    from nystrom._given import Columns, names_of_files, read_here
     from nystrom._rows import rows_of
 
     if plan["labels"]:
-        return ["task.kind=classification"]
-    names = [each for each in (plan["text"], plan["pair"], plan["label"]) if each]
-    first = next(rows_of(rows, "train", names), None)
+        return ["task.kind=classification"], train
+    rows = read_here(train)
+    if rows is None:
+        raise InputError(
+            "task.kind is missing; give task={'kind': 'classification'}, or regression, tokens, …"
+        )
+    names = Columns(plan | {"kind": "classification"}).names
+    cells = rows_of(rows, "train", names)
+    first = next(cells, None)
     if first is None:
         raise InputError("train: there are no rows")
-    label: Any = first[-1]
+    if names_of_files(train) is None:
+        train = itertools.chain([first], cells)
+    label: Any = first[names.index(plan["label"])]
     if hasattr(label, "item") and not hasattr(label, "__len__"):
         label = label.item()
     if isinstance(label, (str, int)):  # bool too
-        return ["task.kind=classification"]
+        return ["task.kind=classification"], train
     if hasattr(label, "__len__"):  # a list, a set, an array, a column
-        return ["task.kind=classification", "task.multi_label=true"]
+        return ["task.kind=classification", "task.multi_label=true"], train
     raise InputError(
         f"train: labels such as {label!r} do not tell the kind of the task; give "
         "task={'kind': 'regression'}, or classification, tokens, …"
     )
-
-
-def _streams(rows: Any) -> bool:
-    """Whether rows may come once only: of what iterates, and is neither a table nor a sequence."""
-    others = ("__len__", "schema", "features", "to_batches", "iter_rows", "__arrow_c_stream__")
-    return hasattr(rows, "__iter__") and not any(hasattr(rows, each) for each in others)
-
-
-class _Peeked:
-    """The rows of a stream, whose first is known."""
-
-    def __init__(self, rows: Iterator[Any]) -> None:
-        self.first = list(itertools.islice(rows, 1))
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[Any]:
-        return itertools.chain(self.first, self._rows)
 
 
 # ---- Folders -------------------------------------------------------------------------------------

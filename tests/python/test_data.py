@@ -379,9 +379,56 @@ class Stream:
         return self.rows
 
 
-def test_the_first_row_of_a_stream_counts(task, of_a_file):
+class Bar(Stream):
+    """As tqdm is one of a stream."""
+
+    def __len__(self):
+        return len(ROWS)
+
+
+class Batches:
+    """Batches of Arrow that come once, as a database has them."""
+
+    def __init__(self):
+        self.reader = pytest.importorskip("pyarrow").RecordBatchReader.from_batches(
+            arrow_table().schema, arrow_table().to_batches(max_chunksize=7)
+        )
+
+    def __arrow_c_stream__(self, schema=None):
+        return self.reader.__arrow_c_stream__(schema)
+
+
+def streamed_once():
+    rows = iter(as_dicts())
+    return pytest.importorskip("datasets").IterableDataset.from_generator(lambda: rows)
+
+
+STREAMS = {
+    "an iterator": lambda: Stream(ROWS),
+    "a bar": lambda: Bar(ROWS),
+    "Arrow": Batches,
+    "a reader of Arrow": lambda: Batches().reader,
+    "a streamed Dataset": streamed_once,
+    "columns": as_columns,
+    "pandas": pandas_frame,
+    "an array": lambda: np.array(ROWS),
+}
+
+
+# https://github.com/huggingface/datasets/issues/3645
+@pytest.mark.parametrize("form", STREAMS)
+def test_the_first_row_of_a_stream_counts(form, task, of_a_file):
     task["task"].pop("kind")
-    assert losses(nystrom.finetune(task, train=Stream(ROWS), validation=ROWS)) == of_a_file
+    rows = STREAMS[form]()
+    assert losses(nystrom.finetune(task, train=rows, validation=ROWS, quiet=True)) == of_a_file
+
+
+def test_a_stream_without_a_kind_keeps_its_ids(task):
+    task["task"] = {"columns": {"id": "number"}}
+    rows = [(text, label, at) for at, (text, label) in enumerate(ROWS)]
+    nystrom.finetune(task, train=Stream(rows), validation=rows, quiet=True)
+    (file,) = task["data"]["cache"].glob("rows-*/rows.jsonl")
+    assert [json.loads(line)["number"] for line in open(file)] == [str(at) for at in range(60)]
 
 
 def test_the_cause_of_rows_that_cannot_be_read_is_kept(task):
