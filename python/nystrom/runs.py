@@ -32,11 +32,12 @@ class Run:
 
     def __init__(self, core: _core.FinishedRun | SimpleNamespace) -> None:
         self._core = core
+        self._path = os.path.abspath(core.run_dir)  # from any current folder
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = ("steps", "best_step", "best_value", "metric")
         facts = {name: getattr(self._core, name) for name in names}
-        return _run_of, (facts | {"run_dir": os.path.abspath(self.run_dir)},)
+        return _run_of, (facts | {"run_dir": self._path},)
 
     @property
     def run_dir(self) -> str:
@@ -80,11 +81,11 @@ class Run:
         return load(self, **options)
 
     def _records(self) -> list[dict[str, Any]]:
-        with open(os.path.join(self.run_dir, "metrics.jsonl"), encoding="utf-8") as file:
+        with open(os.path.join(self._path, "metrics.jsonl"), encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
     def __fspath__(self) -> str:
-        return self.run_dir
+        return self._path
 
     def _best(self) -> str:
         if self.best_value is None:

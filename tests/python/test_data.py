@@ -869,6 +869,22 @@ def test_a_model_is_the_same_from_another_folder(trained, tmp_path, monkeypatch)
     assert pickle.loads(pickle.dumps(model.tokenizer)).vocab_size == model.tokenizer.vocab_size
 
 
+# https://github.com/apax-hub/apax/issues/190
+def test_a_run_is_the_same_from_another_folder(task, tmp_path, monkeypatch):
+    del task["run_dir"]
+    runs = []
+    for place, rows in (("one", ROWS), ("two", ROWS[9:])):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        runs.append(nystrom.finetune(task, train=rows, validation=ROWS, quiet=True))
+    assert [each.run_dir for each in runs] == 2 * ["runs/finetuned-1"]
+    first = tmp_path / "one" / "runs" / "finetuned-1"
+    for run in (runs[0], pickle.loads(pickle.dumps(runs[0]))):
+        assert losses(run) == losses_of_folder(first)
+        assert nystrom.evaluate(run, ROWS) == nystrom.evaluate(first, ROWS)
+        assert run.load().path.startswith(str(first))
+
+
 def test_a_run_is_pickled(task):
     run = nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True)
     twin = pickle.loads(pickle.dumps(run))
