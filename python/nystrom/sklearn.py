@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from nystrom._texts import require_no_mask, texts_of
+from nystrom._texts import described, is_missing, require_no_mask, texts_of
 from nystrom.model import Model, load
 from nystrom.runs import finetune
 
@@ -48,6 +48,7 @@ def _columns(X: Any, fitted: Sequence[Any] | None = None) -> Columns:
         parts = [X[name] for name in names]
         parts = [list(p.to_pylist() if hasattr(p, "to_pylist") else p) for p in parts]
     else:
+        require_no_mask(X)
         array = np.asarray(X, dtype=object)
         if array.ndim == 1:
             return texts_of(array.tolist(), "X"), None
@@ -65,6 +66,38 @@ def _names(X: Any) -> list[Any] | None:
     if not hasattr(X, "columns"):
         return None
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
+
+
+def _targets(y: Any) -> NDArray[Any]:
+    """y as an array. Throws a ValueError for what an array would make another value of."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    require_no_mask(y)
+    values = np.asarray(y)
+    if values.dtype.kind in "mMc":
+        raise ValueError(f"y: got {values.dtype}, expected texts, numbers or bools")
+    return values
+
+
+def _require_classes(y: Any) -> None:
+    """Throws a ValueError for a class that is missing, or of another type than the first: an array
+    of a list with texts has texts alone."""
+    values = np.asarray(y, dtype=object).ravel()
+    for at, value in enumerate(values):
+        if is_missing(value):
+            raise ValueError(f"y[{at}]: the class is missing; leave out what is, as dropna() does")
+        if _type_of(value) is not _type_of(values[0]):
+            raise ValueError(
+                f"y[{at}]: the class {described(value)} is of another type than "
+                f"{described(values[0])} before; make all of one type"
+            )
+
+
+def _type_of(value: Any) -> type:
+    """That of a class: str, bool, or object for numbers."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool
+    return str if isinstance(value, str) else object
 
 
 class _Text(BaseEstimator):
@@ -168,12 +201,9 @@ class Classifier(ClassifierMixin, _Finetuned):
     def fit(self, X: Any, y: Any) -> Classifier:
         """Fine-tunes the model on texts and their classes. A y of 0 and 1, [texts, labels], gives a
         text any number of labels: `classes_` are their places, or their names in a data frame."""
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
         if hasattr(y, "toarray"):  # a sparse matrix of SciPy
             y = y.toarray()
-        require_no_mask(y)
-        labels = np.asarray(y)
+        labels = _targets(y)
         self.multilabel_ = labels.ndim == 2 and labels.shape[1] > 1
         if self.multilabel_:
             return self._fit_indicators(X, labels, getattr(y, "columns", range(labels.shape[1])))
@@ -181,6 +211,7 @@ class Classifier(ClassifierMixin, _Finetuned):
             labels = labels.ravel()
         if labels.ndim != 1:
             raise ValueError(f"y: got the shape {labels.shape}, expected one class for each text")
+        _require_classes(y)
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(f"y: got {len(self.classes_)} class; a classifier needs at least 2")
@@ -225,10 +256,7 @@ class Regressor(RegressorMixin, _Finetuned):
 
     def fit(self, X: Any, y: Any) -> Regressor:
         """Fine-tunes the model on texts and their numbers."""
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        require_no_mask(y)
-        values = np.asarray(y, dtype=np.float64)
+        values = _targets(y).astype(np.float64)
         if values.ndim > 1 and values.size != len(values):
             raise ValueError(f"y: got the shape {values.shape}, expected one number for each text")
         values = values.ravel()

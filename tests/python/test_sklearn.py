@@ -75,9 +75,19 @@ def test_columns_of_pairs_keep_their_order(classifier):
         classifier.predict(pairs[["b", "a"]])
 
 
-def test_a_mask_of_labels_is_not_lost(classifier):
-    with pytest.raises(ValueError, match="would lose its mask"):
-        classifier.fit(TEXTS, np.ma.masked_array(CALM, mask=CALM == "calm"))
+# https://github.com/numpy/numpy/issues/26669
+def test_a_mask_is_not_lost(classifier, trained):
+    texts = np.ma.masked_array(TEXTS, mask=CALM == "calm")
+    fitted = Classifier(trained, options=OPTIONS).fit(TEXTS, CALM)
+    for call in (
+        lambda: classifier.fit(TEXTS, np.ma.masked_array(CALM, mask=CALM == "calm")),
+        lambda: classifier.fit(texts, CALM),
+        lambda: fitted.predict(texts),
+        lambda: fitted.predict_proba(texts),
+        lambda: Embedder(trained).fit().transform(texts),
+    ):
+        with pytest.raises(ValueError, match="would lose its mask"):
+            call()
 
 
 @pytest.mark.parametrize("form", ["array", "frame"])
@@ -176,6 +186,30 @@ def test_estimators_keep_the_conventions(estimator, check):
 def test_wrong_input_is_a_value_error(classifier, X, y, message):
     with pytest.raises(ValueError, match=message):
         classifier.fit(X, y)
+
+
+# https://github.com/scikit-learn/scikit-learn/issues/22628
+@pytest.mark.parametrize("form", [list, lambda y: np.array(y, dtype=object), lambda y: [[e] for e in y]])
+@pytest.mark.parametrize(
+    "other, message",
+    [
+        (float("nan"), r"y\[3\]: the class is missing"),
+        (None, r"y\[3\]: the class is missing"),
+        (1, r"y\[3\]: the class 1 \(int\) is of another type than 'calm' \(str\) before"),
+        (True, r"y\[3\]: the class True \(bool\) is of another type"),
+    ],
+)  # fmt: skip
+def test_classes_have_one_type(form, other, message, classifier):
+    with pytest.raises(ValueError, match=message):
+        classifier.fit(TEXTS[:4], form(["calm", "rough", "calm", other]))
+
+
+# https://github.com/scikit-learn/scikit-learn/issues/10590
+@pytest.mark.parametrize("kind", ["datetime64[D]", "datetime64[ns]", "timedelta64[s]", "complex"])
+@pytest.mark.parametrize("estimator", [Classifier, Regressor])
+def test_times_and_complex_numbers_are_no_targets(estimator, kind, trained):
+    with pytest.raises(ValueError, match=f"y: got {kind.split('[')[0]}.*expected texts, numbers"):
+        estimator(trained).fit(TEXTS, np.arange(80).astype(kind))
 
 
 def test_numbers_are_no_texts(classifier):
