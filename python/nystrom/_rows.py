@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import os
 
-from nystrom._texts import columns_of, described, is_missing, remedy_of, text_of
+from nystrom._texts import (
+    columns_of,
+    described,
+    is_mapping,
+    is_missing,
+    items_of,
+    remedy_of,
+    require_order,
+    text_of,
+)
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
@@ -28,6 +37,7 @@ def rows_of(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
         data = open_parquet(data, name)
     if isinstance(data, (str, bytes, bytearray)):
         raise TypeError(f"{name}: got {described(data)}, expected rows")
+    require_order(data, name)
     if len(columns) == 1 and hasattr(data, "to_pylist") and not hasattr(data, "schema"):
         data = data.to_pylist()  # a column of Arrow
     refusal = _refusal(data, len(columns))
@@ -40,7 +50,7 @@ def rows_of(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
                 f"{name}: got {described(data)}, expected a data frame, a Dataset, an Arrow table, "
                 "rows as dicts or tuples, or the path of a file"
             )
-        rows = _single_rows(iter(data), name, columns)
+        rows = _single_rows(items_of(data), name, columns)
     return rows
 
 
@@ -64,7 +74,7 @@ def _table_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row] |
         return _arrow_rows(data, name, columns)
     if hasattr(data, "features") and hasattr(data, "with_format"):  # datasets
         return _dataset_rows(data, name, columns)
-    if isinstance(data, dict):
+    if is_mapping(data):
         return _column_rows(data, name, columns)
     if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "dtype"):  # duckdb and others
         import pyarrow
@@ -81,8 +91,8 @@ def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
         same = [each for each in names if str(each) == column]  # those of pandas may be numbers
         parts.append(data[same[0]])
     for column, part in zip(columns, parts):
-        unordered = isinstance(part, (str, dict, set, frozenset))
-        if unordered or not hasattr(part, "__len__"):
+        no_column = isinstance(part, (str, set, frozenset)) or columns_of(part) is not None
+        if no_column or not hasattr(part, "__len__"):
             raise TypeError(f"{name}[{column!r}]: got {described(part)}, expected a list of values")
         if len(part) != len(parts[0]):
             raise InputError(

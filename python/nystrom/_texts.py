@@ -25,31 +25,49 @@ def several(values: Any, name: str) -> Iterator[Any]:
             f"{name}: got a {type(values).__name__}, which gives the names of its columns and not "
             f"its texts; pass one column, such as data[{column}]; columns: {shown}"
         )
-    if isinstance(values, (set, frozenset)):
-        raise TypeError(f"{name}: got a {type(values).__name__}, which has no order; pass a list")
+    require_order(values, name)
     if hasattr(values, "to_pylist"):  # a column of Arrow
         values = values.to_pylist()
     if isinstance(values, (bytes, bytearray)):
         raise TypeError(f"{name}: got {type(values).__name__}; decode it: value.decode('utf-8')")
     try:
-        return iter(values)
+        return items_of(values)
     except TypeError:
         raise TypeError(
             f"{name}: got {described(values)}, expected a str or several: a list or a column"
         ) from None
 
 
+def require_order(values: Any, name: str) -> None:
+    """Throws a TypeError for a set."""
+    if isinstance(values, (set, frozenset)):
+        raise TypeError(f"{name}: got a {type(values).__name__}, which has no order; pass a list")
+
+
+def items_of(values: Any) -> Iterator[Any]:
+    """What a value holds, one by one. Data sets of torch may end by their length alone."""
+    if hasattr(type(values), "__iter__") or not hasattr(type(values), "__len__"):
+        return iter(values)
+    return (values[at] for at in range(len(values)))
+
+
 def columns_of(values: Any) -> list[Any] | None:
     """The names of the columns of a table or a dict; None for anything else."""
     if hasattr(values, "dtype"):  # a column
         return None
-    if hasattr(values, "keys") and hasattr(values, "__getitem__"):  # dicts, and frames of pandas
+    if is_mapping(values):  # frames of pandas too
         return list(values.keys())
     for attribute in ("column_names", "columns"):  # Arrow and datasets; polars
         names = getattr(values, attribute, None)
         if isinstance(names, (list, tuple)):
             return list(names)
     return None
+
+
+def is_mapping(values: Any) -> bool:
+    """Whether it is a dict, or used as one: an .npz file, a group of HDF5."""
+    dictionary = hasattr(values, "keys") and hasattr(values, "__getitem__")
+    return dictionary and not hasattr(values, "dtype")
 
 
 def text_of(value: Any, place: str) -> str:

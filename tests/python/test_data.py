@@ -1,5 +1,6 @@
 """Data in memory for runs, from whatever holds it: the same run as from a file."""
 
+import collections
 import copy
 import json
 import pickle
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
 
 import numpy as np
@@ -741,9 +743,54 @@ def test_records_of_numpy_have_names(task, of_a_file):
 
 def test_columns_without_an_order_are_refused(task):
     columns = as_columns()
-    for text in (dict(enumerate(columns["text"])), set(columns["text"])):
+    texts = dict(enumerate(columns["text"]))
+    for text in (texts, set(columns["text"]), collections.UserDict(texts), pandas_frame()):
         with pytest.raises(TypeError, match="expected a list of values"):
             nystrom.finetune(task, train={**columns, "text": text}, validation=ROWS)
+
+
+# https://github.com/numpy/numpy/pull/10549
+@pytest.mark.parametrize("form", ["npz", "UserDict", "MappingProxyType"])
+def test_what_is_used_as_a_dict_has_columns(form, task, of_a_file, tmp_path):
+    rows = as_columns()
+    if form == "npz":
+        np.savez(tmp_path / "rows.npz", **rows)
+        rows = np.load(tmp_path / "rows.npz")
+    elif form == "UserDict":
+        rows = collections.UserDict(rows)
+    else:
+        rows = types.MappingProxyType(rows)
+    assert losses(nystrom.finetune(task, train=rows, validation=ROWS, quiet=True)) == of_a_file
+
+
+class ByPlace:
+    """As data sets of torch are: they end by their length alone."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, at):
+        return self.rows[at % len(self.rows)]
+
+
+# https://github.com/pytorch/pytorch/issues/3636 https://github.com/pytorch/pytorch/issues/45040
+def test_rows_end_by_their_length(task, of_a_file, model):
+    run = nystrom.finetune(task, train=ByPlace(ROWS), validation=ByPlace(ROWS), quiet=True)
+    assert losses(run) == of_a_file
+    assert model.encode(ByPlace(["the sea", "old ships"])).shape == (2, 32)
+
+
+def test_a_set_of_rows_is_refused(task, config, model):
+    for call in (
+        lambda: nystrom.finetune(task, train=set(ROWS), validation=ROWS),
+        lambda: nystrom.pretrain(config, texts={"the sea", "old ships"}),
+        lambda: nystrom.search(model, frozenset({"the sea", "old ships"}), "sea"),
+    ):
+        with pytest.raises(TypeError, match="set, which has no order; pass a list"):
+            call()
 
 
 def test_two_columns_of_one_name_in_arrow_are_refused(task):
