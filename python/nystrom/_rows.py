@@ -162,7 +162,7 @@ def _single_rows(rows: Iterator[Any], name: str, columns: Sequence[str]) -> Iter
             row = row._asdict()
         fields = getattr(getattr(row, "dtype", None), "names", None)  # of NumPy's records
         if fields:
-            row = dict(zip(fields, row.tolist()))
+            row = {field: row[field] for field in fields}  # tolist() makes numbers of times
         if hasattr(row, "keys"):
             keys = {str(key): key for key in row.keys()}
             for column in columns:
@@ -241,7 +241,7 @@ def text_cell(value: Any, place: str) -> str:
 
 def list_cell(value: Any, place: str) -> list[str]:
     """A list of texts, such as words."""
-    value = _plain_list(value)
+    value = _plain_list(value, place)
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"{place}: got {described(value)}, expected a list of texts")
     return [text_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
@@ -254,8 +254,11 @@ def choices_cell(value: Any, place: str) -> Any:
     return list_cell(value, place)
 
 
-def _plain_list(value: Any) -> Any:
-    """An array or a column as a list, and a number of NumPy as one of Python."""
+def _plain_list(value: Any, place: str) -> Any:
+    """An array or a column as a list, and a number of NumPy as one of Python. Throws a TypeError
+    for NumPy's times, of which that would make numbers."""
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("M", "m"):
+        raise TypeError(f"{place}: got {described(value)}, expected a str, a number or a bool")
     for convert in ("tolist", "to_list"):
         if hasattr(value, convert):
             return getattr(value, convert)()
@@ -264,9 +267,7 @@ def _plain_list(value: Any) -> Any:
 
 def label_cell(value: Any, place: str) -> Any:
     """A label as a str, int, float or bool, or a list of them."""
-    if getattr(getattr(value, "dtype", None), "kind", "") in ("M", "m"):  # NumPy's times
-        raise TypeError(f"{place}: got {described(value)}, expected a str, a number or a bool")
-    value = _plain_list(value)
+    value = _plain_list(value, place)
     if isinstance(value, (list, tuple)):
         return [label_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
     if not isinstance(value, (str, int, float)):
@@ -287,7 +288,7 @@ def label_set_cell(value: Any, place: str) -> list[Any]:
     """The labels of a text that has any number of them."""
     if isinstance(value, (set, frozenset)):
         value = sorted(value, key=str)
-    value = _plain_list(value)
+    value = _plain_list(value, place)
     if not isinstance(value, (list, tuple)):
         raise TypeError(
             f"{place}: got {described(value)}, expected a list of labels; of a text with labels in "
@@ -298,7 +299,7 @@ def label_set_cell(value: Any, place: str) -> list[Any]:
 
 def answers_cell(value: Any, place: str) -> list[dict[str, Any]]:
     """SQuAD's answers: a dict of lists, as the hub has it, or a list of dicts."""
-    value = _plain_list(value)
+    value = _plain_list(value, place)
     if isinstance(value, dict) and value.keys() >= {"text", "answer_start"}:
         return answers_of(value["text"], value["answer_start"], place)
     if not isinstance(value, (list, tuple)):
@@ -320,7 +321,7 @@ def answers_cell(value: Any, place: str) -> list[dict[str, Any]]:
 def answers_of(texts: Any, starts: Any, place: str) -> list[dict[str, Any]]:
     """The answers of one text and its beginning in the context, or of lists of them. Without a text
     there is none."""
-    texts, starts = _plain_list(texts), _plain_list(starts)
+    texts, starts = _plain_list(texts, place), _plain_list(starts, place)
     if not isinstance(texts, (list, tuple)):
         if is_missing(texts) or texts == "":
             return []
@@ -330,7 +331,7 @@ def answers_of(texts: Any, starts: Any, place: str) -> list[dict[str, Any]]:
             f"{place}: {len(texts)} texts of answers, and for their beginnings {described(starts)}"
         )
     return [
-        {"text": text_cell(text, place), "answer_start": _whole(_plain_list(start), place)}
+        {"text": text_cell(text, place), "answer_start": _whole(_plain_list(start, place), place)}
         for text, start in zip(texts, starts)
     ]
 
@@ -347,7 +348,7 @@ def _whole(value: Any, place: str) -> int:
 
 def indicator_cell(value: Any, place: str) -> int:
     """Whether a text has the label of a column."""
-    value = _plain_list(value)
+    value = _plain_list(value, place)
     if not isinstance(value, (bool, int, float)) or value not in (0, 1):
         raise InputError(f"{place}: got {described(value)}, expected 0 or 1")
     return int(value)

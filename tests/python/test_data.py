@@ -816,10 +816,31 @@ def test_a_transform_is_refused(task):
         nystrom.finetune(task, train=rows, validation=ROWS)
 
 
-def test_times_are_no_labels(task):
-    rows = {"text": as_columns()["text"], "label": np.arange(60).astype("datetime64[ns]")}
+TIMES = np.arange(60).astype("datetime64[ns]")
+
+
+def records_of_times():
+    records = np.zeros(60, dtype=[("text", object), ("label", TIMES.dtype)])
+    records["text"], records["label"] = as_columns()["text"], TIMES
+    return records
+
+
+# https://github.com/numpy/numpy/issues/8546 https://github.com/vaexio/vaex/issues/978
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda: {"text": as_columns()["text"], "label": TIMES},
+        records_of_times,
+        lambda: list(records_of_times()),
+        lambda: {"text": as_columns()["text"], "label": [TIMES[at : at + 2] for at in range(60)]},
+        lambda: {"text": as_columns()["text"], "label": TIMES - TIMES[0]},
+    ],
+)
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_times_are_no_labels(form, kind, task):
+    task["task"] = {"kind": kind}
     with pytest.raises(TypeError, match="expected a str, a number or a bool"):
-        nystrom.finetune(task, train=rows, validation=ROWS)
+        nystrom.finetune(task, train=form(), validation=ROWS)
 
 
 def test_options_are_plain_values(task):
