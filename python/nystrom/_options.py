@@ -19,6 +19,13 @@ LABEL_TYPES = "label_types.json"
 _dtypes = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
 
 
+def require_numbers(**values: Any) -> None:
+    """Throws a TypeError for a bool, which Python takes for a number."""
+    for name, value in values.items():
+        if isinstance(value, bool):
+            raise TypeError(f"{name}: got {value}, expected a number")
+
+
 def dtype_name(dtype: Any) -> str:
     """The name of an element type: f32 for "float32", numpy.float32, torch.float32."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
@@ -45,7 +52,7 @@ def plain(value: Any) -> Any:
 
 def text_of(value: Any) -> str:
     """A value as YAML. Paths become texts."""
-    return json.dumps(value, ensure_ascii=False, default=plain)
+    return _in_utf8(json.dumps(value, ensure_ascii=False, default=plain))
 
 
 def names_of_columns(label: Any) -> list[str] | None:
@@ -55,13 +62,22 @@ def names_of_columns(label: Any) -> list[str] | None:
     return list(map(str, label)) if isinstance(label, (list, tuple)) else None
 
 
-def absolute(path: str | os.PathLike[str]) -> str:
-    """The path of a model from any current folder; a name of the hub stays."""
-    text = os.fsdecode(path)
+def _in_utf8(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
         raise InputError(f"{text!a}: is no name in UTF-8, as Python's functions take") from None
+    return text
+
+
+def path_of(path: str | bytes | os.PathLike[str]) -> str:
+    """A path as a text."""
+    return _in_utf8(os.fsdecode(path))
+
+
+def absolute(path: str | bytes | os.PathLike[str]) -> str:
+    """The path of a model from any current folder; a name of the hub stays."""
+    text = path_of(path)
     return os.path.abspath(text) if os.path.exists(text) else text
 
 

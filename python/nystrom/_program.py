@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from nystrom._options import require_numbers
 from nystrom._output import write
 from nystrom.errors import InputError, InternalError, Interrupted, _renamed, in_words_of_python
 
@@ -39,14 +40,19 @@ def run(
     for option in options:
         arguments += ["--set", option]
     for name, value in flags.items():
-        if name in _numbers and isinstance(value, bool):
-            raise TypeError(f"{_renamed.get(name, name)}: got {value}, expected a number")
+        if name in _numbers:
+            require_numbers(**{_renamed.get(name, name): value})
         flag = f"--{name.replace('_', '-')}"
         if value is True:
             arguments.append(flag)
         elif value is not None and value is not False:
             values = value if isinstance(value, (list, tuple)) else [value]
             arguments += [f"{flag}={each}" for each in values]
+    for each in (*arguments, *words):
+        try:
+            os.fsencode(each)
+        except UnicodeEncodeError:
+            raise InputError(f"{each!a}: is no name of a file") from None
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
             [*arguments, "--", *words], stdin=subprocess.DEVNULL, stdout=output,

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 
 from nystrom import _core
-from nystrom._options import names_of_columns, overrides, text_of
+from nystrom._options import names_of_columns, overrides, path_of, text_of
 from nystrom._texts import require_no_mask, texts_of
 from nystrom.errors import InputError, in_words_of_python
 from nystrom.model import Model, keep_label_types, typed_labels
@@ -75,7 +75,7 @@ def evaluate(
                     "evaluate: text, label and pair name columns, and retrieval reads a folder; "
                     "leave them out"
                 )
-            flags["retrieval"] = os.fspath(retrieval)
+            flags["retrieval"] = path_of(retrieval)
             return _result(path, options, flags, None)
         plan = _core.plan_of_model(path, options)
         masked = data is not None and plan["head"] == "NystromformerForMaskedLM"
@@ -169,6 +169,7 @@ def convert(
     """
     layers = [keep_exact] if hasattr(keep_exact, "__index__") else keep_exact
     exact = layers if isinstance(layers, str) else ",".join(map(str, layers))
+    folder = path_of(folder)
     with _opened(model) as (path, flags, given_data):
         flags.pop("dtype", None)
         flags.pop("device", None)
@@ -177,7 +178,7 @@ def convert(
             columns = _columns_of(plan, "texts", True, None, None, None)
             flags["text"] = _files(texts, "texts", columns, given_data, True)
         result = _printed(
-            "convert", path, os.fspath(folder), options=overrides(sections), landmarks=landmarks,
+            "convert", path, folder, options=overrides(sections), landmarks=landmarks,
             conv=conv, length=length, positions=positions, keep_exact=exact or None, quiet=quiet,
             **flags,
         )  # fmt: skip
@@ -196,9 +197,10 @@ def extend(
 ) -> dict[str, Any]:
     """Writes a model with a longer position table into a new folder, to train on at that length, as
     `nystrom extend` does, and returns what it is."""
+    folder = path_of(folder)
     with _opened(model) as (path, _, _):
         result = _printed(
-            "extend", path, os.fspath(folder), length=length, landmarks=landmarks,
+            "extend", path, folder, length=length, landmarks=landmarks,
             positions=positions, quiet=quiet,
         )  # fmt: skip
         keep_label_types(path, folder)
@@ -257,7 +259,7 @@ def approximation(
         files = _files(texts, "texts", columns, given_data, True)
         return _printed(
             "approximation model", path, *files, options=overrides(sections), quiet=quiet,
-            sequences=sequences, output=None if output is None else os.fspath(output),
+            sequences=sequences, output=None if output is None else path_of(output),
         )  # fmt: skip
 
 
@@ -273,7 +275,7 @@ def _opened(model: ModelLike | Config) -> Iterator[tuple[str, dict[str, Any], Gi
 
     with folder_of_a_call() as folder, GivenData(folder) as data:
         if not isinstance(model, Model):
-            yield os.fspath(model), {}, data  # type: ignore[arg-type]
+            yield path_of(model), {}, data  # type: ignore[arg-type]
             return
         dtype, device, options = model._options
         flags: dict[str, Any] = {"dtype": dtype, "device": device}
@@ -288,7 +290,7 @@ def _opened(model: ModelLike | Config) -> Iterator[tuple[str, dict[str, Any], Gi
 def _config_file(config: Config) -> Iterator[str]:
     """The path of a configuration, which a dict gets for the time of a call."""
     if not isinstance(config, Mapping):
-        yield os.fspath(config)
+        yield path_of(config)
         return
     from nystrom._program import folder_of_a_call
 

@@ -7,7 +7,14 @@ import json
 import os
 
 from nystrom import _core
-from nystrom._options import LABEL_TYPES, absolute, dtype_name, overrides
+from nystrom._options import (
+    LABEL_TYPES,
+    absolute,
+    dtype_name,
+    overrides,
+    path_of,
+    require_numbers,
+)
 from nystrom._texts import require_no_mask, several, text_of, texts_of
 from nystrom.errors import InputError
 from nystrom.tokenizer import Tokenizer
@@ -139,6 +146,7 @@ class Model(_Predicts["P"]):
         truncate=True its beginning alone, which gives a warning, and with False it is an error.
         progress: as for predict.
         """
+        require_numbers(dimensions=dimensions, batch_size=batch_size, max_length=max_length)
         single = isinstance(texts, str)
         given = texts_of(texts, "texts")
 
@@ -174,6 +182,7 @@ class Model(_Predicts["P"]):
         for several masks a list of such lists; for several texts a list of these. top_k None: all
         tokens.
         """
+        require_numbers(top_k=top_k, batch_size=batch_size)
         given = texts_of(texts, "texts")
         count = int(self.config["vocab_size"]) if top_k is None else top_k
 
@@ -315,6 +324,7 @@ class Model(_Predicts["P"]):
         progress: bool,
     ) -> list[Any]:
         top_k, threshold = limits
+        require_numbers(top_k=top_k, threshold=threshold, batch_size=batch_size)
         if threshold is not None and not 0 <= threshold <= 1:
             raise InputError(f"threshold {threshold}; expected a number from 0 to 1")
         count = 2**31 if top_k is None else top_k
@@ -371,7 +381,8 @@ class Model(_Predicts["P"]):
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes the model with its weights of this moment into a new folder, as checkpoints are:
         for nystrom.load, and for model={"from": folder}."""
-        self._core.save(os.fspath(folder))
+        folder = path_of(folder)
+        self._core.save(folder)
         _write_label_types(self._labels, folder)
 
     def export(
@@ -401,8 +412,9 @@ class Model(_Predicts["P"]):
         attention in place of the model's own. sentence_transformers: also that program's files;
         model stands for the model's own pooling. verify: reads the files back and compares them.
         """
+        folder = path_of(folder)
         files: list[str] = self._core.export(
-            os.fspath(folder), format, softmax, sentence_transformers, onnx, verify,
+            folder, format, softmax, sentence_transformers, onnx, verify,
             self._weights_shown,
         )  # fmt: skip
         _write_label_types(self._labels, folder)

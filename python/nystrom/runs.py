@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from nystrom import _core
-from nystrom._options import names_of_columns, overrides, text_of
+from nystrom._options import names_of_columns, overrides, path_of, require_numbers, text_of
 from nystrom.errors import InputError, Interrupted
 
 TYPE_CHECKING = False
@@ -159,6 +159,7 @@ def pretrain(
     their number. quiet: prints warnings only. overwrite: removes the run that lies in run_dir.
     """
     _require_functions(on_step, on_evaluation)
+    require_numbers(threads=threads)
     options = overrides(sections)
     if text is not None:
         options.append(f"data.text_column={text_of(text)}")
@@ -215,6 +216,7 @@ def finetune(
     All other arguments are those of pretrain.
     """
     _require_functions(on_step, on_evaluation)
+    require_numbers(threads=threads)
     options = overrides(sections)
     several = names_of_columns(label)
     options += _column_options(text, None if several else label, pair)
@@ -448,4 +450,4 @@ def _given(config: Config) -> tuple[str, bool]:
     """The configuration for the extension: a path, or a text."""
     if isinstance(config, Mapping):
         return text_of(dict(config)), True
-    return os.fspath(config), False
+    return path_of(config), False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 
 from nystrom import _core
-from nystrom._options import absolute
+from nystrom._options import absolute, require_numbers
 from nystrom._texts import text_of, texts_of
 from nystrom.errors import InputError
 
@@ -54,6 +54,7 @@ class Tokenizer:
             raise InputError("padding 'max_length' needs max_length")
         if not isinstance(truncation, bool):
             raise InputError(f"truncation {truncation!r}: expected True or False")
+        require_numbers(max_length=max_length)
         given = texts_of(texts, "texts")
         second = None if pairs is None else texts_of(pairs, "pairs")
         if second is not None and len(second) != len(given):

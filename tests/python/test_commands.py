@@ -219,6 +219,49 @@ def test_wrong_options_are_in_the_words_of_python(trained, tmp_path):
         nystrom.search(trained, CORPUS, "ships", top_k=False)
 
 
+# https://github.com/tensorflow/tensorflow/pull/21662
+def test_paths_may_be_bytes(model, tmp_path):
+    nystrom.approximation(model, CORPUS, output=str(tmp_path / "out").encode())
+    nystrom.extend(model, str(tmp_path / "longer").encode(), length=48)
+    model.save(str(tmp_path / "saved").encode())
+    assert nystrom.load(tmp_path / "saved").num_parameters == model.num_parameters
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["longer", "out", "saved"]
+    with pytest.raises(nystrom.InputError, match="/none/queries.jsonl: no such file"):
+        nystrom.evaluate(model, retrieval=str(tmp_path / "none").encode())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: nystrom.info("half \ud800"),
+        lambda model: nystrom.info(model, model={"name": "half \ud800"}),
+        lambda model: nystrom.evaluate(model, "half \ud800.txt"),
+        lambda model: nystrom.extend(model, "half \ud800", length=48),
+        lambda model: model.save("half \ud800"),
+        lambda model: nystrom.pretrain("half \ud800"),
+        lambda model: nystrom.pretrain({"run_dir": "half \ud800"}),
+    ],
+)
+def test_names_with_half_a_character_are_refused(call, model):
+    with pytest.raises(nystrom.InputError, match=r"half \\ud800.* is no name "):
+        call(model)
+
+
+def test_a_bool_is_no_number(model, classifier, config):
+    for call in (
+        lambda: model.encode("sea", dimensions=True),
+        lambda: model.encode("sea", batch_size=True),
+        lambda: model.fill_mask("the [MASK]", top_k=True),
+        lambda: model.tokenizer("sea", max_length=True),
+        lambda: nystrom.load(classifier).predict("sea", threshold=False),
+        lambda: nystrom.load(classifier).predict_proba("sea", batch_size=True),
+        lambda: nystrom.pretrain(config, threads=True),
+        lambda: nystrom.search(model, CORPUS, "sea", top_k=True),
+    ):
+        with pytest.raises(TypeError, match="got (True|False), expected a number"):
+            call()
+
+
 def test_messages_go_to_stderr(trained, capsys):
     nystrom.evaluate(trained, CORPUS, quiet=False)
     assert "sequence" in capsys.readouterr().err
