@@ -23,19 +23,19 @@ def sink() -> Callable[[str], None] | None:
 
 def write(line: str) -> None:
     """Gives one line to logging, if someone listens, and to sys.stderr, unless logging writes it
-    there."""
+    there. As in the program, a message that cannot be written ends nothing."""
     logger = _logger()
     shown = False
-    if logger is not None:
-        import logging
+    with suppress(Exception):
+        if logger is not None:
+            import logging
 
-        warning = line.startswith("warning: ")
-        level = logging.WARNING if warning else logging.INFO
-        logger.log(level, "%s", line.removeprefix("warning: "))
-        shown = logger.isEnabledFor(level) and any(map(_writes_to_console, _handlers(logger)))
-    if not shown and sys.stderr is not None:
-        # As in the program, a message that cannot be written ends nothing.
-        with suppress(OSError, ValueError):
+            warning = line.startswith("warning: ")
+            level = logging.WARNING if warning else logging.INFO
+            logger.log(level, "%s", line.removeprefix("warning: "))
+            shown = logger.isEnabledFor(level) and any(map(_writes_to_console, _handlers(logger)))
+    with suppress(Exception):
+        if not shown and sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)
 
 

@@ -302,6 +302,24 @@ def test_logging_has_the_messages(config, caplog):
     assert any("step 12: validation loss" in record.message for record in caplog.records)
 
 
+# https://github.com/deepset-ai/FARM/issues/217 https://github.com/lipixun/tftrainer/issues/18
+def test_a_message_that_cannot_be_written_ends_nothing(config, monkeypatch, caplog):
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise RuntimeError("the log's server is gone")
+
+        write = flush = emit
+
+    handler = Broken()
+    monkeypatch.setattr(sys, "stderr", handler)
+    logging.getLogger("nystrom").addHandler(handler)
+    try:
+        with caplog.at_level(logging.INFO, logger="nystrom"):
+            assert nystrom.pretrain(config).steps == 12
+    finally:
+        logging.getLogger("nystrom").removeHandler(handler)
+
+
 def test_quiet_is_quiet(config, capsys):
     nystrom.pretrain(config, quiet=True)
     assert capsys.readouterr().err == ""
