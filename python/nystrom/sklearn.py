@@ -40,7 +40,7 @@ def _columns(X: Any, fitted: Sequence[Any] | None = None) -> Columns:
         shown = list(map(str, names))
         if len(set(shown)) < len(names):
             raise ValueError(f"X: two columns have one name: {', '.join(shown)}")
-        if fitted is not None and len(names) == 2 and shown != list(map(str, fitted)):
+        if fitted is not None and shown != list(map(str, fitted)):
             raise ValueError(
                 f"X: the columns are {', '.join(shown)}; expected those passed to fit, in their "
                 f"order: {', '.join(map(str, fitted))}"
@@ -150,8 +150,9 @@ class _Finetuned(_Text):
         self.options = options
 
     def _fit(self, X: Any, labels: list[Any], task: dict[str, Any]) -> None:
+        """What it sets, and its callers after it, is set once the run is over: a fit that fails
+        leaves an earlier one."""
         texts, pairs = _columns(X)
-        self._fitted_columns = _names(X)
         if len(texts) != len(labels):
             raise ValueError(f"X has {len(texts)} texts, and y {len(labels)} values")
         if not texts:
@@ -193,6 +194,7 @@ class _Finetuned(_Text):
             **(self.options or {}),
         )
         self.model_ = load(run, device=self.device)
+        self._fitted_columns = _names(X)
 
 
 class Classifier(ClassifierMixin, _Finetuned):
@@ -204,27 +206,28 @@ class Classifier(ClassifierMixin, _Finetuned):
         if hasattr(y, "toarray"):  # a sparse matrix of SciPy
             y = y.toarray()
         labels = _targets(y)
-        self.multilabel_ = labels.ndim == 2 and labels.shape[1] > 1
-        if self.multilabel_:
+        if labels.ndim == 2 and labels.shape[1] > 1:
             return self._fit_indicators(X, labels, getattr(y, "columns", range(labels.shape[1])))
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels.ravel()
         if labels.ndim != 1:
             raise ValueError(f"y: got the shape {labels.shape}, expected one class for each text")
         _require_classes(y)
-        self.classes_ = np.unique(labels)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y: got {len(self.classes_)} class; a classifier needs at least 2")
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            raise ValueError(f"y: got {len(classes)} class; a classifier needs at least 2")
         self._fit(X, labels.tolist(), {"kind": "classification"})
+        self.classes_, self.multilabel_ = classes, False
         return self
 
     def _fit_indicators(self, X: Any, y: NDArray[Any], names: Any) -> Classifier:
         if not np.isin(y, (0, 1)).all():
             raise ValueError("y: with several columns, one for each label, it holds 0 and 1 alone")
-        self.classes_ = np.asarray(list(names))
-        labels = [self.classes_[row].tolist() for row in y.astype(bool)]
+        classes = np.asarray(list(names))
+        labels = [classes[row].tolist() for row in y.astype(bool)]
         task = {"kind": "classification", "multi_label": True, "labels": list(map(str, names))}
         self._fit(X, labels, task)
+        self.classes_, self.multilabel_ = classes, True
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

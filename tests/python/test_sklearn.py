@@ -75,6 +75,28 @@ def test_columns_of_pairs_keep_their_order(classifier):
         classifier.predict(pairs[["b", "a"]])
 
 
+# https://github.com/scikit-learn/scikit-learn/pull/24660
+def test_a_column_goes_by_its_name(classifier):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"review": TEXTS, "author": "a"})
+    classifier.fit(frame[["review"]], CALM)
+    assert classifier.predict(frame["review"]).shape == (80,)
+    with pytest.raises(ValueError, match="X: the columns are author; expected those passed to fit"):
+        classifier.predict(frame[["author"]])
+
+
+# https://github.com/NVIDIA/cuml/pull/8652
+def test_a_fit_that_fails_leaves_the_earlier_one(classifier):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": TEXTS, "b": TEXTS[::-1]})
+    before = classifier.fit(frame, CALM).predict(frame)
+    classifier.set_params(options={"training": {"stepz": 1}})
+    for labels in (CALM == "calm", np.eye(3)[np.arange(80) % 3]):
+        with pytest.raises(ValueError, match="stepz"):
+            classifier.fit(frame[["b", "a"]], labels)
+    np.testing.assert_array_equal(classifier.predict(frame), before)
+
+
 # https://github.com/numpy/numpy/issues/26669
 def test_a_mask_is_not_lost(classifier, trained):
     texts = np.ma.masked_array(TEXTS, mask=CALM == "calm")
