@@ -24,6 +24,7 @@ from nystrom._rows import (
     label_set_cell,
     list_cell,
     questions_of,
+    require_agreement,
     rows_of,
     text_cell,
 )
@@ -82,9 +83,10 @@ class Columns:
 
     def objects(self, data: Any, name: str) -> Iterator[dict[str, Any]]:
         """The rows as JSON objects."""
+        impossible = None
         if self.kind == "questions":
-            data = questions_of(data, name)
-        for number, row in enumerate(rows_of(data, name, self.names)):
+            data, impossible = questions_of(data, name), "is_impossible"
+        for number, row in enumerate(rows_of(data, name, self.names, impossible)):
             place = f"{name}, row {number}"
             cells = {
                 column: cell(value, f"{place}, column {column!r}")
@@ -93,6 +95,9 @@ class Columns:
             if self._answer:
                 text, start = map(cells.pop, self._answer)
                 cells["answers"] = answers_of(text, start, f"{place}, column {self._answer[0]!r}")
+            if len(row) > len(self.names):
+                answers = cells[self.label or "answers"]
+                require_agreement(row[-1], answers, f"{place}, column {impossible!r}")
             yield cells
 
 

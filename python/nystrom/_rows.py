@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     Names = dict[str, list[str]]
 
 
-def rows_of(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
-    """The cells of `columns` in each row of `data`, which the argument `name` gave. Throws a
-    TypeError for what holds no rows, and an InputError for a column or a row that is wrong."""
+def rows_of(
+    data: Any, name: str, columns: Sequence[str], optional: str | None = None
+) -> Iterator[Row]:
+    """The cells of `columns` in each row of `data`, which the argument `name` gave, and after them
+    that of the column `optional` where there is one. Throws a TypeError for what holds no rows, and
+    an InputError for a column or a row that is wrong."""
     from nystrom._parquet import is_parquet, open_parquet
 
     if isinstance(data, os.PathLike) or is_parquet(data):
@@ -43,14 +46,16 @@ def rows_of(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
     refusal = _refusal(data, len(columns))
     if refusal:
         raise TypeError(f"{name}: got a {type(data).__name__}; {refusal}")
-    rows = _table_rows(data, name, columns)
+    names = columns_of(data) or getattr(getattr(data, "schema", None), "names", ())
+    every = [*columns, optional] if optional and optional in names else columns
+    rows = _table_rows(data, name, every)
     if rows is None:
         if not hasattr(type(data), "__iter__") and not hasattr(type(data), "__getitem__"):
             raise TypeError(
                 f"{name}: got {described(data)}, expected a data frame, a Dataset, an Arrow table, "
                 "rows as dicts or tuples, or the path of a file"
             )
-        rows = _single_rows(items_of(data), name, columns)
+        rows = _single_rows(items_of(data), name, columns, optional)
     return rows
 
 
@@ -155,7 +160,9 @@ def _named(value: Any, names: list[str], place: str) -> Any:
     return names[value]
 
 
-def _single_rows(rows: Iterator[Any], name: str, columns: Sequence[str]) -> Iterator[Row]:
+def _single_rows(
+    rows: Iterator[Any], name: str, columns: Sequence[str], optional: str | None = None
+) -> Iterator[Row]:
     """Rows that come one by one: dicts, tuples in the order of the columns, or single texts."""
     for number, row in enumerate(rows):
         if hasattr(row, "_asdict"):  # the tuples of pandas
@@ -168,7 +175,8 @@ def _single_rows(rows: Iterator[Any], name: str, columns: Sequence[str]) -> Iter
             for column in columns:
                 if column not in keys:
                     _require_columns(columns, list(keys), f"{name}, row {number}")
-            yield [row[keys[column]] for column in columns]
+            also = [optional] if optional in keys else []
+            yield [row[keys[column]] for column in [*columns, *also]]
             continue
         if isinstance(row, str) and len(columns) == 1:
             yield [row]
@@ -334,6 +342,17 @@ def answers_of(texts: Any, starts: Any, place: str) -> list[dict[str, Any]]:
         {"text": text_cell(text, place), "answer_start": _whole(_plain_list(start, place), place)}
         for text, start in zip(texts, starts)
     ]
+
+
+def require_agreement(impossible: Any, answers: list[Any], place: str) -> None:
+    """Throws an InputError where SQuAD's is_impossible is there and says otherwise than the
+    answers."""
+    value = _plain_list(impossible, place)
+    if not is_missing(value) and indicator_cell(value, place) == bool(answers):
+        raise InputError(
+            f"{place}: is {described(value)}, but the question has {len(answers)} answers; correct "
+            "one of them"
+        )
 
 
 def _whole(value: Any, place: str) -> int:

@@ -333,6 +333,31 @@ def test_wrong_answers_are_refused(answers, message, task):
         nystrom.finetune(task, train=rows, validation=rows)
 
 
+def answered(impossible):
+    return [{**row, "is_impossible": impossible} for row in questions()]
+
+
+# https://github.com/huggingface/datasets/issues/1964
+@pytest.mark.parametrize(
+    "form, label",
+    [
+        (answered, None),
+        (lambda value: pytest.importorskip("pandas").DataFrame(answered(value)), None),
+        (lambda value: pytest.importorskip("pyarrow").Table.from_pylist(answered(value)), None),
+        (lambda value: pytest.importorskip("datasets").Dataset.from_list(answered(value)), None),
+        (lambda value: flat_questions().assign(is_impossible=value), ["answer", "answer_start"]),
+    ],
+)
+def test_what_is_impossible_has_no_answer(form, label, task, of_squad):
+    task["task"] = SQUAD
+    rows = form(False)
+    run = nystrom.finetune(task, train=rows, validation=rows, label=label, quiet=True)
+    assert losses(run) == of_squad[0]
+    message = "row 0, column 'is_impossible': is True .*, but the question has 1 answers"
+    with pytest.raises(nystrom.InputError, match=message):
+        nystrom.evaluate(run, form(True), label=label)
+
+
 def test_an_answer_has_two_columns(task):
     task["task"] = SQUAD
     with pytest.raises(nystrom.InputError, match="columns of an answer's text and of its beginn"):
