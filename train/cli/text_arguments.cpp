@@ -9,6 +9,7 @@
 #include "data/tasks/word_cut.h"
 #include "data/text/match_files.h"
 #include "data/text/table_reader.h"
+#include "train/config/config_io.h"
 
 namespace nystrom {
 namespace {
@@ -106,8 +107,7 @@ void refuse_folder(const std::string& path, const std::string& why) {
 
 TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::string>& overrides,
                         TaskConfig task, const std::string& file) {
-  for (const std::string& each : overrides)
-    if (each.starts_with("task.format=")) return task;
+  if (options_in(overrides).contains("task.format")) return task;
   if (arguments.document || task.format == TaskFormat::folders) {
     task.format = TaskFormat::documents;
     return task;
@@ -116,8 +116,10 @@ TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::s
   if (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder)
     return task;  // these formats contain images, not lines of text
   const std::string ending = name_ending(file);
-  const bool told = table_format_of(file) || ending == ".conll" || ending == ".conllu";
-  task.format = told ? std::nullopt : std::optional(TaskFormat::lines);
+  if (table_format_of(file) || ending == ".conll" || ending == ".conllu")
+    task.format.reset();
+  else if (ending == ".txt" || !task.format)
+    task.format = TaskFormat::lines;
   return task;
 }
 

@@ -34,8 +34,9 @@ bool is_path(const TextArguments& arguments, const std::string& text);
 void refuse_folder(const std::string& path, const std::string& why);
 
 /// The task with the format of a file or folder to read. With --document, and for a model that was
-/// trained on documents, each file is one text. Otherwise the file's extension decides; other
-/// extensions mean one text per line. An override of task.format has precedence.
+/// trained on documents, each file is one text. Otherwise the file's extension decides; with other
+/// extensions the task's own format, else one text per line. An override of task.format has
+/// precedence.
 TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::string>& overrides,
                         TaskConfig task, const std::string& file);
 

@@ -261,6 +261,13 @@ RunConfig override_config(RunConfig config, const std::string& name, Overrides o
   return complete_config(reader, std::move(config), ModelDefaults::of_folder);
 }
 
+std::set<std::string> options_in(Overrides overrides) {
+  ConfigReader reader({}, "", overrides);
+  RunConfig given;
+  reader.read_into(given);
+  return reader.given();
+}
+
 void override_model(ModelConfig& model, const std::string& name, Overrides overrides) {
   ModelConfig changed = model;
   ConfigReader reader({}, name, overrides);

@@ -387,6 +387,12 @@ bool ConfigReader::is_given(std::string_view path) const {
   return std::ranges::find(given_, path, &GivenOption::path) != given_.end();
 }
 
+std::set<std::string> ConfigReader::given() const {
+  std::set<std::string> paths;
+  for (const GivenOption& given : given_) paths.insert(given.path);
+  return paths;
+}
+
 void ConfigReader::add_problems(const Problems& problems) {
   for (const Problem& problem : problems) {
     std::optional<YamlMark> own, of_section;  // the last ones

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,8 @@ class ConfigReader {
 
   /// Whether the option at `path` was given.
   bool is_given(std::string_view path) const;
+  /// The paths of all options and sections that were given.
+  std::set<std::string> given() const;
   /// Adds the problems that validate() found. The place of a problem is the last one that gave one
   /// of its options or an enclosing section. A problem is left out if the value of one of these
   /// could not be read: it may only be a consequence.
