@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
@@ -10,6 +11,7 @@
 #include "data/tasks/task_statistics.h"
 #include "train/cli/commands.h"
 #include "train/cli/text_arguments.h"
+#include "train/config/config_io.h"
 #include "train/objectives/fill_mask.h"
 #include "train/objectives/task_predict.h"
 #include "train/objectives/vector_file.h"
@@ -331,7 +333,10 @@ void run(const PredictOptions& options, Device device, Log& log) {
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
   if (folder.config.head == Head::masked_lm) {
     for (const std::string& each : overrides.run)
-      require_input(each.starts_with("data.text_column="),
+      require_input(std::ranges::all_of(options_in(std::span(&each, 1)),
+                                        [](const std::string& option) {
+                                          return option == "data" || option == "data.text_column";
+                                        }),
                     "--set {}: a masked language model has no task; only options of model and "
                     "data.text_column apply",
                     printable(each, 80));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -164,11 +165,8 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     config = read_config_over(std::move(config), *given, overrides);
   }
   config.model = folder.config;
-  const auto sets = [&](std::string_view option) {
-    return std::ranges::any_of(overrides,
-                               [&](std::string_view each) { return each.starts_with(option); });
-  };
-  if (sets("data.text_column=") && !sets("task.columns.text="))
+  const std::set<std::string> options = options_in(overrides);
+  if (options.contains("data.text_column") && !options.contains("task.columns.text"))
     config.task.columns.text = config.data.text_column;
   return config;
 }

@@ -120,6 +120,10 @@ const Case command_lines[] = {
     {"task_of_masks", "predict base 'the [MASK]' --set task.kind=classification",
      "--set task.kind=classification: a masked language model has no task; only options of model "
      "and data.text_column apply"},
+    {"other_option_of_masks_in_a_mapping",
+     "predict base 'the [MASK]' --set 'data={text_column: a, documents: lines}'",
+     "--set data={text_column: a, documents: lines}: a masked language model has no task; only "
+     "options of model and data.text_column apply"},
     {"configuration_of_masks", "predict base 'the [MASK]' --config task.yaml",
      "--config: a masked language model has no task; leave it out"},
     {"configuration_of_a_text", "evaluate base --text text.txt --config task.yaml",
