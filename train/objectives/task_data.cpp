@@ -19,11 +19,12 @@ TaskReader::TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const T
       sequence_length_(
           std::min(sequence_length, model.longest_sequence().value_or(sequence_length))) {}
 
-std::shared_ptr<const TaskDataset> TaskReader::read(const ExampleSource& source,
-                                                    Labelled labelled) const {
+std::shared_ptr<const TaskDataset> TaskReader::read(const ExampleSource& source, Labelled labelled,
+                                                    bool keep_examples) const {
   if (task_.kind == TaskKind::features)
     return checked(TaskDataset::read_features(task_, source, labelled, labels_, sequence_length_));
-  return checked(TaskDataset::read(encoder(), source, labelled, task_.kind == TaskKind::questions));
+  return checked(TaskDataset::read(encoder(), source, labelled,
+                                   keep_examples || task_.kind == TaskKind::questions));
 }
 
 std::shared_ptr<const TaskDataset> TaskReader::open(const std::vector<Bag>& bags, Labelled labelled,
@@ -31,11 +32,12 @@ std::shared_ptr<const TaskDataset> TaskReader::open(const std::vector<Bag>& bags
   return checked(TaskDataset::of_bags(task_, bags, labelled, labels_, notes));
 }
 
-std::shared_ptr<const TaskDataset> TaskReader::read_validation(std::int64_t seed) const {
+std::shared_ptr<const TaskDataset> TaskReader::read_validation(std::int64_t seed,
+                                                               bool keep_examples) const {
   if (task_.validation.empty() && task_.kind == TaskKind::features &&
       are_bag_tables(task_, task_.train))
     return open(part_bags(task_, seed).validation, Labelled::required);
-  return read(task_sources(task_, seed).validation, Labelled::required);
+  return read(task_sources(task_, seed).validation, Labelled::required, keep_examples);
 }
 
 std::shared_ptr<const TaskDataset> TaskReader::from(const std::vector<Example>& examples) const {

@@ -20,14 +20,16 @@ class TaskReader {
              const ModelConfig& model, std::int64_t sequence_length);
 
   /// Reads the examples of a source. Throws an InputError for the first error in the files.
-  /// The width of features and the token types must fit the model.
-  std::shared_ptr<const TaskDataset> read(const ExampleSource& source, Labelled labelled) const;
+  /// The width of features and the token types must fit the model. Texts are kept with
+  /// `keep_examples`, and for questions.
+  std::shared_ptr<const TaskDataset> read(const ExampleSource& source, Labelled labelled,
+                                          bool keep_examples = false) const;
   /// Opens the files of bags.
   std::shared_ptr<const TaskDataset> open(const std::vector<Bag>& bags, Labelled labelled,
                                           const std::vector<std::string>& notes = {}) const;
   /// Reads the examples that validate: those of task_sources, or the part that task.folds or
   /// task.splits name.
-  std::shared_ptr<const TaskDataset> read_validation(std::int64_t seed) const;
+  std::shared_ptr<const TaskDataset> read_validation(std::int64_t seed, bool keep_examples) const;
   /// Makes a data set from examples in memory. Not for features.
   std::shared_ptr<const TaskDataset> from(const std::vector<Example>& examples) const;
 

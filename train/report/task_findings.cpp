@@ -17,32 +17,6 @@ namespace {
 constexpr std::size_t max_wrong = 20, bins = 10;
 constexpr std::int64_t batch_size = 16;
 
-/// The validation examples, at most `most`. `more` says whether there are others.
-struct ReadExamples {
-  std::vector<Example> examples;
-  std::int64_t bad_rows = 0;
-  bool more = false;
-};
-
-ReadExamples read_examples(const TaskConfig& task, const ExampleSource& source, std::int64_t most) {
-  ReadExamples read;
-  const auto reader = open_examples(task, source.patterns, Labelled::required);
-  std::int64_t number = 0;
-  while (true) {
-    try {
-      std::optional<Example> example = reader->next();
-      if (!example) return read;
-      if (!source.takes(number++)) continue;
-      read.more = static_cast<std::int64_t>(read.examples.size()) == most;
-      if (read.more) return read;
-      read.examples.push_back(std::move(*example));
-    } catch (const BadRow&) {
-      if (task.bad_rows != BadRows::skip) throw;
-      ++read.bad_rows;
-    }
-  }
-}
-
 /// The input of an example in one line.
 std::string text_of(const Example& example) {
   if (!example.pixels.empty()) return example.place();
@@ -168,29 +142,31 @@ TaskFindings judge_texts_of_label_sets(const TaskModel& task,
   return findings;
 }
 
-TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
+/// Judges the first examples of a data set that keeps them.
+TaskFindings judge_texts(const TaskModel& task, const TaskDataset& dataset, std::int64_t most) {
   const TaskConfig& config = task.settings.task;
-  const ReadExamples read =
-      read_examples(config, task_sources(config, task.settings.seed).validation, most);
+  std::vector<Example> read;
+  for (std::int64_t i = 0; i < std::min(most, dataset.examples()); ++i)
+    read.push_back(dataset.example(i));
   const bool tokens = config.kind == TaskKind::tokens;
   std::vector<JudgedExample> examples;
   if (tokens) {
-    examples = judge_words(task, read.examples);
+    examples = judge_words(task, read);
   } else if (!*config.multi_label) {
-    const Predictions predictions = predict(task, read.examples, {batch_size, 1});
-    for (std::size_t i = 0; i < read.examples.size(); ++i)
-      examples.push_back(judged(read.examples[i], predictions.all[i]));
+    const Predictions predictions = predict(task, read, {batch_size, 1});
+    for (std::size_t i = 0; i < read.size(); ++i)
+      examples.push_back(judged(read[i], predictions.all[i]));
   }
-  TaskFindings findings = *config.multi_label ? judge_texts_of_label_sets(task, read.examples)
+  TaskFindings findings = *config.multi_label ? judge_texts_of_label_sets(task, read)
                           : config.kind == TaskKind::regression
                               ? judge_values(examples)
                               : judge_labels(examples, task.reader->labels().names());
   if (tokens) findings.unit = "words";
-  if (read.more)
+  if (std::ssize(read) < dataset.examples())
     findings.notes.push_back(
-        fmt::format("Only the first {} validation examples are judged.", read.examples.size()));
-  if (read.bad_rows > 0)
-    findings.notes.push_back(fmt::format("{} rows were left out.", read.bad_rows));
+        fmt::format("Only the first {} validation examples are judged.", read.size()));
+  if (const std::int64_t skipped = dataset.skipped().count; skipped > 0)
+    findings.notes.push_back(fmt::format("{} rows were left out.", skipped));
   return findings;
 }
 
@@ -257,12 +233,13 @@ TaskFindings find_task_errors(const RunHistory& run, std::int64_t max_examples, 
     const ModelFolder folder = open_model_folder(run.path, {}, log);
     const TaskModel task =
         open_task_model(folder, settings_of(folder, std::nullopt, {}), DType::f32, device);
-    const auto validation = task.reader->read_validation(task.settings.seed);
+    const auto validation =
+        task.reader->read_validation(task.settings.seed, /*keep_examples=*/true);
     require_input(run.validation.empty() || run.validation == content_checksum(*validation),
                   "they have changed since the training");
     findings = task.settings.task.kind == TaskKind::features
                    ? judge_features(task, validation, max_examples)
-                   : judge_texts(task, max_examples);
+                   : judge_texts(task, *validation, max_examples);
   } catch (const InputError& error) {
     findings.notes.push_back(fmt::format("The validation data are not judged: {}", error.what()));
   }
