@@ -174,8 +174,9 @@ class HeldOutText {
   /// Whether a part is held out: of each 1 / fraction parts, one.
   bool holds(std::int64_t part) const {
     if (fraction_ == 0) return false;
+    constexpr double most = 0x1p62;  // parts; of a tiny fraction a group has more
     const auto first_of = [&](double group) {
-      return static_cast<std::int64_t>(std::ceil(group / fraction_));
+      return static_cast<std::int64_t>(std::min(most, std::ceil(group / fraction_)));
     };
     double group = std::floor(static_cast<double>(part) * fraction_);
     while (first_of(group + 1) <= part) ++group;  // rounding

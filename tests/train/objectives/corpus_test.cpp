@@ -112,9 +112,12 @@ TEST_F(CorpusTest, AFractionThatLeavesNothing) {
   std::string all;
   for (const std::string& line : lines()) all += line + ' ';
   std::ofstream(folder_ / "text.txt") << all << '\n';
-  EXPECT_EQ(input_error([&] { prepare("validation_fraction: 0.01, documents: lines"); }),
-            "of 1 documents data.validation_fraction gives none to this data set; name "
-            "data.validation, or choose another fraction");
+  for (const char* fraction : {"0.01", "1e-20", "1e-300"})
+    EXPECT_EQ(input_error([&] {
+                prepare(std::string("validation_fraction: ") + fraction + ", documents: lines");
+              }),
+              "of 1 documents data.validation_fraction gives none to this data set; name "
+              "data.validation, or choose another fraction");
 }
 
 }  // namespace
