@@ -79,6 +79,8 @@ std::vector<BenchResult::KernelTime> profile(Device device, std::int64_t steps,
   return result;
 }
 
+constexpr std::int64_t mask_token = 4;
+
 ModelConfig model_config(const BenchOptions& o) {
   ModelConfig config;
   config.vocab_size = o.vocab;
@@ -93,12 +95,16 @@ ModelConfig model_config(const BenchOptions& o) {
   config.attention.conv_kernel_size = o.conv > 0 ? std::optional(o.conv) : std::nullopt;
   config.head = o.head;
   override_model(config, "bench", o.overrides);
+  require_input(config.vocab_size > mask_token && !config.embed_dim,
+                "--set {}: bench reads random tokens, of a vocabulary of at least {}; leave it out",
+                config.embed_dim ? fmt::format("model.embed_dim={}", *config.embed_dim)
+                                 : fmt::format("model.vocab_size={}", config.vocab_size),
+                mask_token + 1);
   return config;
 }
 
 /// Random tokens. 15 % of each sequence are masked.
 Batch random_batch(const BenchOptions& o, std::int64_t vocab) {
-  constexpr std::int64_t mask_token = 4;
   const std::int64_t chosen = std::max<std::int64_t>(1, (15 * o.length + 50) / 100);
   std::vector<std::int64_t> ids, labels, samples;
   for (std::int64_t b = 0; b < o.batch; ++b) {

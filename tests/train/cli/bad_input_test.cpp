@@ -222,6 +222,13 @@ const Case command_lines[] = {
     {"bench_convolution", "bench --conv 4",
      "bench: model.attention.conv_kernel_size is 4; expected an odd whole number at least "
      "1"},
+    {"bench_vocabulary", "bench --set model.vocab_size=4",
+     "--set model.vocab_size=4: bench reads random tokens, of a vocabulary of at least 5; leave it "
+     "out"},
+    {"bench_of_features",
+     "bench --mode encode --set model.embed_dim=4 --set model.norm=pre --set model.positions=none",
+     "--set model.embed_dim=4: bench reads random tokens, of a vocabulary of at least 5; leave it "
+     "out"},
     {"bench_steps", "bench --steps 0",
      "--steps: Value 0 not in range 1 to 2147483648; see nystrom bench --help"},
 };
