@@ -53,7 +53,12 @@ bool loses_part(std::string_view value) {
   if (value.empty() || is_mark(value) || std::string_view("\"'[{").find(value[0]) != value.npos)
     return false;
   constexpr std::string_view blanks = " \t";
-  if (value[0] == '#' || blanks.find(value.front()) != blanks.npos ||
+  // A comment, a directive, the begin or end of a document, or an empty tag.
+  for (const std::string_view mark : {"---", "...", "!"})
+    if (value.starts_with(mark) &&
+        (value.size() == mark.size() || blanks.find(value[mark.size()]) != blanks.npos))
+      return true;
+  if (value[0] == '#' || value[0] == '%' || blanks.find(value.front()) != blanks.npos ||
       blanks.find(value.back()) != blanks.npos)
     return true;
   return value.find_first_of("\n\r") != value.npos || value.find(" #") != value.npos ||
@@ -71,9 +76,10 @@ YamlNode override_tree(const std::string& text, std::size_t source) {
   const std::string_view value = std::string_view(text).substr(equals + 1);
   YamlNode tree = is_mark(value) ? quoted_text(value, source) : parse_yaml(value, source);
   if (loses_part(value))
-    throw YamlError({}, fmt::format("of {} YAML drops a comment or blanks at its ends; put it in "
-                                    "double quotes: '{}=\"{}\"'",
-                                    quote_for_message(std::string(value)), key, printable(value)));
+    throw YamlError(
+        {}, fmt::format("of {} YAML drops a comment, a mark or blanks at its ends; put it in "
+                        "double quotes: '{}=\"{}\"'",
+                        quote_for_message(std::string(value)), key, printable(value)));
   std::size_t end = key.size();
   for (int depth = 0; end != std::string::npos; ++depth) {
     if (depth == 32) throw YamlError({}, "the key has more than 32 parts");

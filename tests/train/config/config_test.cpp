@@ -355,12 +355,23 @@ const Bad overrides[] = {
      "--set training.batch_size=: training.batch_size: got null, expected a whole number at least "
      "1"},
     {"Comment", "run_dir=exp #2",
-     "--set run_dir=exp #2: of 'exp #2' YAML drops a comment or blanks at its ends; put it in "
-     "double "
-     "quotes: 'run_dir=\"exp #2\"'"},
+     "--set run_dir=exp #2: of 'exp #2' YAML drops a comment, a mark or blanks at its ends; put it "
+     "in double quotes: 'run_dir=\"exp #2\"'"},
     {"Blank", "seed= 3",
-     "--set seed= 3: of ' 3' YAML drops a comment or blanks at its ends; put it in double quotes: "
-     "'seed=\" 3\"'"},
+     "--set seed= 3: of ' 3' YAML drops a comment, a mark or blanks at its ends; put it in double "
+     "quotes: 'seed=\" 3\"'"},
+    {"BeginOfADocument", "run_dir=--- r5",
+     "--set run_dir=--- r5: of '--- r5' YAML drops a comment, a mark or blanks at its ends; put it "
+     "in double quotes: 'run_dir=\"--- r5\"'"},
+    {"EndOfADocument", "run_dir=...",
+     "--set run_dir=...: of '...' YAML drops a comment, a mark or blanks at its ends; put it in "
+     "double quotes: 'run_dir=\"...\"'"},
+    {"Directive", "run_dir=%5",
+     "--set run_dir=%5: of '%5' YAML drops a comment, a mark or blanks at its ends; put it in "
+     "double quotes: 'run_dir=\"%5\"'"},
+    {"EmptyTag", "run_dir=! r5",
+     "--set run_dir=! r5: of '! r5' YAML drops a comment, a mark or blanks at its ends; put it in "
+     "double quotes: 'run_dir=\"! r5\"'"},
     {"Mark", "seed=,", "--set seed=,: seed: got the text ',', expected a whole number at least 0"},
     {"NoEquals", "seed", "--set seed: expected key=value, such as optimizer.learning_rate=3e-4"},
     {"NoKey", "=3", "--set =3: expected key=value, such as optimizer.learning_rate=3e-4"},
