@@ -133,6 +133,9 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
 }
 
+/// The nearest whole number of bytes; of more than any memory has, that many.
+std::int64_t whole_bytes(double bytes) { return std::llround(std::min(bytes, 0x1p62)); }
+
 /// Bytes of activations: see MemoryPlan.
 struct Activations {
   double rest[2], layer[2];
@@ -321,8 +324,8 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
 
 std::int64_t MemoryPlan::activations(std::int64_t micro_batch) const {
   const auto b = static_cast<double>(micro_batch);
-  return std::llround(rest[0] + rest[1] * b +
-                      static_cast<double>(layers) * (layer[0] + layer[1] * b));
+  return whole_bytes(rest[0] + rest[1] * b +
+                     static_cast<double>(layers) * (layer[0] + layer[1] * b));
 }
 
 std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t limit) const {
@@ -359,7 +362,7 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan
           {"communication", plan.fixed.communication},
           {"activations", plan.activations(micro_batch)},
           {"activations_per_layer",
-           std::llround(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
+           whole_bytes(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
           {"total", plan.total(micro_batch)}};
 }
 
@@ -405,8 +408,7 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
   const double layer = plan.layer[0] + plan.layer[1] * b;
   line(fmt::format("activations of {} layers, {} each", plan.layers, memory_text(layer)),
        static_cast<double>(plan.layers) * layer);
-  line("activations of the rest",
-       static_cast<double>(plan.activations(batch)) - static_cast<double>(plan.layers) * layer);
+  line("activations of the rest", plan.rest[0] + plan.rest[1] * b);
   line(fmt::format("in all, with micro_batch_size {}", batch),
        static_cast<double>(plan.total(batch)));
   return lines;

@@ -155,6 +155,10 @@ TEST(MemoryPlan, FindsTheLargestMicroBatch) {
   EXPECT_EQ(plan.largest_micro_batch(1309, 100), 2);
   EXPECT_EQ(plan.largest_micro_batch(1309000, 7), 7);
   EXPECT_EQ(plan.largest_micro_batch(1100, 7), 0);
+  MemoryPlan large;
+  large.layers = 24;
+  large.layer[1] = 3e8;
+  EXPECT_EQ(large.largest_micro_batch(80'000'000'000, 2'000'000'000'000), 11);
 }
 
 TEST(StepTime, ARingSendsToAllButItself) {
