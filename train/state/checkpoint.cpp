@@ -103,7 +103,7 @@ void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   const fs::path temporary = made, place = folder_ / checkpoint_name(step);
   fs::path replaced = place;
   replaced += replaced_suffix;
-  if (holds_other_files(place) == true) set_aside(step);
+  if (fs::exists(place) && holds_other_files(place) != false) set_aside(step);
   const bool first = !fs::exists(place);
   const bool exchanged = !first && exchange(temporary, place);
   if (!exchanged) {
@@ -120,8 +120,8 @@ void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   fs::remove_all(exchanged ? temporary : replaced, ignored);
 }
 
-/// Renames a checkpoint's folder that holds files of others, which are not this program's to
-/// remove.
+/// Renames a checkpoint's folder that holds files of others, or may hold them, as its manifest
+/// cannot be read: they are not this program's to remove.
 void CheckpointFolder::set_aside(std::int64_t step) const {
   fs::path aside = folder_ / (checkpoint_name(step) + ".with-other-files");
   if (fs::exists(aside)) aside += "-" + nonce();
@@ -166,7 +166,7 @@ void CheckpointFolder::remove_old(std::int64_t newest,
 }
 
 void CheckpointFolder::remove(std::int64_t step) const {
-  if (holds_other_files(path_of(step)) == true) return set_aside(step);
+  if (holds_other_files(path_of(step)) != false) return set_aside(step);
   const fs::path trash = folder_ / (std::string(trash_prefix) + nonce());
   rename_new(path_of(step), trash);
   sync_folder(folder_);

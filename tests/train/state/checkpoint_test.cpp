@@ -219,6 +219,19 @@ TEST_F(CheckpointTest, FilesOfTheUserAreSetAsideWhereTheirStepIsWrittenOrRolledB
   EXPECT_EQ(read_bytes(path_ / "step-1.with-other-files" / "notes.txt"), "mine");
 }
 
+TEST_F(CheckpointTest, WithoutAManifestAllFilesAreThoseOfTheUser) {
+  for (const std::int64_t step : {1, 2}) save(folder_, step);
+  fs::remove(path_ / "step-1" / "MANIFEST.json");
+  write_bytes(path_ / "step-1" / "weights", "mine");
+  write_bytes(path_ / "step-2" / "MANIFEST.json", "{");
+  save(folder_, 1);
+  folder_.roll_back(1);
+  EXPECT_EQ(names_in(path_),
+            (std::vector<std::string>{"latest", "step-1", "step-1.with-other-files",
+                                      "step-2.with-other-files"}));
+  EXPECT_EQ(read_bytes(path_ / "step-1.with-other-files" / "weights"), "mine");
+}
+
 TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
   save(folder_, 1);
   damage(folder_.path_of(1) / "weights");
