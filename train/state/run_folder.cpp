@@ -161,7 +161,7 @@ void check_run_place(const fs::path& run_dir) {
 
 void remove_unfinished(const fs::path& run_dir) {
   constexpr std::string_view written[] = {"config.yaml", "metrics.jsonl", "fill-masks.jsonl",
-                                          "summary.json"};
+                                          "summary.json", "test.json"};
   for (const fs::path& entry : leftover_files(run_dir, written)) {
     std::error_code error;
     fs::remove(entry, error);

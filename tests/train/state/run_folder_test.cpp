@@ -80,7 +80,8 @@ TEST_F(RunFolder, LinkedCheckpointsAreRefused) {
 }
 
 TEST_F(RunFolder, OnlyUnfinishedFilesOfARunAreRemoved) {
-  const std::vector<std::string> own = {"config.yaml.tmp-" + digits, "metrics.jsonl.tmp-" + digits};
+  const std::vector<std::string> own = {"config.yaml.tmp-" + digits, "metrics.jsonl.tmp-" + digits,
+                                        "test.json.tmp-" + digits};
   const std::vector<std::string> others = {
       "data.tmp-2024/x",     "config.yaml.tmp-2024",
       "notes.tmp-" + digits, "config.yaml.tmp-" + digits + "0",
