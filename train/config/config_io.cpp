@@ -261,8 +261,8 @@ RunConfig override_config(RunConfig config, const std::string& name, Overrides o
   return complete_config(reader, std::move(config), ModelDefaults::of_folder);
 }
 
-std::set<std::string> options_in(Overrides overrides) {
-  ConfigReader reader({}, "", overrides);
+std::set<std::string> options_in(Overrides overrides, const std::optional<std::string>& file) {
+  ConfigReader reader(file ? config_file(*file).text : "", "", overrides);
   RunConfig given;
   reader.read_into(given);
   return reader.given();

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -84,9 +85,9 @@ RunConfig read_config_over(RunConfig config, const std::string& path, Overrides 
 /// Throws an InputError.
 RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides);
 
-/// The paths of the options that overrides name, by themselves or in a mapping, and of the sections
-/// that these are in. What is wrong in the overrides is passed over.
-std::set<std::string> options_in(Overrides overrides);
+/// The paths of the options that overrides and a file name, by themselves or in a mapping, and of
+/// the sections that these are in. What is wrong in them is passed over.
+std::set<std::string> options_in(Overrides overrides, const std::optional<std::string>& file = {});
 
 /// Applies overrides of `model.…` options to `model` and checks the result. `name` is the source of
 /// `model` in errors. Throws an InputError and leaves `model` unchanged if there is an error.

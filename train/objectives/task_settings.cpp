@@ -165,7 +165,7 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     config = read_config_over(std::move(config), *given, overrides);
   }
   config.model = folder.config;
-  const std::set<std::string> options = options_in(overrides);
+  const std::set<std::string> options = options_in(overrides, given);
   if (options.contains("data.text_column") && !options.contains("task.columns.text"))
     config.task.columns.text = config.data.text_column;
   return config;
