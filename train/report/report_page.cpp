@@ -279,13 +279,14 @@ std::string log_of(const RunHistory& run) {
 // ---- Several runs -------------------------------------------------------------------------------
 
 /// Whether scores of two runs mean the same. The data of tasks are known where they are encoded
-/// alike.
+/// alike; elsewhere the seed tells what it holds out.
 bool are_comparable(const RunHistory& a, const RunHistory& b) {
   const bool alike =
       a.tokenizer == b.tokenizer && a.config.data.sequence_length == b.config.data.sequence_length;
+  const bool drawn_alike = !a.config.task.validation_fraction || a.config.seed == b.config.seed;
   return a.metric_name() == b.metric_name() &&
          changed_options(scored_by(a.config), scored_by(b.config)).empty() &&
-         (a.validation == b.validation || (has_task(a.config) && !alike));
+         (a.validation == b.validation || (has_task(a.config) && !alike && drawn_alike));
 }
 
 /// A table of runs with their states and final metrics.

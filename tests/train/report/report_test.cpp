@@ -268,6 +268,22 @@ TEST(Report, ComparesCurvesMetricsAndSettings) {
       << "the second run";
 }
 
+TEST(Report, MarksNoBestOfRunsThatHoldOutOtherExamples) {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& name, const std::string& options) {
+    const std::string task =
+        "task: {kind: classification, train: [a.tsv], validation_fraction: 0.3}\n";
+    RunHistory read = read_run_history(write_run(folder, name, records, task + options));
+    read.validation = name;  // the inputs as the run encodes them
+    return read;
+  };
+  const RunHistory first = run("first", "seed: 3\n"),
+                   shorter = run("shorter", "seed: 3\ndata: {sequence_length: 24}\n"),
+                   other = run("other", "seed: 7\ndata: {sequence_length: 24}\n");
+  EXPECT_EQ(count_of(comparison_page({first, shorter}, {}), "<tr class=\"best\">"), 1);
+  EXPECT_EQ(count_of(comparison_page({first, other}, {}), "<tr class=\"best\">"), 0);
+}
+
 TEST(Report, ShowsMeansAndDeviationsOfASweep) {
   const SweepPoint low{{"optimizer.learning_rate=9e-5"},
                        {{3, "a", 1, 1, "f1", 0.5}, {4, "b", 1, 1, "f1", 0.7}}};
