@@ -46,12 +46,16 @@ void check_steps(const RunConfig& config, Problems& found) {
                 "never reach its peak",
                 *warmup, *training.steps);
   const auto size = [](std::int64_t value) { return static_cast<double>(value); };
-  const double tokens = size(training.batch_size) * size(config.data.sequence_length) *
-                        size(training.steps.value_or(1));
+  std::int64_t steps = training.steps.value_or(1);
+  for (const StepSchedule& schedule : {config.data.length_schedule, training.batch_schedule})
+    for (const auto& [begin, number] : steps_of(schedule, 0)) steps = std::max(steps, begin);
+  const double tokens = size(training.batch_size) * size(config.data.sequence_length) * size(steps);
   if (tokens > 1e18)
-    add_problem(found, {"training.batch_size", "training.steps", "data.sequence_length"},
-                "training.batch_size {}, data.sequence_length {} and training.steps make about "
-                "{:.2g} tokens; expected at most 1e+18: lower them",
+    add_problem(found,
+                {"training.batch_size", "training.steps", "data.sequence_length",
+                 "training.batch_schedule", "data.length_schedule"},
+                "training.batch_size {}, data.sequence_length {} and the steps make about {:.2g} "
+                "tokens; expected at most 1e+18: lower them",
                 training.batch_size, config.data.sequence_length, tokens);
   if (training.batch_size % training.micro_batch_size != 0)
     add_problem(found, {"training.batch_size", "training.micro_batch_size"},

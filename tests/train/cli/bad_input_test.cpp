@@ -468,8 +468,11 @@ const Case tasks[] = {
      "here; leave it out"},
     {"batch_beyond_all_text", PRETRAIN "training.batch_size=288230376151711744",
      "--set training.batch_size=288230376151711744: training.batch_size 288230376151711744, "
-     "data.sequence_length 32 and training.steps make about 1.8e+19 tokens; expected at most "
-     "1e+18: "
+     "data.sequence_length 32 and the steps make about 1.8e+19 tokens; expected at most 1e+18: "
+     "lower them"},
+    {"steps_beyond_all_text", PRETRAIN "'data.length_schedule={0: 16, 9223372036854775807: 32}'",
+     "--set data.length_schedule={0: 16, 9223372036854775807: 32}: training.batch_size 4, "
+     "data.sequence_length 32 and the steps make about 1.2e+21 tokens; expected at most 1e+18: "
      "lower them"},
     {"no_warm_up_at_all", FINETUNE "schedule.warmup_share=null",
      "--set schedule.warmup_share=null: schedule.warmup_steps and schedule.warmup_share are both "
