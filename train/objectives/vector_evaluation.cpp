@@ -30,20 +30,19 @@ LabelledVectors read_labelled(TextEmbedder& embedder, const TaskConfig& task,
                               std::vector<std::string>& warnings) {
   LabelledVectors result;
   std::vector<float> values;
-  TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
+  TextBlocks blocks(embedder, [&](const std::vector<Example>&, const Tensor& vectors) {
     const auto* data = vectors.data<float>();
     values.insert(values.end(), data, data + vectors.numel());
-    for (const Example& example : examples) {
-      const std::int64_t label = known.find(*example.label);
-      require_input(label >= 0, "{}: the label '{}' is not in the files to train on; their {}",
-                    example.place(), printable(*example.label), describe(known));
-      result.labels.push_back(label);
-    }
   });
   SkippedRows skipped;
   for_each_example(task, patterns, Labelled::required, skipped, [&](Example&& example) {
     refuse_blank(example.text, example);
+    const std::int64_t label = known.find(*example.label);
+    if (label < 0)
+      throw BadRow(fmt::format("{}: the label '{}' is not in the files to train on; their {}",
+                               example.place(), printable(*example.label), describe(known)));
     blocks.add(std::move(example));
+    result.labels.push_back(label);
   });
   blocks.finish();
   require_input(!result.labels.empty(), "{}", describe_unreadable(patterns, skipped));
