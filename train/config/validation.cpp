@@ -292,6 +292,10 @@ void check_unused(const RunConfig& config, Problems& found) {
     add_problem(found, {"optimizer.momentum", "optimizer.name"},
                 "optimizer.momentum is for optimizer.name muon, and the name is {}; leave it out",
                 enum_name(config.optimizer.name));
+  if (config.start.fresh_head && !config.start.from)
+    add_problem(found, {"model.fresh_head", "model.from"},
+                "model.fresh_head is for a model that starts from a folder, and model.from is "
+                "null; name one, or leave it out");
   const TokenizerTrainingConfig& trained = config.tokenizer.train;
   const TokenizerTrainingConfig usual{.vocab_size = trained.vocab_size};
   const char* const given = config.start.from          ? "model.from"

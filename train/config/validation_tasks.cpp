@@ -82,8 +82,10 @@ void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
     add_problem(found, {"training.z_loss"},
                 "training.z_loss is for pretraining; a task has few classes: leave it out");
   const DataConfig &data = config.data, usual;
+  const std::vector<std::string>& filled = config.logging.fill_masks;
   for (const auto& [option, is_given] :
        {std::pair("masking.probability", config.masking != MaskingConfig{}),
+        {"logging.fill_masks", !filled.empty() && filled != LoggingConfig{}.fill_masks},
         {"data.documents", data.documents != usual.documents},
         {"data.packing", data.packing != usual.packing},
         {"data.cross_documents", data.cross_documents != usual.cross_documents},

@@ -224,8 +224,24 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   errors.note("", [&] { spec.teacher = open_teacher(spec); });
 }
 
+/// Reports a pooling that a task has no use for. That of model.from stays.
+Problems pooling_problems(const RunSpec& spec) {
+  const TaskKind kind = *resolve_task(spec.options.task).kind;
+  const Pooling pooling = spec.options.model.pooling;
+  const bool vectors = kind == TaskKind::embeddings;
+  if ((kind != TaskKind::tokens && kind != TaskKind::questions && !vectors) ||
+      pooling == (spec.start ? spec.start->config.pooling : ModelConfig{}.pooling))
+    return {};
+  return {{{"model.pooling", "task.kind"},
+           fmt::format("model.pooling {} is of heads that read one vector of a text, which a task "
+                       "of kind {} has not; {}",
+                       enum_name(pooling), enum_name(kind),
+                       vectors ? "set model.embedding.pooling" : "leave it out")}};
+}
+
 void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   errors.add(validate_finetuning(spec.options));
+  if (errors.empty()) errors.add(pooling_problems(spec));
   if (!errors.empty()) return;
   errors.note("task.train", [&] { refuse_own_folders(spec.options); });
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });

@@ -479,6 +479,17 @@ const Case tasks[] = {
      "null; give one of them"},
     {"masks_of_a_task", FINETUNE "masking.probability=0.3",
      "masking.probability is for pretraining; a task has examples: leave it out"},
+    {"texts_that_a_task_does_not_fill", FINETUNE "'logging.fill_masks=[\"a [MASK]\"]'",
+     "logging.fill_masks is for pretraining; a task has examples: leave it out"},
+    {"pooling_of_words", FINETUNE "model.pooling=mean --set task.kind=tokens",
+     "model.pooling mean is of heads that read one vector of a text, which a task of kind tokens "
+     "has not; leave it out"},
+    {"pooling_of_vectors", FINETUNE "model.pooling=mean --set task.kind=embeddings",
+     "model.pooling mean is of heads that read one vector of a text, which a task of kind "
+     "embeddings has not; set model.embedding.pooling"},
+    {"new_head_of_a_new_model", PRETRAIN "model.fresh_head=true",
+     "--set model.fresh_head=true: model.fresh_head is for a model that starts from a folder, and "
+     "model.from is null; name one, or leave it out"},
     {"option_of_a_task_without_one", PRETRAIN "task.stride=3",
      "section task has options, but names neither kind nor recipe; name one, or leave it out"},
     {"option_of_questions", FINETUNE "task.max_answer_length=3",
