@@ -15,7 +15,7 @@ from nystrom import _core
 from nystrom._options import names_of_columns, overrides, path_of, text_of
 from nystrom._texts import require_no_mask, texts_of
 from nystrom.errors import InputError, in_words_of_python
-from nystrom.model import Model, keep_label_types, typed_labels
+from nystrom.model import Model, typed_labels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,7 +182,6 @@ def convert(
             conv=conv, length=length, positions=positions, keep_exact=exact or None, quiet=quiet,
             **flags,
         )  # fmt: skip
-        keep_label_types(path, folder)
     return result
 
 
@@ -203,7 +202,6 @@ def extend(
             "extend", path, folder, length=length, landmarks=landmarks,
             positions=positions, quiet=quiet,
         )  # fmt: skip
-        keep_label_types(path, folder)
     return result
 
 

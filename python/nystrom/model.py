@@ -487,11 +487,6 @@ def typed_labels(path: str, names: list[str]) -> dict[str, Any]:
     return {name: kept.get(name, name) for name in names}
 
 
-def keep_label_types(path: str, folder: str | os.PathLike[str]) -> None:
-    """Says in a folder that was made of `path` which labels are no texts."""
-    _write_label_types(_label_types_of(path), folder)
-
-
 def _write_label_types(labels: dict[str, Any], folder: str | os.PathLike[str]) -> None:
     types = {text: label for text, label in labels.items() if not isinstance(label, str)}
     if types:

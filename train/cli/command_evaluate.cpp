@@ -307,6 +307,7 @@ VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& 
   TextEmbedder documents = model.embedder(flags, PromptKind::document, &communicator);
   const RankingScores scores =
       evaluate_retrieval(queries, documents, set, progress_of("document", log));
+  say_note(queries, log);
   say_note(documents, log);
   VectorScores result;
   result.counts = {{"queries", std::ssize(set.queries)},

@@ -40,7 +40,7 @@ void CommonOptions::add_to(CLI::App& app, const CommonUse& use) {
       ->check(CLI::Range(0, 4096))
       ->group(group(use.threads))
       ->capture_default_str();
-  app.add_flag("--quiet", quiet, "print nothing but results and errors");
+  app.add_flag("--quiet", quiet, "print nothing but results, warnings and errors");
 }
 
 Device CommonOptions::apply(int default_gpu) const {

@@ -214,6 +214,7 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
   // A folder of Hugging Face may have the defaults of its class in their place.
   if (tokenizer) set_text_ends(config, tokenizer->special());
   NewFolder written(place);
+  keep_label_types(source, written.path());
   write_text_file(written.path() / "config.json", config_text_of(source, config));
   write_safetensors(written.path() / "model.safetensors", weight_tensors(model));
   if (has_generator(source.path))

@@ -6,7 +6,6 @@
 
 #include "core/base/interruption.h"
 #include "core/check.h"
-#include "core/rng.h"
 #include "train/loop/train_step.h"
 
 namespace nystrom {
@@ -61,7 +60,6 @@ std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sourc
   for (const CorpusSource& source : sources) {
     MaskedSamples samples =
         with_context(source.name, [&] { return masked_samples(source.tokens, tokenizer, config); });
-    if (!all.empty()) samples.seed = mix64(samples.seed ^ all.size());  // other masks, other order
     samples.weight = source.weight;
     all.push_back(std::move(samples));
   }

@@ -19,7 +19,7 @@ std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> da
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                              const Tokenizer& tokenizer, const RunConfig& config);
 
-/// The samples of each source, as masked_samples; their weights, and a seed for each.
+/// The samples of each source, as masked_samples, and their weights.
 std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
                                           const Tokenizer& tokenizer, const RunConfig& config);
 

@@ -75,6 +75,7 @@ class PretrainingRun : public Objective {
     std::vector<MaskedSamples> samples = train_;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       samples[i].packing = packing_of(corpus_.train[i].tokens, stage.length, config_);
+      if (i > 0) samples[i].seed = mix64(samples[i].seed ^ i);  // other masks, other order
       // A text shorter than all lengths would come again at its place, with the same masks.
       if (stage.length != stages_[0].length)
         samples[i].seed = mix64(samples[i].seed ^ static_cast<std::uint64_t>(stage.length));

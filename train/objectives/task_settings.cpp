@@ -119,8 +119,7 @@ nlohmann::ordered_json kept_task(const ModelFolder& folder) {
     kept["max_answer_length"] = task.max_answer_length;
     if (task.whole_words != usual.whole_words) kept["whole_words"] = task.whole_words;
   }
-  if (kind == TaskKind::questions || task.windows != usual.windows)
-    kept["stride"] = stride_of(task, settings.data.sequence_length);
+  if (task.stride) kept["stride"] = *task.stride;
   if (kind == TaskKind::tokens && task.word_cut) kept["word_cut"] = enum_name(*task.word_cut);
   return kept;
 }

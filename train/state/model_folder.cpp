@@ -339,6 +339,16 @@ StartFolder open_start_folder(const fs::path& model) {
   return folder;
 }
 
+void keep_label_types(const ModelFolder& source, const fs::path& made) {
+  constexpr const char* name = "label_types.json";  // as in python/nystrom/_options.py
+  const fs::path run = fs::absolute(source.path).lexically_normal().parent_path().parent_path();
+  for (const fs::path& place : {source.path, run})
+    if (fs::is_regular_file(place / name)) {
+      write_text_file(made / name, read_text_file(place / name, max_config_bytes));
+      return;
+    }
+}
+
 std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
   std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);

@@ -59,6 +59,10 @@ std::optional<std::filesystem::path> settings_beside(const std::filesystem::path
 /// The folder of config.json and model.safetensors that MODEL names, found as by open_model_folder.
 std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 
+/// Copies what a run in Python tells of the types of its labels, if it does, into a folder that is
+/// made of its model.
+void keep_label_types(const ModelFolder& source, const std::filesystem::path& made);
+
 /// The longest input, in tokens with the special ones, that the model was trained with. It is
 /// segment_means_seq_len, unless that stands for the exact case. Then it is the
 /// data.sequence_length in a checkpoint's config.yaml, else the tokenizer's model_max_length. It
