@@ -170,8 +170,13 @@ void bind_tensor(nb::module_& module) {
       .def_prop_ro("requires_grad", &Var::requires_grad, doc::Var_requires_grad)
       .def("detach", &Var::detach, doc::Var_detach)
       .def(
-          "item", [](const Var& x) { return x.value().item(); },
-          "The value of a tensor with one element.")
+          "item",
+          [](const Var& x) -> nb::object {
+            const double value = x.value().item();
+            if (is_float(x.dtype())) return nb::float_(value);
+            return numpy_of(x).attr("item")();  // a double has 53 bits
+          },
+          "The value of a tensor with one element.", nb::sig("def item(self) -> float"))
       .def("__bool__",
            [](const Var& x) {
              if (x.value().numel() != 1)

@@ -49,11 +49,14 @@ NB_MODULE(_core, module) {
   prepare_for_the_end();
   module.def(
       "set_num_threads",
-      [](int n) {
-        require_input(n >= 1, "n {}; expected at least 1", n);
-        set_num_threads(n);
+      [](const nb::object& n) {
+        int threads = 0;
+        if (nb::isinstance<nb::bool_>(n) || !nb::try_cast(n, threads))
+          throw nb::type_error("n: expected a number of threads");
+        require_input(threads >= 1, "n {}; expected at least 1", threads);
+        set_num_threads(threads);
       },
-      "n"_a, "Sets the number of CPU threads for calls from this thread of Python.");
+      "n"_a, nb::sig("def set_num_threads(n: int) -> None"), "Sets the number of CPU threads for calls from this thread of Python.");
   module.def("num_threads", &num_threads,
              "The number of CPU threads for calls from this thread of Python.");
   bind_autodiff(module);

@@ -576,3 +576,16 @@ def test_a_rotation_of_the_first_place_changes_nothing():
     turned = ops.rotate(ops.cast(x, "f64"), table).numpy()
     np.testing.assert_array_equal(turned[0, 0, 0], x[0, 0, 0])
     assert not np.array_equal(turned[0, 0, 1], x[0, 0, 1])
+
+
+# https://github.com/pytorch/pytorch/issues/6811
+def test_a_whole_number_is_read_as_it_is():
+    number = nystrom.Tensor(np.array([2**53 + 1])).item()
+    assert number == 2**53 + 1 and isinstance(number, int)
+    assert nystrom.Tensor(np.array(2.5, np.float32)).item() == 2.5
+
+
+def test_a_number_of_threads_is_no_bool():
+    nystrom.set_num_threads(np.int64(nystrom.num_threads()))
+    with pytest.raises(TypeError, match="n: expected a number of threads"):
+        nystrom.set_num_threads(True)
