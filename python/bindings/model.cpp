@@ -59,6 +59,15 @@ class LoadedModel {
         with_context("device '" + device + "'", [&] { return device_called(device); });
     folder_ = open_model_folder(path, overrides, log);
     tokenizer_ = open_tokenizer_of(folder_);
+    // Another model may take the folder's place while this one lives.
+    described_ = is_task_described(folder_, std::nullopt);
+    length_ = nystrom::trained_length(folder_);
+    if (const auto file = folder_.path / "config.yaml"; std::filesystem::exists(file))
+      settings_ = read_text_file(file, max_yaml_bytes);
+    try {
+      if (task_of(folder_.config)) task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
+    } catch (const InputError&) {  // which the first prediction throws
+    }
     task_.model =
         load_model(folder_.path, folder_.config, dtype_called(dtype), StoreMode::inference, place);
     model_ = task_.model.get();
@@ -67,7 +76,7 @@ class LoadedModel {
   std::string path() const { return folder_.path.string(); }
   std::string config() const { return hf_config_text(folder_.config); }
   std::shared_ptr<const Tokenizer> tokenizer() const { return tokenizer_; }
-  std::int64_t trained_length() const { return nystrom::trained_length(folder_); }
+  std::int64_t trained_length() const { return length_; }
 
   Strings fill_masks(const Strings& texts, std::int64_t top_k, std::int64_t batch_size) const {
     require_masked_lm(folder_, tokenizer_.get());
@@ -121,14 +130,13 @@ class LoadedModel {
       tell();
       return result;
     }
-    const bool described = is_task_described(folder_, std::nullopt);
     std::vector<Example> examples;
     for (std::size_t i = 0; i < texts.size(); ++i) {
       Example given;
       given.text = texts[i];
       given.pair = pairs[i];
       given.choices = choices[i];
-      examples.push_back(example_of(options, described, std::move(given)));
+      examples.push_back(example_of(options, described_, std::move(given)));
     }
     in_parts(examples.size(), batch_size, [&](std::size_t begin, std::size_t end) {
       const std::vector<Example> part(examples.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -236,9 +244,11 @@ class LoadedModel {
   /// Writes a folder as a checkpoint is, with the weights of this moment.
   void write(const std::filesystem::path& folder, Log& log) const {
     write_model_folder(folder_, *model_, trained_length(), folder, log);
-    const std::filesystem::path settings = folder_.path / "config.yaml";
-    if (std::filesystem::exists(settings))
-      write_text_file(folder / "config.yaml", read_text_file(settings, max_yaml_bytes));
+    // Of the model as it was loaded, whatever the folder holds by now.
+    if (tokenizer_)
+      write_tokenizer(*tokenizer_, folder, trained_length(),
+                      model_->config().type_vocab_size > 0);
+    if (settings_) write_text_file(folder / "config.yaml", *settings_);
   }
 
   const TaskModel& opened_task() {
@@ -253,8 +263,11 @@ class LoadedModel {
 
   ModelFolder folder_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  bool described_ = false;
+  std::int64_t length_ = 0;
+  std::optional<std::string> settings_;  // config.yaml, as the folder had it
   std::mutex mutex_;
-  TaskModel task_;  // has its model from the start, and the rest after the first prediction
+  TaskModel task_;  // has its model from the start, and the rest where the folder tells a task
   Model* model_;    // that of task_, which another thread may open
 };
 

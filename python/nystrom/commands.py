@@ -267,7 +267,7 @@ def approximation(
 @contextlib.contextmanager
 def _opened(model: ModelLike | Config) -> Iterator[tuple[str, dict[str, Any], GivenData]]:
     """The folder of a model, the flags by which it was loaded, and a place for data in memory. A
-    model whose weights may have changed is saved first."""
+    model whose weights or folder may have changed is saved first."""
     from nystrom._given import GivenData
     from nystrom._program import folder_of_a_call
 
@@ -278,7 +278,7 @@ def _opened(model: ModelLike | Config) -> Iterator[tuple[str, dict[str, Any], Gi
         dtype, device, options = model._options
         flags: dict[str, Any] = {"dtype": dtype, "device": device}
         path = model.path
-        if model._weights_shown or options:
+        if model._weights_shown or options or model._replaced():
             path = os.path.join(folder, "model")
             model.save(path)
         yield path, flags, data

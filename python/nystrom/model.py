@@ -64,10 +64,20 @@ def load(
 
 
 def _restored(
-    path: str, dtype: str, device: str, options: list[str], weights: dict[str, Any] | None
+    path: str,
+    dtype: str,
+    device: str,
+    options: list[str],
+    weights: dict[str, Any] | None,
+    mark: Any = None,
 ) -> Model:
     """A model that was pickled or copied."""
     model = Model(path, dtype, device, options)
+    if isinstance(mark, str) and mark != model._mark:
+        raise InputError(
+            f"'{path}': holds another model than the one that was pickled; give each run and each "
+            "saved model a folder of its own"
+        )
     if weights is not None:
         model._core.set_weights(weights)
         model._weights_shown = True
@@ -87,6 +97,7 @@ class Model(_Predicts["P"]):
         self._core = _core.Model(path, dtype, device, options)
         self._options = (dtype, device, options)
         self._weights_shown = False  # whether parameters() let someone write to them
+        self._mark = _mark_of(self._core.path)
         self._labels = typed_labels(self._core.path, self._core.labels)
 
     @property
@@ -415,14 +426,23 @@ class Model(_Predicts["P"]):
         folder = path_of(folder)
         files: list[str] = self._core.export(
             folder, format, softmax, sentence_transformers, onnx, verify,
-            self._weights_shown,
+            self._weights_shown or self._replaced(),
         )  # fmt: skip
         _write_label_types(self._labels, folder)
         return files
 
+    def _replaced(self) -> bool:
+        """Whether the folder holds another model by now, as after a run with overwrite=True."""
+        return _mark_of(self.path) != self._mark
+
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._replaced():
+            raise InputError(
+                f"'{self.path}': holds another model by now, and a copy is opened from there; save "
+                "this one: model.save(folder)"
+            )
         weights = self._core.weights() if self._weights_shown else None
-        return _restored, (os.path.abspath(self.path), *self._options, weights)
+        return _restored, (os.path.abspath(self.path), *self._options, weights, self._mark)
 
     def __repr__(self) -> str:
         return f"nystrom.Model({self.path!r}, {self.num_parameters} parameters)"
@@ -468,6 +488,18 @@ def _in_parts(
             end = min(begin + size, count)
             yield work(begin, end)
             advance(end - begin)
+
+
+def _mark_of(path: str) -> Any:
+    """What tells the model of a folder from one that takes its place: the checksums of a
+    checkpoint's files, else the size and the time of its weights."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        with open(os.path.join(path, "MANIFEST.json"), encoding="utf-8") as file:
+            return " ".join(each["xxh3_128"] for each in json.load(file)["files"].values())
+    with contextlib.suppress(OSError):
+        weights = os.stat(os.path.join(path, "model.safetensors"))
+        return weights.st_size, weights.st_mtime_ns
+    return None
 
 
 def _label_types_of(path: str) -> dict[str, Any]:

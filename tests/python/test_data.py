@@ -978,6 +978,18 @@ def test_a_run_is_the_same_from_another_folder(task, tmp_path, monkeypatch):
         assert run.load().path.startswith(str(first))
 
 
+def test_a_model_keeps_the_task_of_a_replaced_run(task, tmp_path):
+    model = nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True).load()
+    before = nystrom.evaluate(model, ROWS)
+    pairs = [(text, "old ships", label) for text, label in ROWS[:30]]
+    options = {"pair": "second", "quiet": True, "overwrite": True}
+    nystrom.finetune(task, train=pairs, validation=pairs, **options)
+    assert model.predict("the sea")[0]["label"] in model.labels
+    assert nystrom.evaluate(model, ROWS) == before
+    model.save(tmp_path / "saved")
+    assert nystrom.evaluate(tmp_path / "saved", ROWS) == before
+
+
 def test_a_run_is_pickled(task):
     run = nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True)
     twin = pickle.loads(pickle.dumps(run))

@@ -218,6 +218,26 @@ def test_copies_have_the_weights_of_the_moment(changed, model, copied):
         np.testing.assert_array_equal(logits(copied(original)), logits(original))
 
 
+# https://github.com/skorch-dev/skorch/issues/848 https://github.com/aidotse/LeakPro/pull/415
+def test_a_model_whose_folder_was_replaced_is_itself(config, tmp_path):
+    model = nystrom.pretrain(config, quiet=True).load()
+    loss, expected = nystrom.evaluate(model, TEXTS)["loss"], logits(model)
+    pickled, twin = pickle.dumps(model), copy.deepcopy(model)
+    again = nystrom.pretrain(config, seed=9, quiet=True, overwrite=True)
+    assert again.load().path == model.path and nystrom.evaluate(again, TEXTS)["loss"] != loss
+    for each in (model, twin):
+        np.testing.assert_array_equal(logits(each), expected)
+        assert nystrom.evaluate(each, TEXTS)["loss"] == loss
+    model.export(tmp_path / "exported")
+    assert nystrom.evaluate(tmp_path / "exported", TEXTS)["loss"] == loss
+    with pytest.raises(nystrom.InputError, match="holds another model than the one that was pick"):
+        pickle.loads(pickled)
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(nystrom.InputError, match="holds another model by now.*model.save"):
+            copied(model)
+    assert pickle.dumps(again.load()) != pickled
+
+
 def test_a_pickle_of_an_unchanged_model_is_small(trained):
     assert len(pickle.dumps(nystrom.load(trained))) < 1000
 
