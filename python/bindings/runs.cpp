@@ -119,6 +119,9 @@ void add_columns(nb::dict& plan, TaskConfig task) {
   plan["id"] = columns.id;
   plan["choices"] = columns.choices;
   plan["negatives"] = columns.negatives;
+  plan["classes"] = task.labels;
+  plan["train"] = task.train;
+  plan["validation"] = task.validation;
 }
 
 /// What a configuration says of a run before it begins: where its files lie, and which columns its

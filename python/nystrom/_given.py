@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from nystrom._options import LABEL_TYPES
@@ -165,6 +166,14 @@ class GivenData:
         text = label if isinstance(label, str) else json.dumps(label)
         self.labels.setdefault(text, label)
         return text
+
+    def add_labels(self, names: list[str]) -> None:
+        """Those that the task names, and no row has, have the type of the others."""
+        for name in names if self.labels else ():
+            with suppress(ValueError):
+                label = json.loads(name)
+                if type(label) is type(next(iter(self.labels.values()))):
+                    self.labels.setdefault(name, label)
 
     def _label_types(self) -> str:
         kept = {text: label for text, label in self.labels.items() if not isinstance(label, str)}

@@ -246,7 +246,9 @@ def finetune(
                 files = file_names(rows, names_of_files(rows), name, columns, data)
                 options.append(f"task.{name}={text_of(files)}")
                 every += files
-        options += data.form(every, plan["format"])
+        stay = [file for name in given if given[name] is None for file in plan[name]]
+        options += data.form(every + stay, plan["format"])
+        data.add_labels(plan["classes"])
         run_dir = os.path.abspath(plan["run_dir"])
         if _checkpoints(run_dir):
             data.require_same_label_types(plan["run_dir"])

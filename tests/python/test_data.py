@@ -156,6 +156,10 @@ def test_the_form_of_other_files_does_not_matter(task, tmp_path):
     )
     with pytest.raises(nystrom.InputError, match="table' is in the form tsv.*give all as rows or"):
         nystrom.finetune(task, train=rows, validation=table, overwrite=True)
+    task["task"]["validation"] = [table]
+    with pytest.raises(nystrom.InputError, match="table' is in the form tsv.*give all as rows or"):
+        nystrom.finetune(task, train=rows, overwrite=True)
+    assert nystrom.finetune(task, train=rows, validation=0.2, overwrite=True).steps == 2
 
 
 def test_labels_keep_their_types_in_runs_without_a_name(task, tmp_path, monkeypatch):
@@ -195,6 +199,13 @@ def test_a_run_that_kept_no_checkpoint_leaves_no_types(task):
     (task["run_dir"] / ".lock").write_text("nystrom run\n")
     (task["run_dir"] / "label_types.json").write_text('{"calm": 1}')
     assert nystrom.finetune(task, train=ROWS, validation=ROWS).load().labels == ["calm", "rough"]
+
+
+@pytest.mark.parametrize("labels", [[2, 1, 0], [2.5, 1.0, 0.0]])
+def test_a_label_that_no_row_has_is_of_the_same_type(labels, task):
+    task["task"]["labels"] = labels
+    rows = [(text, labels[1 + (label == "calm")]) for text, label in ROWS]
+    assert nystrom.finetune(task, train=rows, validation=rows).load().labels == labels
 
 
 @pytest.mark.parametrize("other", ["1", 1.0, True])
