@@ -9,7 +9,14 @@ import os
 from collections.abc import Mapping
 
 from nystrom import _core
-from nystrom._options import names_of_columns, overrides, path_of, require_numbers, text_of
+from nystrom._options import (
+    LABEL_TYPES,
+    names_of_columns,
+    overrides,
+    path_of,
+    require_numbers,
+    text_of,
+)
 from nystrom.errors import InputError, Interrupted
 
 TYPE_CHECKING = False
@@ -352,6 +359,7 @@ def _place(
     if unnamed:
         plan["run_dir"] = _new_folder("runs/finetuned" if task else plan["run_dir"])
         place = [f"run_dir={text_of(plan['run_dir'])}"]
+    _end_killed(plan["run_dir"])
     earlier = _put_aside(plan["run_dir"]) if overwrite and not unnamed else None
     try:
         with GivenData(plan["cache"]) as data:
@@ -378,14 +386,14 @@ def _new_folder(default: str) -> str:
 
 
 _written = ["checkpoints", "config.yaml", "metrics.jsonl", "fill-masks.jsonl", "log.txt"]
-_written += ["label_types.json", "report.html", "test.json", ".waiting", "events.out.tfevents.*"]
+_written += [LABEL_TYPES, "report.html", "test.json", ".waiting", "events.out.tfevents.*"]
 
 
 def _checkpoints(run_dir: str) -> set[str]:
     """The names of the run's checkpoints."""
     folder = os.path.join(run_dir, "checkpoints")
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    return {name for name in names if name.startswith("step-")}
+    return {name for name in names if name.removeprefix("step-").isdecimal()}
 
 
 @contextlib.contextmanager
@@ -406,11 +414,12 @@ def _locked(run_dir: str) -> Iterator[None]:
         os.close(lock)
 
 
-def _move_run(source: str, target: str) -> None:
-    """Moves what a run wrote, and nothing else."""
+def _move_run(source: str, target: str, back: bool = False) -> None:
+    """Moves what a run wrote, and nothing else. Checkpoints go first, and come `back` last: a run is
+    where they are."""
     from pathlib import Path
 
-    for pattern in _written:
+    for pattern in reversed(_written) if back else _written:
         for path in Path(source).glob(pattern):
             path.rename(Path(target, path.name))
 
@@ -428,7 +437,7 @@ def _put_aside(run_dir: str) -> str | None:
         try:
             _move_run(run_dir, aside)
         except OSError:
-            _move_run(aside, run_dir)
+            _move_run(aside, run_dir, back=True)
             os.rmdir(aside)
             raise
     return aside
@@ -443,9 +452,25 @@ def _end_overwriting(run_dir: str, earlier: str) -> None:
             refused = f"{earlier}-refused"
             os.mkdir(refused)
             _move_run(run_dir, refused)
-            _move_run(earlier, run_dir)
+            _move_run(earlier, run_dir, back=True)
         shutil.rmtree(refused)
     shutil.rmtree(earlier)
+
+
+def _end_killed(run_dir: str) -> None:
+    """Does that for a process which was killed."""
+    import shutil
+    from pathlib import Path
+
+    left = sorted(Path(run_dir).glob(".replaced-*"))
+    if not left:
+        return
+    with _locked(run_dir):
+        for earlier in left:
+            if not _checkpoints(run_dir) and (earlier / "checkpoints").is_dir():
+                shutil.rmtree(os.path.join(run_dir, "checkpoints"), ignore_errors=True)
+                _move_run(str(earlier), run_dir, back=True)
+            shutil.rmtree(earlier)
 
 
 def _given(config: Config) -> tuple[str, bool]:

@@ -169,23 +169,28 @@ def test_labels_keep_their_types_in_runs_without_a_name(task, tmp_path, monkeypa
     assert nystrom.finetune(task, train=train, validation=0.2, quiet=True).load().labels == [0, 1]
 
 
+def killed_at(step: int, task: dict[str, object], options: dict[str, object]) -> None:
+    """A run whose process ends after a step."""
+    script = """
+        import os, pickle, signal, sys, nystrom
+        last, task, options = pickle.load(sys.stdin.buffer)
+        def end(step):
+            if step.step == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        nystrom.finetune(task, on_step=end, **options)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], input=pickle.dumps((step, task, options))
+    )
+    assert done.returncode == -signal.SIGKILL
+
+
 def test_labels_keep_their_types_whatever_ends_a_run(task):
     """So that the same call goes on after the end of a process."""
     rows = [(text, int(label == "calm")) for text, label in ROWS]
     options = {"train": rows, "validation": rows, "quiet": True}
     task["checkpoint"], task["evaluation"] = {"every": 1}, {"every": 1}
-    script = """
-        import os, pickle, signal, sys, nystrom
-        task, options = pickle.load(sys.stdin.buffer)
-        def end(step):
-            if step.step == 2:
-                os.kill(os.getpid(), signal.SIGKILL)
-        nystrom.finetune(task, on_step=end, **options)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], input=pickle.dumps((task, options))
-    )
-    assert done.returncode == -signal.SIGKILL
+    killed_at(2, task, options)
     assert nystrom.load(task["run_dir"]).labels == [0, 1]
     seen = []
     nystrom.finetune(
@@ -925,6 +930,25 @@ def test_overwriting_removes_the_old_run_alone(task):
     (task["run_dir"] / "notes.txt").write_text("mine")
     run = nystrom.finetune(task, train=ROWS[5:], validation=ROWS, quiet=True, overwrite=True)
     assert run.steps == 2 and (task["run_dir"] / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_the_next_call_ends_an_overwriting_that_was_killed(step, task):
+    nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True)
+    before = losses_of_folder(task["run_dir"])
+    task["checkpoint"] = {"every": 1}
+    options = {"train": ROWS[5:], "validation": ROWS, "quiet": True}
+    killed_at(step, task, options | {"overwrite": True})
+    assert len(list(task["run_dir"].glob(".replaced-*"))) == 1
+    if step == 1:
+        with pytest.raises(nystrom.InputError, match="holds a run with other settings"):
+            nystrom.finetune(task, **options)
+        assert losses_of_folder(task["run_dir"]) == before
+        assert nystrom.load(task["run_dir"]).labels == ["calm", "rough"]
+    else:
+        assert nystrom.finetune(task, **options).steps == 2
+        assert losses_of_folder(task["run_dir"]) != before
+    assert not list(task["run_dir"].glob(".replaced-*"))
 
 
 def test_a_refused_run_overwrites_nothing(task):
