@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from nystrom import _core
 from nystrom._options import require_numbers
 from nystrom._output import write
 from nystrom.errors import InputError, InternalError, Interrupted, _renamed, in_words_of_python
@@ -57,6 +58,7 @@ def run(
         child = subprocess.Popen(
             [*arguments, "--", *words], stdin=subprocess.DEVNULL, stdout=output,
             stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+            env=os.environ | {"OMP_NUM_THREADS": str(_core.num_threads())},
         )  # fmt: skip
         try:
             message = _messages(child)

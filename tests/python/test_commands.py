@@ -262,6 +262,18 @@ def test_a_bool_is_no_number(model, classifier, config):
             call()
 
 
+# https://github.com/facebookresearch/PyTorch-BigGraph/pull/6
+def test_a_command_has_the_threads_of_its_call(trained, tmp_path, monkeypatch):
+    program = tmp_path / "program"
+    program.write_text('#!/bin/sh\necho "{\\"threads\\": $OMP_NUM_THREADS}"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("nystrom._program.PROGRAM", program)
+    before = nystrom.num_threads()
+    for count in (before + 1, before):
+        nystrom.set_num_threads(count)
+        assert nystrom.info(trained) == {"threads": count}
+
+
 def test_messages_go_to_stderr(trained, capsys):
     nystrom.evaluate(trained, CORPUS, quiet=False)
     assert "sequence" in capsys.readouterr().err
