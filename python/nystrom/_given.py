@@ -263,9 +263,15 @@ def read_here(given: Any) -> Any:
     return next((Path(each) for each in names if is_parquet(each)), None)
 
 
-def text_file_names(given: Any) -> list[str] | None:
-    """The same, where a list of texts is one of documents, and not of files."""
+def text_file_names(given: Any, name: str) -> list[str] | None:
+    """The same, where a list of texts is one of documents, and not of files. Throws an InputError
+    where each of them names a file."""
     if isinstance(given, (list, tuple)) and any(isinstance(each, str) for each in given):
+        if name != "queries" and all(isinstance(e, str) and os.path.isfile(e) for e in given):
+            raise InputError(
+                f"{name}: each of these texts names a file; give files as pathlib.Path(…), and "
+                "texts such as these as an iterator: iter(texts)"
+            )
         return None
     return names_of_files(given)
 

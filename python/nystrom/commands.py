@@ -249,7 +249,8 @@ def approximation(
     **sections: Any,
 ) -> dict[str, Any]:
     """How far a masked language model's attention is from exact attention, layer by layer, on
-    texts, as `nystrom approximation model` finds it. `output` is a folder for tables and pictures.
+    texts, as `nystrom approximation model` finds it: in f32 on the CPU, however the model was
+    loaded. `output` is a folder for tables and pictures.
     """
     with _opened(model) as (path, flags, given_data):
         plan = _core.plan_of_model(path, overrides(sections))
@@ -350,7 +351,7 @@ def _files(
     """The files of what an argument gives."""
     from nystrom._given import Columns, file_names, names_of_files, text_file_names
 
-    paths = (text_file_names if masked else names_of_files)(given)
+    paths = text_file_names(given, name) if masked else names_of_files(given)
     return file_names(given, paths, name, Columns(columns), data)
 
 

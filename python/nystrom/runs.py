@@ -182,7 +182,7 @@ def pretrain(
         given = {"train": ("texts", texts), "validation": ("validation", validation)}
         for key, (name, rows) in given.items():
             if rows is not None and not (share and key == "validation"):
-                files = file_names(rows, text_file_names(rows), name, columns, data)
+                files = file_names(rows, text_file_names(rows, name), name, columns, data)
                 options.append(f"data.{key}={text_of(files)}")
         return Run(
             _core.pretrain(

@@ -546,6 +546,21 @@ def test_texts_may_come_in_every_form(texts, config, trained):
     assert losses(run) == losses_of_folder(trained)
 
 
+# https://github.com/huggingface/tokenizers/issues/478
+def test_names_of_files_are_no_texts(config, model):
+    (file,) = config["data"].pop("train")
+    names = [str(file), str(file)]
+    for call in (
+        lambda: nystrom.pretrain(config, texts=names),
+        lambda: nystrom.pretrain(config, texts=file, validation=names),
+        lambda: nystrom.evaluate(model, names),
+        lambda: nystrom.search(model, names, "sea"),
+    ):
+        with pytest.raises(nystrom.InputError, match="each of these texts names a file; give file"):
+            call()
+    assert nystrom.search(model, iter(names), [str(file)])[0][0]["text"] == str(file)
+
+
 def losses_of_folder(run_dir: Path) -> list[float]:
     records = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
     return [each["loss"] for each in records if "loss" in each]
