@@ -75,6 +75,16 @@ def path_of(path: str | bytes | os.PathLike[str]) -> str:
     return _in_utf8(os.fsdecode(path))
 
 
+def new_folder(path: str | bytes | os.PathLike[str]) -> str:
+    """The path of a folder to write, as path_of."""
+    text = path_of(path)
+    if text == "~" or text.startswith("~/"):
+        raise InputError(
+            f"{text!r}: only a shell replaces ~; write the folder out, as os.path.expanduser does"
+        )
+    return text
+
+
 def absolute(path: str | bytes | os.PathLike[str]) -> str:
     """The path of a model from any current folder; a name of the hub stays."""
     text = path_of(path)

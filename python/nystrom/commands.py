@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 
 from nystrom import _core
-from nystrom._options import names_of_columns, overrides, path_of, text_of
+from nystrom._options import names_of_columns, new_folder, overrides, path_of, text_of
 from nystrom._texts import require_no_mask, texts_of
 from nystrom.errors import InputError, in_words_of_python
 from nystrom.model import Model, typed_labels
@@ -169,7 +169,7 @@ def convert(
     """
     layers = [keep_exact] if hasattr(keep_exact, "__index__") else keep_exact
     exact = layers if isinstance(layers, str) else ",".join(map(str, layers))
-    folder = path_of(folder)
+    folder = new_folder(folder)
     with _opened(model) as (path, flags, given_data):
         flags.pop("dtype", None)
         flags.pop("device", None)
@@ -196,7 +196,7 @@ def extend(
 ) -> dict[str, Any]:
     """Writes a model with a longer position table into a new folder, to train on at that length, as
     `nystrom extend` does, and returns what it is."""
-    folder = path_of(folder)
+    folder = new_folder(folder)
     with _opened(model) as (path, _, _):
         result = _printed(
             "extend", path, folder, length=length, landmarks=landmarks,
@@ -258,7 +258,7 @@ def approximation(
         files = _files(texts, "texts", columns, given_data, True)
         return _printed(
             "approximation model", path, *files, options=overrides(sections), quiet=quiet,
-            sequences=sequences, output=None if output is None else path_of(output),
+            sequences=sequences, output=None if output is None else new_folder(output),
         )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from nystrom._options import (
     LABEL_TYPES,
     absolute,
     dtype_name,
+    new_folder,
     overrides,
-    path_of,
     require_numbers,
 )
 from nystrom._texts import require_no_mask, several, text_of, texts_of
@@ -392,7 +392,7 @@ class Model(_Predicts["P"]):
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes the model with its weights of this moment into a new folder, as checkpoints are:
         for nystrom.load, and for model={"from": folder}."""
-        folder = path_of(folder)
+        folder = new_folder(folder)
         self._core.save(folder)
         _write_label_types(self._labels, folder)
 
@@ -423,7 +423,7 @@ class Model(_Predicts["P"]):
         attention in place of the model's own. sentence_transformers: also that program's files;
         model stands for the model's own pooling. verify: reads the files back and compares them.
         """
-        folder = path_of(folder)
+        folder = new_folder(folder)
         files: list[str] = self._core.export(
             folder, format, softmax, sentence_transformers, onnx, verify,
             self._weights_shown or self._replaced(),

@@ -247,6 +247,21 @@ def test_names_with_half_a_character_are_refused(call, model):
         call(model)
 
 
+# https://github.com/SWI-Prolog/swipl-devel/issues/78
+def test_the_home_folder_is_written_out(model, trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (
+        lambda: model.save("~/model"),
+        lambda: model.export(Path("~/model")),
+        lambda: nystrom.extend(trained, "~/model", length=48),
+        lambda: nystrom.convert(trained, "~"),
+        lambda: nystrom.approximation(model, CORPUS, output="~/pictures"),
+    ):
+        with pytest.raises(nystrom.InputError, match="only a shell replaces ~"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_bool_is_no_number(model, classifier, config):
     for call in (
         lambda: model.encode("sea", dimensions=True),
