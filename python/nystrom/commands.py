@@ -367,11 +367,14 @@ def _array(vectors: Any) -> Any:
     """Vectors as an array [rows, width]."""
     import numpy
 
-    require_no_mask(vectors)
-    if numpy.iscomplexobj(vectors):
-        raise InputError("corpus: its vectors are complex; expected real numbers")
+    for each in vectors if isinstance(vectors, list) else [vectors]:
+        require_no_mask(each)
     try:
+        if numpy.iscomplexobj(vectors):
+            raise InputError("corpus: its vectors are complex; expected real numbers")
         result = numpy.ascontiguousarray(vectors, dtype=numpy.float32)
+    except InputError:
+        raise
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"corpus: its vectors are no array [rows, width]: {error}") from None
     if result.ndim != 2:

@@ -153,6 +153,21 @@ def test_vectors_are_real_and_whole_arrays(model):
         model(np.ma.masked_array([[2, 5, 6, 3]], mask=[[0, 1, 0, 0]]))
 
 
+@pytest.mark.parametrize(
+    "vectors, message",
+    [
+        ([[1, 2], [1]], "its vectors are no array"),
+        ([[1, 2], None], "its vectors are no array"),
+        ([[1, 2], [1j, 2]], "its vectors are complex"),
+        (list(np.ma.masked_array(np.ones((2, 2)), mask=[[0, 1], [0, 0]])), "would lose its mask"),
+    ],
+)
+def test_vectors_of_a_column_are_whole(model, vectors, message):
+    rows = {"text": CORPUS[:2], "vector": vectors}
+    with pytest.raises(nystrom.InputError, match=message):
+        nystrom.search(model, rows, "the sea", vectors="vector")
+
+
 def test_a_query_may_look_like_anything(model):
     for query in ("-", "--top-k", "a/b.txt", "[MASK]"):
         assert len(nystrom.search(model, CORPUS, query, top_k=2)) == 2
