@@ -507,9 +507,21 @@ def _label_types_of(path: str) -> dict[str, Any]:
     checkpoint, says which."""
     checkpoints = os.path.abspath(path), os.path.realpath(path)  # it may be named by a link
     for place in (path, *(os.path.dirname(os.path.dirname(each)) for each in checkpoints)):
-        with contextlib.suppress(OSError, ValueError):
-            with open(os.path.join(place, LABEL_TYPES), encoding="utf-8") as file:
-                return dict(json.load(file))
+        name = os.path.join(place, LABEL_TYPES)
+        if not os.path.isfile(name):
+            continue
+        try:
+            with open(name, encoding="utf-8") as file:
+                types = json.load(file)
+            one_type = len({type(each) for each in types.values()}) <= 1
+            if one_type and all(json.dumps(types[text]) == text for text in types):
+                return dict(types)
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            pass
+        raise InputError(
+            f"'{name}': does not give the numbers of labels by their texts; remove it, and labels "
+            "are texts"
+        )
     return {}
 
 
