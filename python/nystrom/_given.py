@@ -212,6 +212,17 @@ class GivenData:
     def _keep(self, lines: Iterator[str]) -> str | None:
         """Writes lines into an entry of the cache, and returns the name of its file. None without
         any line."""
+        theirs: list[OSError] = []  # of what gives the rows
+        try:
+            return self._write(_noting(lines, theirs))
+        except OSError as error:
+            if error in theirs:
+                raise
+            raise InputError(
+                f"'{self.folder}': cannot be written: {error.strerror}; choose another data.cache"
+            ) from None
+
+    def _write(self, lines: Iterator[str]) -> str | None:
         checksum = hashlib.sha256()
         self.folder.mkdir(parents=True, exist_ok=True)
         folder = self.folder / f"rows-{16 * '0'}.tmp-{secrets.token_hex(8)}"
@@ -240,6 +251,15 @@ class GivenData:
             return str(entry / "rows.jsonl")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _noting(lines: Iterator[str], errors: list[OSError]) -> Iterator[str]:
+    """The lines. What the system refuses while they are made goes into `errors` too."""
+    try:
+        yield from lines
+    except OSError as error:
+        errors.append(error)
+        raise
 
 
 def names_of_files(given: Any) -> list[str] | None:
