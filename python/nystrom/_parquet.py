@@ -11,7 +11,7 @@ from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from nystrom._rows import Names
@@ -59,6 +59,8 @@ def _saved(folder: Path) -> list[Path]:
             f"'{folder}' holds its rows in another order than their files; pass "
             "datasets.load_from_disk(…)"
         )
+    if not state["_data_files"]:
+        raise InputError(f"'{folder}' holds no rows")
     return [folder / each["filename"] for each in state["_data_files"]]
 
 
@@ -81,7 +83,9 @@ def _parts_of(folder: Path) -> dict[str, list[Path]]:
             return {name: _saved(folder / name) for name in splits["splits"]}
         if (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file():
             return {"": _saved(folder)}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"'{folder}' is no folder of save_to_disk: {error}") from None
     for place in (folder, folder / "data"):
         if not place.is_dir():
@@ -142,18 +146,20 @@ def open_parquet(path: Any, name: str) -> Any:
             f"{name}: '{files[0]}' needs pyarrow to be read; pip install pyarrow"
         ) from None
     try:
-        return _Batches(pyarrow, files)
+        return Batches(pyarrow, files)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{name}: '{files[0]}': {str(error).splitlines()[0]}") from None
 
 
-class _Batches:
+class Batches:
     """The batches of several files with one schema, read one after another."""
 
     def __init__(self, pyarrow: Any, files: list[Path]) -> None:
         self._pyarrow = pyarrow
         self._files = files
         self.schema = self._open(files[0]).schema
+        #: The columns that are read; files may differ in others.
+        self.columns: Sequence[str] = self.schema.names
 
     def _open(self, file: Path) -> Any:
         """A reader of one file."""
@@ -176,12 +182,13 @@ class _Batches:
         for file in self._files:
             try:
                 reader = self._open(file)
-                missing = set(self.schema.names) - set(reader.schema.names)
+                missing = {*self.columns} - {*reader.schema.names}
                 if missing:
                     raise InputError(
                         f"'{file}': lacks the column {min(missing)!r} of the other files"
                     )
-                if class_names(reader.schema) != class_names(self.schema):
+                names, before = class_names(reader.schema), class_names(self.schema)
+                if any(names.get(each) != before.get(each) for each in self.columns):
                     raise InputError(
                         f"'{file}': names the classes otherwise than '{self._files[0]}'"
                     )

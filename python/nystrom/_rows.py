@@ -107,9 +107,11 @@ def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
-    from nystrom._parquet import class_names
+    from nystrom._parquet import Batches, class_names
 
     _require_columns(columns, data.schema.names, name)
+    if isinstance(data, Batches):
+        data.columns = columns
     named = class_names(data.schema)
     batches = data.to_batches() if hasattr(data, "to_batches") else data
     for batch in batches:
@@ -150,7 +152,7 @@ def _with_names(
 def _named(value: Any, names: list[str], place: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [_named(each, names, place) for each in value]
-    if not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int):
         return value
     if not 0 <= value < len(names):
         raise InputError(

@@ -866,6 +866,50 @@ def test_files_that_name_classes_otherwise_are_refused(task, tmp_path):
         nystrom.finetune(task, train=str(tmp_path / "*.parquet"), validation=ROWS)
 
 
+def test_files_may_differ_in_columns_that_are_not_read(task, of_a_file, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = arrow_table()
+    parquet.write_table(table[:20].append_column("extra", [[1] * 20]), tmp_path / "a.parquet")
+    parquet.write_table(table[20:], tmp_path / "b.parquet")
+    run = nystrom.finetune(task, train=tmp_path / "*.parquet", validation=ROWS, quiet=True)
+    assert losses(run) == of_a_file
+    parquet.write_table(table[20:].drop_columns("label"), tmp_path / "b.parquet")
+    with pytest.raises(nystrom.InputError, match="b.parquet': lacks the column 'label'"):
+        nystrom.finetune(task, train=tmp_path / "*.parquet", validation=ROWS, overwrite=True)
+
+
+# https://github.com/huggingface/datasets/pull/6616
+def test_bools_have_no_names_of_classes(task):
+    table = hub_classes().data.table
+    bools = pytest.importorskip("pyarrow").array([at % 2 == 0 for at in range(60)])
+    table = table.set_column(table.schema.get_field_index("label"), "label", bools)
+    assert nystrom.finetune(task, train=table, validation=table).load().labels == [False, True]
+
+
+@pytest.mark.parametrize("state", ["[1]", '{"_data_files": []}', '{"_data_files": [3]}'])
+def test_a_wrong_folder_of_save_to_disk_is_an_input_error(state, task, tmp_path):
+    hub_classes().save_to_disk(tmp_path / "saved")
+    (tmp_path / "saved" / "state.json").write_text(state)
+    with pytest.raises(nystrom.InputError, match="saved' (is no folder of|holds no rows)"):
+        nystrom.finetune(task, train=tmp_path / "saved", validation=ROWS)
+
+
+@pytest.mark.parametrize("cache", ["/proc/none", "file", "file/below"])
+def test_a_cache_that_cannot_be_written_is_named(cache, task, tmp_path):
+    (tmp_path / "file").touch()
+    task["data"]["cache"] = tmp_path / cache
+    with pytest.raises(nystrom.InputError, match=f"{cache}': cannot be written: .*another data.c"):
+        nystrom.finetune(task, train=ROWS, validation=ROWS)
+
+    def lost():
+        yield ROWS[0]
+        raise ConnectionError("the server is gone")
+
+    task["data"]["cache"] = tmp_path / "cache"
+    with pytest.raises(ConnectionError, match="the server is gone"):
+        nystrom.finetune(task, train=lost(), validation=ROWS)
+
+
 def test_a_transform_is_refused(task):
     rows = hub_dataset().with_transform(lambda batch: batch)
     with pytest.raises(nystrom.InputError, match="has a transform"):
@@ -992,6 +1036,18 @@ def test_a_refused_run_leaves_the_types_of_labels(task):
         bools = [(text, bool(label)) for text, label in numbers[5:]]
         nystrom.finetune(task, train=bools, validation=bools, quiet=True)
     assert nystrom.load(task["run_dir"]).labels == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "types", ["5", "[1]", '{"0": {"a": 1}}', '{"0": 7, "1": 7}', '{"1": 1, "true": true}', "x", "["]
+)
+def test_wrong_types_of_labels_are_an_input_error(types, task, tmp_path):
+    numbers = [(text, int(label == "calm")) for text, label in ROWS]
+    model = nystrom.finetune(task, train=numbers, validation=numbers, quiet=True).load()
+    model.save(tmp_path / "saved")
+    (tmp_path / "saved" / "label_types.json").write_text(types * (1 if types != "[" else 100_000))
+    with pytest.raises(nystrom.InputError, match="label_types.json': does not give the numbers"):
+        nystrom.load(tmp_path / "saved")
 
 
 def test_labels_of_another_type_are_no_more_of_the_run(task):
