@@ -97,6 +97,7 @@ void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
     if (readable && errors.size() == before)
       errors.note(option, [&, files = patterns] { read_first_example(task, *files); });
   }
+  if (errors.empty()) errors.note("", [&] { require_read_columns(task); });
 }
 
 /// Resolves the run. Throws one InputError with all errors, one per line, if there are any.
