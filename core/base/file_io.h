@@ -137,8 +137,8 @@ class OutputFile {
   Checksum checksum_;
 };
 
-/// The largest size of a settings file.
-inline constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
+/// The largest size of a settings file: config.json names each label of a model twice.
+inline constexpr std::size_t max_config_bytes = std::size_t{16} << 20;
 /// Reads a regular file. Throws an InputError that names the file when it is absent, unreadable,
 /// not regular or larger than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path,

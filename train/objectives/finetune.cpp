@@ -17,6 +17,7 @@
 #include "train/objectives/embedding_objective.h"
 #include "train/objectives/task_evaluation.h"
 #include "train/optim/schedule.h"
+#include "train/state/hf_config.h"
 #include "train/state/model_folder.h"
 #include "train/state/run_state.h"
 
@@ -291,6 +292,10 @@ PreparedTask prepare_task(const RunSpec& spec) {
     config.task.word_cut = run.train->word_cut();
   config.model.labels = output_names(*run.train);
   config.model.multi_label = run.train->target() == TaskTarget::label_set;
+  const std::size_t bytes = hf_config_text(config.model).size();
+  require_input(bytes <= max_config_bytes,
+                "{}: its labels make a config.json of {} bytes; at most {} are read: shorten them",
+                fmt::join(config.task.train, ", "), bytes, max_config_bytes);
   require_same_run(run.spec);
   return run;
 }

@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t max_metrics = 200, max_warnings = 50, log_lines = 30;
-constexpr std::size_t max_report_bytes = std::size_t{16} << 20;
 constexpr std::string_view baseline = "validation_baseline";
 
 /// The number after `word` in `line`.
@@ -203,10 +202,9 @@ StudyFindings read_study(const fs::path& run_dir) {
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
-    if (file.extension() == ".svg")
-      findings.pictures.push_back(read_text_file(file, max_report_bytes));
+    if (file.extension() == ".svg") findings.pictures.push_back(read_text_file(file));
     if (file.extension() != ".json") continue;
-    const nlohmann::json study = read_json_file(file, max_report_bytes);
+    const nlohmann::json study = read_json_file(file);
     try {
       for (const auto& sentence : study.at("verdict"))
         findings.verdict.push_back(sentence.get<std::string>());
@@ -220,7 +218,7 @@ StudyFindings read_study(const fs::path& run_dir) {
 
 std::string sweep_page(const fs::path& folder) {
   const fs::path file = folder / "summary.json";
-  const nlohmann::json summary = read_json_file(file, max_report_bytes);
+  const nlohmann::json summary = read_json_file(file);
   std::vector<RunHistory> runs;
   SweepResult sweep;
   try {

@@ -52,7 +52,7 @@ std::string csv_text(const StudyTable& table) {
 /// Whether `file` is the NAME.json of a study `name`.
 bool is_study(const std::filesystem::path& file, const std::string& name) {
   try {
-    return read_json_file(file, std::size_t{16} << 20).at("study") == name;
+    return read_json_file(file).at("study") == name;
   } catch (const InputError&) {
     return false;
   } catch (const Json::exception&) {
