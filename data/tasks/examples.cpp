@@ -136,6 +136,7 @@ std::vector<fs::path> files_of(const TaskConfig& task, const std::vector<std::st
     require_input(!found.empty(), "{}: there is no file in this folder", printable(pattern));
     files.insert(files.end(), found.begin(), found.end());
   }
+  require_different(files);
   return files;
 }
 

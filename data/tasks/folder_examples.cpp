@@ -28,8 +28,8 @@ std::string name_of(const fs::path& file) {
 
 class WholeFiles : public ExampleReader {
  public:
-  explicit WholeFiles(std::vector<WholeFile> files, std::string note = "")
-      : files_(std::move(files)), note_(std::move(note)) {}
+  explicit WholeFiles(std::vector<WholeFile> files, std::vector<std::string> notes = {})
+      : files_(std::move(files)), notes_(std::move(notes)) {}
 
   std::optional<Example> next() override {
     if (next_ == files_.size()) return std::nullopt;
@@ -46,19 +46,25 @@ class WholeFiles : public ExampleReader {
     return example;
   }
 
-  std::vector<std::string> notes() const override {
-    return note_.empty() ? std::vector<std::string>() : std::vector{note_};
-  }
+  std::vector<std::string> notes() const override { return notes_; }
 
  private:
   std::vector<WholeFile> files_;
-  std::string note_;
+  std::vector<std::string> notes_;
   std::size_t next_ = 0;
 };
 
-/// What a folder holds beside the folders of its labels, for the user; empty if nothing. Hidden
-/// files are nobody's examples.
-std::string left_out(const fs::path& folder, const std::vector<std::string>& labels) {
+/// Adds a note about names in a folder, if there are any.
+void add_note(const fs::path& folder, const char* what, const std::vector<std::string>& names,
+              std::vector<std::string>& notes) {
+  if (names.empty()) return;
+  notes.push_back(fmt::format(
+      "{}: {}: '{}'{}", printable_path(folder), what, printable(std::ranges::min(names)),
+      names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : ""));
+}
+
+/// What a folder holds beside the folders of its labels. Hidden files are nobody's examples.
+std::vector<std::string> left_out(const fs::path& folder, const std::vector<std::string>& labels) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
@@ -66,10 +72,7 @@ std::string left_out(const fs::path& folder, const std::vector<std::string>& lab
         !(entry.is_directory() && std::ranges::find(labels, name) != labels.end()))
       names.push_back(name);
   }
-  if (names.empty()) return "";
-  return fmt::format("{}: only the files in folders of labels are read; left out: '{}'{}",
-                     printable_path(folder), printable(std::ranges::min(names)),
-                     names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "");
+  return names;
 }
 
 }  // namespace
@@ -86,20 +89,33 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::pa
   if (labels.empty())
     for (const auto& entry : fs::directory_iterator(folder))
       if (const std::string name = entry.path().filename().string();
-          entry.is_directory() && !name.starts_with('.'))
+          entry.is_directory() && !name.starts_with('.')) {
+        require_input(labelled != Labelled::required || is_valid_utf8(name),
+                      "{}: the folder's name is a label and no UTF-8; rename it",
+                      printable_path(entry.path()));
         labels.push_back(name);
+      }
   require_input(!labels.empty(), "{}: there are no folders in it; {}", printable_path(folder),
                 expected);
   std::ranges::sort(labels);
   std::vector<WholeFile> files;
+  std::vector<fs::path> all;
+  std::vector<std::string> empty, notes;
   for (const std::string& label : labels) {
     const fs::path inner = folder / label;
     require_input(fs::is_directory(inner), "{}: there is no folder '{}' in it; {}",
                   printable_path(folder), printable(label), expected);
-    for (const fs::path& file : files_below(inner))
+    const std::vector<fs::path> found = files_below(inner);
+    if (found.empty()) empty.push_back(label);
+    for (const fs::path& file : found)
       files.push_back({file, labelled == Labelled::required ? std::optional(label) : std::nullopt});
+    all.insert(all.end(), found.begin(), found.end());
   }
-  return std::make_unique<WholeFiles>(std::move(files), left_out(folder, labels));
+  require_different(all);
+  add_note(folder, "only the files in folders of labels are read; left out",
+           left_out(folder, labels), notes);
+  add_note(folder, "folders of labels without a file", empty, notes);
+  return std::make_unique<WholeFiles>(std::move(files), std::move(notes));
 }
 
 }  // namespace nystrom

@@ -189,6 +189,25 @@ TEST_F(Examples, FoldersAreAllLabelsWhereNoneAreNamed) {
   EXPECT_EQ(texts_of(read(task, {folder_.path().string()})), (Words{"first", "second"}));
 }
 
+TEST_F(Examples, FoldersOfLabelsAreLookedThrough) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder_ / "c");
+  write_bytes(folder_ / "a" / "1.txt", "first");
+  write_bytes(folder_ / "b" / "1.txt", "second");
+  TaskConfig task = task_of(TaskKind::classification);
+  task.format = TaskFormat::folders;
+  const std::string name = folder_.path().string();
+  read(task, {name});
+  EXPECT_EQ(skipped_.notes, Words{name + ": folders of labels without a file: 'c'"});
+  fs::create_directory_symlink(folder_ / "a", folder_ / "b" / "link");
+  EXPECT_EQ(input_error([&] { read(task, {name}); }),
+            name + "/a/1.txt and " + name +
+                "/b/link/1.txt are one file, which would count twice; name it once");
+  write_bytes(folder_ / "p\xff" / "1.txt", "third");
+  EXPECT_EQ(input_error([&] { read(task, {name}); }),
+            name + "/p\\xff: the folder's name is a label and no UTF-8; rename it");
+}
+
 TEST_F(Examples, ConllSentencesEndAtEmptyLinesAndDocuments) {
   const std::string text =
       "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n\n-DOCSTART- -X- O "
