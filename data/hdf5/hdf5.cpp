@@ -247,7 +247,9 @@ struct Hdf5Array::State {
 const std::string& Hdf5Array::name() const { return state_->name; }
 const std::vector<std::int64_t>& Hdf5Array::shape() const { return state_->shape; }
 const std::string& Hdf5Array::type() const { return state_->type; }
-std::int64_t Hdf5Array::chunk_rows() const { return state_->chunk.empty() ? 0 : state_->chunk[0]; }
+std::int64_t Hdf5Array::chunk_size(std::size_t axis) const {
+  return state_->chunk.empty() ? 0 : state_->chunk[axis];
+}
 
 bool Hdf5Array::has_fragile_filters() const { return has_fragile(state_->filters); }
 bool Hdf5Array::is_half() const { return state_->half; }

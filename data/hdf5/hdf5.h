@@ -76,8 +76,10 @@ class Hdf5Array {
   bool is_half() const;
   /// Whether the elements are floating-point numbers. All others are integers.
   bool is_floating() const { return type().starts_with('f'); }
-  /// The number of indices of the first axis that a chunk has; 0 without chunks.
-  std::int64_t chunk_rows() const;
+  /// The number of indices of an axis that a chunk has; 0 without chunks.
+  std::int64_t chunk_size(std::size_t axis) const;
+  /// That of the first axis.
+  std::int64_t chunk_rows() const { return chunk_size(0); }
   /// Whether every chunk was written. Elements that were not are read as the array's fill value.
   bool is_complete() const;
   /// Whether unpacking needs more than gzip, LZF, shuffle and checksums: scale-offset, n-bit and

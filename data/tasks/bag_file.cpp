@@ -151,17 +151,22 @@ class Rows {
   std::int64_t block() const {
     const std::int64_t rows =
         std::max<std::int64_t>(1, block_bytes / (place_.width * size_of(place_.dtype)));
-    const std::int64_t chunk = array_ && place_.rank == 2 ? array_->chunk_rows() : 0;
+    const std::int64_t chunk = chunk_rows();
     return chunk > 0 ? std::max(chunk, rows / chunk * chunk) : rows;
   }
 
   /// The rows to read for one of them: the whole chunk where the library does not keep it.
   std::int64_t least() const {
-    const std::int64_t chunk = array_ && place_.rank == 2 ? array_->chunk_rows() : 0;
+    const std::int64_t chunk = chunk_rows();
     return chunk * place_.width * 8 > block_bytes ? chunk : 1;
   }
 
  private:
+  /// The rows of a chunk of an HDF5 file; 0 without chunks.
+  std::int64_t chunk_rows() const {
+    return array_ ? array_->chunk_size(static_cast<std::size_t>(place_.rank) - 2) : 0;
+  }
+
   std::shared_ptr<const InputFile> file_;
   const Place& place_;
   std::optional<Hdf5Array> array_;  // keeps its file open

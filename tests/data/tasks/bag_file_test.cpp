@@ -60,7 +60,7 @@ TEST(BagFile, ReadsEveryForm) {
   write_bag(folder / "whole.hdf5", 7, values, H5T_IEEE_F32BE, 0);
   const hid_t file =
       H5Fcreate((folder / "one.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  put(file, "features", H5T_IEEE_F32LE, {1, 10, 7}, values);
+  put(file, "features", H5T_IEEE_F32LE, {1, 10, 7}, values, 1);
   H5Fclose(file);
   write_bytes(folder / "f16.npy", npy("<f2", "10, 7", bytes_of<f16>(values)));
   write_bytes(folder / "f32.npy", npy("<f4", "10, 7", bytes_of<float>(values)));
