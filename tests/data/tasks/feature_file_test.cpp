@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "data/tasks/task_loader.h"
+#include "data/tasks/task_scorer.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
@@ -275,6 +276,55 @@ TEST(FeatureFiles, NumberTheirClasses) {
                                          numbered_labels(3), 8);
             }),
             files[0] + ": labels[0] is 3, but there are 3 labels, numbered from 0");
+}
+
+TEST(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
+  const TemporaryFolder folder;
+  {
+    const Writer writer(folder / "a.h5");
+    const hsize_t sizes[] = {3, 4, 4};
+    const hid_t space = H5Screate_simple(3, sizes, nullptr), options = H5Pcreate(H5P_DATASET_CREATE);
+    packed(options);
+    H5Dclose(H5Dcreate2(writer.file(), "features", H5T_IEEE_F32LE, space, H5P_DEFAULT, options,
+                        H5P_DEFAULT));
+    H5Pclose(options);
+    H5Sclose(space);
+  }
+  EXPECT_EQ(read_sample(FeatureFile(folder / "a.h5"), 2), std::vector<float>(16));
+}
+
+TEST(FeatureFiles, OfOneClassTeachNothing) {
+  const TemporaryFolder folder;
+  {
+    Writer writer(folder / "a.h5");
+    writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
+    writer.add("labels", H5T_STD_I32LE, {2}, {0, 0});
+  }
+  const TaskConfig task = resolve_task({.kind = TaskKind::features});
+  const std::vector<std::string> files{(folder / "a.h5").string()};
+  EXPECT_EQ(input_error([&] {
+              TaskDataset::read_features(task, files, Labelled::required, {}, 8);
+            }),
+            files[0] + ": all labels are 0; there is nothing to learn: name the others in task.labels");
+}
+
+TEST(FeatureFiles, ColumnsFarFromZeroAreCoarseInHalfTypes) {
+  const TemporaryFolder folder;
+  {
+    Writer writer(folder / "a.h5");
+    writer.add("features", H5T_IEEE_F32LE, {2, 2, 2}, {1000, 0, 1000.5, 1, 1001, 2, 1000.25, 3});
+    writer.add("labels", H5T_STD_I32LE, {2}, {0, 1});
+  }
+  const TaskDataset data =
+      TaskDataset::read_features(resolve_task({.kind = TaskKind::features}),
+                                 {(folder / "a.h5").string()}, Labelled::required, {}, 8);
+  EXPECT_EQ(coarse_columns(data, DType::bf16),
+            "1 of 2 columns of the features vary by less than bf16 tells apart (column 0 is 1000.44 ± "
+            "0.37); subtract their means, or set training.dtype: f32");
+  EXPECT_EQ(coarse_columns(data, DType::f16),
+            "1 of 2 columns of the features vary by less than f16 tells apart (column 0 is 1000.44 ± "
+            "0.37); subtract their means, or set training.dtype: f32");
+  EXPECT_EQ(coarse_columns(data, DType::f32), "");
 }
 
 // ---- Rejected files -----------------------------------------------------------------------------
