@@ -1,6 +1,7 @@
 #include "train/objectives/embedding_objective.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "core/base/checksum.h"
@@ -60,10 +61,17 @@ std::vector<double> pair_correlations(const EmbeddingTexts& pairs, const ColumnV
 std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors& first,
                                const ColumnVectors& second) {
   double reciprocal_ranks = 0, found_first = 0;
+  std::vector<double> factors;  // of second texts: 1 / length
+  for (std::int64_t row = 0; row < std::ssize(second.texts); ++row) {
+    const double length = std::sqrt(inner_product(second.vectors, row, second.vectors, row));
+    factors.push_back(length > 0 ? 1 / length : 0);
+  }
   for (const EmbeddingSample& sample : pairs.samples) {
     const std::int64_t text = first.row(sample.texts[0]);
+    // The length of the text itself changes no order.
     const auto similarity = [&](std::int64_t row) {
-      return cosine(first.vectors, text, second.vectors, row);
+      return inner_product(first.vectors, text, second.vectors, row) *
+             factors[static_cast<std::size_t>(row)];
     };
     const double own = similarity(second.row(sample.texts[1]));
     std::int64_t better = 0;

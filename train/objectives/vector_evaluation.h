@@ -23,6 +23,8 @@ struct VectorScores {
 
 /// The cosine of row i of a with row j of b, both [rows, d] f32. That with a row of zeros is 0.
 double cosine(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j);
+/// Their inner product, the same to the bit for equal rows in any place.
+double inner_product(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j);
 
 /// Do similar texts have similar vectors? Reads pairs with scores from the files that `patterns`
 /// match, as `task` says (kind regression, resolved, with task.columns.pair), and correlates their
