@@ -64,7 +64,29 @@ bool overlaps(const std::vector<std::int64_t>& sizes, const std::vector<std::int
 
 }  // namespace
 
+std::string loss_of(nb::handle array) {
+  if (nb::hasattr(array, "mask") && nb::hasattr(array, "filled"))
+    return "a masked array would lose its mask; pass array.filled(…), and the mask by itself";
+  // torch's: their flags are lost on the way.
+  if (nb::hasattr(array, "resolve_neg") && (nb::cast<bool>(array.attr("requires_grad")) ||
+                                            nb::cast<bool>(array.attr("is_neg")()) ||
+                                            nb::cast<bool>(array.attr("is_conj")())))
+    return "a tensor of torch requires a gradient, or is a view of negated numbers; pass "
+           "tensor.detach().resolve_neg()";
+  return {};
+}
+
+nb::object readable(nb::handle array) {
+  if (!nb::hasattr(array, "__dlpack__")) {
+    if (const auto view = nb::steal(PyMemoryView_FromObject(array.ptr())); view.is_valid())
+      return nb::module_::import_("numpy").attr("asarray")(view);
+    PyErr_Clear();
+  }
+  return nb::borrow(array);
+}
+
 Tensor tensor_of(const Array& array, Memory memory) {
+  require_input(array.refusal.empty(), "{}", array.refusal);
   const DType dtype = dtype_of(array.dtype());
   const std::size_t rank = array.ndim();
   require_input(rank <= max_rank, "an array has {} axes; expected at most {}", rank,

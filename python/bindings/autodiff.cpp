@@ -112,17 +112,12 @@ nb::object dlpack_of(const Var& x, const nb::kwargs& options) {
 }
 
 /// A tensor on the memory of an array. Whether that may be written to shows in the conversion.
-Tensor lent_tensor(const nb::object& array) {
-  require_input(!nb::hasattr(array, "mask") || !nb::hasattr(array, "filled"),
-                "a masked array would lose its mask; pass array.filled(…), and the mask by itself");
-  if (nb::hasattr(array, "resolve_neg"))  // torch's: their flags are lost on the way
-    require_input(!nb::cast<bool>(array.attr("requires_grad")) &&
-                      !nb::cast<bool>(array.attr("is_neg")()) &&
-                      !nb::cast<bool>(array.attr("is_conj")()),
-                  "a tensor of torch requires a gradient, or is a view of negated numbers; pass "
-                  "tensor.detach().resolve_neg()");
+Tensor lent_tensor(const nb::object& given) {
+  const std::string loss = loss_of(given);
+  require_input(loss.empty(), "{}", loss);
+  const nb::object array = readable(given);
   WritableArray writable;
-  if (nb::try_cast(array, writable)) return tensor_of(Array(writable), Memory::borrowed);
+  if (nb::try_cast(array, writable)) return tensor_of(Array(Array::Base(writable)), Memory::borrowed);
   Array read_only;
   if (!nb::try_cast(array, read_only)) throw nb::next_overload();
   return tensor_of(read_only);

@@ -23,7 +23,14 @@ namespace nb = nanobind;
 using namespace nb::literals;  // "x"_a: the argument x
 
 /// An array of any library in CPU memory, which is not written to.
-using Array = nb::ndarray<nb::ro, nb::device::cpu>;
+class Array : public nb::ndarray<nb::ro, nb::device::cpu> {
+ public:
+  using Base = nb::ndarray<nb::ro, nb::device::cpu>;
+  Array() = default;
+  explicit Array(const Base& array) : Base(array) {}
+  /// Why tensor_of refuses it, in words: what it would lose. Empty for most.
+  std::string refusal;
+};
 /// One whose library lets others write to it.
 using WritableArray = nb::ndarray<nb::device::cpu>;
 
@@ -59,10 +66,18 @@ void prepare_for_forks();
 /// Where the messages of a call go: what nystrom._output.sink returns. The lock must be held.
 LogSink log_sink();
 
+/// What an array would lose on its way into the extension, in words; empty for most.
+std::string loss_of(nb::handle array);
+/// The array; one of NumPy for a buffer of other kinds, such as ctypes', which nanobind cannot read.
+nb::object readable(nb::handle array);
+
 /// A tensor on the memory of an array, which lives as long as the tensor; on a copy where it is
 /// only read and its elements overlap, as in a sliding window. Booleans become u8. Throws an
-/// InputError for element types that nystrom lacks and for negative strides.
+/// InputError for element types that nystrom lacks, for negative strides, and for a refusal.
 Tensor tensor_of(const Array& array, Memory memory = Memory::read_only);
+/// Ids, labels or a mask of this moment: a tape keeps them until backward, and callers may fill their
+/// array anew before that.
+inline Tensor copy_of(const Array& array) { return tensor_of(array).clone(); }
 /// A NumPy array on the memory of a CPU tensor, read-only if that is. NumPy lacks bf16: such a
 /// tensor becomes an object with __dlpack__ alone.
 nb::object array_of(const Tensor& tensor);
@@ -90,3 +105,22 @@ void bind_model(nb::module_& module);
 void bind_runs(nb::module_& module);
 
 }  // namespace nystrom::python
+
+template <>
+struct nanobind::detail::type_caster<nystrom::python::Array> {
+  using Caster = type_caster<nystrom::python::Array::Base>;
+  NB_TYPE_CASTER(nystrom::python::Array, Caster::Name)
+
+  /// Casters do not throw, so what is refused is said by tensor_of.
+  bool from_python(handle given, std::uint32_t flags, cleanup_list* cleanup) noexcept {
+    try {
+      Caster caster;
+      if (!caster.from_python(nystrom::python::readable(given), flags, cleanup)) return false;
+      value = nystrom::python::Array(caster.value);
+      value.refusal = nystrom::python::loss_of(given);
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+};

@@ -1,5 +1,6 @@
 """The autodiff in Python: every op, gradients, layers and the optimizer."""
 
+import ctypes
 import os
 import re
 from pathlib import Path
@@ -589,3 +590,71 @@ def test_a_number_of_threads_is_no_bool():
     nystrom.set_num_threads(np.int64(nystrom.num_threads()))
     with pytest.raises(TypeError, match="n: expected a number of threads"):
         nystrom.set_num_threads(True)
+
+
+def stored(values):
+    store = nn.ParameterStore()
+    store.scope().parameter("w", [3])
+    store.allocate()
+    store.set("w", values)
+
+
+def encoded(ids, mask=None):
+    store = nn.ParameterStore()
+    options = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes = {"intermediate_size": 8, "vocab_size": 10, "max_position_embeddings": 8}
+    encoder = nn.Encoder(store.scope(), **options, **sizes, attention={"num_landmarks": 2})
+    store.allocate()
+    store.initialise(1, 0.1)
+    encoder(ids, mask)
+
+
+# https://github.com/numpy/numpy/issues/26669 https://github.com/jax-ml/jax/issues/13795
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, ids: ops.cross_entropy(np.ones((3, 2), np.float32), ids),
+        lambda x, ids: ops.embedding(np.ones((3, 2), np.float32), ids),
+        lambda x, ids: ops.gather_rows(np.ones((3, 2), np.float32), ids),
+        lambda x, ids: ops.mean_squared_error(np.ones(3, np.float32), x),
+        lambda x, ids: ops.dropout(np.ones((3, 2), np.float32), 0.5, ids),
+        lambda x, ids: stored(x),
+        lambda x, ids: encoded(ids[None]),
+        lambda x, ids: encoded(ids[None], ids[None] + 1),
+    ],
+)
+def test_no_op_loses_a_mask(call):
+    x, ids = np.ones(3, np.float32), np.zeros(3, np.int64)
+    call(x, ids)
+    masks = (np.ma.masked_array(each, mask=[0, 1, 0]) for each in (x, ids))
+    with pytest.raises(nystrom.InputError, match="would lose its mask"):
+        call(*masks)
+
+
+# https://github.com/pybind/pybind11/issues/2502 https://github.com/cython/cython/pull/150
+def test_arrays_of_ctypes_are_read():
+    values = (ctypes.c_float * 3)(1, 2, 3)
+    tensor = nystrom.Tensor(values)
+    np.testing.assert_array_equal(tensor.numpy(), [1, 2, 3])
+    values[1] = 5  # the memory is shared
+    np.testing.assert_array_equal(ops.relu(values).numpy(), tensor.numpy())
+    ids = (ctypes.c_int64 * 2)(2, 0)
+    rows = ops.gather_rows(np.eye(3, dtype=np.float32), ids)
+    np.testing.assert_array_equal(rows.numpy(), np.eye(3)[[2, 0]])
+    stored(values)
+
+
+# https://github.com/jax-ml/jax/issues/37830 https://github.com/pytorch/pytorch/pull/6597
+def test_ids_and_labels_may_be_filled_anew():
+    def gradient(given):
+        weight = nystrom.Tensor(np.eye(4, 3, dtype=np.float32), requires_grad=True)
+        ids, labels = np.empty(2, np.int64), np.empty(2, np.int64)
+        with nystrom.Tape() as tape:
+            losses = []
+            for ids[:], labels[:] in (([0, 1], [0, 1]), ([2, 3], [2, 0])):
+                rows = ops.embedding(weight, given(ids))
+                losses.append(ops.cross_entropy(rows, given(labels)))
+            tape.backward(losses[0] + losses[1])
+        return weight.grad.numpy()
+
+    np.testing.assert_array_equal(gradient(lambda array: array), gradient(np.copy))
