@@ -21,7 +21,7 @@ RunContext context_of(bool training, const std::optional<Array>& sample_ids, std
   run.training = training;
   run.seed = seed;
   run.step = step;
-  if (sample_ids) run.sample_ids = tensor_of(*sample_ids);
+  if (sample_ids) run.sample_ids = copy_of(*sample_ids);
   require_input(!training || run.sample_ids.defined(),
                 "training needs sample_ids, which decide the dropout masks");
   return run;
@@ -109,8 +109,8 @@ class ConfiguredEncoder {
                  const std::optional<Array>& sample_ids, std::uint64_t seed,
                  std::uint64_t step) const {
     const RunContext run = context_of(training, sample_ids, seed, step);
-    NamedTensors tensors{{"input_ids", tensor_of(input_ids)}};
-    if (attention_mask) tensors["attention_mask"] = tensor_of(*attention_mask);
+    NamedTensors tensors{{"input_ids", copy_of(input_ids)}};
+    if (attention_mask) tensors["attention_mask"] = copy_of(*attention_mask);
     const ModelInput input = model_input(config_, tensors);
     const Shape& shape = input.input_ids.shape();
     const Ragged batch = attention_mask ? Ragged(input.attention_mask) : Ragged(shape[0], shape[1]);

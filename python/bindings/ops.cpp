@@ -21,8 +21,8 @@ Tensor constant_of(const Var& target) {
 using Sizes = std::vector<std::int64_t>;
 
 /// An argument that may be left out.
-Tensor tensor_of(const std::optional<Array>& array) {
-  return array ? python::tensor_of(*array) : Tensor();
+Tensor copy_of(const std::optional<Array>& array) {
+  return array ? python::copy_of(*array) : Tensor();
 }
 
 constexpr EnumName<Unary> unary_names[] = {
@@ -57,7 +57,7 @@ void bind_elementwise(nb::module_& ops) {
       "dropout",
       [](const Var& x, double p, const Array& sample_ids, std::uint64_t seed, std::uint64_t step,
          std::uint32_t site) {
-        return dropout(x, p, {seed, step, site}, python::tensor_of(sample_ids));
+        return dropout(x, p, {seed, step, site}, python::copy_of(sample_ids));
       },
       "x"_a, "p"_a, "sample_ids"_a, "seed"_a = 0, "step"_a = 0, "site"_a = 0, doc::dropout,
       ReleaseLock());
@@ -103,7 +103,7 @@ void bind_products(nb::module_& ops) {
 /// Spans from an array [p, 2] of the first row of each and the row after its last; none: dense.
 RowSpans spans_of(const std::optional<Array>& bounds) {
   if (!bounds) return {};
-  const Tensor rows = tensor_of(*bounds).contiguous();
+  const Tensor rows = python::tensor_of(*bounds).contiguous();
   require_input(rows.rank() == 2 && rows.dim(1) == 2 && rows.dtype() == DType::i64,
                 "spans are {} {}; expected i64 [p, 2]", rows.dtype(), rows.shape());
   std::vector<RowRange> ranges;
@@ -132,7 +132,7 @@ Var bound_nystrom_attention(const Var& hidden, const Var& qkv, const std::vector
   options.scale = scale;
   options.pinv_scale = value_called<PinvScale>("pinv_scale", pinv_scale, scale_names);
   options.queries = options.keys = spans_of(spans);
-  options.key_mask = tensor_of(key_mask);
+  options.key_mask = copy_of(key_mask);
   options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
   return nystrom_attention(
       NystromInputs::joint(hidden, qkv, heads, {weights, biases}, taps.value_or(Var())), options);
@@ -156,7 +156,7 @@ void bind_attention(nb::module_& ops) {
         options.scale = scale;
         options.queries = spans_of(queries);
         options.keys = spans_of(keys);
-        options.key_mask = tensor_of(key_mask);
+        options.key_mask = copy_of(key_mask);
         options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
         options.out = out ? dtype_called(*out) : q.dtype();
         return attention(q, k, v, options);
@@ -209,7 +209,7 @@ void bind_attention(nb::module_& ops) {
       "residual_dropout",
       [](const Var& x, const Var& residual, double p, const std::optional<Array>& sample_ids,
          std::uint64_t seed, std::uint64_t step, std::uint32_t site) {
-        return residual_dropout(x, residual, {p, {seed, step, site}, tensor_of(sample_ids)});
+        return residual_dropout(x, residual, {p, {seed, step, site}, copy_of(sample_ids)});
       },
       "x"_a, "residual"_a, "p"_a = 0.0, "sample_ids"_a = nb::none(), "seed"_a = 0, "step"_a = 0,
       "site"_a = 0, doc::residual_dropout, ReleaseLock());
@@ -218,7 +218,7 @@ void bind_attention(nb::module_& ops) {
       [](const Var& x, const Var& residual, const Var& gamma, const std::optional<Var>& beta,
          double epsilon, double p, const std::optional<Array>& sample_ids, std::uint64_t seed,
          std::uint64_t step, std::uint32_t site) {
-        const DropoutOptions options{p, {seed, step, site}, tensor_of(sample_ids)};
+        const DropoutOptions options{p, {seed, step, site}, copy_of(sample_ids)};
         return residual_layer_norm(x, residual, options, gamma, beta.value_or(Var()), epsilon);
       },
       "x"_a, "residual"_a, "gamma"_a, "beta"_a.none(), "epsilon"_a, "p"_a = 0.0,
@@ -230,12 +230,12 @@ void bind_rows(nb::module_& ops) {
   ops.def(
       "embedding",
       [](const Var& table, const Array& ids, std::int64_t padding_row) {
-        return embedding(table, python::tensor_of(ids), padding_row);
+        return embedding(table, python::copy_of(ids), padding_row);
       },
       "table"_a, "ids"_a, "padding_row"_a = -1, doc::embedding, ReleaseLock());
   ops.def(
       "gather_rows",
-      [](const Var& x, const Array& index) { return gather_rows(x, python::tensor_of(index)); },
+      [](const Var& x, const Array& index) { return gather_rows(x, python::copy_of(index)); },
       "x"_a, "index"_a, doc::gather_rows, ReleaseLock());
 }
 
@@ -277,7 +277,7 @@ void bind_shapes(nb::module_& ops) {
   ops.def(
       "cross_entropy",
       [](const Var& logits, const Array& labels, double normaliser, double z_loss) {
-        return cross_entropy(logits, python::tensor_of(labels), normaliser, {}, z_loss);
+        return cross_entropy(logits, python::copy_of(labels), normaliser, {}, z_loss);
       },
       "logits"_a, "labels"_a, "normaliser"_a = 0.0, "z_loss"_a = 0.0, doc::cross_entropy,
       ReleaseLock());
