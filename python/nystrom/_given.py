@@ -133,6 +133,17 @@ class GivenData:
         self._written.add(file)
         return file
 
+    def copy(self, file: str, number: int) -> str:
+        """The file under a name of its own, for the rows of another one that are the same."""
+        if number == 0:
+            return file
+        other = Path(file).with_name(f"rows-{number}.jsonl")
+        part = other.with_suffix(f".tmp-{secrets.token_hex(8)}")
+        shutil.copyfile(file, part)
+        part.replace(other)
+        self._written.add(str(other))
+        return str(other)
+
     def form(self, files: list[str], of_task: str | None) -> list[str]:
         """The option that says in what form the files are, where the task says that of others."""
         if of_task in (None, "jsonl") or self._written.isdisjoint(files):
@@ -303,6 +314,19 @@ def file_names(
     those of Parquet do."""
     if paths is None:
         return [data.write(given, name, columns)]
-    from nystrom._parquet import is_parquet
+    from nystrom._parquet import files_of, is_parquet
 
-    return [data.write(Path(path), name, columns) if is_parquet(path) else path for path in paths]
+    files: list[str] = []
+    read: list[list[str]] = []
+    numbers: dict[str, int] = {}
+    for path in paths:
+        if not is_parquet(path):
+            files.append(path)
+            continue
+        tables = [os.path.realpath(each) for each in files_of(Path(path), name)]
+        if tables not in read:  # as the program reads a file once
+            read.append(tables)
+            file = data.write(Path(path), name, columns)
+            numbers[file] = numbers.get(file, -1) + 1
+            files.append(data.copy(file, numbers[file]))
+    return files

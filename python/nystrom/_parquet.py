@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -11,7 +12,7 @@ from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from nystrom._rows import Names
@@ -65,12 +66,9 @@ def _saved(folder: Path) -> list[Path]:
 
 
 def _tables(folder: Path) -> list[Path]:
-    return [each for each in _shown(folder.iterdir()) if each.suffix.lower() in ENDINGS]
-
-
-def _shown(paths: Iterable[Path]) -> list[Path]:
     """In order, without hidden ones, such as those that macOS puts beside others."""
-    return sorted(each for each in paths if not each.name.startswith("."))
+    shown = (each for each in folder.iterdir() if not each.name.startswith("."))
+    return sorted(each for each in shown if each.suffix.lower() in ENDINGS)
 
 
 def _parts_of(folder: Path) -> dict[str, list[Path]]:
@@ -103,13 +101,12 @@ def _parts_of(folder: Path) -> dict[str, list[Path]]:
     return {}
 
 
-def _files(path: Path, name: str) -> list[Path]:
+def files_of(path: Path, name: str) -> list[Path]:
     """The files that a path means for the argument `name`."""
     if path.is_file():
         return [path]
     if not path.is_dir():
-        files = list(path.parent.glob(path.name)) if path.parent.is_dir() else []
-        files = sorted(files) if path.name.startswith(".") else _shown(files)
+        files = sorted(map(Path, glob.glob(str(path))))
         if not files:
             raise InputError(f"{name}: '{path}': no such file")
         return files
@@ -137,7 +134,7 @@ def _files(path: Path, name: str) -> list[Path]:
 
 def open_parquet(path: Any, name: str) -> Any:
     """The record batches of the files at `path`, as a reader of Arrow."""
-    files = _files(Path(path), name)
+    files = files_of(Path(path), name)
     try:
         import pyarrow
         import pyarrow.parquet

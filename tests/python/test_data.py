@@ -866,6 +866,19 @@ def test_files_that_name_classes_otherwise_are_refused(task, tmp_path):
         nystrom.finetune(task, train=str(tmp_path / "*.parquet"), validation=ROWS)
 
 
+def test_equal_parquet_files_count_each(task, tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("one/a", "two/a"):
+        (tmp_path / name).parent.mkdir()
+        parquet.write_table(arrow_table(), tmp_path / f"{name}.parquet")
+    files = [tmp_path / "one/a.parquet", tmp_path / "two/a.parquet", tmp_path / "one/a.parquet"]
+    for train in (files, tmp_path / "*/a.parquet"):
+        nystrom.finetune(task, train=train, validation=ROWS, overwrite=True)
+        assert "training: 120 examples" in capsys.readouterr().err
+    nystrom.finetune(task, train=files[::2], validation=ROWS, overwrite=True)
+    assert "training: 60 examples" in capsys.readouterr().err
+
+
 def test_files_may_differ_in_columns_that_are_not_read(task, of_a_file, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = arrow_table()
