@@ -72,7 +72,10 @@ def _in_utf8(text: str) -> str:
 
 def path_of(path: str | bytes | os.PathLike[str]) -> str:
     """A path as a text."""
-    return _in_utf8(os.fsdecode(path))
+    text = _in_utf8(os.fsdecode(path))
+    if not text:
+        raise InputError("got an empty path, expected the name of a file or a folder")
+    return text
 
 
 def new_folder(path: str | bytes | os.PathLike[str]) -> str:

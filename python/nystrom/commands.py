@@ -360,6 +360,8 @@ def _file(given: Any, name: str, columns: dict[str, Any], data: GivenData) -> st
     files = _files(given, name, columns, data, True)
     if len(files) != 1:
         raise InputError(f"{name}: got {len(files)} files, expected one")
+    if os.path.isdir(files[0]):
+        raise InputError(f"{name}: '{files[0]}' is a folder; expected texts, or the name of a file")
     return files[0]
 
 

@@ -153,6 +153,13 @@ def test_vectors_are_real_and_whole_arrays(model):
         model(np.ma.masked_array([[2, 5, 6, 3]], mask=[[0, 1, 0, 0]]))
 
 
+def test_a_folder_is_no_corpus(model, tmp_path):
+    with pytest.raises(nystrom.InputError, match="corpus: .* is a folder; expected texts, or the"):
+        nystrom.search(model, tmp_path, "the sea")
+    with pytest.raises(nystrom.InputError, match="got an empty path"):
+        nystrom.load("")
+
+
 @pytest.mark.parametrize(
     "vectors, message",
     [
