@@ -8,7 +8,9 @@ fitted estimator has its model in `model_`, and is pickled by the model's path.
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Mapping
 from numbers import Integral
 
 import numpy as np
@@ -114,6 +116,15 @@ class _Text(BaseEstimator):
         return tags
 
 
+# Parameters that are options of a run.
+_options_of = {
+    "epochs": ("training", "epochs"),
+    "batch_size": ("training", "batch_size"),
+    "learning_rate": ("optimizer", "learning_rate"),
+    "sequence_length": ("data", "sequence_length"),
+}
+
+
 class _Finetuned(_Text):
     """An estimator that fine-tunes a model."""
 
@@ -149,10 +160,20 @@ class _Finetuned(_Text):
         self.quiet = quiet
         self.options = options
 
+    def _require_one_source(self) -> None:
+        """Throws a ValueError for a parameter that `options` would replace."""
+        defaults = inspect.signature(type(self).__init__).parameters
+        for name, (section, key) in _options_of.items():
+            options = (self.options or {}).get(section)
+            given = getattr(self, name) != defaults[name].default
+            if given and isinstance(options, Mapping) and key in options:
+                raise ValueError(f"options: {section}.{key} is the parameter {name}; leave one out")
+
     def _fit(self, X: Any, labels: list[Any], task: dict[str, Any]) -> None:
         """What it sets, and its callers after it, is set once the run is over: a fit that fails
         leaves an earlier one."""
         texts, pairs = _columns(X)
+        self._require_one_source()
         if len(texts) != len(labels):
             raise ValueError(f"X has {len(texts)} texts, and y {len(labels)} values")
         if not texts:

@@ -97,6 +97,13 @@ def test_a_fit_that_fails_leaves_the_earlier_one(classifier):
     np.testing.assert_array_equal(classifier.predict(frame), before)
 
 
+# https://github.com/EducationalTestingService/skll/pull/297
+def test_a_parameter_is_no_option_too(classifier):
+    classifier.set_params(options={"optimizer": {"learning_rate": 1e-2}}, learning_rate=1e-5)
+    with pytest.raises(ValueError, match="optimizer.learning_rate is the parameter learning_rate"):
+        classifier.fit(TEXTS, CALM)
+
+
 # https://github.com/numpy/numpy/issues/26669
 def test_a_mask_is_not_lost(classifier, trained):
     texts = np.ma.masked_array(TEXTS, mask=CALM == "calm")
