@@ -54,6 +54,7 @@ NB_MODULE(_core, module) {
         if (nb::isinstance<nb::bool_>(n) || !nb::try_cast(n, threads))
           throw nb::type_error("n: expected a number of threads");
         require_input(threads >= 1, "n {}; expected at least 1", threads);
+        require_input(threads <= 4096, "n {}; expected at most 4096", threads);
         set_num_threads(threads);
       },
       "n"_a, nb::sig("def set_num_threads(n: int) -> None"), "Sets the number of CPU threads for calls from this thread of Python.");

@@ -91,6 +91,7 @@ FinishedRun run(RunKind kind, const Train& train, const std::string& config, boo
                   "a run from Python has one process; for several start the program nystrom by "
                   "mpirun, srun or torchrun");
     require_input(threads >= 0, "threads {}; expected at least 0", threads);
+    require_input(threads <= 4096, "threads {}; expected at most 4096", threads);
     if (threads > 0) set_num_threads(threads);
     const Device place =
         with_context("device '" + device + "'", [&] { return device_called(device); });

@@ -586,7 +586,9 @@ def test_a_whole_number_is_read_as_it_is():
     assert nystrom.Tensor(np.array(2.5, np.float32)).item() == 2.5
 
 
-def test_a_number_of_threads_is_no_bool():
+def test_a_number_of_threads_is_one():
+    with pytest.raises(nystrom.InputError, match="n 4097; expected at most 4096"):
+        nystrom.set_num_threads(4097)
     nystrom.set_num_threads(np.int64(nystrom.num_threads()))
     with pytest.raises(TypeError, match="n: expected a number of threads"):
         nystrom.set_num_threads(True)
