@@ -46,7 +46,7 @@ def rows_of(
     refusal = _refusal(data, len(columns))
     if refusal:
         raise TypeError(f"{name}: got a {type(data).__name__}; {refusal}")
-    names = columns_of(data) or getattr(getattr(data, "schema", None), "names", ())
+    names: Sequence[Any] = columns_of(data) or getattr(getattr(data, "schema", None), "names", [])
     every = [*columns, optional] if optional and optional in names else columns
     rows = _table_rows(data, name, every)
     if rows is None:

@@ -433,7 +433,7 @@ class Model(_Predicts["P"]):
 
     def _replaced(self) -> bool:
         """Whether the folder holds another model by now, as after a run with overwrite=True."""
-        return _mark_of(self.path) != self._mark
+        return bool(_mark_of(self.path) != self._mark)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._replaced():
