@@ -68,9 +68,9 @@ std::string loss_of(nb::handle array) {
   if (nb::hasattr(array, "mask") && nb::hasattr(array, "filled"))
     return "a masked array would lose its mask; pass array.filled(…), and the mask by itself";
   // torch's: their flags are lost on the way.
-  if (nb::hasattr(array, "resolve_neg") && (nb::cast<bool>(array.attr("requires_grad")) ||
-                                            nb::cast<bool>(array.attr("is_neg")()) ||
-                                            nb::cast<bool>(array.attr("is_conj")())))
+  if (nb::hasattr(array, "resolve_neg") &&
+      (nb::cast<bool>(array.attr("requires_grad")) || nb::cast<bool>(array.attr("is_neg")()) ||
+       nb::cast<bool>(array.attr("is_conj")())))
     return "a tensor of torch requires a gradient, or is a view of negated numbers; pass "
            "tensor.detach().resolve_neg()";
   return {};

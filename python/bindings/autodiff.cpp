@@ -117,7 +117,8 @@ Tensor lent_tensor(const nb::object& given) {
   require_input(loss.empty(), "{}", loss);
   const nb::object array = readable(given);
   WritableArray writable;
-  if (nb::try_cast(array, writable)) return tensor_of(Array(Array::Base(writable)), Memory::borrowed);
+  if (nb::try_cast(array, writable))
+    return tensor_of(Array(Array::Base(writable)), Memory::borrowed);
   Array read_only;
   if (!nb::try_cast(array, read_only)) throw nb::next_overload();
   return tensor_of(read_only);

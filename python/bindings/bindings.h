@@ -68,15 +68,15 @@ LogSink log_sink();
 
 /// What an array would lose on its way into the extension, in words; empty for most.
 std::string loss_of(nb::handle array);
-/// The array; one of NumPy for a buffer of other kinds, such as ctypes', which nanobind cannot read.
+/// The array; one of NumPy for another kind of buffer, such as ctypes', which nanobind cannot read.
 nb::object readable(nb::handle array);
 
 /// A tensor on the memory of an array, which lives as long as the tensor; on a copy where it is
 /// only read and its elements overlap, as in a sliding window. Booleans become u8. Throws an
 /// InputError for element types that nystrom lacks, for negative strides, and for a refusal.
 Tensor tensor_of(const Array& array, Memory memory = Memory::read_only);
-/// Ids, labels or a mask of this moment: a tape keeps them until backward, and callers may fill their
-/// array anew before that.
+/// Ids, labels or a mask of this moment: a tape keeps them until backward, and callers may fill
+/// their array anew before that.
 inline Tensor copy_of(const Array& array) { return tensor_of(array).clone(); }
 /// A NumPy array on the memory of a CPU tensor, read-only if that is. NumPy lacks bf16: such a
 /// tensor becomes an object with __dlpack__ alone.

@@ -65,7 +65,8 @@ class LoadedModel {
     if (const auto file = folder_.path / "config.yaml"; std::filesystem::exists(file))
       settings_ = read_text_file(file, max_yaml_bytes);
     try {
-      if (task_of(folder_.config)) task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
+      if (task_of(folder_.config))
+        task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
     } catch (const InputError&) {  // which the first prediction throws
     }
     task_.model =
@@ -246,8 +247,7 @@ class LoadedModel {
     write_model_folder(folder_, *model_, trained_length(), folder, log);
     // Of the model as it was loaded, whatever the folder holds by now.
     if (tokenizer_)
-      write_tokenizer(*tokenizer_, folder, trained_length(),
-                      model_->config().type_vocab_size > 0);
+      write_tokenizer(*tokenizer_, folder, trained_length(), model_->config().type_vocab_size > 0);
     if (settings_) write_text_file(folder / "config.yaml", *settings_);
   }
 

@@ -57,7 +57,8 @@ NB_MODULE(_core, module) {
         require_input(threads <= 4096, "n {}; expected at most 4096", threads);
         set_num_threads(threads);
       },
-      "n"_a, nb::sig("def set_num_threads(n: int) -> None"), "Sets the number of CPU threads for calls from this thread of Python.");
+      "n"_a, nb::sig("def set_num_threads(n: int) -> None"),
+      "Sets the number of CPU threads for calls from this thread of Python.");
   module.def("num_threads", &num_threads,
              "The number of CPU threads for calls from this thread of Python.");
   bind_autodiff(module);

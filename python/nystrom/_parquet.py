@@ -115,8 +115,8 @@ def files_of(path: Path, name: str) -> list[Path]:
     remedy = "name the files, as in 'folder/part-*.parquet'"
     if "" in parts and told:
         raise InputError(
-            f"{name}: '{path}' has the parts {', '.join(told)}, and {parts[''][0].name}, whose name "
-            f"tells no part of them; {remedy}"
+            f"{name}: '{path}' has the parts {', '.join(told)}, and {parts[''][0].name}, whose "
+            f"name tells no part of them; {remedy}"
         )
     if "" in parts:
         return parts[""]

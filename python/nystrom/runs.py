@@ -415,8 +415,8 @@ def _locked(run_dir: str) -> Iterator[None]:
 
 
 def _move_run(source: str, target: str, back: bool = False) -> None:
-    """Moves what a run wrote, and nothing else. Checkpoints go first, and come `back` last: a run is
-    where they are."""
+    """Moves what a run wrote, and nothing else. Checkpoints go first and come `back` last: a run
+    is where they are."""
     from pathlib import Path
 
     for pattern in reversed(_written) if back else _written:

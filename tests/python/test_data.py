@@ -715,7 +715,7 @@ def test_the_part_that_an_argument_reads(tmp_path):
         (["train-0-of-1", "train_extra-0-of-1", "unsupervised-0-of-1"], "train", [0]),
         (["Train/0", "training-notes/0", "dev/0"], "train", [0]),
         (["part-0", "part-1", ".part-2"], "train", [0, 1]),
-        (["train", "extra"], "train", "has the parts train, and extra.parquet, whose name tells no"),
+        (["train", "extra"], "train", "has the parts train, and extra.parquet, whose name"),
         (["train", "validation_a-0-of-1", "validation_b-0-of-1"], "validation", "more than one"),
         (["train", "training"], "train", "has the parts train, training, more than one"),
     ],

@@ -218,7 +218,9 @@ def test_wrong_input_is_a_value_error(classifier, X, y, message):
 
 
 # https://github.com/scikit-learn/scikit-learn/issues/22628
-@pytest.mark.parametrize("form", [list, lambda y: np.array(y, dtype=object), lambda y: [[e] for e in y]])
+@pytest.mark.parametrize(
+    "form", [list, lambda y: np.array(y, dtype=object), lambda y: [[each] for each in y]]
+)
 @pytest.mark.parametrize(
     "other, message",
     [
@@ -227,7 +229,7 @@ def test_wrong_input_is_a_value_error(classifier, X, y, message):
         (1, r"y\[3\]: the class 1 \(int\) is of another type than 'calm' \(str\) before"),
         (True, r"y\[3\]: the class True \(bool\) is of another type"),
     ],
-)  # fmt: skip
+)
 def test_classes_have_one_type(form, other, message, classifier):
     with pytest.raises(ValueError, match=message):
         classifier.fit(TEXTS[:4], form(["calm", "rough", "calm", other]))
