@@ -62,8 +62,8 @@ class LoadedModel {
     // Another model may take the folder's place while this one lives.
     described_ = is_task_described(folder_, std::nullopt);
     length_ = nystrom::trained_length(folder_);
-    if (const auto file = folder_.path / "config.yaml"; std::filesystem::exists(file))
-      settings_ = read_text_file(file, max_yaml_bytes);
+    if (const auto file = settings_beside(folder_.path))
+      settings_ = read_text_file(*file, max_yaml_bytes);
     try {
       if (task_of(folder_.config))
         task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
@@ -244,11 +244,10 @@ class LoadedModel {
  private:
   /// Writes a folder as a checkpoint is, with the weights of this moment.
   void write(const std::filesystem::path& folder, Log& log) const {
-    write_model_folder(folder_, *model_, trained_length(), folder, log);
+    write_model_folder(folder_, *model_, trained_length(), folder, log, settings_);
     // Of the model as it was loaded, whatever the folder holds by now.
     if (tokenizer_)
       write_tokenizer(*tokenizer_, folder, trained_length(), model_->config().type_vocab_size > 0);
-    if (settings_) write_text_file(folder / "config.yaml", *settings_);
   }
 
   const TaskModel& opened_task() {
@@ -265,7 +264,7 @@ class LoadedModel {
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool described_ = false;
   std::int64_t length_ = 0;
-  std::optional<std::string> settings_;  // config.yaml, as the folder had it
+  std::string settings_;  // config.yaml, as the folder had it
   std::mutex mutex_;
   TaskModel task_;  // has its model from the start, and the rest where the folder tells a task
   Model* model_;    // that of task_, which another thread may open

@@ -204,7 +204,8 @@ Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t
 }
 
 void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
-                        const std::filesystem::path& folder, Log& log) {
+                        const std::filesystem::path& folder, Log& log,
+                        const std::string& settings) {
   const std::filesystem::path place = require_empty_target(folder);
   const std::string beyond = model.parameters().not_finite();
   require_input(beyond.empty(), "tensor {} is not finite, and no command reads such weights",
@@ -228,6 +229,7 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
     log.say(fmt::format("note: {} has no tokenizer, so neither has {}", printable_path(source.path),
                         printable_path(folder)));
   }
+  if (!settings.empty()) write_text_file(written.path() / "config.yaml", settings);
   written.commit();
 }
 

@@ -92,7 +92,9 @@ ConversionStudy study_conversion(
 /// Writes `model`, which was made of `source`, and the tokenizer of `source` into `folder`, for
 /// inputs of up to `longest` tokens. The folder must not exist or be empty. It has the form of a
 /// checkpoint, for model.from, and is complete or absent. `log` hears of a missing tokenizer.
+/// `settings` becomes its config.yaml, unless empty.
 void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
-                        const std::filesystem::path& folder, Log& log);
+                        const std::filesystem::path& folder, Log& log,
+                        const std::string& settings = "");
 
 }  // namespace nystrom
