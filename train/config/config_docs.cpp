@@ -199,12 +199,14 @@ Json mapping_to(const OptionDoc& option) {
   return {{"type", "object"}, {"additionalProperties", schema_of_value(option)}};
 }
 
-/// A list, for which one text may stand alone.
-Json list_of(const OptionDoc& option) {
-  Json item = schema_of_value(option);
-  const bool text = item.at("type") == "string" && option.words.empty();
-  Json list = {{"type", "array"}, {"items", item}};
-  return text ? Json{{"anyOf", {std::move(item), std::move(list)}}} : list;
+/// A list of texts, or of what one text may stand for: it may stand for the list too.
+Json text_or(Json list) { return {{"anyOf", {{{"type", "string"}}, std::move(list)}}}; }
+
+Json list_of(const OptionDoc& option, Json item) {
+  const bool text =
+      option.or_text || (item.value("type", Json()) == "string" && option.words.empty());
+  Json list = {{"type", "array"}, {"items", std::move(item)}};
+  return text ? text_or(std::move(list)) : list;
 }
 
 Json schema_of_section(const std::vector<OptionDoc>& options, const std::string& section) {
@@ -213,11 +215,11 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
     if (option.section != section) continue;
     const bool has_options = option.kind == OptionDoc::Kind::section;
     Json entry = has_options ? schema_of_section(options, option.own_section()) : Json();
-    if (option.or_text) entry = {{"anyOf", {{{"type", "string"}}, std::move(entry)}}};
+    if (option.or_text) entry = text_or(std::move(entry));
     Json schema = option.is_section() ? std::move(entry)
                   : option.ramp    ? Json{{"anyOf", {schema_of_value(option), mapping_to(option)}}}
-                  : has_options    ? Json{{"type", "array"}, {"items", std::move(entry)}}
-                  : option.list    ? list_of(option)
+                  : has_options    ? list_of(option, std::move(entry))
+                  : option.list    ? list_of(option, schema_of_value(option))
                   : option.mapping ? mapping_to(option)
                                    : schema_of_value(option);
     schema["description"] = option.meaning;

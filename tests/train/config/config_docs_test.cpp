@@ -158,6 +158,14 @@ TEST(ConfigSchema, StatesListsByTheirItems) {
   EXPECT_EQ(betas.at("default"), Json({0.9, 0.999}));
 }
 
+TEST(ConfigSchema, AllowsOneTextInThePlaceOfAList) {
+  for (const char* section : {"data", "task"}) {
+    const Json either = schema_of(section, "train").at("anyOf");
+    EXPECT_EQ(either.at(0), Json({{"type", "string"}}));
+    EXPECT_EQ(either.at(1).at("type"), "array");
+  }
+}
+
 TEST(ConfigSchema, AllowsNullWhereAnOptionIsOptional) {
   const Json taps = schema_of("model.attention", "conv_kernel_size");
   EXPECT_EQ(taps.at("type"), Json({"integer", "null"}));
