@@ -131,9 +131,9 @@ void match_each(const char* option, const std::vector<TextSource>& sources, cons
 }
 
 /// Refuses folders of examples that hold those of the run.
-void refuse_own_folders(const RunConfig& config) {
+void refuse_own_folders(const TaskConfig& task, const RunConfig& config) {
   const OwnFolders own(config);
-  for (const auto& files : {config.task.train, config.task.validation})
+  for (const auto& files : {task.train, task.validation})
     for (const std::string& name : files)
       if (fs::is_directory(name)) own.refuse(name);
 }
@@ -210,7 +210,10 @@ ModelFolder open_teacher(const RunSpec& spec) {
 
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
-  if (!spec.inputs) match_texts_of_run(spec.options, errors);
+  if (spec.inputs)
+    errors.note("task.train", [&] { refuse_own_folders(*spec.inputs, spec.options); });
+  else
+    match_texts_of_run(spec.options, errors);
   const bool named = spec.options.tokenizer.path.has_value();
   const bool fits = errors.note(named ? "tokenizer.path" : "model.from",
                                 [&] { spec = with_named_tokenizer(spec); });
@@ -243,7 +246,7 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   errors.add(validate_finetuning(spec.options));
   if (errors.empty()) errors.add(pooling_problems(spec));
   if (!errors.empty()) return;
-  errors.note("task.train", [&] { refuse_own_folders(spec.options); });
+  errors.note("task.train", [&] { refuse_own_folders(spec.options.task, spec.options); });
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
   // The files of the task complete the settings and the head: prepare_task compares both.
   errors.note("run_dir", [&] {
