@@ -9,7 +9,7 @@
 //
 // Values. A whole number consists of digits, or is any number without a fraction (1e3). Numbers are
 // decimal and finite. Booleans are true and false. Words and texts may be quoted; numbers and
-// booleans may not. Only optional options may be null. An empty value is null.
+// booleans may not. Only optional options may be null. An empty value of a file is null.
 //
 // Overrides. An override is `key.of.option=value` with a value in YAML: 3e-4, [0.9, 0.95] or
 // {num_landmarks: 32}. A mapping changes only the options that it names. If several overrides set

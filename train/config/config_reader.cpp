@@ -58,6 +58,9 @@ bool loses_part(std::string_view value) {
     if (value.starts_with(mark) &&
         (value.size() == mark.size() || blanks.find(value[mark.size()]) != blanks.npos))
       return true;
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf", block_headers = "|>";
+  if (value.starts_with(byte_order_mark) || block_headers.find(value[0]) != block_headers.npos)
+    return true;
   if (value[0] == '#' || value[0] == '%' || blanks.find(value.front()) != blanks.npos ||
       blanks.find(value.back()) != blanks.npos)
     return true;
@@ -74,6 +77,9 @@ YamlNode override_tree(const std::string& text, std::size_t source) {
   if (equals == std::string::npos || empty_part)
     throw YamlError({}, "expected key=value, such as optimizer.learning_rate=3e-4");
   const std::string_view value = std::string_view(text).substr(equals + 1);
+  if (value.empty())
+    throw YamlError(
+        {}, fmt::format("has no value; give one, or null, or an empty text: '{}=\"\"'", key));
   YamlNode tree = is_mark(value) ? quoted_text(value, source) : parse_yaml(value, source);
   if (loses_part(value))
     throw YamlError(

@@ -352,8 +352,11 @@ const Bad overrides[] = {
      "--set training.steps=many: training.steps: got 'many', expected a whole number at least 1, "
      "or null"},
     {"Empty", "training.batch_size=",
-     "--set training.batch_size=: training.batch_size: got null, expected a whole number at least "
-     "1"},
+     "--set training.batch_size=: has no value; give one, or null, or an empty text: "
+     "'training.batch_size=\"\"'"},
+    {"BlockHeader", "run_dir=|-",
+     "--set run_dir=|-: of '|-' YAML drops a comment, a mark or blanks at its ends; put it in "
+     "double quotes: 'run_dir=\"|-\"'"},
     {"Comment", "run_dir=exp #2",
      "--set run_dir=exp #2: of 'exp #2' YAML drops a comment, a mark or blanks at its ends; put it "
      "in double quotes: 'run_dir=\"exp #2\"'"},
